@@ -255,7 +255,7 @@ func (s *Store) appendApplied(c *command) {
 	buf.data = append(buf.data, c.data[:segment.StampBytes]...)
 	segment.StampRowsEntry(buf.data[start:], c.put.answer.first)
 	c.put.bytes = int64(len(c.data))
-	e := s.shards[0].nextEntry()
+	e := s.shards[0].NextEntry()
 	e.Rest = c.data[segment.StampBytes:]
 	buf.entries = append(buf.entries, e)
 }
@@ -277,7 +277,7 @@ func (s *Store) writeApplied(
 	s.counters.syncNs.Add(int64(time.Since(began)))
 	s.counters.groups.Add(1)
 	if err != nil {
-		s.shards[0].lastIndex -= uint64(len(group))
+		s.shards[0].LastIndex -= uint64(len(group))
 		return 0, err
 	}
 	s.applied = at

@@ -6,18 +6,19 @@ import (
 	"sort"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // eachMainHead calls visit with the heads of rows that came above the horizon, newest first.
 func (p *partition) eachMainHead(visit func(*index.Head)) {
 	main := p.state
-	if main.main != nil {
-		main = main.main
+	if main.Main != nil {
+		main = main.Main
 	}
-	visit(main.head)
-	for _, immutable := range slices.Backward(main.immutable) {
-		visit(immutable.head)
+	visit(main.Head)
+	for _, immutable := range slices.Backward(main.Immutable) {
+		visit(immutable.Head)
 	}
 }
 
@@ -27,7 +28,7 @@ func (p *partition) eachMainHead(visit func(*index.Head)) {
 // Errors: errFull when they are more readings than there is room for.
 func (sc *scan) findBackdated(p *partition) error {
 	p.backdated = p.backdated[:0]
-	if p.state.backdated == nil {
+	if p.state.Backdated == nil {
 		return nil
 	}
 	take := func(b *record.Batch, _ []uint64) error {
@@ -41,18 +42,18 @@ func (sc *scan) findBackdated(p *partition) error {
 		}
 		return sc.ctx.Err()
 	}
-	if err := p.state.backdated.head.Scan(&p.box, sc.horizon, true, take); err != nil {
+	if err := p.state.Backdated.Head.Scan(&p.box, sc.horizon, true, take); err != nil {
 		return err
 	}
-	for _, immutable := range p.state.backdated.immutable {
-		if err := immutable.head.Scan(&p.box, sc.horizon, true, take); err != nil {
+	for _, immutable := range p.state.Backdated.Immutable {
+		if err := immutable.Head.Scan(&p.box, sc.horizon, true, take); err != nil {
 			return err
 		}
 	}
 	w := &sc.finder
 	w.box = &p.box
 	for _, seg := range p.segments {
-		if !seg.meta.IsBackdated() {
+		if !seg.Meta.IsBackdated() {
 			continue
 		}
 		if err := w.findFlagged(p, seg, seg.plan.Candidates); err != nil {
@@ -80,7 +81,7 @@ func (sc *scan) findNewer(p *partition) error {
 		}
 	})
 	for _, seg := range p.segments {
-		if err == nil && !seg.meta.IsBackdated() {
+		if err == nil && !seg.Meta.IsBackdated() {
 			err = sc.findNewerInSegment(p, seg)
 		}
 	}
@@ -119,7 +120,7 @@ func (sc *scan) findNewerInSegment(p *partition, seg *segmentScan) error {
 			if err := sc.ctx.Err(); err != nil {
 				return err
 			}
-			sc.store.readAhead(seg.sealedSegment, wanted[i:min(i+chunkBlocks, len(wanted))])
+			sc.store.readAhead(seg.Segment, wanted[i:min(i+chunkBlocks, len(wanted))])
 		}
 		info, err := w.open(seg, c)
 		if err != nil {
@@ -150,10 +151,10 @@ func (sc *scan) blocksWithNewer(p *partition, seg *segmentScan) []index.Candidat
 		l.point[record.Acq] = p.box[record.Acq]
 		for i := range p.backdated {
 			l.pointAt(&p.backdated[i])
-			if _, ok := missed(seg.sealedSegment, &l.point); ok {
+			if _, ok := shards.Missed(seg.Segment, &l.point); ok {
 				continue
 			}
-			seg.idx.Plan(&l.point, &l.plan)
+			seg.Index.Plan(&l.point, &l.plan)
 			for _, c := range l.plan.Candidates {
 				planned[c.Block] = true
 			}
@@ -161,7 +162,7 @@ func (sc *scan) blocksWithNewer(p *partition, seg *segmentScan) []index.Candidat
 	}
 	var wanted []index.Candidate
 	for _, c := range seg.plan.Candidates {
-		if few && planned[c.Block] || !few && anyIn(p.backdated, seg.idx.Block(c.Block)) {
+		if few && planned[c.Block] || !few && anyIn(p.backdated, seg.Index.Block(c.Block)) {
 			wanted = append(wanted, c)
 		}
 	}

@@ -213,7 +213,7 @@ func (s *Store) writeRange(r *Range, at acqtime.Position) error {
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
 	if r.rows() > 0 {
 		buf.data = appendRangeRows(buf.data, r.Rows)
-		buf.entries = append(buf.entries, s.shards[0].nextEntry())
+		buf.entries = append(buf.entries, s.shards[0].NextEntry())
 		group = append(group, &putRequest{rows: r.rows(), bytes: int64(len(buf.data)),
 			byShard: []shardRows{{rows: *r.Rows}}})
 	}

@@ -91,7 +91,7 @@ func (s *Store) IsCopy() bool {
 func (s *Store) isEmpty() bool {
 	m := s.manifest
 	for _, sh := range s.all {
-		if sh.lastIndex > 0 {
+		if sh.LastIndex > 0 {
 			return false
 		}
 	}
@@ -184,7 +184,7 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	}
 	for i := range entries {
 		data := entries[i].Data
-		entries[i] = s.shards[put.byShard[i].shard].nextEntry()
+		entries[i] = s.shards[put.byShard[i].shard].NextEntry()
 		entries[i].Data = data
 	}
 	began := time.Now()

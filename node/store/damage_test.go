@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -231,12 +232,12 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := openSegment(path, meta, nil)
+	sealed, err := shards.Open(path, meta, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sealed.file.Close()
-	seg := &segmentScan{sealedSegment: sealed}
+	defer sealed.File.Close()
+	seg := &segmentScan{Segment: sealed}
 	var damage *segment.CorruptError
 	if _, err := new(worker).open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)

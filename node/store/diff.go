@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -182,12 +183,12 @@ func (d *diff) findErased(p *partition, room int) error {
 // findOlderBelow adds to the table the readings with rows from before the first moment that came
 // below the horizon: of those a row without a flag need not be the first.
 func (d *diff) findOlderBelow(p *partition) error {
-	if p.state.backdated == nil {
+	if p.state.Backdated == nil {
 		return nil
 	}
 	box := p.box
 	box[record.Acq] = below(d.fromNs)
-	return d.eachErased(&partition{state: p.state.backdated, newest: p.newest}, &box)
+	return d.eachErased(&partition{state: p.state.Backdated, newest: p.newest}, &box)
 }
 
 // intersection returns what of a partition's devices, quantities and caps an event concerns.
@@ -240,8 +241,8 @@ func (d *diff) eachErased(p *partition, box *record.Box) error {
 	seg := segmentScans.Get().(*segmentScan)
 	defer segmentScans.Put(seg)
 	w := &d.finder
-	for _, sealed := range slices.Backward(p.state.sealed) {
-		if _, ok := missed(sealed, box); ok || err != nil {
+	for _, sealed := range slices.Backward(p.state.Sealed) {
+		if _, ok := shards.Missed(sealed, box); ok || err != nil {
 			continue
 		}
 		seg.begin(sealed, box, d.before)
@@ -255,7 +256,7 @@ func (d *diff) eachErased(p *partition, box *record.Box) error {
 			}
 		}
 	}
-	seg.sealedSegment, w.box = nil, nil
+	seg.Segment, w.box = nil, nil
 	return err
 }
 
@@ -349,10 +350,10 @@ func (d *diff) giveNew(p *partition) error {
 	for _, seg := range p.segments {
 		for i, c := range seg.plan.Candidates {
 			if i%chunkBlocks == 0 {
-				d.store.readAhead(seg.sealedSegment, seg.plan.Candidates[i:min(i+chunkBlocks,
+				d.store.readAhead(seg.Segment, seg.plan.Candidates[i:min(i+chunkBlocks,
 					len(seg.plan.Candidates))])
 			}
-			info := seg.idx.Block(c.Block)
+			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue
 			}

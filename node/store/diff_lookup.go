@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -53,7 +54,7 @@ func (d *diff) findVersions(p *partition) error {
 			err = d.lookInHead(h, p)
 		}
 	})
-	for _, sealed := range slices.Backward(p.state.sealed) {
+	for _, sealed := range slices.Backward(p.state.Sealed) {
 		if err == nil {
 			err = d.lookInSegment(sealed)
 		}
@@ -102,24 +103,24 @@ func (d *diff) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool
 	return (!v.known || k.AcqNs > v.acqNs) && hiding.Oldest(k) == nil
 }
 
-func (d *diff) lookInSegment(sealed *sealedSegment) error {
-	_, hi := sealed.idx.RankRange(math.MinInt64, d.end)
+func (d *diff) lookInSegment(sealed *shards.Segment) error {
+	_, hi := sealed.Index.RankRange(math.MinInt64, d.end)
 	if hi == 0 {
 		return nil
 	}
-	seg := &segmentScan{sealedSegment: sealed,
+	seg := &segmentScan{Segment: sealed,
 		ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
 	l := &d.look
 	l.candidates = l.candidates[:0]
-	if len(d.table.pairs)*blocksPerPlan < sealed.idx.Blocks() {
+	if len(d.table.pairs)*blocksPerPlan < sealed.Index.Blocks() {
 		d.planPairs(sealed)
 	} else {
-		for i := range sealed.idx.Blocks() {
+		for i := range sealed.Index.Blocks() {
 			l.candidates = append(l.candidates, index.Candidate{Block: uint32(i)})
 		}
 	}
 	l.candidates = slices.DeleteFunc(l.candidates, func(c index.Candidate) bool {
-		info := sealed.idx.Block(c.Block)
+		info := sealed.Index.Block(c.Block)
 		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
 	})
 	for i, c := range l.candidates {
@@ -137,15 +138,15 @@ func (d *diff) lookInSegment(sealed *sealedSegment) error {
 }
 
 // planPairs asks the index for the blocks of each reading.
-func (d *diff) planPairs(sealed *sealedSegment) {
+func (d *diff) planPairs(sealed *shards.Segment) {
 	l := &d.look
 	l.point[record.Acq] = below(d.end)
 	for i := range d.table.pairs {
 		l.pointAt(&d.table.pairs[i].reading)
-		if _, ok := missed(sealed, &l.point); ok {
+		if _, ok := shards.Missed(sealed, &l.point); ok {
 			continue
 		}
-		sealed.idx.Plan(&l.point, &l.plan)
+		sealed.Index.Plan(&l.point, &l.plan)
 		l.candidates = append(l.candidates, l.plan.Candidates...)
 	}
 	slices.SortFunc(l.candidates, func(a, b index.Candidate) int {

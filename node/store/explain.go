@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -80,7 +81,7 @@ func (x *explaining) describe(sc *scan) {
 				x.out.HeadRows += int64(rows)
 			}
 		})
-		for _, sealed := range slices.Backward(p.state.sealed) {
+		for _, sealed := range slices.Backward(p.state.Sealed) {
 			x.add(explainSegment(sealed, &p.box))
 		}
 	}
@@ -100,17 +101,17 @@ func (x *explaining) add(seg api.SegmentPlan) {
 	x.out.Inside += seg.Inside
 }
 
-func explainSegment(sealed *sealedSegment, box *record.Box) api.SegmentPlan {
-	out := api.SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
-		Backdated: sealed.meta.IsBackdated(), Blocks: sealed.idx.Blocks(),
-		Bytes: sealed.file.Size()}
-	if d, ok := missed(sealed, box); ok {
+func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
+	out := api.SegmentPlan{Shard: sealed.Meta.Shard, ID: sealed.Meta.ID, Rows: sealed.Index.Rows(),
+		Backdated: sealed.Meta.IsBackdated(), Blocks: sealed.Index.Blocks(),
+		Bytes: sealed.File.Size()}
+	if d, ok := shards.Missed(sealed, box); ok {
 		out.SkippedBy = d.String()
 		return out
 	}
 	plan := plans.Get().(*index.Plan)
 	defer plans.Put(plan)
-	sealed.idx.Plan(box, plan)
+	sealed.Index.Plan(box, plan)
 	if plan.Stats.Lists == 0 && plan.Stats.Listed == 0 {
 		out.SkippedBy = record.Acq.String() // between two rows: no list was needed to tell
 		return out

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -219,9 +218,9 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.acquirePair()
-		defer now.release()
-		parts = now.appendBelow(parts, f.next)
+		now := sh.AcquirePair()
+		defer now.Release()
+		parts = now.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {
 		for _, part := range parts {
@@ -247,27 +246,6 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 		}
 	}
 	return low, below(low) - before, nil
-}
-
-// appendBelow appends what counts rows below a moment in whatever holds rows from an acq on.
-func (s *readState) appendBelow(
-	parts []func(acqNs int64) int, fromNs int64,
-) []func(acqNs int64) int {
-	for _, seg := range s.sealed {
-		if seg.idx.Bounds()[record.Acq].Max >= fromNs {
-			parts = append(parts, func(acqNs int64) int {
-				_, rows := seg.idx.RankRange(math.MinInt64, acqNs)
-				return int(rows)
-			})
-		}
-	}
-	for _, immutable := range s.immutable {
-		parts = append(parts, immutable.head.CountBelow)
-	}
-	if s.head.Rows() > 0 {
-		parts = append(parts, s.head.CountBelow)
-	}
-	return parts
 }
 
 // gather reads the rows of the slice in a box, in no order.

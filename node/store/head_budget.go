@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // waitForRoom delays a put while the heads are over their budget.
@@ -49,11 +51,11 @@ func (s *Store) addHeadBytes(n int64) {
 // overBudget returns the shard with the largest head if the mutable heads take more than half the
 // budget, else nil. So when puts wait, immutable heads take the other half, and a seal is under way
 // that frees some.
-func (s *Store) overBudget() *shard {
+func (s *Store) overBudget() *shards.Shard {
 	var total, most int64
-	var largest *shard
+	var largest *shards.Shard
 	for _, sh := range s.all {
-		size := sh.state.Load().head.Bytes()
+		size := sh.State.Load().Head.Bytes()
 		total += size
 		if size > most {
 			most, largest = size, sh

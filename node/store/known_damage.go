@@ -80,9 +80,9 @@ func (s *Store) mended(path string) {
 // markDamaged tells a segment whether its damage is known.
 func (s *Store) markDamaged(path string, damaged bool) {
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			if seg.file.Path() == path {
-				seg.damaged.Store(damaged)
+		for _, seg := range sh.State.Load().Sealed {
+			if seg.File.Path() == path {
+				seg.Damaged.Store(damaged)
 			}
 		}
 	}
@@ -118,8 +118,8 @@ func (s *Store) Damage() []*segment.CorruptError {
 	}
 	live := map[string]bool{}
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			live[seg.file.Path()] = true
+		for _, seg := range sh.State.Load().Sealed {
+			live[seg.File.Path()] = true
 		}
 	}
 	for path, damage := range s.damaged.files {

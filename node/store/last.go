@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +21,7 @@ import (
 // before.
 type lastScan struct {
 	*worker
-	now      *readState
+	now      *shards.State
 	box      record.Box
 	state    lastState
 	newer    *newestTable // with lost series: every version that hides another
@@ -41,7 +42,7 @@ type lastScan struct {
 var lastScans = sync.Pool{New: func() any { return new(lastScan) }}
 
 // last gives the newest readings of the series in a box of one shard to the sink.
-func (w *worker) last(now *readState, box record.Box) error {
+func (w *worker) last(now *shards.State, box record.Box) error {
 	l := lastScans.Get().(*lastScan)
 	l.worker, l.now, l.box = w, now, box
 	l.state.reset(int(w.scan.lastN), w.scan.store.opt.versionRoom)
@@ -112,9 +113,9 @@ func (l *lastScan) findLost() error {
 func (l *lastScan) find() error {
 	l.forgetSegments()
 	l.heads, l.arena = l.heads[:0], l.arena[:0]
-	l.heads = append(l.heads, l.now.head)
-	for i := len(l.now.immutable) - 1; i >= 0; i-- {
-		l.heads = append(l.heads, l.now.immutable[i].head)
+	l.heads = append(l.heads, l.now.Head)
+	for i := len(l.now.Immutable) - 1; i >= 0; i-- {
+		l.heads = append(l.heads, l.now.Immutable[i].Head)
 	}
 	for i, h := range l.heads {
 		if err := l.head(uint32(i), h); err != nil {
@@ -209,7 +210,7 @@ func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb boo
 		return nil
 	}
 	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.scan.shows(k)}
-	return l.state.add(number, row, flagged || l.now.backdated != nil)
+	return l.state.add(number, row, flagged || l.now.Backdated != nil)
 }
 
 // lastNeed is a series that may have rows in a source, and the greatest cap that it can have there.
@@ -255,14 +256,14 @@ func (l *lastScan) numberOf(needs []lastNeed, s index.Series) (uint32, bool) {
 
 // give hands out the rows that remain, source by source in the order of their places.
 func (l *lastScan) give() error {
-	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.sealed)) {
+	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.Sealed)) {
 		if source < len(l.heads) {
 			if err := l.giveHead(l.heads[source], rows); err != nil {
 				return err
 			}
 			continue
 		}
-		seg := &segmentScan{sealedSegment: l.now.sealed[source-len(l.heads)]}
+		seg := &segmentScan{Segment: l.now.Sealed[source-len(l.heads)]}
 		for from := 0; from < len(rows); {
 			to := from + 1
 			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
@@ -304,7 +305,7 @@ func (l *lastScan) giveBlock(seg *segmentScan, rows []uint64) error {
 	}
 	id := uint32(rows[0] >> 32)
 	l.block = &l.own
-	if _, err := seg.openBlock(id, &l.own, l.scan.verify); err != nil {
+	if _, err := seg.OpenBlock(id, &l.own, l.scan.verify); err != nil {
 		return err
 	}
 	l.sel = l.sel[:0]

@@ -7,6 +7,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -102,17 +103,18 @@ func (l *lastScan) findSealed() error {
 
 // listSegments lists those that the box can meet, by descending greatest cap.
 func (l *lastScan) listSegments() {
-	for i, sealed := range l.now.sealed {
+	for i, sealed := range l.now.Sealed {
 		s := l.newSegment()
-		s.source, s.sealedSegment = uint32(len(l.heads)+i), sealed
-		whole := sealed.idx.Bounds()
+		s.source, s.Segment = uint32(len(l.heads)+i), sealed
+		whole := sealed.Index.Bounds()
 		meets := true
 		for d := range record.NumDims {
 			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
-		s.ranks = appendRanks(s.ranks[:0], sealed, &l.box)
+		s.ranks = shards.AppendRanks(s.ranks[:0], sealed, &l.box)
 		if len(l.scan.winners) > 0 {
-			s.shown = appendRanks(s.shown[:0], sealed, &record.Box{record.Acq: l.scan.winners})
+			s.shown = shards.AppendRanks(s.shown[:0], sealed,
+				&record.Box{record.Acq: l.scan.winners})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))
 			}
@@ -144,9 +146,9 @@ func (l *lastScan) begin(s *lastSegment) error {
 			l.arena = append(l.arena, n)
 		}
 	}
-	if s.series != nil {
-		if err := s.series.Each(&l.box, each); err != nil {
-			return &segment.CorruptError{File: s.file.Path(), Reason: "section of series", Err: err}
+	if s.Series != nil {
+		if err := s.Series.Each(&l.box, each); err != nil {
+			return &segment.CorruptError{File: s.File.Path(), Reason: "section of series", Err: err}
 		}
 	} else {
 		set, err := l.collect(s)
@@ -160,7 +162,7 @@ func (l *lastScan) begin(s *lastSegment) error {
 	s.needs = l.arena[found:len(l.arena):len(l.arena)]
 	l.state.settle()
 	s.from = record.Cap.Max()
-	words := (s.idx.Blocks() + 63) / 64
+	words := (s.Index.Blocks() + 63) / 64
 	s.seen = slices.Grow(s.seen[:0], words)[:words]
 	clear(s.seen)
 	l.nextWindow(s)
@@ -171,7 +173,7 @@ func (l *lastScan) begin(s *lastSegment) error {
 func (l *lastScan) collect(s *lastSegment) (*index.SeriesSet, error) {
 	set := new(index.SeriesSet)
 	s.plan = plans.Get().(*index.Plan)
-	s.idx.Plan(&l.box, s.plan)
+	s.Index.Plan(&l.box, s.plan)
 	defer func() { plans.Put(s.plan); s.plan = nil }()
 	for _, c := range s.plan.Candidates {
 		if err := l.scan.ctx.Err(); err != nil {
@@ -247,12 +249,12 @@ func (l *lastScan) listBlocks(s *lastSegment, to int64) {
 	}
 	plan := plans.Get().(*index.Plan)
 	defer plans.Put(plan)
-	s.idx.Plan(&box, plan)
+	s.Index.Plan(&box, plan)
 	for _, c := range plan.Candidates {
 		word, bit := &s.seen[c.Block>>6], uint64(1)<<(c.Block&63)
 		if *word&bit == 0 {
 			*word |= bit
-			info := s.idx.Block(c.Block)
+			info := s.Index.Block(c.Block)
 			s.runs = append(s.runs, lastRun{block: c.Block, sub: len(info.Subs) - 1,
 				capNs: min(info.Max[record.Cap], to-1)})
 		}
@@ -269,8 +271,8 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 	last := len(s.runs) - 1
 	r := s.runs[last]
 	s.runs = s.runs[:last]
-	info := s.idx.Block(r.block)
-	if info.Flagged == 0 && l.now.backdated == nil &&
+	info := s.Index.Block(r.block)
+	if info.Flagged == 0 && l.now.Backdated == nil &&
 		!s.shown.Meets(info.Min[record.Acq], info.Max[record.Acq]) {
 		l.nextWindow(s)
 		return nil // its rows are not asked for, and hide none

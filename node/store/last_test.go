@@ -29,11 +29,11 @@ func TestLastReadsLittle(t *testing.T) {
 		}
 	}
 	blocks := 0
-	for _, seg := range s.shards[0].state.Load().sealed {
-		if seg.series == nil {
+	for _, seg := range s.shards[0].State.Load().Sealed {
+		if seg.Series == nil {
 			t.Fatal("a segment has no series table")
 		}
-		blocks += seg.idx.Blocks()
+		blocks += seg.Index.Blocks()
 	}
 	for _, n := range []uint32{1, 3} { // a block counts once for each of its runs that is read
 		stats, err := s.Scan(t.Context(), &record.Query{View: record.ViewLatest, Last: n},

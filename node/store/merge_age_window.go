@@ -4,42 +4,39 @@ import (
 	"iter"
 
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// ageWindow is when the newest row of a segment was captured, or acquired, and how wide the windows
-// are in one of which it must be with those of the segments that it is merged with.
-type ageWindow struct{ widthNs, newestNs int64 }
-
-// newest returns when the newest row was captured, or acquired. A capture in the future is not
+// newestOf returns when the newest row was captured, or acquired. A capture in the future is not
 // taken for more than its acquisition.
-func (seg *sealedSegment) newest(d record.Dim) int64 {
+func newestOf(seg *shards.Segment, d record.Dim) int64 {
 	if d == record.Cap {
-		return min(seg.idx.Bounds()[record.Cap].Max, seg.meta.LastAcqNs)
+		return min(seg.Index.Bounds()[record.Cap].Max, seg.Meta.LastAcqNs)
 	}
-	return seg.meta.LastAcqNs
+	return seg.Meta.LastAcqNs
 }
 
 // noteWindow finds the window of a segment, once for each history. The merger calls it.
-func (seg *sealedSegment) noteWindow(h *tombstone.Set) {
-	if seg.expiring.windowOf == h {
+func noteWindow(seg *shards.Segment, h *tombstone.Set) {
+	if seg.Expiring.WindowOf == h {
 		return
 	}
-	seg.expiring.windowOf = h
-	var w *ageWindow
+	seg.Expiring.WindowOf = h
+	var w *shards.AgeWindow
 	for i := range h.Ages {
 		r := &h.Ages[i]
-		if newest := seg.newest(r.Dim); newest >= r.FloorNs && seg.holds(r.Scope) {
-			w = &ageWindow{r.WindowNs, newest}
+		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayHold(seg, r.Scope) {
+			w = &shards.AgeWindow{r.WindowNs, newest}
 			break
 		}
 	}
-	seg.window.Store(w)
+	seg.Window.Store(w)
 }
 
-// holds reports whether the segment may hold rows of a tenant and quantity.
-func (seg *sealedSegment) holds(sc retention.Scope) bool {
+// mayHold reports whether the segment may hold rows of a tenant and quantity.
+func mayHold(seg *shards.Segment, sc retention.Scope) bool {
 	if sc.CID == nil && sc.MOID == nil {
 		return true
 	}
@@ -50,22 +47,22 @@ func (seg *sealedSegment) holds(sc retention.Scope) bool {
 	if sc.MOID != nil {
 		box[record.MOID] = record.RangeSet{record.At(int64(*sc.MOID))}
 	}
-	x := &seg.expiring
-	some, known := x.holds[key]
+	x := &seg.Expiring
+	some, known := x.Holds[key]
 	if !known {
-		if x.holds == nil {
-			x.holds = map[retention.ScopeKey]bool{}
+		if x.Holds == nil {
+			x.Holds = map[retention.ScopeKey]bool{}
 		}
-		some = seg.about(&box) > 0
-		x.holds[key] = some
+		some = about(seg, &box) > 0
+		x.Holds[key] = some
 	}
 	return some
 }
 
 // mergeable yields the neighbours that may be merged with each other, and whether no newer ones
 // will be with them, because their window is over.
-func mergeable(sealed []*sealedSegment) iter.Seq2[[]*sealedSegment, bool] {
-	return func(yield func([]*sealedSegment, bool) bool) {
+func mergeable(sealed []*shards.Segment) iter.Seq2[[]*shards.Segment, bool] {
+	return func(yield func([]*shards.Segment, bool) bool) {
 		for len(sealed) > 0 {
 			n, span := 1, spanOf(sealed[0])
 			for n < len(sealed) {
@@ -93,11 +90,11 @@ func mergeable(sealed []*sealedSegment) iter.Seq2[[]*sealedSegment, bool] {
 // windows, 0 for any.
 type newestSpan struct{ widthNs, fromNs, toNs int64 }
 
-func spanOf(seg *sealedSegment) newestSpan {
-	if w := seg.window.Load(); w != nil {
-		return newestSpan{w.widthNs, w.newestNs, w.newestNs}
+func spanOf(seg *shards.Segment) newestSpan {
+	if w := seg.Window.Load(); w != nil {
+		return newestSpan{w.WidthNs, w.NewestNs, w.NewestNs}
 	}
-	return newestSpan{0, seg.meta.LastAcqNs, seg.meta.LastAcqNs}
+	return newestSpan{0, seg.Meta.LastAcqNs, seg.Meta.LastAcqNs}
 }
 
 func (a newestSpan) with(b newestSpan) newestSpan {

@@ -8,17 +8,18 @@ import (
 
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // Neighbours are merged when their newest rows are of one window, the narrowest of theirs.
 func TestTogether(t *testing.T) {
 	f := func(widths []int64, newest []int64, want string) {
 		t.Helper()
-		sealed := make([]*sealedSegment, len(widths))
+		sealed := make([]*shards.Segment, len(widths))
 		for i := range sealed {
-			sealed[i] = &sealedSegment{meta: manifest.Segment{LastAcqNs: newest[i]}}
+			sealed[i] = &shards.Segment{Meta: manifest.Segment{LastAcqNs: newest[i]}}
 			if widths[i] > 0 {
-				sealed[i].window.Store(&ageWindow{widths[i], newest[i]})
+				sealed[i].Window.Store(&shards.AgeWindow{widths[i], newest[i]})
 			}
 		}
 		var got []string
@@ -45,13 +46,13 @@ func TestWindowsOfSegments(t *testing.T) {
 	a := newAging(t, Options{})
 	a.put(1, 2)
 	mustSeal(t, a.s)
-	seg := a.s.shards[0].state.Load().sealed[0]
+	seg := a.s.shards[0].State.Load().Sealed[0]
 	f := func(want int64) {
 		t.Helper()
 		a.calm()
 		width := int64(0)
-		if w := seg.window.Load(); w != nil {
-			width = w.widthNs
+		if w := seg.Window.Load(); w != nil {
+			width = w.WidthNs
 		}
 		if width != want {
 			t.Errorf("%v, want %v", time.Duration(width), time.Duration(want))
@@ -67,9 +68,9 @@ func TestWindowsOfSegments(t *testing.T) {
 	for range 50 {
 		a.pass(day)
 	}
-	sealed := a.s.shards[0].state.Load().sealed
-	if seg = sealed[0]; len(sealed) != 1 || seg.meta.Rows != 1 {
-		t.Fatalf("%+v", seg.meta)
+	sealed := a.s.shards[0].State.Load().Sealed
+	if seg = sealed[0]; len(sealed) != 1 || seg.Meta.Rows != 1 {
+		t.Fatalf("%+v", seg.Meta)
 	}
 	f(10 * day)
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 const (
@@ -36,7 +38,7 @@ func (i *idleness) lasts(s *Store, long time.Duration) bool {
 func (s *Store) sealIdle() (any bool) {
 	_ = s.onCommitter(context.Background(), func() { // it fails when the store is closed
 		for _, sh := range s.all {
-			if sh.state.Load().head.Rows() >= s.opt.idleSealRows {
+			if sh.State.Load().Head.Rows() >= s.opt.idleSealRows {
 				s.rotate(sh)
 				any = true
 			}
@@ -49,7 +51,7 @@ func (s *Store) sealIdle() (any bool) {
 // be done again with its segment.
 func (s *Store) hasImmutable() bool {
 	for _, sh := range s.all {
-		if len(sh.state.Load().immutable) > 0 {
+		if len(sh.State.Load().Immutable) > 0 {
 			return true
 		}
 	}
@@ -57,9 +59,9 @@ func (s *Store) hasImmutable() bool {
 }
 
 // nextIdleMerge returns the segments that a store at rest merges next.
-func (s *Store) nextIdleMerge(failed failedRuns) (*shard, []*sealedSegment) {
+func (s *Store) nextIdleMerge(failed failedRuns) (*shards.Shard, []*shards.Segment) {
 	for _, sh := range s.all {
-		for part := range undamaged(sh.state.Load().sealed) {
+		for part := range undamaged(sh.State.Load().Sealed) {
 			for same := range mergeable(part) {
 				if run := idleRun(same, failed.may); run != nil {
 					return sh, run
@@ -72,12 +74,14 @@ func (s *Store) nextIdleMerge(failed failedRuns) (*shard, []*sealedSegment) {
 
 // idleRun returns the most neighbours that may be merged into one segment and of which none is
 // idleMergeShare times as large as the others together, the fewest rows first.
-func idleRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) (best []*sealedSegment) {
+func idleRun(
+	sealed []*shards.Segment, may func(first *shards.Segment) bool,
+) (best []*shards.Segment) {
 	for from := range sealed {
 		rows, bytes, largest := int64(0), int64(0), int64(0)
 		for to := from; to < len(sealed); to++ {
-			more := int64(sealed[to].meta.Rows)
-			rows, bytes = rows+more, bytes+sealed[to].file.Size()
+			more := int64(sealed[to].Meta.Rows)
+			rows, bytes = rows+more, bytes+sealed[to].File.Size()
 			if rows > limitOf(sealed[from]) || bytes > maxMergedBytes {
 				break
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -176,17 +177,17 @@ func TestIdleRun(t *testing.T) {
 	putNs := int64(manifest.NoPut)
 	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
 		t.Helper()
-		sealed := make([]*sealedSegment, len(rows))
+		sealed := make([]*shards.Segment, len(rows))
 		for i := range rows {
-			sealed[i] = &sealedSegment{file: &segment.Sealed{},
-				meta: manifest.Segment{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
+			sealed[i] = &shards.Segment{File: &segment.Sealed{},
+				Meta: manifest.Segment{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
 		}
-		got := idleRun(sealed, func(first *sealedSegment) bool {
-			return int(first.meta.ID) != failedFirst
+		got := idleRun(sealed, func(first *shards.Segment) bool {
+			return int(first.Meta.ID) != failedFirst
 		})
 		from := -1
 		if len(got) > 0 {
-			from = int(got[0].meta.ID)
+			from = int(got[0].Meta.ID)
 		}
 		if from != wantFrom || from+len(got) != wantTo {
 			t.Errorf("%v: %s", rows, fmt.Sprint(from, from+len(got)))

@@ -4,11 +4,13 @@ import (
 	"iter"
 	"maps"
 	"time"
+
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // nextRun returns the segments that are to be rewritten next: those with purged rows first,
 // because callers wait for these to be gone. An error is of looking into the run.
-func (s *Store) nextRun(failed failedRuns) (*shard, []*sealedSegment, error) {
+func (s *Store) nextRun(failed failedRuns) (*shards.Shard, []*shards.Segment, error) {
 	if sh, run, err := s.nextPurged(failed); run != nil {
 		return sh, run, err
 	}
@@ -20,14 +22,14 @@ func (s *Store) nextRun(failed failedRuns) (*shard, []*sealedSegment, error) {
 
 // nextMerge returns the smallest run of segments that is due, without runs that failed lately.
 // Segments of an age window that is over are merged as those of an idle store are.
-func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
-	var best []*sealedSegment
-	var of *shard
+func (s *Store) nextMerge(failed failedRuns) (*shards.Shard, []*shards.Segment) {
+	var best []*shards.Segment
+	var of *shards.Shard
 	h := s.tombstones.Load()
 	for _, sh := range s.all {
-		for part := range undamaged(sh.state.Load().sealed) {
+		for part := range undamaged(sh.State.Load().Sealed) {
 			for _, seg := range part {
-				seg.noteWindow(h)
+				noteWindow(seg, h)
 			}
 			for same, over := range mergeable(part) {
 				run := dueRun(same, failed.may)
@@ -46,14 +48,14 @@ func (s *Store) nextMerge(failed failedRuns) (*shard, []*sealedSegment) {
 // dueRun returns mergeFanIn or more neighbours of which none is much larger than the others, and
 // whose first one may be tried; the smallest ones first. Rows are then rewritten a logarithmic
 // number of times.
-func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sealedSegment {
+func dueRun(sealed []*shards.Segment, may func(first *shards.Segment) bool) []*shards.Segment {
 	for level := range 16 {
 		most := int64(1) << (2 * level) // rows of a segment of this level at most
 		for from := range sealed {
 			to, rows, bytes, largest := from, int64(0), int64(0), int64(0)
 			for to < len(sealed) && to-from < 2*mergeFanIn {
-				more := int64(sealed[to].meta.Rows)
-				bytes += sealed[to].file.Size()
+				more := int64(sealed[to].Meta.Rows)
+				bytes += sealed[to].File.Size()
 				if more > most || rows+more > limitOf(sealed[from]) || bytes > maxMergedBytes {
 					break
 				}
@@ -70,11 +72,11 @@ func dueRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) []*sea
 }
 
 // undamaged yields the neighbours between segments whose damage is known, which no merge can read.
-func undamaged(sealed []*sealedSegment) iter.Seq[[]*sealedSegment] {
-	return func(yield func([]*sealedSegment) bool) {
+func undamaged(sealed []*shards.Segment) iter.Seq[[]*shards.Segment] {
+	return func(yield func([]*shards.Segment) bool) {
 		from := 0
 		for i, seg := range sealed {
-			if !seg.damaged.Load() {
+			if !seg.Damaged.Load() {
 				continue
 			}
 			if !yield(sealed[from:i]) {
@@ -86,10 +88,10 @@ func undamaged(sealed []*sealedSegment) iter.Seq[[]*sealedSegment] {
 	}
 }
 
-func rowsOf(run []*sealedSegment) int64 {
+func rowsOf(run []*shards.Segment) int64 {
 	n := int64(0)
 	for _, seg := range run {
-		n += int64(seg.meta.Rows)
+		n += int64(seg.Meta.Rows)
 	}
 	return n
 }
@@ -106,23 +108,23 @@ type failedRun struct {
 }
 
 // may reports whether the run that begins with a segment may be tried.
-func (f failedRuns) may(first *sealedSegment) bool {
-	run, failed := f.runs[first.meta.ID]
+func (f failedRuns) may(first *shards.Segment) bool {
+	run, failed := f.runs[first.Meta.ID]
 	retry := f.retry
-	if first.damaged.Load() {
+	if first.Damaged.Load() {
 		retry = max(retry, damagedRetry)
 	}
 	return !failed || time.Since(run.at) > retry
 }
 
 // note remembers how the merge of a run ended. What was merged is not there to be tried again.
-func (f failedRuns) note(run []*sealedSegment, err error) {
+func (f failedRuns) note(run []*shards.Segment, err error) {
 	if err != nil {
-		f.runs[run[0].meta.ID] = failedRun{time.Now(), err}
+		f.runs[run[0].Meta.ID] = failedRun{time.Now(), err}
 		return
 	}
 	for _, seg := range run {
-		delete(f.runs, seg.meta.ID)
+		delete(f.runs, seg.Meta.ID)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -25,7 +26,7 @@ const (
 // merger feeds the rows of a run of segments, region by region, to a segment writer.
 type merger struct {
 	store      *Store
-	run        []*sealedSegment
+	run        []*shards.Segment
 	acq        record.Range       // of the rows that the new segment keeps; zero: all
 	tombstones []*tombstone.Range // whose rows it leaves out
 	ranks      *index.RankMap
@@ -121,7 +122,7 @@ func (m *merger) cluster(
 // mappings yields the files that are read.
 func (m *merger) mappings(yield func(*segment.Sealed) bool) {
 	for _, seg := range m.run {
-		if !yield(seg.file) {
+		if !yield(seg.File) {
 			return
 		}
 	}
@@ -197,10 +198,10 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 		if m.store.closed.Load() {
 			return ErrClosed
 		}
-		from, to := blocks(seg.idx, late)
+		from, to := blocks(seg.Index, late)
 		for b := from; b < to; b++ {
 			c := index.Candidate{Block: uint32(b)}
-			if _, err := m.worker.open(&segmentScan{sealedSegment: seg}, c); err != nil {
+			if _, err := m.worker.open(&segmentScan{Segment: seg}, c); err != nil {
 				return err
 			}
 			if err := visit(i); err != nil {
@@ -271,11 +272,11 @@ func (m *merger) acqOf(rank int64) int64 {
 }
 
 // gather adds the rows of a region that lie in one input.
-func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
+func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	w := &m.worker
 	part := segmentScan{plan: &m.plan}
 	part.begin(seg, w.box, m.tombstones)
-	from, to := blocks(seg.idx, late)
+	from, to := blocks(seg.Index, late)
 	m.store.readAhead(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {

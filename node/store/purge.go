@@ -8,36 +8,20 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // tombstonesOver returns what may be removed and may concern rows of the segment.
-func (seg *sealedSegment) tombstonesOver(h *tombstone.Set) []*tombstone.Range {
+func tombstonesOver(seg *shards.Segment, h *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
 	for _, p := range h.Removable {
-		if _, ok := seg.ranked(&p.Box); ok && !seg.isClean(p) {
+		if _, ok := seg.Ranked(&p.Box); ok && !seg.IsClean(p) {
 			all = append(all, p)
 		}
 	}
 	return all
-}
-
-// isClean reports whether the segment is known to hold no row that a tombstone covers.
-func (seg *sealedSegment) isClean(h *tombstone.Range) bool {
-	return h.AcqNs <= seg.meta.PurgedAcqNs ||
-		h.Kind == event.Purge && h.AcqNs <= seg.purgedTo.Load()
-}
-
-// liesIn reports whether a box holds every row.
-func (seg *sealedSegment) liesIn(box *record.Box) bool {
-	bounds := seg.idx.Bounds()
-	for d := range record.NumDims {
-		if !box[d].Covers(bounds[d].Min, bounds[d].Max) {
-			return false
-		}
-	}
-	return true
 }
 
 // purgedRows says which rows of a segment a merge leaves out.
@@ -52,11 +36,11 @@ type purgedRows struct {
 }
 
 // purgedFrom finds the rows of a segment that some tombstones cover.
-func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedRows, err error) {
+func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purgedRows, err error) {
 	if len(by) == 0 {
 		return g, nil
 	}
-	m := merger{run: []*sealedSegment{seg}}
+	m := merger{run: []*shards.Segment{seg}}
 	err = segment.Guard(func() error {
 		g, err = s.findPurged(seg, by)
 		return err
@@ -64,18 +48,18 @@ func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedR
 	return g, s.noteDamage(err)
 }
 
-func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRows, error) {
+func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
 	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
 	var keys record.Batch
 	part := &segmentScan{plan: new(index.Plan)}
 	for _, h := range by {
-		if h.ExceptSlots.To == 0 && seg.liesIn(&h.Box) {
-			return seg.allPurged(h, g), nil
+		if h.ExceptSlots.To == 0 && seg.LiesIn(&h.Box) {
+			return allPurged(seg, h, g), nil
 		}
 		before := g.rows
 		if g.ranks == nil {
-			g.ranks = make([]uint64, (seg.idx.Rows()+63)/64)
+			g.ranks = make([]uint64, (seg.Index.Rows()+63)/64)
 		}
 		w.box = &h.Box
 		part.begin(seg, w.box, nil)
@@ -99,7 +83,7 @@ func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRow
 			for i, rank := range keys.AcqNs {
 				g.add(uint64(rank))
 				if h.Kind == event.Retention {
-					acqNs := seg.idx.AcqOf(uint32(rank))
+					acqNs := seg.Index.AcqOf(uint32(rank))
 					g.restedNs = max(g.restedNs, h.Release.Rested(keys.CapNs[i], acqNs))
 				}
 			}
@@ -124,8 +108,8 @@ func (g *purgedRows) add(rank uint64) {
 }
 
 // allPurged adds the rows that g does not have yet.
-func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows {
-	rows := seg.idx.Rows()
+func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows {
+	rows := seg.Index.Rows()
 	if h.Kind == event.Purge && g.rows < rows {
 		g.counts = append(g.counts, manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
 	}
@@ -137,19 +121,19 @@ func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows
 }
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
-func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
+func (s *Store) nextPurged(failed failedRuns) (*shards.Shard, []*shards.Segment, error) {
 	h := s.tombstones.Load()
 	newest := h.NewestPurge
-	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
-		if seg.purgedTo.Load() >= newest {
+	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
+		if seg.PurgedTo.Load() >= newest {
 			return false, nil
 		}
-		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *tombstone.Range) bool {
+		by := slices.DeleteFunc(tombstonesOver(seg, h), func(h *tombstone.Range) bool {
 			return h.Kind != event.Purge
 		})
 		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
-			seg.purgedTo.Store(newest)
+			seg.PurgedTo.Store(newest)
 		}
 		return g.rows > 0, err
 	})
@@ -157,16 +141,16 @@ func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) 
 
 // firstDue returns the first segment that is due, leaving out those that failed lately.
 func (s *Store) firstDue(
-	failed failedRuns, isDue func(seg *sealedSegment) (bool, error),
-) (*shard, []*sealedSegment, error) {
+	failed failedRuns, isDue func(seg *shards.Segment) (bool, error),
+) (*shards.Shard, []*shards.Segment, error) {
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
+		for _, seg := range sh.State.Load().Sealed {
 			if !failed.may(seg) {
 				continue
 			}
 			due, err := isDue(seg)
 			if due || err != nil {
-				return sh, []*sealedSegment{seg}, err
+				return sh, []*shards.Segment{seg}, err
 			}
 		}
 	}

@@ -63,10 +63,10 @@ func (sc *scan) dropCovered(b *record.Batch) {
 // one covers whole, and marks those that some may cover in part.
 func (seg *segmentScan) applyTombstones(by []*tombstone.Range) {
 	for _, h := range by {
-		if h.Kind != event.Erase && !h.HideOnly && seg.isClean(h) {
+		if h.Kind != event.Erase && !h.HideOnly && seg.IsClean(h) {
 			continue
 		}
-		if box, ok := seg.ranked(&h.Box); ok {
+		if box, ok := seg.Ranked(&h.Box); ok {
 			seg.tombstones = append(seg.tombstones, rankedTombstone{box, h.ExceptSlots})
 		}
 	}
@@ -75,7 +75,7 @@ func (seg *segmentScan) applyTombstones(by []*tombstone.Range) {
 	}
 	rest := seg.plan.Candidates[:0]
 	for _, c := range seg.plan.Candidates {
-		all, some := seg.covers(seg.idx.Block(c.Block))
+		all, some := seg.covers(seg.Index.Block(c.Block))
 		if all {
 			continue
 		}
@@ -85,20 +85,6 @@ func (seg *segmentScan) applyTombstones(by []*tombstone.Range) {
 		rest = append(rest, c)
 	}
 	seg.plan.Candidates = rest
-}
-
-// ranked returns a box with acq as ranks of the segment; ok is false where the segment has no rows
-// in it.
-func (seg *sealedSegment) ranked(box *record.Box) (ranked record.Box, ok bool) {
-	bounds := seg.idx.Bounds()
-	for d := range record.NumDims {
-		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
-			return ranked, false
-		}
-	}
-	ranked = *box
-	ranked[record.Acq] = appendRanks(nil, seg, box)
-	return ranked, len(box[record.Acq]) == 0 || len(ranked[record.Acq]) > 0
 }
 
 // covers reports whether a tombstone covers all rows of a block, or some may cover a few.

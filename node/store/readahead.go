@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // readAheadGap is how many bytes between two blocks are read with them rather than left out.
@@ -11,26 +12,26 @@ const readAheadGap = 32 << 10
 // readAhead asks the system to read the blocks of candidates concurrently, before they are opened
 // one after another, except those that are probably in memory: verified recently, in a store that
 // fits memory. It also refreshes the clock by which blocks are verified again.
-func (s *Store) readAhead(seg *sealedSegment, candidates []index.Candidate) {
+func (s *Store) readAhead(seg *shards.Segment, candidates []index.Candidate) {
 	s.blockClock.Refresh()
 	tight := s.exceedsMemory.Load()
 	from, to := uint64(0), uint64(0)
 	for _, c := range candidates {
-		if !tight && seg.file.RecentlyVerified(int(c.Block)) {
+		if !tight && seg.File.RecentlyVerified(int(c.Block)) {
 			continue
 		}
-		info := seg.idx.Block(c.Block)
+		info := seg.Index.Block(c.Block)
 		if to > 0 && info.Offset <= to+readAheadGap {
 			to = info.Offset + uint64(info.Size)
 			continue
 		}
 		if to > 0 {
-			seg.file.WillNeed(from, to-from)
+			seg.File.WillNeed(from, to-from)
 		}
 		from, to = info.Offset, info.Offset+uint64(info.Size)
 	}
 	if to > 0 {
-		seg.file.WillNeed(from, to-from)
+		seg.File.WillNeed(from, to-from)
 	}
 }
 
@@ -39,8 +40,8 @@ func (s *Store) readAhead(seg *sealedSegment, candidates []index.Candidate) {
 func (s *Store) setExceedsMemory() {
 	total := uint64(0)
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			total += uint64(seg.file.Size())
+		for _, seg := range sh.State.Load().Sealed {
+			total += uint64(seg.File.Size())
 		}
 	}
 	may := memory.Limit()

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -181,7 +182,7 @@ type asking struct {
 
 type scanMemory struct {
 	tombstones []*tombstone.Range // what hides rows of the box, oldest first
-	states     []*readState
+	states     []*shards.State
 	waiting    []*partition // not scanned yet; the last one comes next
 	pass       []*partition // being scanned
 	tasks      []task       // of the pass
@@ -193,7 +194,7 @@ type scanMemory struct {
 
 // segmentScan is one sealed segment's part of a scan.
 type segmentScan struct {
-	*sealedSegment
+	*shards.Segment
 	plan       *index.Plan
 	ranks      record.RangeSet // the box's acq as ranks of this segment
 	cached     []*cachedBlock  // blocks that are open already, ascending

@@ -33,7 +33,7 @@ func (w *worker) isBatchable(seg *segmentScan, c index.Candidate) bool {
 		return false
 	}
 	if c.Need == 1<<record.MID {
-		return sortedByDevice(seg.idx.Block(c.Block)) && seg.lookupCached(c.Block) == nil
+		return sortedByDevice(seg.Index.Block(c.Block)) && seg.lookupCached(c.Block) == nil
 	}
 	return !w.scan.countOnly && seg.rowsIn(w.box, c) <= fewRows && seg.lookupCached(c.Block) == nil
 }

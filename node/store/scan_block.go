@@ -156,7 +156,7 @@ func (w *worker) openAs(
 		return nil, err
 	}
 	w.block = b
-	info, err := seg.openBlock(c.Block, b, w.copies || w.scan != nil && w.scan.verify)
+	info, err := seg.OpenBlock(c.Block, b, w.copies || w.scan != nil && w.scan.verify)
 	if err != nil {
 		return nil, err
 	}
@@ -169,45 +169,16 @@ func (w *worker) openAs(
 	return info, nil
 }
 
-// openBlock opens a block of a segment; nothing else in this package does. With copied it reads
-// from a copy that was verified, for what writes the rows elsewhere.
-func (seg *sealedSegment) openBlock(
-	number uint32, b *segment.Block, copied bool,
-) (*index.BlockInfo, error) {
-	info := seg.idx.Block(number)
-	if !seg.file.RecentlyVerified(int(number)) {
-		seg.file.WillNeed(info.Offset, uint64(info.Size))
-	}
-	open := seg.file.Block
-	if copied {
-		open = seg.file.BlockCopy
-	}
-	if err := open(int(number), info.Offset, info.Size, b); err != nil {
-		return nil, err
-	}
-	if b.Rows() != int(info.Rows) {
-		return nil, corrupt(seg.file.Path(), int64(info.Offset), fmt.Sprintf(
-			"block %d holds %d rows, the directory says %d", number, b.Rows(), info.Rows))
-	}
-	return info, nil
-}
-
-// verifyBlock compares a block with its checksum, after its rows were read.
-func (seg *sealedSegment) verifyBlock(number uint32) error {
-	info := seg.idx.Block(number)
-	return seg.file.VerifyBlock(int(number), info.Offset, info.Size)
-}
-
 // stampRows turns the ranks that a block stores into acquisition times.
 func (seg *segmentScan) stampRows(ranks []int64) error {
-	rows := uint64(seg.idx.Rows())
+	rows := uint64(seg.Index.Rows())
 	for _, rank := range ranks {
 		if uint64(rank) >= rows {
-			return corrupt(seg.file.Path(), 0, fmt.Sprintf("a block holds rank %d of %d rows", rank,
+			return corrupt(seg.File.Path(), 0, fmt.Sprintf("a block holds rank %d of %d rows", rank,
 				rows))
 		}
 	}
-	seg.idx.ReplaceByAcqs(ranks)
+	seg.Index.ReplaceByAcqs(ranks)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (w *worker) findFlagged(p *partition, seg *segmentScan, candidates []index.
 		for n < min(len(candidates), chunkBlocks) && w.isBatchable(seg, candidates[n]) == hold {
 			n++
 		}
-		w.scan.store.readAhead(seg.sealedSegment, candidates[:n])
+		w.scan.store.readAhead(seg.Segment, candidates[:n])
 		all, stay := w.scan.cacheSlots(n)
 		if err := w.openCached(seg, candidates[:n], all, hold); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (sc *scan) isMuch(rows int) bool {
 
 // rowsIn estimates how many rows of a block lie in a box, as if they were spread evenly.
 func (seg *segmentScan) rowsIn(box *record.Box, c index.Candidate) int {
-	info := seg.idx.Block(c.Block)
+	info := seg.Index.Block(c.Block)
 	rows := float64(info.Rows)
 	for d := range record.NumDims {
 		set := box[d]
@@ -199,7 +199,7 @@ func (sc *scan) spin(asleep, busy *atomic.Int32) {
 // mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
 func (sc *scan) mappings(yield func(*segment.Sealed) bool) {
 	for _, now := range sc.states {
-		for file := range now.mappings {
+		for file := range now.Mappings {
 			if !yield(file) {
 				return
 			}

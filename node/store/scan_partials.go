@@ -95,7 +95,7 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok 
 	if c.Need&needTombstones != 0 {
 		return p, false
 	}
-	info := t.segment.idx.Block(c.Block)
+	info := t.segment.Index.Block(c.Block)
 	if w.scan.view != record.ViewAll &&
 		(len(w.scan.winners) > 0 || !t.partition.newest.misses(info)) {
 		return p, false
@@ -165,7 +165,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.store.readAhead(t.segment.sealedSegment, open)
+	w.scan.store.readAhead(t.segment.Segment, open)
 	defer func() {
 		for i := range w.partials.ring {
 			w.partials.ring[i].close()
@@ -222,7 +222,7 @@ func (w *worker) scanPartial(t *task, c index.Candidate, h *prefetchedBlock) err
 		w.nested = false
 	}
 	if err == nil {
-		err = t.segment.verifyBlock(c.Block) // what came of its rows is kept, and not read again
+		err = t.segment.VerifyBlock(c.Block) // what came of its rows is kept, and not read again
 	}
 	if err == nil {
 		w.consumer.Partials.End()

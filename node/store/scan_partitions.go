@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -17,7 +18,7 @@ import (
 // into partitions whose versions fit its memory, and scans as many of them in a pass as fit
 // together. All versions of a reading are in one partition, since a box is cut by what they share.
 type partition struct {
-	state     *readState
+	state     *shards.State
 	box       record.Box
 	planned   bool
 	segments  []*segmentScan
@@ -32,7 +33,7 @@ var (
 	segmentScans  = sync.Pool{New: func() any { return &segmentScan{plan: new(index.Plan)} }}
 )
 
-func newPartition(now *readState) *partition {
+func newPartition(now *shards.State) *partition {
 	p := partitionPool.Get().(*partition)
 	p.state = now
 	return p
@@ -74,13 +75,13 @@ func (sc *scan) release() {
 		p.release()
 	}
 	for _, now := range sc.states {
-		now.release()
+		now.Release()
 	}
 }
 
 func (p *partition) release() {
 	for _, seg := range p.segments {
-		seg.sealedSegment = nil
+		seg.Segment = nil
 		clear(seg.cached)
 		seg.cached = seg.cached[:0]
 		segmentScans.Put(seg)
@@ -139,7 +140,7 @@ func (sc *scan) planPartition(p *partition) {
 	if sc.lastN > 0 {
 		return // it is read series by series
 	}
-	for _, sealed := range slices.Backward(p.state.sealed) {
+	for _, sealed := range slices.Backward(p.state.Sealed) {
 		sc.addSegment(p, sealed)
 	}
 	if sc.view == record.ViewAll {
@@ -147,7 +148,7 @@ func (sc *scan) planPartition(p *partition) {
 	}
 	for _, seg := range p.segments {
 		for _, c := range seg.plan.Candidates {
-			p.flagged += int(seg.idx.Block(c.Block).Flagged)
+			p.flagged += int(seg.Index.Block(c.Block).Flagged)
 		}
 	}
 	p.inHeads = 0
@@ -161,9 +162,9 @@ func (sc *scan) planPartition(p *partition) {
 
 // eachHead calls visit with the heads, newest first.
 func (p *partition) eachHead(visit func(*index.Head)) {
-	visit(p.state.head)
-	for _, immutable := range slices.Backward(p.state.immutable) {
-		visit(immutable.head)
+	visit(p.state.Head)
+	for _, immutable := range slices.Backward(p.state.Immutable) {
+		visit(immutable.Head)
 	}
 }
 
@@ -175,8 +176,8 @@ func (p *partition) eachHeadZone(visit func(index.FlaggedZone)) {
 	})
 }
 
-func (sc *scan) addSegment(p *partition, sealed *sealedSegment) {
-	if _, ok := missed(sealed, &p.box); ok {
+func (sc *scan) addSegment(p *partition, sealed *shards.Segment) {
+	if _, ok := shards.Missed(sealed, &p.box); ok {
 		return
 	}
 	seg := segmentScans.Get().(*segmentScan)
@@ -188,10 +189,10 @@ func (sc *scan) addSegment(p *partition, sealed *sealedSegment) {
 }
 
 // begin plans a box on a segment, without what events hide.
-func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box, hidden []*tombstone.Range) {
-	seg.sealedSegment = sealed
-	sealed.idx.Plan(box, seg.plan)
-	seg.ranks = appendRanks(seg.ranks[:0], sealed, box)
+func (seg *segmentScan) begin(sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range) {
+	seg.Segment = sealed
+	sealed.Index.Plan(box, seg.plan)
+	seg.ranks = shards.AppendRanks(seg.ranks[:0], sealed, box)
 	clear(seg.tombstones)
 	seg.tombstones = seg.tombstones[:0]
 	if len(hidden) > 0 {
@@ -199,24 +200,12 @@ func (seg *segmentScan) begin(sealed *sealedSegment, box *record.Box, hidden []*
 	}
 }
 
-// appendRanks appends the acq of a box as ranks of a segment.
-func appendRanks(
-	ranks record.RangeSet, sealed *sealedSegment, box *record.Box,
-) record.RangeSet {
-	for _, r := range box[record.Acq] {
-		if lo, hi := sealed.idx.RankRange(r.From, r.To); lo < hi {
-			ranks = append(ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
-	return ranks
-}
-
 // countInside counts the blocks that lie inside the box and leaves the others as candidates.
 func (sc *scan) countInside(seg *segmentScan) {
 	rest := seg.plan.Candidates[:0]
 	for _, c := range seg.plan.Candidates {
 		if c.Need == 0 {
-			sc.countedInside += uint64(seg.idx.Block(c.Block).Rows)
+			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
 			sc.stats.BlocksInside++
 		} else {
 			rest = append(rest, c)
@@ -251,7 +240,7 @@ func (sc *scan) cutByZones(p *partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.segments {
 		for _, c := range seg.plan.Candidates {
-			if b := seg.idx.Block(c.Block); b.Flagged > 0 {
+			if b := seg.Index.Block(c.Block); b.Flagged > 0 {
 				zones = append(zones, index.FlaggedZone{Flagged: int(b.Flagged),
 					MID: index.Bound{Min: b.Min[record.MID], Max: b.Max[record.MID]},
 					Cap: index.Bound{Min: b.Min[record.Cap], Max: b.Max[record.Cap]}})
@@ -346,15 +335,4 @@ func within(set record.RangeSet, r record.Range) record.RangeSet {
 		}
 	}
 	return out
-}
-
-// missed returns the first dimension in which a box misses the bounds of a segment.
-func missed(sealed *sealedSegment, box *record.Box) (record.Dim, bool) {
-	bounds := sealed.idx.Bounds()
-	for d := range record.NumDims {
-		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
-			return record.Dim(d), true
-		}
-	}
-	return 0, false
 }

@@ -33,15 +33,15 @@ func (w *worker) prefetchNext(seg *segmentScan, candidates []index.Candidate, i 
 }
 
 func (w *worker) prefetchFront(seg *segmentScan, c index.Candidate) {
-	if seg.file.RecentlyVerified(int(c.Block)) {
-		seg.file.PrefetchFront(seg.idx.Block(c.Block).Offset)
+	if seg.File.RecentlyVerified(int(c.Block)) {
+		seg.File.PrefetchFront(seg.Index.Block(c.Block).Offset)
 	}
 }
 
 // prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
 func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
 	need := c.Need &^ needTombstones
-	if need == 0 || !seg.file.RecentlyVerified(int(c.Block)) {
+	if need == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
 		return
 	}
 	first := filterOrder[0]
@@ -51,7 +51,7 @@ func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
 			break
 		}
 	}
-	info := seg.idx.Block(c.Block)
+	info := seg.Index.Block(c.Block)
 	from, to := 0.0, 1.0
 	if set := w.box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
 		width := float64(info.Max[record.MID]-info.Min[record.MID]) + 1
@@ -71,5 +71,5 @@ func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
 		}
 		lo = hi
 	}
-	seg.file.PrefetchColumn(info.Offset, first, w.tested)
+	seg.File.PrefetchColumn(info.Offset, first, w.tested)
 }

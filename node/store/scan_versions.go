@@ -33,12 +33,12 @@ func (sc *scan) findNewest(p *partition, room int) error {
 	w := &sc.finder
 	w.box = &p.box
 	for _, seg := range p.segments {
-		if seg.meta.IsBackdated() {
+		if seg.Meta.IsBackdated() {
 			continue
 		}
 		w.flagged = w.flagged[:0]
 		for _, c := range seg.plan.Candidates {
-			if seg.idx.Block(c.Block).Flagged > 0 {
+			if seg.Index.Block(c.Block).Flagged > 0 {
 				w.flagged = append(w.flagged, c)
 			}
 		}

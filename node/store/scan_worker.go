@@ -124,10 +124,10 @@ func (w *worker) do(t *task) error {
 	w.box = &t.partition.box
 	candidates := t.segment.plan.Candidates[t.from:t.to]
 	partials := w.consumer.Partials
-	if partials != nil && partials.Wants(&t.segment.kept, t.segment.idx.Blocks()) {
+	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.store.readAhead(t.segment.sealedSegment, candidates)
+	w.scan.store.readAhead(t.segment.Segment, candidates)
 	for len(candidates) > 0 {
 		n, hold := 1, w.isBatchable(t.segment, candidates[0])
 		for n < len(candidates) && w.isBatchable(t.segment, candidates[n]) == hold {

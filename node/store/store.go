@@ -24,6 +24,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/workers"
 )
@@ -41,8 +42,8 @@ type Store struct {
 	time           *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers
-	shards         []*shard
-	all            []*shard // shards, and the backdated shard of each
+	shards         []*shards.Shard
+	all            []*shards.Shard // shards, and the backdated shard of each
 
 	puts       chan *putRequest // bounded; the committer is the only reader
 	committing chan struct{}    // full while a goroutine is the committer
@@ -204,12 +205,12 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	for _, sh := range s.all {
-		now := sh.state.Load()
-		for _, seg := range now.sealed {
-			seg.kept.Drop()
-			errs = append(errs, seg.file.Close())
+		now := sh.State.Load()
+		for _, seg := range now.Sealed {
+			seg.Kept.Drop()
+			errs = append(errs, seg.File.Close())
 		}
-		now.releaseHeads()
+		now.ReleaseHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())

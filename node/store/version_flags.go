@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,7 +17,7 @@ import (
 //
 // Cost: about 20 ns a doubtful row, and 5 ns a series of each older segment.
 func clearFalse(
-	flags []uint64, rows *record.Batch, doubtful []uint32, older []*sealedSegment,
+	flags []uint64, rows *record.Batch, doubtful []uint32, older []*shards.Segment,
 ) {
 	if len(doubtful) == 0 {
 		return
@@ -41,16 +42,18 @@ func clearFalse(
 // clearDoubtful clears the false flags of the rows of a head. A merge may replace the older
 // segments meanwhile. Of backdated rows every one may hide another, or be hidden:
 // which it is is looked for when it is asked for.
-func clearDoubtful(sh *shard, immutable *immutableHead, rows *record.Batch, flags []uint64) error {
-	if sh.isBackdated() {
+func clearDoubtful(
+	sh *shards.Shard, immutable *shards.ImmutableHead, rows *record.Batch, flags []uint64,
+) error {
+	if sh.IsBackdated() {
 		return nil
 	}
-	older := sh.acquire()
-	defer older.release()
+	older := sh.Acquire()
+	defer older.Release()
 	return segment.Guard(func() error {
-		clearFalse(flags, rows, immutable.head.Doubtful(), older.sealed)
+		clearFalse(flags, rows, immutable.Head.Doubtful(), older.Sealed)
 		return nil
-	}, older.mappings)
+	}, older.Mappings)
 }
 
 // olderCaps are the greatest caps that some series may have in older segments.
@@ -89,16 +92,17 @@ const fewLookups = 32
 
 // raise lifts the caps to those of a segment: exactly where it has a series table, otherwise to
 // those of the blocks that can hold the series.
-func (c *olderCaps) raise(seg *sealedSegment) {
-	bounds := seg.idx.Bounds()
+func (c *olderCaps) raise(seg *shards.Segment) {
+	bounds := seg.Index.Bounds()
 	for _, d := range []record.Dim{record.CID, record.MID, record.MOID} {
 		if !c.extent[d].Meets(bounds[d].Min, bounds[d].Max) {
 			return
 		}
 	}
-	if seg.series == nil || c.raiseExactly(seg.series) != nil {
-		for i := range seg.idx.Blocks() { // also where the table is damaged: zones are not below it
-			c.raiseTo(seg.idx.Block(uint32(i)))
+	// Also where the table is damaged: zones are not below it.
+	if seg.Series == nil || c.raiseExactly(seg.Series) != nil {
+		for i := range seg.Index.Blocks() {
+			c.raiseTo(seg.Index.Block(uint32(i)))
 		}
 	}
 }

@@ -17,10 +17,10 @@ const (
 func (s *Store) setBacklog() {
 	most := 0
 	for _, sh := range s.all {
-		for part := range mergeable(sh.state.Load().sealed) {
+		for part := range mergeable(sh.State.Load().Sealed) {
 			count := 0
 			for _, seg := range part {
-				if int64(seg.meta.Rows) < limitOf(seg)/4 && seg.file.Size() < maxMergedBytes/4 {
+				if int64(seg.Meta.Rows) < limitOf(seg)/4 && seg.File.Size() < maxMergedBytes/4 {
 					count++ // larger ones will not be merged any more
 				}
 			}

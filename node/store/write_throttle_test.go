@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // Only segments that merges still make fewer slow commits down: with as many as one likes of at
@@ -13,18 +14,18 @@ func TestBacklogLeavesOutWhatIsNotMerged(t *testing.T) {
 	most, putNs := uint32(maxMergedRows), int64(manifest.NoPut)
 	f := func(small, large int, want int64) {
 		t.Helper()
-		now := &readState{}
+		now := &shards.State{}
 		add := func(count int, rows uint32) {
 			for range count {
-				now.sealed = append(now.sealed, &sealedSegment{
-					meta: manifest.Segment{Rows: rows, PutAcqNs: putNs}, file: new(segment.Sealed)})
+				now.Sealed = append(now.Sealed, &shards.Segment{
+					Meta: manifest.Segment{Rows: rows, PutAcqNs: putNs}, File: new(segment.Sealed)})
 			}
 		}
 		add(small, most/4-1)
 		add(large, most/4)
-		s := &Store{all: []*shard{{}, {}}}
-		s.all[0].state.Store(&readState{})
-		s.all[1].state.Store(now)
+		s := &Store{all: []*shards.Shard{{}, {}}}
+		s.all[0].State.Store(&shards.State{})
+		s.all[1].State.Store(now)
 		s.setBacklog()
 		if got := s.backlog.Load(); got != want {
 			t.Errorf("%d small, %d large segments: backlog %d, want %d", small, large, got, want)
