@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -50,13 +51,11 @@ func (sc *scan) findBackdated(p *partition) error {
 			return err
 		}
 	}
-	w := &sc.finder
-	w.box = &p.box
 	for _, seg := range p.segments {
 		if !seg.Meta.IsBackdated() {
 			continue
 		}
-		if err := w.findFlagged(p, seg, seg.plan.Candidates); err != nil {
+		if err := sc.findFlagged(p, seg, seg.Plan.Candidates); err != nil {
 			return err
 		}
 	}
@@ -111,31 +110,19 @@ func (sc *scan) findNewerInHead(p *partition, h *index.Head) error {
 }
 
 // findNewerInSegment reads the blocks of a segment that can hold one of the readings.
-func (sc *scan) findNewerInSegment(p *partition, seg *segmentScan) error {
+func (sc *scan) findNewerInSegment(p *partition, seg *blocks.Planned) error {
 	w := &sc.finder
-	w.box = &p.box
+	w.Box = &p.box
 	wanted := sc.blocksWithNewer(p, seg)
-	for i, c := range wanted {
-		if i%chunkBlocks == 0 {
-			if err := sc.ctx.Err(); err != nil {
-				return err
-			}
-			sc.store.readAhead(seg.Segment, wanted[i:min(i+chunkBlocks, len(wanted))])
-		}
-		info, err := w.open(seg, c)
-		if err != nil {
+	for c := range sc.store.ahead.Each(seg.Segment, wanted) {
+		if err := sc.ctx.Err(); err != nil {
 			return err
 		}
-		w.sel = w.choose(seg, info, c.Need)
-		w.batch.Reset()
-		if err := w.block.Gather(w.sel, true, &w.batch); err != nil {
+		if err := w.Keys(seg, c, &w.Batch); err != nil {
 			return err
 		}
-		if err := seg.stampRows(w.batch.AcqNs); err != nil {
-			return err
-		}
-		for i := range w.batch.Len() {
-			p.newest.raise(&w.batch, i)
+		for i := range w.Batch.Len() {
+			p.newest.raise(&w.Batch, i)
 		}
 	}
 	return nil
@@ -143,9 +130,9 @@ func (sc *scan) findNewerInSegment(p *partition, seg *segmentScan) error {
 
 // blocksWithNewer returns the candidates of a segment that can hold one of the readings: where
 // these are few, by planning for each.
-func (sc *scan) blocksWithNewer(p *partition, seg *segmentScan) []index.Candidate {
+func (sc *scan) blocksWithNewer(p *partition, seg *blocks.Planned) []index.Candidate {
 	planned := map[uint32]bool{}
-	few := len(p.backdated)*blocksPerPlan < len(seg.plan.Candidates)
+	few := len(p.backdated)*blocksPerPlan < len(seg.Plan.Candidates)
 	if few {
 		var l lookup
 		l.point[record.Acq] = p.box[record.Acq]
@@ -161,7 +148,7 @@ func (sc *scan) blocksWithNewer(p *partition, seg *segmentScan) []index.Candidat
 		}
 	}
 	var wanted []index.Candidate
-	for _, c := range seg.plan.Candidates {
+	for _, c := range seg.Plan.Candidates {
 		if few && planned[c.Block] || !few && anyIn(p.backdated, seg.Index.Block(c.Block)) {
 			wanted = append(wanted, c)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -237,15 +238,15 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sealed.File.Close()
-	seg := &segmentScan{Segment: sealed}
+	seg := &blocks.Planned{Segment: sealed}
 	var damage *segment.CorruptError
-	if _, err := new(worker).open(seg, index.Candidate{}); !errors.As(err, &damage) {
+	if _, err := new(blocks.Reader).Open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)
 	}
-	if err := seg.stampRows([]int64{49}); err != nil {
+	if err := seg.StampRows([]int64{49}); err != nil {
 		t.Error(err)
 	}
-	if err := seg.stampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
+	if err := seg.StampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
 		t.Errorf("a rank beyond the rows: %v", err)
 	}
 }

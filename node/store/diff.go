@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -34,7 +35,7 @@ type DiffSink func(d *record.Differences) error
 type diff struct {
 	*scan
 	fromNs int64
-	reader worker // opens blocks beside the finder
+	reader blocks.Gatherer // opens blocks beside the finder
 	sink   DiffSink
 
 	before []*tombstone.Range // hide rows at the first moment
@@ -70,8 +71,8 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	}
 	defer sc.giveBack()
 	d := &diff{scan: sc, fromNs: checked.FromNs, sink: sink}
-	d.reader.scan, d.reader.consumer.Rows, d.seenOnce = sc, d.takeNew, true
-	d.reader.columns = segment.AllColumns
+	d.reader.Ctx, d.reader.Consumer.Rows, d.cache.Once = ctx, d.takeNew, true
+	d.reader.Columns = segment.AllColumns
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
 	}
@@ -100,9 +101,9 @@ func (d *diff) run() error {
 		}
 		return d.flush()
 	}, d.mappings)
-	d.reader.rows, d.finder.rows = 0, 0
-	d.stats.add(&d.reader)
-	d.stats.add(&d.finder)
+	d.reader.Rows, d.finder.Rows = 0, 0
+	d.stats.add(&d.reader.Counts)
+	d.stats.add(&d.finder.Counts)
 	return err
 }
 
@@ -238,47 +239,32 @@ func (d *diff) eachErased(p *partition, box *record.Box) error {
 			return d.addErased(p, b)
 		})
 	})
-	seg := segmentScans.Get().(*segmentScan)
-	defer segmentScans.Put(seg)
-	w := &d.finder
 	for _, sealed := range slices.Backward(p.state.Sealed) {
 		if _, ok := shards.Missed(sealed, box); ok || err != nil {
 			continue
 		}
-		seg.begin(sealed, box, d.before)
-		for i, c := range seg.plan.Candidates {
-			if i%chunkBlocks == 0 {
-				d.store.readAhead(sealed, seg.plan.Candidates[i:min(i+chunkBlocks,
-					len(seg.plan.Candidates))])
-			}
+		seg := blocks.Plan(sealed, box, d.before)
+		for c := range d.store.ahead.Each(sealed, seg.Plan.Candidates) {
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
 				break
 			}
 		}
+		seg.Free()
 	}
-	seg.Segment, w.box = nil, nil
+	d.finder.Box = nil
 	return err
 }
 
 // eachErasedOf is eachErased for one block.
 func (d *diff) eachErasedOf(
-	p *partition, seg *segmentScan, c index.Candidate, box *record.Box,
+	p *partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
 ) error {
 	w := &d.finder
-	w.box = box
-	info, err := w.open(seg, c)
-	if err != nil {
+	w.Box = box
+	if err := w.Keys(seg, c, &w.Batch); err != nil {
 		return err
 	}
-	w.sel = w.choose(seg, info, c.Need)
-	w.batch.Reset()
-	if err := w.block.Gather(w.sel, true, &w.batch); err != nil {
-		return err
-	}
-	if err := seg.stampRows(w.batch.AcqNs); err != nil {
-		return err
-	}
-	return d.addErased(p, &w.batch)
+	return d.addErased(p, &w.Batch)
 }
 
 func (d *diff) addErased(p *partition, b *record.Batch) error {
@@ -342,33 +328,29 @@ func (d *diff) giveNew(p *partition) error {
 			return
 		}
 		err = h.Scan(&p.box, d.end, false, func(b *record.Batch, _ []uint64) error {
-			d.reader.headRows += uint64(b.Len())
+			d.reader.HeadRows += uint64(b.Len())
 			return d.takeNew(b)
 		})
 	})
 	w := &d.reader
 	for _, seg := range p.segments {
-		for i, c := range seg.plan.Candidates {
-			if i%chunkBlocks == 0 {
-				d.store.readAhead(seg.Segment, seg.plan.Candidates[i:min(i+chunkBlocks,
-					len(seg.plan.Candidates))])
-			}
+		for c := range d.store.ahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue
 			}
-			w.box = &p.box
-			if info, err = w.open(seg, c); err != nil {
+			w.Box = &p.box
+			if info, err = w.Open(seg, c); err != nil {
 				continue
 			}
-			w.sel = w.choose(seg, info, c.Need)
-			if err = w.takeChosen(seg, nil); err == nil && w.batch.Len() >= sinkRows {
-				err = w.flush()
+			w.Chosen = w.Choose(seg, info, c.Need)
+			if err = w.TakeChosen(seg); err == nil && w.Batch.Len() >= blocks.BatchRows {
+				err = w.Flush()
 			}
 		}
 	}
 	if err == nil {
-		err = w.flush()
+		err = w.Flush()
 	}
 	return err
 }
@@ -396,7 +378,7 @@ func (d *diff) takeNew(b *record.Batch) error {
 const flushBytes = 4 << 20
 
 func (d *diff) flushFull(out *record.Differences) error {
-	if out.Len() < sinkRows && len(out.Old.Data)+len(out.New.Data) < flushBytes {
+	if out.Len() < blocks.BatchRows && len(out.Old.Data)+len(out.New.Data) < flushBytes {
 		return nil
 	}
 	return d.flushOne(out)

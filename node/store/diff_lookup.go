@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -108,8 +109,8 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 	if hi == 0 {
 		return nil
 	}
-	seg := &segmentScan{Segment: sealed,
-		ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
+	seg := &blocks.Planned{Segment: sealed,
+		Ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
 	l := &d.look
 	l.candidates = l.candidates[:0]
 	if len(d.table.pairs)*blocksPerPlan < sealed.Index.Blocks() {
@@ -123,12 +124,9 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 		info := sealed.Index.Block(c.Block)
 		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
 	})
-	for i, c := range l.candidates {
-		if i%chunkBlocks == 0 {
-			if err := d.ctx.Err(); err != nil {
-				return err
-			}
-			d.store.readAhead(sealed, l.candidates[i:min(i+chunkBlocks, len(l.candidates))])
+	for c := range d.store.ahead.Each(sealed, l.candidates) {
+		if err := d.ctx.Err(); err != nil {
+			return err
 		}
 		if err := d.lookInBlock(seg, c); err != nil {
 			return err
@@ -203,22 +201,22 @@ func from(pairs []pair, start int, r *reading) int {
 }
 
 // lookInBlock offers the rows of a block whose readings are in the table.
-func (d *diff) lookInBlock(seg *segmentScan, c index.Candidate) error {
+func (d *diff) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 	l, w := &d.look, &d.reader
-	info, err := w.open(seg, c)
+	info, err := w.Open(seg, c)
 	if err != nil {
 		return err
 	}
 	l.sel = l.sel[:0]
 	if d.choosePairs(info); len(l.wanted) > fewPairs {
-		for i := range w.block.Rows() {
+		for i := range w.Block.Rows() {
 			l.sel = append(l.sel, uint32(i))
 		}
 	} else {
-		w.box = &l.point
+		w.Box = &l.point
 		for _, at := range l.wanted {
 			l.pointAt(&d.table.pairs[at].reading)
-			l.sel = append(l.sel, w.choose(seg, info, 1<<record.NumDims-1)...)
+			l.sel = append(l.sel, w.Choose(seg, info, 1<<record.NumDims-1)...)
 		}
 		slices.Sort(l.sel)
 	}
@@ -226,9 +224,9 @@ func (d *diff) lookInBlock(seg *segmentScan, c index.Candidate) error {
 		return err
 	}
 	for rest := l.sel; len(rest) > 0; {
-		n := w.block.Fit(rest, sinkBytes)
+		n := w.Block.Fit(rest, blocks.BatchBytes)
 		l.rows.Reset()
-		if err := gather(seg, w, rest[:n], segment.AllColumns, &l.rows); err != nil {
+		if err := gather(seg, &w.Reader, rest[:n], segment.AllColumns, &l.rows); err != nil {
 			return err
 		}
 		for i := range l.rows.Len() {
@@ -244,10 +242,10 @@ func (d *diff) lookInBlock(seg *segmentScan, c index.Candidate) error {
 
 // leaveBetter removes from the selection the rows of the open block that no pair wants, so that
 // only payloads are read that may be shown.
-func (d *diff) leaveBetter(seg *segmentScan) error {
+func (d *diff) leaveBetter(seg *blocks.Planned) error {
 	l := &d.look
 	l.keys.Reset()
-	if err := gather(seg, &d.reader, l.sel, segment.Keys, &l.keys); err != nil {
+	if err := gather(seg, &d.reader.Reader, l.sel, segment.Keys, &l.keys); err != nil {
 		return err
 	}
 	keep := l.sel[:0]
@@ -264,10 +262,10 @@ func (d *diff) leaveBetter(seg *segmentScan) error {
 
 // gather appends stamped rows of the open block to a batch that is empty.
 func gather(
-	seg *segmentScan, w *worker, sel []uint32, parts segment.Columns, to *record.Batch,
+	seg *blocks.Planned, w *blocks.Reader, sel []uint32, parts segment.Columns, to *record.Batch,
 ) error {
-	if err := w.block.GatherColumns(sel, nil, parts, to); err != nil {
+	if err := w.Block.GatherColumns(sel, nil, parts, to); err != nil {
 		return err
 	}
-	return seg.stampRows(to.AcqNs)
+	return seg.StampRows(to.AcqNs)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -109,8 +110,8 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 		out.SkippedBy = d.String()
 		return out
 	}
-	plan := plans.Get().(*index.Plan)
-	defer plans.Put(plan)
+	plan := blocks.Plans.Get().(*index.Plan)
+	defer blocks.Plans.Put(plan)
 	sealed.Index.Plan(box, plan)
 	if plan.Stats.Lists == 0 && plan.Stats.Listed == 0 {
 		out.SkippedBy = record.Acq.String() // between two rows: no list was needed to tell

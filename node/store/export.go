@@ -232,7 +232,7 @@ func extract(
 	}
 	m := &merger{store: s, run: []*shards.Segment{seg},
 		acq: record.Range{From: fromNs, To: untilNs}}
-	m.worker.copies = true
+	m.reader.Copies = true
 	var err error
 	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.Index}, [][]uint64{dropped})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -46,7 +47,7 @@ func (w *worker) last(now *shards.State, box record.Box) error {
 	l := lastScans.Get().(*lastScan)
 	l.worker, l.now, l.box = w, now, box
 	l.state.reset(int(w.scan.lastN), w.scan.store.opt.versionRoom)
-	w.box = &l.box
+	w.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
 		err = l.findLost()
@@ -59,7 +60,7 @@ func (w *worker) last(now *shards.State, box record.Box) error {
 	if halve {
 		at, d = l.state.middle()
 	} else {
-		w.superseded += l.state.overtaken
+		w.Superseded += l.state.overtaken
 	}
 	l.release()
 	if !halve {
@@ -87,7 +88,7 @@ func (l *lastScan) findLost() error {
 	sc := new(scan)
 	sc.ctx, sc.store, sc.box, sc.winners = l.scan.ctx, l.scan.store, lost, l.scan.winners
 	sc.view, sc.horizon, sc.tombstones = l.scan.view, l.scan.horizon, l.scan.tombstones
-	sc.finder.scan, sc.seenOnce = sc, true
+	sc.finder.Ctx, sc.cache.Once = sc.ctx, true
 	sc.waiting = append(sc.waiting, &partition{state: l.now, box: lost})
 	defer sc.release()
 	whole := l.box
@@ -95,9 +96,9 @@ func (l *lastScan) findLost() error {
 		more, err := sc.nextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.blocks += sc.finder.blocks
-			l.bytes += sc.finder.bytes
-			l.examined += sc.finder.examined
+			l.Blocks += sc.finder.Blocks
+			l.Bytes += sc.finder.Bytes
+			l.Examined += sc.finder.Examined
 			return err
 		}
 		for _, p := range sc.pass {
@@ -263,7 +264,7 @@ func (l *lastScan) give() error {
 			}
 			continue
 		}
-		seg := &segmentScan{Segment: l.now.Sealed[source-len(l.heads)]}
+		seg := &blocks.Planned{Segment: l.now.Sealed[source-len(l.heads)]}
 		for from := 0; from < len(rows); {
 			to := from + 1
 			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
@@ -279,38 +280,37 @@ func (l *lastScan) give() error {
 }
 
 func (l *lastScan) giveHead(h *index.Head, rows []uint64) error {
-	l.headRows += uint64(len(rows))
+	l.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.makeRoom(); err != nil {
 			return err
 		}
-		some := rows[:min(len(rows), sinkRows)]
-		rows = rows[h.Gather(some, l.keysOnly(), sinkBytes, &l.batch):]
+		some := rows[:min(len(rows), blocks.BatchRows)]
+		rows = rows[h.Gather(some, l.KeysOnly(), blocks.BatchBytes, &l.Batch):]
 	}
 	return nil
 }
 
 // makeRoom flushes the batch when it has enough rows for the sink.
 func (l *lastScan) makeRoom() error {
-	if l.batch.Len() >= sinkRows || len(l.batch.Data) >= sinkBytes {
-		return l.flush()
+	if l.Batch.Len() >= blocks.BatchRows || len(l.Batch.Data) >= blocks.BatchBytes {
+		return l.Flush()
 	}
 	return nil
 }
 
 // giveBlock hands out rows of one block.
-func (l *lastScan) giveBlock(seg *segmentScan, rows []uint64) error {
+func (l *lastScan) giveBlock(seg *blocks.Planned, rows []uint64) error {
 	if err := l.makeRoom(); err != nil {
 		return err
 	}
 	id := uint32(rows[0] >> 32)
-	l.block = &l.own
-	if _, err := seg.OpenBlock(id, &l.own, l.scan.verify); err != nil {
+	if err := l.Reopen(seg, id); err != nil {
 		return err
 	}
-	l.sel = l.sel[:0]
+	l.Chosen = l.Chosen[:0]
 	for _, r := range rows {
-		l.sel = append(l.sel, uint32(r))
+		l.Chosen = append(l.Chosen, uint32(r))
 	}
-	return l.takeChosen(seg, nil)
+	return l.TakeChosen(seg)
 }

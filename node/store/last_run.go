@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -30,12 +31,12 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 	if r.sub > 0 {
 		lo = int(info.Subs[r.sub-1].End)
 	}
-	if lo == hi || !s.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
+	if lo == hi || !s.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
 		!l.box[record.Cap].Meets(sub.CapLo, sub.CapHi) ||
 		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
 		return nil
 	}
-	if _, err := l.open(&s.segmentScan, index.Candidate{Block: r.block, Need: 1}); err != nil {
+	if _, err := l.Open(&s.Planned, index.Candidate{Block: r.block, Need: 1}); err != nil {
 		return err
 	}
 	if err := l.findSpans(info, r.needs, lo, hi); err != nil {
@@ -48,11 +49,11 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 // ascend by series.
 func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int) error {
 	l.spans = l.spans[:0]
-	if sortedByDevice(info) && len(needs)*fewNeeds <= hi-lo {
+	if blocks.SortedByDevice(info) && len(needs)*fewNeeds <= hi-lo {
 		for _, n := range needs {
 			mid := l.state.series[n.number].MID
-			from, to := l.block.SearchMIDs(lo, hi,
-				l.block.FindMIDs(mid, mid+1, info.Max[record.MID]))
+			from, to := l.Block.SearchMIDs(lo, hi,
+				l.Block.FindMIDs(mid, mid+1, info.Max[record.MID]))
 			if from < to {
 				l.spans = append(l.spans, lastSpan{n.number, from, to})
 			}
@@ -60,8 +61,8 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 		return nil
 	}
 	l.named.Reset()
-	l.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(hi)}
-	if err := l.block.GatherColumns(nil, l.span[:], partsOfSeries, &l.named); err != nil {
+	l.tails = append(l.tails[:0], segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
+	if err := l.Block.GatherColumns(nil, l.tails, partsOfSeries, &l.named); err != nil {
 		return err
 	}
 	for from := 0; from < l.named.Len() && len(needs) > 0; {
@@ -90,10 +91,10 @@ func (l *lastScan) readTails(s *lastSegment, block uint32) error {
 				segment.Span{Lo: uint32(max(sp.from, sp.to-most)), Hi: uint32(sp.to)})
 		}
 		l.found.Reset()
-		if err := l.block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
+		if err := l.Block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
 			return err
 		}
-		if err := s.stampRows(l.found.AcqNs); err != nil {
+		if err := s.StampRows(l.found.AcqNs); err != nil {
 			return err
 		}
 		more, end := l.spans[:0], 0
@@ -131,7 +132,7 @@ func (l *lastScan) takeTail(
 		}
 		row := sp.to + i - from
 		at := rowAt{source: s.source, part: block, row: uint32(row)}
-		if err := l.take(sp.number, k, at, l.block.Flag(row), l.found.Tomb(i)); err != nil {
+		if err := l.take(sp.number, k, at, l.Block.Flag(row), l.found.Tomb(i)); err != nil {
 			return false, err
 		}
 	}

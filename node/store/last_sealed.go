@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -19,7 +20,7 @@ const (
 // lastSegment is what is left to read of a segment: blocks, from window to window of caps, each
 // window older and wider than the one before.
 type lastSegment struct {
-	segmentScan
+	blocks.Planned
 	source uint32
 	shown  record.RangeSet // ranks of the rows that the query asked for
 	caps   index.Bound     // that rows of the box can have here
@@ -62,7 +63,7 @@ func (l *lastScan) forgetSegments() {
 func (s *lastSegment) emptied() *lastSegment {
 	clear(s.runs[:cap(s.runs)])
 	*s = lastSegment{shown: s.shown[:0], seen: s.seen[:0], runs: s.runs[:0],
-		segmentScan: segmentScan{ranks: s.ranks[:0]}}
+		Planned: blocks.Planned{Ranks: s.Ranks[:0]}}
 	return s
 }
 
@@ -111,7 +112,7 @@ func (l *lastScan) listSegments() {
 		for d := range record.NumDims {
 			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
-		s.ranks = shards.AppendRanks(s.ranks[:0], sealed, &l.box)
+		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
 		if len(l.scan.winners) > 0 {
 			s.shown = shards.AppendRanks(s.shown[:0], sealed,
 				&record.Box{record.Acq: l.scan.winners})
@@ -119,7 +120,7 @@ func (l *lastScan) listSegments() {
 				s.shown = append(s.shown, record.At(-1))
 			}
 		}
-		if !meets || len(s.ranks) == 0 {
+		if !meets || len(s.Ranks) == 0 {
 			l.spare = append(l.spare, s.emptied())
 			continue
 		}
@@ -135,7 +136,7 @@ func (l *lastScan) listSegments() {
 
 // begin finds which series may need rows of a segment and lists the blocks of its first window.
 func (l *lastScan) begin(s *lastSegment) error {
-	l.planned++
+	l.Planned++
 	found := len(l.arena)
 	each := func(c index.SeriesCap) {
 		if c.NewestNs < s.caps.Min {
@@ -172,20 +173,20 @@ func (l *lastScan) begin(s *lastSegment) error {
 // collect finds the series of a segment without a table by reading its rows.
 func (l *lastScan) collect(s *lastSegment) (*index.SeriesSet, error) {
 	set := new(index.SeriesSet)
-	s.plan = plans.Get().(*index.Plan)
-	s.Index.Plan(&l.box, s.plan)
-	defer func() { plans.Put(s.plan); s.plan = nil }()
-	for _, c := range s.plan.Candidates {
+	s.Plan = blocks.Plans.Get().(*index.Plan)
+	s.Index.Plan(&l.box, s.Plan)
+	defer func() { blocks.Plans.Put(s.Plan); s.Plan = nil }()
+	for _, c := range s.Plan.Candidates {
 		if err := l.scan.ctx.Err(); err != nil {
 			return nil, err
 		}
-		info, err := l.open(&s.segmentScan, c)
+		info, err := l.Open(&s.Planned, c)
 		if err != nil {
 			return nil, err
 		}
-		l.sel = l.choose(&s.segmentScan, info, c.Need)
+		l.Chosen = l.Choose(&s.Planned, info, c.Need)
 		l.found.Reset()
-		if err := l.block.Gather(l.sel, true, &l.found); err != nil {
+		if err := l.Block.Gather(l.Chosen, true, &l.found); err != nil {
 			return nil, err
 		}
 		for i := range l.found.Len() {
@@ -247,8 +248,8 @@ func (l *lastScan) listBlocks(s *lastSegment, to int64) {
 	if len(box[record.Cap]) == 0 {
 		return // the query leaves these caps out
 	}
-	plan := plans.Get().(*index.Plan)
-	defer plans.Put(plan)
+	plan := blocks.Plans.Get().(*index.Plan)
+	defer blocks.Plans.Put(plan)
 	s.Index.Plan(&box, plan)
 	for _, c := range plan.Candidates {
 		word, bit := &s.seen[c.Block>>6], uint64(1)<<(c.Block&63)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
@@ -158,7 +159,7 @@ func (s *Store) writeMerged(
 ) (*shards.Segment, manifest.Edit, error) {
 	h := s.tombstones.Load()
 	m := &merger{store: s, run: run, tombstones: h.Removable}
-	m.worker.copies = true
+	m.reader.Copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
 	for i, seg := range run {
@@ -223,4 +224,17 @@ func (s *Store) noteMerge(err error) {
 	s.mergeMu.Lock()
 	defer s.mergeMu.Unlock()
 	s.mergeErr = err
+}
+
+// setExceedsMemory notes whether the segments are larger than half the memory of the process, so
+// that what was read may be gone again.
+func (s *Store) setExceedsMemory() {
+	total := uint64(0)
+	for _, sh := range s.all {
+		for _, seg := range sh.State.Load().Sealed {
+			total += uint64(seg.File.Size())
+		}
+	}
+	may := memory.Limit()
+	s.ahead.ExceedsMemory.Store(may > 0 && total > may/2)
 }

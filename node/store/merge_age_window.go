@@ -28,7 +28,7 @@ func noteWindow(seg *shards.Segment, h *tombstone.Set) {
 	for i := range h.Ages {
 		r := &h.Ages[i]
 		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayHold(seg, r.Scope) {
-			w = &shards.AgeWindow{r.WindowNs, newest}
+			w = &shards.AgeWindow{WidthNs: r.WindowNs, NewestNs: newest}
 			break
 		}
 	}

@@ -19,7 +19,8 @@ func TestTogether(t *testing.T) {
 		for i := range sealed {
 			sealed[i] = &shards.Segment{Meta: manifest.Segment{LastAcqNs: newest[i]}}
 			if widths[i] > 0 {
-				sealed[i].Window.Store(&shards.AgeWindow{widths[i], newest[i]})
+				sealed[i].Window.Store(&shards.AgeWindow{WidthNs: widths[i],
+					NewestNs: newest[i]})
 			}
 		}
 		var got []string

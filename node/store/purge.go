@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -50,9 +51,10 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 
 func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
-	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
+	w := new(blocks.Reader)
+	w.Copies = true // its ranks decide what goes
 	var keys record.Batch
-	part := &segmentScan{plan: new(index.Plan)}
+	part := &blocks.Planned{Plan: new(index.Plan)}
 	for _, h := range by {
 		if h.ExceptSlots.To == 0 && seg.LiesIn(&h.Box) {
 			return allPurged(seg, h, g), nil
@@ -61,23 +63,23 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		if g.ranks == nil {
 			g.ranks = make([]uint64, (seg.Index.Rows()+63)/64)
 		}
-		w.box = &h.Box
-		part.begin(seg, w.box, nil)
-		s.readAhead(seg, part.plan.Candidates)
-		for _, c := range part.plan.Candidates {
+		w.Box = &h.Box
+		part.Begin(seg, w.Box, nil)
+		s.ahead.Ask(seg, part.Plan.Candidates)
+		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed
 			}
-			info, err := w.open(part, c)
+			info, err := w.Open(part, c)
 			if err != nil {
 				return g, err
 			}
-			w.sel = w.choose(part, info, c.Need)
+			w.Chosen = w.Choose(part, info, c.Need)
 			if h.ExceptSlots.To > 0 {
-				w.sel = w.outsideSlots(h.ExceptSlots, w.sel)
+				w.Chosen = w.OutsideSlots(h.ExceptSlots, w.Chosen)
 			}
 			keys.Reset()
-			if err := w.block.Gather(w.sel, true, &keys); err != nil {
+			if err := w.Block.Gather(w.Chosen, true, &keys); err != nil {
 				return g, err
 			}
 			for i, rank := range keys.AcqNs {
@@ -161,15 +163,13 @@ func (s *Store) firstDue(
 func (s *Store) dropPurged(
 	rows *record.Batch, flags []uint64, h *tombstone.Set,
 ) (removed []manifest.Removal) {
-	sc := new(scan)
-	sc.tombstones = h.Removable
-	if len(sc.tombstones) == 0 || rows.Len() == 0 {
+	if len(h.Removable) == 0 || rows.Len() == 0 {
 		return nil
 	}
 	counts := map[int64]uint64{}
 	keep := 0
 	for i := range rows.Len() {
-		if by := sc.coveredBy(rows.Key(i)); by != nil {
+		if by := tombstone.FirstOver(h.Removable, rows.Key(i)); by != nil {
 			if by.Kind == event.Purge {
 				counts[by.AcqNs]++
 			}

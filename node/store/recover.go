@@ -172,7 +172,7 @@ func (s *Store) openSegments() error {
 	})
 	for _, m := range live {
 		path := s.segmentPath(m.ID)
-		seg, err := shards.Open(path, m, s.blockClock)
+		seg, err := shards.Open(path, m, s.ahead.Clock)
 		if errors.Is(err, os.ErrNotExist) {
 			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 		}

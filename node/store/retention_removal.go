@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -81,17 +82,17 @@ func about(seg *shards.Segment, box *record.Box) (rows uint64) {
 	if !ok {
 		return 0
 	}
-	part := &segmentScan{plan: new(index.Plan)}
+	part := &blocks.Planned{Plan: new(index.Plan)}
 	err := segment.Guard(func() error {
-		part.begin(seg, box, nil)
+		part.Begin(seg, box, nil)
 		return nil
 	}, (&merger{run: []*shards.Segment{seg}}).mappings)
 	if err != nil {
 		return 0
 	}
-	for _, c := range part.plan.Candidates {
+	for _, c := range part.Plan.Candidates {
 		info := seg.Index.Block(c.Block)
-		switch all, some := covers(&ranked, info); {
+		switch all, some := blocks.Covers(&ranked, info); {
 		case all:
 			rows += uint64(info.Rows)
 		case some:

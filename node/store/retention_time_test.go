@@ -106,11 +106,11 @@ func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 		for _, late := range []bool{false, true} {
 			err := m.eachBlock(late, func(int) error {
 				var keys record.Batch
-				sel := make([]uint32, m.worker.block.Rows())
+				sel := make([]uint32, m.reader.Block.Rows())
 				for i := range sel {
 					sel[i] = uint32(i)
 				}
-				if err := m.worker.block.Gather(sel, true, &keys); err != nil {
+				if err := m.reader.Block.Gather(sel, true, &keys); err != nil {
 					return err
 				}
 				for i, cid := range keys.CID {

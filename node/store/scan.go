@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
@@ -15,16 +16,6 @@ import (
 )
 
 const (
-	// sinkRows is about how many rows a sink gets at once: enough to amortise a call into a
-	// plugin, few enough to stay in the CPU caches.
-	sinkRows = 2048
-	// spanRows is how many neighbouring rows of a block are gathered at once.
-	spanRows = 4096
-	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
-	// largest size more they still fit a frame.
-	sinkBytes = 8 << 20
-	// chunkBlocks is how many neighbouring blocks a worker takes at once.
-	chunkBlocks = 8
 	// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels,
 	// and one if it is among the last singleTaskMorsels.
 	maxMorselTasks    = 4
@@ -173,8 +164,6 @@ type asking struct {
 	end     int64 // rows and erases with this acq or a greater one are not looked at
 
 	acq           [1]record.Range
-	cachedBlocks  int  // blocks that were opened to find newer versions
-	seenOnce      bool // these blocks are not opened again for their rows
 	countedInside uint64
 	stats         ScanStats
 	explain       *explaining // nil but for Explain
@@ -187,18 +176,10 @@ type scanMemory struct {
 	pass       []*partition // being scanned
 	tasks      []task       // of the pass
 	pool       []*worker
-	finder     worker // opens blocks to find newer versions
-	blockCache []*cachedBlock
-	attaching  sync.Mutex // held while one of the workers gets its consumer
-}
-
-// segmentScan is one sealed segment's part of a scan.
-type segmentScan struct {
-	*shards.Segment
-	plan       *index.Plan
-	ranks      record.RangeSet // the box's acq as ranks of this segment
-	cached     []*cachedBlock  // blocks that are open already, ascending
-	tombstones []rankedTombstone
+	finder     blocks.Gatherer // opens blocks to find newer versions
+	cache      blocks.Cache
+	flagged    []index.Candidate // in which to look for newer versions
+	attaching  sync.Mutex        // held while one of the workers gets its consumer
 }
 
 // task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
@@ -206,7 +187,7 @@ type segmentScan struct {
 type task struct {
 	partition *partition
 	head      *index.Head
-	segment   *segmentScan
+	segment   *blocks.Planned
 	from, to  int
 	last      bool
 }
@@ -235,10 +216,10 @@ func (s *Store) newScanAt(
 	sc := scans.Get().(*scan)
 	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
 	sc.keysOnly, sc.view, sc.lastN, sc.verify = q.KeysOnly, q.View, q.Last, q.Verify
-	s.blockClock.Refresh()
+	s.ahead.Clock.Refresh()
 	sc.ordered = q.Aggregate.Name != ""
 	sc.noTombs = sc.ordered || len(q.Filters) > 0
-	sc.finder.scan = sc
+	sc.finder.Ctx, sc.finder.Verify = ctx, q.Verify
 	sc.stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
@@ -271,11 +252,12 @@ func (sc *scan) giveBack() {
 	for _, w := range sc.pool[:min(sc.stats.Workers, len(sc.pool))] {
 		w.reset()
 	}
-	sc.finder.reset()
+	sc.finder.Reset()
 	clear(sc.states)
 	clear(sc.tombstones)
 	sc.states, sc.tombstones = sc.states[:0], sc.tombstones[:0]
 	sc.waiting, sc.pass, sc.tasks = sc.waiting[:0], sc.pass[:0], sc.tasks[:0]
+	sc.cache.Reset()
 	sc.asking = asking{}
 	scans.Put(sc)
 }
@@ -299,7 +281,11 @@ func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error 
 	}
 	all := sc.pool[:n]
 	for i, w := range all {
-		w.scan, w.number = sc, i
+		w.scan, w.number, w.Ctx = sc, i, sc.ctx
+		if sc.lastN == 0 {
+			w.Resolver = w
+		}
+		w.Verify, w.CountOnly = sc.verify, sc.countOnly
 	}
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {
@@ -313,20 +299,25 @@ func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error 
 
 func (sc *scan) collect(all []*worker) {
 	for _, w := range all {
-		sc.stats.add(w)
+		sc.stats.add(&w.Counts)
+		sc.stats.Partials += w.partialCount
+		sc.stats.PartialsKnown += w.partialsKnown
 	}
-	sc.stats.add(&sc.finder)
+	sc.stats.add(&sc.finder.Counts)
 }
 
-func (st *ScanStats) add(w *worker) {
-	st.Rows += w.rows
-	st.BlocksScanned += w.blocks
-	st.BlocksInside += w.inside
-	st.RowsExamined += w.examined
-	st.HeadRows += w.headRows
-	st.BytesRead += w.bytes
-	st.VersionsHidden += w.superseded
-	st.Partials += w.partialCount
-	st.PartialsKnown += w.partialsKnown
-	st.Segments += w.planned
+func (st *ScanStats) add(w *blocks.Counts) {
+	st.Rows += w.Rows
+	st.BlocksScanned += w.Blocks
+	st.BlocksInside += w.Inside
+	st.RowsExamined += w.Examined
+	st.HeadRows += w.HeadRows
+	st.BytesRead += w.Bytes
+	st.VersionsHidden += w.Superseded
+	st.Segments += w.Planned
+}
+
+// discard makes the consumer of scans that only count.
+func discard(int) (Consumer, error) {
+	return Consumer{Rows: func(*record.Batch) error { return nil }}, nil
 }

@@ -27,19 +27,19 @@ func (l *morsels) at(task int) int {
 
 // doMorsel runs the tasks [from, to) of the pass.
 func (w *worker) doMorsel(from, to int) error {
-	if w.consumer.Partials != nil {
-		w.consumer.Partials.BeginMorsel(w.scan.done + from)
+	if w.Consumer.Partials != nil {
+		w.Consumer.Partials.BeginMorsel(w.scan.done + from)
 	}
 	for i := from; i < to; i++ {
 		if err := w.do(&w.scan.tasks[i]); err != nil {
 			return err
 		}
 	}
-	if w.consumer.Partials == nil {
+	if w.Consumer.Partials == nil {
 		return nil
 	}
-	if err := w.flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
-	return w.consumer.Partials.EndMorsel()
+	return w.Consumer.Partials.EndMorsel()
 }

@@ -7,10 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // A second worker has to be woken, which takes as long as a processor that is awake needs for a
@@ -22,8 +20,6 @@ const (
 	blockRows = 32
 	// parallelHeadRows is how many rows of heads make one pay, most of which are not looked at.
 	parallelHeadRows = 1 << 16
-	// fewRanges of a dimension are looked at to tell how many rows of a block are read.
-	fewRanges = 4
 )
 
 type concurrentScansKey struct{}
@@ -73,32 +69,11 @@ func (sc *scan) isMuch(rows int) bool {
 		if t.segment == nil {
 			continue
 		}
-		for _, c := range t.segment.plan.Candidates[t.from:t.to] {
-			rows += t.segment.rowsIn(&t.partition.box, c)
+		for _, c := range t.segment.Plan.Candidates[t.from:t.to] {
+			rows += t.segment.RowsIn(&t.partition.box, c)
 		}
 	}
 	return rows >= enough
-}
-
-// rowsIn estimates how many rows of a block lie in a box, as if they were spread evenly.
-func (seg *segmentScan) rowsIn(box *record.Box, c index.Candidate) int {
-	info := seg.Index.Block(c.Block)
-	rows := float64(info.Rows)
-	for d := range record.NumDims {
-		set := box[d]
-		if record.Dim(d) == record.Acq {
-			set = seg.ranks
-		}
-		if c.Need>>d&1 == 0 || len(set) > fewRanges {
-			continue
-		}
-		least, end, in := float64(info.Min[d]), float64(info.Max[d])+1, 0.0
-		for _, r := range set {
-			in += max(0, min(float64(r.To), end)-max(float64(r.From), least))
-		}
-		rows *= in / (end - least)
-	}
-	return int(rows)
 }
 
 // work works the tasks of a pass off.
@@ -108,8 +83,8 @@ func (sc *scan) work(all []*worker, newConsumer func(worker int) (Consumer, erro
 	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
-	all[0].stint = cpushare.Of(sc.ctx).Start()
-	defer all[0].stint.Stop()
+	all[0].Stint = cpushare.Of(sc.ctx).Start()
+	defer all[0].Stint.Stop()
 	if err := all[0].attach(newConsumer, &stopped); err != nil {
 		return err
 	}
@@ -135,16 +110,16 @@ func (sc *scan) workTogether(
 	question := cpushare.Of(sc.ctx)
 	work := func(i int) {
 		w := all[i]
-		w.stint = question.Start()
-		defer w.stint.Stop()
+		w.Stint = question.Start()
+		defer w.Stint.Stop()
 		errs[i] = segment.Guard(func() error {
 			if allTaken.Load() { // as it woke late
 				return nil
 			}
-			if err := w.attach(newConsumer, &stopped); err != nil || w.consumer.Rows == nil {
+			if err := w.attach(newConsumer, &stopped); err != nil || w.Consumer.Rows == nil {
 				return err
 			}
-			if sc.ordered && w.consumer.Partials == nil {
+			if sc.ordered && w.Consumer.Partials == nil {
 				return w.workOrdered(len(all), &stopped)
 			}
 			defer allTaken.Store(true)
@@ -160,7 +135,7 @@ func (sc *scan) workTogether(
 		defer busy.Add(-1)
 		asleep.Add(-1)
 		work(i)
-		return all[i].consumer.Done
+		return all[i].Consumer.Done
 	}
 	done := false
 	defer func() { // also when the caller panics: the others use what is given back then

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"context"
-
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/partials"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -17,42 +15,11 @@ const (
 	maxZoneTests = 64
 )
 
-// BlockPartial is the rows that a box selects of one sealed block. An equal one has the same rows
-// in every query.
-type BlockPartial struct {
-	partials.Fragment
-	Known bool // set by the sink in Plan: it has a state and needs no rows
-}
-
-// PartialSink is the half of a consumer that aggregates sealed blocks one by one, so that the state
-// of each can be cached. Which partials a scan has depends only on what is stored and on the query.
-type PartialSink interface {
-	// Wants is called before blocks of a segment with this number of blocks. If it returns false,
-	// their rows come with all others.
-	Wants(seg *partials.Segment, blocks int) bool
-	// BeginMorsel says of which morsel all is that comes until EndMorsel. Morsels have the same
-	// rows, in the same batches, in whatever worker and in whatever order they are done; their
-	// numbers ascend, not one by one.
-	BeginMorsel(number int)
-	EndMorsel() error
-	// Plan announces the next partials of the segment, and sets Known. They are valid until the
-	// next Plan.
-	Plan(ctx context.Context, parts []BlockPartial) error
-	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
-	// then End is called.
-	Begin() (rows bool)
-	End()
-}
-
 // partialMemory is what a worker needs to hand over partials.
 type partialMemory struct {
 	parts     []BlockPartial
-	isPartial []bool                // by candidate, whether it is a part
-	open      []index.Candidate     // that are likely to be opened
-	batch     record.Batch          // of rows of a part
-	lent      lentBuffer            // to it
-	ring      [3]prefetchedBlock    // blocks that are opened and searched ahead
-	prefetch  segment.PrefetchQueue // of the next of these
+	isPartial []bool            // by candidate, whether it is a part
+	open      []index.Candidate // that are likely to be opened
 }
 
 // planPartials announces the partials among candidates, and returns the candidates that are opened.
@@ -70,7 +37,7 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 		return candidates, nil
 	}
 	w.partialCount += uint64(len(a.parts))
-	if err := w.consumer.Partials.Plan(w.scan.ctx, a.parts); err != nil {
+	if err := w.Consumer.Partials.Plan(w.scan.ctx, a.parts); err != nil {
 		return nil, err
 	}
 	next := 0
@@ -92,7 +59,7 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 // partialOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and
 // the box cuts it simply and leaves enough.
 func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok bool) {
-	if c.Need&needTombstones != 0 {
+	if c.Need&blocks.NeedTombstones != 0 {
 		return p, false
 	}
 	info := t.segment.Index.Block(c.Block)
@@ -106,9 +73,9 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok 
 		if c.Need>>d&1 == 0 {
 			continue
 		}
-		set := w.box[d]
+		set := w.Box[d]
 		if record.Dim(d) == record.Acq {
-			set = t.segment.ranks
+			set = t.segment.Ranks
 		}
 		r, one := onlyIn(set, info.Min[d], info.Max[d])
 		if !one || cuts == partials.Cuts {
@@ -165,17 +132,13 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.store.readAhead(t.segment.Segment, open)
-	defer func() {
-		for i := range w.partials.ring {
-			w.partials.ring[i].close()
-		}
-	}()
+	w.scan.store.ahead.Ask(t.segment.Segment, open)
+	defer w.CloseRing()
 	next := 0
 	for i, c := range candidates {
-		var h *prefetchedBlock
+		var h *blocks.Prefetched
 		if next < len(open) && open[next] == c {
-			if h, err = w.nextPrefetched(t.segment, open, next); err != nil {
+			if h, err = w.Next(t.segment, open, next); err != nil {
 				return err
 			}
 			next++
@@ -183,7 +146,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 		if w.partials.isPartial[i] {
 			err = w.scanPartial(t, c, h)
 		} else {
-			err = w.scanOrTake(t, c, h)
+			err = w.GatherOpened(t.segment, c, h)
 		}
 		if err != nil {
 			return err
@@ -192,40 +155,23 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	return nil
 }
 
-// scanOrTake is scanBlock for a block that may be held.
-func (w *worker) scanOrTake(t *task, c index.Candidate, h *prefetchedBlock) error {
-	if h == nil {
-		return w.scanBlock(t, c)
-	}
-	defer h.close()
-	defer w.partials.prefetch.Finish()
-	return w.takePrefetched(t, h)
-}
-
 // scanPartial hands over the rows of a part, if they are needed. Rows that were gathered before
 // stay where they are, so that they come in the same batches whether the part is known or not.
-func (w *worker) scanPartial(t *task, c index.Candidate, h *prefetchedBlock) error {
-	a := &w.partials
-	if !w.consumer.Partials.Begin() {
+func (w *worker) scanPartial(t *task, c index.Candidate, h *blocks.Prefetched) error {
+	if !w.Consumer.Partials.Begin() {
 		return nil
 	}
-	w.nested = w.batch.Len() > 0
-	if w.nested {
-		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
-	}
-	err := w.scanOrTake(t, c, h)
+	w.SetAside()
+	err := w.GatherOpened(t.segment, c, h)
 	if err == nil {
-		err = w.flush()
+		err = w.Flush()
 	}
-	if w.nested {
-		w.batch, a.batch, w.lent, a.lent = a.batch, w.batch, a.lent, w.lent
-		w.nested = false
-	}
+	w.TakeBack()
 	if err == nil {
 		err = t.segment.VerifyBlock(c.Block) // what came of its rows is kept, and not read again
 	}
 	if err == nil {
-		w.consumer.Partials.End()
+		w.Consumer.Partials.End()
 	}
 	return err
 }

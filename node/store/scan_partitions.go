@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
-	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -21,7 +21,7 @@ type partition struct {
 	state     *shards.State
 	box       record.Box
 	planned   bool
-	segments  []*segmentScan
+	segments  []*blocks.Planned
 	flagged   int          // rows in the box that may hide others, at most
 	inHeads   int          // of these, rows in heads, most of which only came late
 	newest    *newestTable // with views that resolve versions
@@ -30,7 +30,6 @@ type partition struct {
 
 var (
 	partitionPool = sync.Pool{New: func() any { return new(partition) }}
-	segmentScans  = sync.Pool{New: func() any { return &segmentScan{plan: new(index.Plan)} }}
 )
 
 func newPartition(now *shards.State) *partition {
@@ -38,8 +37,6 @@ func newPartition(now *shards.State) *partition {
 	p.state = now
 	return p
 }
-
-var plans = sync.Pool{New: func() any { return new(index.Plan) }}
 
 // begin lists the shards that the box can meet; each is one partition as long as it need not be
 // cut.
@@ -64,7 +61,7 @@ func (sc *scan) endPass() {
 	for _, p := range sc.pass {
 		p.release()
 	}
-	sc.truncateCache(0)
+	sc.cache.Truncate(0)
 	sc.pass, sc.tasks = sc.pass[:0], sc.tasks[:0]
 }
 
@@ -81,10 +78,7 @@ func (sc *scan) release() {
 
 func (p *partition) release() {
 	for _, seg := range p.segments {
-		seg.Segment = nil
-		clear(seg.cached)
-		seg.cached = seg.cached[:0]
-		segmentScans.Put(seg)
+		seg.Free()
 	}
 	if p.newest != nil {
 		newestTables.Put(p.newest)
@@ -111,7 +105,7 @@ func (sc *scan) nextPass() (bool, error) {
 		if p.flagged-p.inHeads > room && sc.cutByZones(p) {
 			continue
 		}
-		found := sc.cachedBlocks
+		found := sc.cache.Taken
 		err := sc.findNewest(p, room)
 		if err == nil {
 			err = sc.findNewer(p)
@@ -119,7 +113,7 @@ func (sc *scan) nextPass() (bool, error) {
 		switch {
 		case errors.Is(err, errFull):
 			sc.cutByReadings(p)
-			sc.truncateCache(found)
+			sc.cache.Truncate(found)
 			continue
 		case err != nil:
 			p.release()
@@ -147,7 +141,7 @@ func (sc *scan) planPartition(p *partition) {
 		return
 	}
 	for _, seg := range p.segments {
-		for _, c := range seg.plan.Candidates {
+		for _, c := range seg.Plan.Candidates {
 			p.flagged += int(seg.Index.Block(c.Block).Flagged)
 		}
 	}
@@ -180,30 +174,17 @@ func (sc *scan) addSegment(p *partition, sealed *shards.Segment) {
 	if _, ok := shards.Missed(sealed, &p.box); ok {
 		return
 	}
-	seg := segmentScans.Get().(*segmentScan)
-	seg.begin(sealed, &p.box, sc.tombstones)
+	seg := blocks.Plan(sealed, &p.box, sc.tombstones)
 	p.segments = append(p.segments, seg)
 	if sc.countOnly {
 		sc.countInside(seg)
 	}
 }
 
-// begin plans a box on a segment, without what events hide.
-func (seg *segmentScan) begin(sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range) {
-	seg.Segment = sealed
-	sealed.Index.Plan(box, seg.plan)
-	seg.ranks = shards.AppendRanks(seg.ranks[:0], sealed, box)
-	clear(seg.tombstones)
-	seg.tombstones = seg.tombstones[:0]
-	if len(hidden) > 0 {
-		seg.applyTombstones(hidden)
-	}
-}
-
 // countInside counts the blocks that lie inside the box and leaves the others as candidates.
-func (sc *scan) countInside(seg *segmentScan) {
-	rest := seg.plan.Candidates[:0]
-	for _, c := range seg.plan.Candidates {
+func (sc *scan) countInside(seg *blocks.Planned) {
+	rest := seg.Plan.Candidates[:0]
+	for _, c := range seg.Plan.Candidates {
 		if c.Need == 0 {
 			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
 			sc.stats.BlocksInside++
@@ -211,7 +192,7 @@ func (sc *scan) countInside(seg *segmentScan) {
 			rest = append(rest, c)
 		}
 	}
-	seg.plan.Candidates = rest
+	seg.Plan.Candidates = rest
 }
 
 // addTasks lists the work. Newest rows come first: most dashboards stop early at a limit.
@@ -226,10 +207,10 @@ func (sc *scan) addTasks(p *partition) {
 		}
 	})
 	for _, seg := range p.segments {
-		n := len(seg.plan.Candidates)
-		for from := 0; from < n; from += chunkBlocks {
+		n := len(seg.Plan.Candidates)
+		for from := 0; from < n; from += blocks.TaskBlocks {
 			sc.tasks = append(sc.tasks,
-				task{partition: p, segment: seg, from: from, to: min(from+chunkBlocks, n)})
+				task{partition: p, segment: seg, from: from, to: min(from+blocks.TaskBlocks, n)})
 		}
 	}
 }
@@ -239,7 +220,7 @@ func (sc *scan) addTasks(p *partition) {
 func (sc *scan) cutByZones(p *partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.segments {
-		for _, c := range seg.plan.Candidates {
+		for _, c := range seg.Plan.Candidates {
 			if b := seg.Index.Block(c.Block); b.Flagged > 0 {
 				zones = append(zones, index.FlaggedZone{Flagged: int(b.Flagged),
 					MID: index.Bound{Min: b.Min[record.MID], Max: b.Max[record.MID]},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -30,20 +31,18 @@ func (sc *scan) findNewest(p *partition, room int) error {
 			return sc.ctx.Err()
 		})
 	})
-	w := &sc.finder
-	w.box = &p.box
 	for _, seg := range p.segments {
 		if seg.Meta.IsBackdated() {
 			continue
 		}
-		w.flagged = w.flagged[:0]
-		for _, c := range seg.plan.Candidates {
+		sc.flagged = sc.flagged[:0]
+		for _, c := range seg.Plan.Candidates {
 			if seg.Index.Block(c.Block).Flagged > 0 {
-				w.flagged = append(w.flagged, c)
+				sc.flagged = append(sc.flagged, c)
 			}
 		}
 		if err == nil {
-			err = w.findFlagged(p, seg, w.flagged)
+			err = sc.findFlagged(p, seg, sc.flagged)
 		}
 	}
 	return err
@@ -52,9 +51,10 @@ func (sc *scan) findNewest(p *partition, room int) error {
 // shows reports whether a row, the newest version of its reading, is one that the query asked for.
 func (sc *scan) shows(k record.Key) bool { return sc.winners.Contains(k.AcqNs) }
 
-// resolve removes from the batch the rows at or after start that a newer version hides, or that
+// Resolve removes from the batch the rows at or after start that a newer version hides, or that
 // the query did not ask for, such as tombstones.
-func (w *worker) resolve(p *partition, b *record.Batch, start int) {
+func (w *worker) Resolve(b *record.Batch, start int) {
+	p := w.partition
 	if w.scan.view == record.ViewAll {
 		if w.scan.noTombs && len(b.Tombs) > 0 {
 			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
@@ -70,7 +70,7 @@ func (w *worker) resolve(p *partition, b *record.Batch, start int) {
 		if i == suspect {
 			suspect = p.newest.suspect(b, i+1)
 			if p.newest.supersedes(b.Key(i)) {
-				w.superseded++
+				w.Superseded++
 				continue
 			}
 		}
@@ -98,4 +98,62 @@ func keepRows(b *record.Batch, start int, stays func(i int) bool) {
 		keep++
 	}
 	b.Truncate(keep)
+}
+
+// findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.
+//
+// Errors: errFull when they are more readings than there is room for.
+func (sc *scan) findFlagged(
+	p *partition, seg *blocks.Planned, candidates []index.Candidate,
+) error {
+	w := &sc.finder
+	w.Box = &p.box
+	for len(candidates) > 0 {
+		if err := sc.ctx.Err(); err != nil {
+			return err
+		}
+		n, hold := 1, w.IsBatchable(seg, candidates[0])
+		for n < min(len(candidates), blocks.TaskBlocks) &&
+			w.IsBatchable(seg, candidates[n]) == hold {
+			n++
+		}
+		sc.store.ahead.Ask(seg.Segment, candidates[:n])
+		all, stay := sc.cache.Slots(n)
+		if err := w.OpenCached(seg, candidates[:n], all, hold); err != nil {
+			return err
+		}
+		for _, f := range all {
+			if err := sc.addFlagged(p, seg, f); err != nil {
+				return err
+			}
+		}
+		if stay {
+			seg.Cached = append(seg.Cached, all...)
+		}
+		candidates = candidates[n:]
+	}
+	return nil
+}
+
+// addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
+func (sc *scan) addFlagged(p *partition, seg *blocks.Planned, f *blocks.Cached) error {
+	w := &sc.finder
+	if f.InSpans {
+		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
+	} else {
+		w.Chosen = f.Block.Flagged(append(w.Chosen[:0], f.Sel...))
+	}
+	w.Batch.Reset()
+	if err := f.Block.Gather(w.Chosen, true, &w.Batch); err != nil {
+		return err
+	}
+	if err := seg.StampRows(w.Batch.AcqNs); err != nil {
+		return err
+	}
+	for i := range w.Batch.Len() {
+		if err := p.newest.add(&w.Batch, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,76 +1,33 @@
 package store
 
 import (
-	"cmp"
 	"sync/atomic"
 
-	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // worker runs tasks and gathers rows for its consumer.
 type worker struct {
+	blocks.Gatherer
 	doing
-	workerMemory
+	partials partialMemory
 }
 
 // doing is what a worker works at, and what it has done.
 type doing struct {
-	scan     *scan
-	number   int
-	consumer Consumer
-	columns  segment.Columns // of rows
-	lent     lentBuffer      // to the batch
-	nested   bool            // other rows are gathered already, see scanPartial
-	box      *record.Box     // of the partition that is being scanned
-	outside  bool            // the last of devs is held elsewhere
-	searched bool            // devices can be searched for
-	block    *segment.Block  // that is open
-	stint    cpushare.Worker // of the question that is worked at, if it takes turns
-	steps    int             // blocks opened, see step
+	scan      *scan
+	partition *partition // that is being scanned
+	number    int
 
-	rows, blocks, inside, examined, headRows, bytes, superseded, partialCount, partialsKnown uint64
-
-	planned int // segments looked at for the newest readings
-}
-
-type workerMemory struct {
-	copies     bool // what it reads is written elsewhere, see openBlock
-	batch      record.Batch
-	own        segment.Block
-	prefetched []*prefetchedBlock
-	single     [1]index.Candidate // held by itself
-	sel        []uint32
-	span       [1]segment.Span
-	tested     []segment.Span // rows that are looked at first of the block that is loaded ahead
-	covered    []uint32       // rows of a block that an event hides
-	devs       record.Batch   // devices of such rows
-	partials   partialMemory
-	devices    []segment.MIDs    // of the box, in the open block
-	flagged    []index.Candidate // in which to look for newer versions
+	partialCount, partialsKnown uint64
 }
 
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *worker) reset() {
-	if w.block != nil {
-		w.own.Release()
-	}
-	w.lent.end(&w.batch)
-	w.partials.lent.end(&w.partials.batch)
 	w.doing = doing{}
-	empty(&w.batch)
-	empty(&w.partials.batch)
-	empty(&w.devs)
-}
-
-// empty leaves a batch without rows, and without memory that only unusual rows need.
-func empty(batch *record.Batch) {
-	batch.Reset()
-	if cap(batch.Data) > sinkBytes {
-		*batch = record.Batch{}
-	}
+	w.Gatherer.Reset()
 }
 
 // workOrdered does every n-th task, so that the same rows come to the same sink in the same
@@ -81,7 +38,7 @@ func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
 			return err
 		}
 	}
-	return w.flush()
+	return w.Flush()
 }
 
 // work does whichever tasks are next, which is faster when tasks differ, or processors. Of morsels
@@ -89,7 +46,7 @@ func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
 // that is asked again finds more of its blocks in the caches of the processor that read them.
 func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
-	if w.consumer.Partials == nil {
+	if w.Consumer.Partials == nil {
 		all, next = morsels{tasks: all.tasks, size: 1}, next[:1]
 	}
 	for i := range next {
@@ -108,7 +65,7 @@ func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 	if stopped.Load() {
 		return nil
 	}
-	return w.flush()
+	return w.Flush()
 }
 
 func (w *worker) do(t *task) error {
@@ -116,69 +73,77 @@ func (w *worker) do(t *task) error {
 		return err
 	}
 	if t.last {
+		w.partition = t.partition
 		return w.last(t.partition.state, t.partition.box)
 	}
 	if t.head != nil {
+		w.partition = t.partition
 		return w.scanHead(t)
 	}
-	w.box = &t.partition.box
-	candidates := t.segment.plan.Candidates[t.from:t.to]
-	partials := w.consumer.Partials
+	w.Box, w.partition = &t.partition.box, t.partition
+	candidates := t.segment.Plan.Candidates[t.from:t.to]
+	partials := w.Consumer.Partials
 	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.store.readAhead(t.segment.Segment, candidates)
-	for len(candidates) > 0 {
-		n, hold := 1, w.isBatchable(t.segment, candidates[0])
-		for n < len(candidates) && w.isBatchable(t.segment, candidates[n]) == hold {
-			n++
-		}
-		if err := w.scanBlocks(t, candidates[:n], hold); err != nil {
-			return err
-		}
-		candidates = candidates[n:]
-	}
-	return nil
+	w.scan.store.ahead.Ask(t.segment.Segment, candidates)
+	return w.Gather(t.segment, candidates)
 }
 
-func (w *worker) scanBlocks(t *task, candidates []index.Candidate, hold bool) error {
-	if hold {
-		return w.scanBatch(t, candidates)
-	}
-	for i, c := range candidates {
-		if len(candidates) > frontDistance {
-			w.prefetchNext(t.segment, candidates, i)
-		}
-		if err := w.scanBlock(t, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stepBlocks is after how many blocks a worker looks whether it is still its turn: to look at the
-// clock takes as long as opening the tenth of a small one.
-const stepBlocks = 16
-
-// step is called for each block; merges take no turns.
-func (w *worker) step() error {
-	if w.steps++; w.steps%stepBlocks != 0 || w.scan == nil {
+// scanHead gives the rows of a head to the sink; they come in batches of their own.
+func (w *worker) scanHead(t *task) error {
+	sc := w.scan
+	if sc.countOnly && len(sc.tombstones) == 0 {
+		n := uint64(t.head.Count(&t.partition.box, sc.horizon))
+		w.Rows += n
+		w.HeadRows += n
 		return nil
 	}
-	return w.stint.Yield(w.scan.ctx)
+	take := func(b *record.Batch, _ []uint64) error {
+		if err := sc.ctx.Err(); err != nil {
+			return err
+		}
+		sc.dropCovered(b)
+		w.Resolve(b, 0)
+		n := uint64(b.Len())
+		if n == 0 {
+			return nil
+		}
+		w.Rows += n
+		w.HeadRows += n
+		return w.Consumer.Rows(b)
+	}
+	return t.head.Scan(&t.partition.box, sc.horizon, w.KeysOnly(), take)
 }
 
-// flush hands the gathered rows to the sink.
-func (w *worker) flush() error {
-	n := w.batch.Len()
-	if n == 0 {
+// attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
+// was stopped gets none: whatever one failed to make, others would fail to make again.
+func (w *worker) attach(
+	newConsumer func(worker int) (Consumer, error), stopped *atomic.Bool,
+) (err error) {
+	if w.Consumer.Rows != nil {
 		return nil
 	}
-	w.rows += uint64(n)
-	err := w.consumer.Rows(&w.batch)
-	w.batch.Reset()
-	if w.lent.end(&w.batch) {
-		w.consumer.PayloadBuffer = nil // it is too small
+	w.scan.attaching.Lock()
+	defer w.scan.attaching.Unlock()
+	if stopped.Load() {
+		return nil
 	}
-	return cmp.Or(err, w.stint.Yield(w.scan.ctx))
+	if w.Consumer, err = newConsumer(w.number); err != nil {
+		stopped.Store(true)
+	}
+	w.Columns = w.scan.columnsRead(w.Consumer.Columns)
+	return err
+}
+
+// columnsRead returns which parts of rows are read for who looks at some. Views that resolve
+// versions look at whole keys.
+func (sc *scan) columnsRead(parts segment.Columns) segment.Columns {
+	if sc.keysOnly {
+		parts &= segment.Keys
+	}
+	if sc.view != record.ViewAll {
+		parts |= segment.Keys
+	}
+	return parts
 }

@@ -166,7 +166,7 @@ func (s *Store) writeSegment(
 // openNew opens a segment that was just written. The manifest does not name it, so it goes when it
 // cannot be read.
 func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, error) {
-	seg, err := shards.Open(path, meta, s.blockClock)
+	seg, err := shards.Open(path, meta, s.ahead.Clock)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -86,7 +87,7 @@ type Store struct {
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 	releases   releases            // of retentions, that are to leave the log
 
-	blockClock *segment.VerifyClock // by which blocks of segments are verified again
+	ahead blocks.Readahead
 
 	damaged damages
 
@@ -97,9 +98,8 @@ type Store struct {
 
 	begun bool // the manifest has the timeline of this process, or needs none; of the committer
 
-	nextID        atomic.Uint64 // of the next segment file
-	exceedsMemory atomic.Bool   // segments do not fit memory
-	backlog       atomic.Int64  // segments beyond calmSegments, of the shard that has most
+	nextID  atomic.Uint64 // of the next segment file
+	backlog atomic.Int64  // segments beyond calmSegments, of the shard that has most
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
@@ -142,9 +142,10 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}), headsShrunk: make(chan struct{}),
-		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
-		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
+		mergeWake: make(chan struct{}, 1),
+		damaged:   damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
+	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.workers = workers.NewPool(opt.Workers, s.stop)
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock

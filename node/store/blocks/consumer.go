@@ -1,8 +1,9 @@
-package store
+package blocks
 
 import (
-	"sync/atomic"
+	"context"
 
+	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -28,45 +29,32 @@ type Consumer struct {
 	Done func()
 }
 
-// discard makes the consumer of scans that only count.
-func discard(int) (Consumer, error) {
-	return Consumer{Rows: func(*record.Batch) error { return nil }}, nil
+// BlockPartial is the rows that a box selects of one sealed block. An equal one has the same rows
+// in every query.
+type BlockPartial struct {
+	partials.Fragment
+	Known bool // set by the sink in Plan: it has a state and needs no rows
 }
 
-// attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
-// was stopped gets none: whatever one failed to make, others would fail to make again.
-func (w *worker) attach(
-	newConsumer func(worker int) (Consumer, error), stopped *atomic.Bool,
-) (err error) {
-	if w.consumer.Rows != nil {
-		return nil
-	}
-	w.scan.attaching.Lock()
-	defer w.scan.attaching.Unlock()
-	if stopped.Load() {
-		return nil
-	}
-	if w.consumer, err = newConsumer(w.number); err != nil {
-		stopped.Store(true)
-	}
-	w.columns = w.scan.columnsRead(w.consumer.Columns)
-	return err
+// PartialSink is the half of a consumer that aggregates sealed blocks one by one, so that the state
+// of each can be cached. Which partials a scan has depends only on what is stored and on the query.
+type PartialSink interface {
+	// Wants is called before blocks of a segment with this number of blocks. If it returns false,
+	// their rows come with all others.
+	Wants(seg *partials.Segment, blocks int) bool
+	// BeginMorsel says of which morsel all is that comes until EndMorsel. Morsels have the same
+	// rows, in the same batches, in whatever worker and in whatever order they are done; their
+	// numbers ascend, not one by one.
+	BeginMorsel(number int)
+	EndMorsel() error
+	// Plan announces the next partials of the segment, and sets Known. They are valid until the
+	// next Plan.
+	Plan(ctx context.Context, parts []BlockPartial) error
+	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
+	// then End is called.
+	Begin() (rows bool)
+	End()
 }
-
-// columnsRead returns which parts of rows are read for who looks at some. Views that resolve
-// versions look at whole keys.
-func (sc *scan) columnsRead(parts segment.Columns) segment.Columns {
-	if sc.keysOnly {
-		parts &= segment.Keys
-	}
-	if sc.view != record.ViewAll {
-		parts |= segment.Keys
-	}
-	return parts
-}
-
-// keysOnly reports whether no payload is read.
-func (w *worker) keysOnly() bool { return w.columns&segment.Payloads == 0 }
 
 // lentBuffer is memory of a consumer in which the payloads of a batch are put together.
 type lentBuffer struct {

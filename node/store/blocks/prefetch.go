@@ -1,4 +1,4 @@
-package store
+package blocks
 
 import (
 	"github.com/pentad-db/pentad/index"
@@ -15,7 +15,7 @@ const (
 )
 
 // prefetchNext asks for what is needed soon when candidate i is opened next.
-func (w *worker) prefetchNext(seg *segmentScan, candidates []index.Candidate, i int) {
+func (w *Reader) prefetchNext(seg *Planned, candidates []index.Candidate, i int) {
 	if i == 0 {
 		for _, c := range candidates[:min(frontDistance, len(candidates))] {
 			w.prefetchFront(seg, c)
@@ -32,15 +32,15 @@ func (w *worker) prefetchNext(seg *segmentScan, candidates []index.Candidate, i 
 	}
 }
 
-func (w *worker) prefetchFront(seg *segmentScan, c index.Candidate) {
+func (w *Reader) prefetchFront(seg *Planned, c index.Candidate) {
 	if seg.File.RecentlyVerified(int(c.Block)) {
 		seg.File.PrefetchFront(seg.Index.Block(c.Block).Offset)
 	}
 }
 
 // prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
-func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
-	need := c.Need &^ needTombstones
+func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
+	need := c.Need &^ NeedTombstones
 	if need == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
 		return
 	}
@@ -53,7 +53,7 @@ func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
 	}
 	info := seg.Index.Block(c.Block)
 	from, to := 0.0, 1.0
-	if set := w.box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
+	if set := w.Box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
 		width := float64(info.Max[record.MID]-info.Min[record.MID]) + 1
 		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
 		to = min(1, float64(set[0].To-info.Min[record.MID])/width)
@@ -63,8 +63,8 @@ func (w *worker) prefetchColumn(seg *segmentScan, c index.Candidate) {
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if lo < hi && w.box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
-			seg.ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
+		if lo < hi && w.Box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
+			seg.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
 			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
 			w.tested = append(w.tested, segment.Span{Lo: uint32(max(lo, start-deviceSlackRows)),
 				Hi: uint32(min(hi, end+deviceSlackRows))})
