@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -33,8 +34,10 @@ type DiffSink func(d *record.Differences) error
 // so it was added and is handed out as it is met. All others are gathered in a table, as many as
 // fit, and every version of them is looked up.
 type diff struct {
-	*scan
+	*versions.Resolver
+	stats  ScanStats
 	fromNs int64
+	acq    [1]record.Range // of the box
 	reader blocks.Gatherer // opens blocks beside the finder
 	sink   DiffSink
 
@@ -64,93 +67,106 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	if err := checked.Normalize(); err != nil {
 		return ScanStats{}, err
 	}
-	sc, err := s.newScan(ctx, &record.Query{Box: checked.Box, View: record.ViewAsOf,
-		AsOfAcqNs: checked.ToNs})
+	horizon, err := s.Horizon(ctx)
 	if err != nil {
 		return ScanStats{}, err
 	}
-	defer sc.giveBack()
-	d := &diff{scan: sc, fromNs: checked.FromNs, sink: sink}
-	d.reader.Ctx, d.reader.Consumer.Rows, d.cache.Once = ctx, d.takeNew, true
+	stats, err := runDiff(ctx, &s.from, horizon, &checked, sink)
+	stats.TookNs = int64(time.Since(began))
+	s.counters.scans.Add(1)
+	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))
+	return stats, s.noteDamage(err)
+}
+
+// runDiff is Diff of a source, up to a horizon. ask is normalised.
+func runDiff(
+	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink DiffSink,
+) (ScanStats, error) {
+	d := &diff{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
+	defer d.GiveBack()
+	d.View, d.Horizon, d.End = record.ViewAsOf, horizon, min(horizon, ask.ToNs)
+	d.acq[0] = record.Range{From: math.MinInt64, To: d.End}
+	d.Box = ask.Box
+	d.Box[record.Acq] = d.acq[:]
+	d.reader.Ctx, d.reader.Consumer.Rows, d.Cache.Once = ctx, d.takeNew, true
 	d.reader.Columns = segment.AllColumns
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
 	}
-	if d.fromNs < sc.end {
+	var err error
+	if d.fromNs < d.End {
 		err = d.run()
 	}
-	sc.stats.Rows, sc.stats.Workers = d.count, 1
-	sc.stats.TookNs = int64(time.Since(began))
-	s.counters.scans.Add(1)
-	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
-	return sc.stats, s.noteDamage(err)
+	d.stats.HorizonNs, d.stats.PurgedAcqNs = horizon, d.PurgedAcqNs
+	d.stats.Rows, d.stats.Workers = d.count, 1
+	return d.stats, err
 }
 
 func (d *diff) run() error {
-	defer d.release()
+	defer d.Release()
 	err := segment.Guard(func() error {
-		d.acquire()
+		d.Acquire()
 		d.begin()
-		for len(d.waiting) > 0 {
-			last := len(d.waiting) - 1
-			p := d.waiting[last]
-			d.waiting = d.waiting[:last]
+		for len(d.Waiting) > 0 {
+			last := len(d.Waiting) - 1
+			p := d.Waiting[last]
+			d.Waiting = d.Waiting[:last]
 			if err := d.piece(p); err != nil {
 				return err
 			}
 		}
 		return d.flush()
-	}, d.mappings)
-	d.reader.Rows, d.finder.Rows = 0, 0
+	}, d.Mappings)
+	d.reader.Rows, d.Finder.Rows = 0, 0
 	d.stats.add(&d.reader.Counts)
-	d.stats.add(&d.finder.Counts)
+	d.stats.add(&d.Finder.Counts)
 	return err
 }
 
 // begin sorts the events, whose choice looked at all rows below the second moment, and narrows the
 // box to the rows from the first moment on.
 func (d *diff) begin() {
-	for _, h := range d.tombstones {
+	for _, h := range d.Tombstones {
 		if h.Kind == event.Erase && h.AcqNs >= d.fromNs {
 			d.erases = append(d.erases, h)
 		} else {
 			d.before = append(d.before, h)
 		}
 	}
-	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.tombstones)
+	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.Tombstones)
 	d.between = tombstone.NewTree(d.erases)
 	d.acq[0].From = d.fromNs // of the box
-	for _, now := range d.states {
-		p := newPartition(now)
-		p.box = d.box
-		d.waiting = append(d.waiting, p)
+	for _, now := range d.States {
+		p := versions.NewPartition(now)
+		p.Box = d.Box
+		d.Waiting = append(d.Waiting, p)
 	}
 }
 
 // piece compares the readings of a partition, or cuts it.
-func (d *diff) piece(p *partition) error {
-	if err := d.ctx.Err(); err != nil {
-		p.release()
+func (d *diff) piece(p *versions.Partition) error {
+	if err := d.Ctx.Err(); err != nil {
+		p.Release()
 		return err
 	}
-	room := d.store.opt.versionRoom
-	if !p.planned {
-		d.planPartition(p)
-		d.stats.Segments += len(p.segments)
+	room := d.Room
+	if !p.Planned {
+		d.PlanPartition(p)
+		d.stats.Segments += len(p.Segments)
 	}
-	if p.flagged > room && d.cutByZones(p) {
+	if p.Flagged > room && d.CutByZones(p) {
 		return nil
 	}
-	err := d.findNewest(p, room)
+	err := d.FindNewest(p, room)
 	if err == nil {
 		err = d.findErased(p, room)
 	}
 	if err == nil {
-		d.table.fill(p.newest, diffBytes*room)
+		d.table.fill(p.Newest, diffBytes*room)
 		err = d.findVersions(p)
 	}
-	if errors.Is(err, errFull) {
-		d.cutByReadings(p)
+	if errors.Is(err, versions.ErrFull) {
+		d.CutByReadings(p)
 		return nil
 	}
 	if err == nil {
@@ -159,18 +175,18 @@ func (d *diff) piece(p *partition) error {
 	if err == nil {
 		err = d.giveNew(p)
 	}
-	p.release()
+	p.Release()
 	return err
 }
 
 // findErased adds to the table the readings of which an erase between the moments hides a row that
 // was to be seen at the first.
-func (d *diff) findErased(p *partition, room int) error {
-	if p.newest == nil {
-		p.newest = newNewestTable(room)
+func (d *diff) findErased(p *versions.Partition, room int) error {
+	if p.Newest == nil {
+		p.Newest = versions.NewTable(room)
 	}
 	for _, h := range d.erases {
-		box, ok := intersection(&p.box, &h.Box)
+		box, ok := intersection(&p.Box, &h.Box)
 		if !ok {
 			continue
 		}
@@ -183,13 +199,13 @@ func (d *diff) findErased(p *partition, room int) error {
 
 // findOlderBelow adds to the table the readings with rows from before the first moment that came
 // below the horizon: of those a row without a flag need not be the first.
-func (d *diff) findOlderBelow(p *partition) error {
-	if p.state.Backdated == nil {
+func (d *diff) findOlderBelow(p *versions.Partition) error {
+	if p.State.Backdated == nil {
 		return nil
 	}
-	box := p.box
+	box := p.Box
 	box[record.Acq] = below(d.fromNs)
-	return d.eachErased(&partition{state: p.state.Backdated, newest: p.newest}, &box)
+	return d.eachErased(&versions.Partition{State: p.State.Backdated, Newest: p.Newest}, &box)
 }
 
 // intersection returns what of a partition's devices, quantities and caps an event concerns.
@@ -226,12 +242,12 @@ func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 }
 
 // eachErased adds the readings of the rows in a box that were to be seen at the first moment.
-func (d *diff) eachErased(p *partition, box *record.Box) error {
+func (d *diff) eachErased(p *versions.Partition, box *record.Box) error {
 	var err error
 	if box[record.Acq] = bounds.Clip(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
 		return nil
 	}
-	p.eachHead(func(h *index.Head) {
+	p.EachHead(func(h *index.Head) {
 		if err != nil || h.Rows() == 0 {
 			return
 		}
@@ -239,27 +255,27 @@ func (d *diff) eachErased(p *partition, box *record.Box) error {
 			return d.addErased(p, b)
 		})
 	})
-	for _, sealed := range slices.Backward(p.state.Sealed) {
+	for _, sealed := range slices.Backward(p.State.Sealed) {
 		if _, ok := shards.Missed(sealed, box); ok || err != nil {
 			continue
 		}
 		seg := blocks.Plan(sealed, box, d.before)
-		for c := range d.store.ahead.Each(sealed, seg.Plan.Candidates) {
+		for c := range d.Ahead.Each(sealed, seg.Plan.Candidates) {
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
 				break
 			}
 		}
 		seg.Free()
 	}
-	d.finder.Box = nil
+	d.Finder.Box = nil
 	return err
 }
 
 // eachErasedOf is eachErased for one block.
 func (d *diff) eachErasedOf(
-	p *partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
+	p *versions.Partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
 ) error {
-	w := &d.finder
+	w := &d.Finder
 	w.Box = box
 	if err := w.Keys(seg, c, &w.Batch); err != nil {
 		return err
@@ -267,16 +283,16 @@ func (d *diff) eachErasedOf(
 	return d.addErased(p, &w.Batch)
 }
 
-func (d *diff) addErased(p *partition, b *record.Batch) error {
+func (d *diff) addErased(p *versions.Partition, b *record.Batch) error {
 	for i := range b.Len() {
 		if d.atFrom.Oldest(b.Key(i)) != nil {
 			continue
 		}
-		if err := p.newest.add(b, i); err != nil {
+		if err := p.Newest.Add(b, i); err != nil {
 			return err
 		}
 	}
-	return d.ctx.Err()
+	return d.Ctx.Err()
 }
 
 // compare hands out how the readings of the table differ.
@@ -289,7 +305,7 @@ func (d *diff) compare() error {
 			bytes.Equal(t.payload(&pair.old), t.payload(&pair.new)) {
 			continue
 		}
-		key := record.Key{CID: pair.cid, MID: pair.mid, MOID: pair.moid, CapNs: pair.cap,
+		key := record.Key{CID: pair.CID, MID: pair.MID, MOID: pair.MOID, CapNs: pair.CapNs,
 			AcqNs: pair.new.acqNs}
 		kind := record.DiffChanged
 		switch {
@@ -321,25 +337,25 @@ func (d *diff) compare() error {
 
 // giveNew hands out the rows that came between the moments and are the first of their readings,
 // except those in the table.
-func (d *diff) giveNew(p *partition) error {
+func (d *diff) giveNew(p *versions.Partition) error {
 	var err error
-	p.eachHead(func(h *index.Head) {
+	p.EachHead(func(h *index.Head) {
 		if err != nil || h.Rows() == 0 {
 			return
 		}
-		err = h.Scan(&p.box, d.end, false, func(b *record.Batch, _ []uint64) error {
+		err = h.Scan(&p.Box, d.End, false, func(b *record.Batch, _ []uint64) error {
 			d.reader.HeadRows += uint64(b.Len())
 			return d.takeNew(b)
 		})
 	})
 	w := &d.reader
-	for _, seg := range p.segments {
-		for c := range d.store.ahead.Each(seg.Segment, seg.Plan.Candidates) {
+	for _, seg := range p.Segments {
+		for c := range d.Ahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue
 			}
-			w.Box = &p.box
+			w.Box = &p.Box
 			if info, err = w.Open(seg, c); err != nil {
 				continue
 			}
@@ -357,7 +373,7 @@ func (d *diff) giveNew(p *partition) error {
 
 // takeNew takes rows that came between the moments.
 func (d *diff) takeNew(b *record.Batch) error {
-	if err := d.ctx.Err(); err != nil {
+	if err := d.Ctx.Err(); err != nil {
 		return err
 	}
 	out := &d.out[record.DiffAdded]

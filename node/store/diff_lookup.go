@@ -10,52 +10,39 @@ import (
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 const (
-	// blocksPerPlan is how many blocks of a segment can be held against the readings in the time
-	// that the index takes to plan for one reading.
-	blocksPerPlan = 16
-	// headRowsPerPlan is the same for the rows of a head.
-	headRowsPerPlan = 64
 	// fewPairs are looked for in a block one by one; for more, all of its keys are read.
 	fewPairs = 64
 )
 
 // lookup finds the versions of the readings in a table.
 type lookup struct {
+	versions.Point
 	plan       index.Plan
 	candidates []index.Candidate
-	point      record.Box // of one reading
-	ranges     [record.NumDims]record.Range
 	wanted     []int // places in the table of the readings that a block can hold
 	sel        []uint32
 	keys, rows record.Batch
 }
 
-// pointAt makes the box hold one reading.
-func (l *lookup) pointAt(r *reading) {
-	for d, v := range [record.NumDims - 1]int64{int64(r.cid), r.mid, int64(r.moid), r.cap} {
-		l.ranges[d] = record.At(v)
-		l.point[d] = l.ranges[d : d+1]
-	}
-}
-
 // findVersions looks up the versions of all readings in the table.
 //
 // Errors: errFull when their payloads take more room than there is.
-func (d *diff) findVersions(p *partition) error {
+func (d *diff) findVersions(p *versions.Partition) error {
 	if len(d.table.pairs) == 0 {
 		return nil
 	}
 	var err error
-	p.eachHead(func(h *index.Head) {
+	p.EachHead(func(h *index.Head) {
 		if err == nil && h.Rows() > 0 {
 			err = d.lookInHead(h, p)
 		}
 	})
-	for _, sealed := range slices.Backward(p.state.Sealed) {
+	for _, sealed := range slices.Backward(p.State.Sealed) {
 		if err == nil {
 			err = d.lookInSegment(sealed)
 		}
@@ -63,29 +50,29 @@ func (d *diff) findVersions(p *partition) error {
 	return err
 }
 
-func (d *diff) lookInHead(h *index.Head, p *partition) error {
+func (d *diff) lookInHead(h *index.Head, p *versions.Partition) error {
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
-			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.end {
+			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.End {
 				d.offer(pair, b, i)
 			}
 		}
 		return d.table.checkRoom()
 	}
 	l := &d.look
-	if len(d.table.pairs)*headRowsPerPlan > h.Rows() {
-		box := p.box
+	if len(d.table.pairs)*versions.HeadRowsPerPlan > h.Rows() {
+		box := p.Box
 		box[record.Acq] = nil
-		return h.Scan(&box, d.end, false, take)
+		return h.Scan(&box, d.End, false, take)
 	}
-	l.point[record.Acq] = nil // with a range, and no end, a head looks the device up
+	l.Point.Box[record.Acq] = nil // with a range, and no end, a head looks the device up
 	for i := range d.table.pairs {
-		l.pointAt(&d.table.pairs[i].reading)
-		if err := h.Scan(&l.point, math.MaxInt64, false, take); err != nil {
+		l.MoveTo(&d.table.pairs[i].Reading)
+		if err := h.Scan(&l.Point.Box, math.MaxInt64, false, take); err != nil {
 			return err
 		}
 	}
-	return d.ctx.Err()
+	return d.Ctx.Err()
 }
 
 // offer takes row i for the state at each moment that shows it and knows no newer one.
@@ -105,7 +92,7 @@ func (d *diff) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool
 }
 
 func (d *diff) lookInSegment(sealed *shards.Segment) error {
-	_, hi := sealed.Index.RankRange(math.MinInt64, d.end)
+	_, hi := sealed.Index.RankRange(math.MinInt64, d.End)
 	if hi == 0 {
 		return nil
 	}
@@ -113,7 +100,7 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 		Ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
 	l := &d.look
 	l.candidates = l.candidates[:0]
-	if len(d.table.pairs)*blocksPerPlan < sealed.Index.Blocks() {
+	if len(d.table.pairs)*versions.BlocksPerPlan < sealed.Index.Blocks() {
 		d.planPairs(sealed)
 	} else {
 		for i := range sealed.Index.Blocks() {
@@ -124,8 +111,8 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 		info := sealed.Index.Block(c.Block)
 		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
 	})
-	for c := range d.store.ahead.Each(sealed, l.candidates) {
-		if err := d.ctx.Err(); err != nil {
+	for c := range d.Ahead.Each(sealed, l.candidates) {
+		if err := d.Ctx.Err(); err != nil {
 			return err
 		}
 		if err := d.lookInBlock(seg, c); err != nil {
@@ -138,13 +125,13 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 // planPairs asks the index for the blocks of each reading.
 func (d *diff) planPairs(sealed *shards.Segment) {
 	l := &d.look
-	l.point[record.Acq] = below(d.end)
+	l.Point.Box[record.Acq] = below(d.End)
 	for i := range d.table.pairs {
-		l.pointAt(&d.table.pairs[i].reading)
-		if _, ok := shards.Missed(sealed, &l.point); ok {
+		l.MoveTo(&d.table.pairs[i].Reading)
+		if _, ok := shards.Missed(sealed, &l.Point.Box); ok {
 			continue
 		}
-		sealed.Index.Plan(&l.point, &l.plan)
+		sealed.Index.Plan(&l.Point.Box, &l.plan)
 		l.candidates = append(l.candidates, l.plan.Candidates...)
 	}
 	slices.SortFunc(l.candidates, func(a, b index.Candidate) int {
@@ -161,25 +148,24 @@ func (d *diff) planPairs(sealed *shards.Segment) {
 func (d *diff) choosePairs(info *index.BlockInfo) bool {
 	l, pairs := &d.look, d.table.pairs
 	l.wanted = l.wanted[:0]
-	low := reading{int32(info.Min[record.CID]), int32(info.Min[record.MOID]),
-		info.Min[record.MID], info.Min[record.Cap]}
+	low := versions.LowestIn(info)
 	for i := from(pairs, 0, &low); i < len(pairs) && len(l.wanted) <= fewPairs; {
-		r, next := pairs[i].reading, low
+		r, next := pairs[i].Reading, low
 		switch {
-		case int64(r.cid) > info.Max[record.CID]:
+		case int64(r.CID) > info.Max[record.CID]:
 			return len(l.wanted) > 0
-		case int64(r.moid) < info.Min[record.MOID]:
-			next.cid = r.cid
-		case int64(r.moid) > info.Max[record.MOID]:
-			next.cid = r.cid + 1 // the greatest is reserved, here and below
-		case r.mid < info.Min[record.MID]:
-			next.cid, next.moid = r.cid, r.moid
-		case r.mid > info.Max[record.MID]:
-			next.cid, next.moid = r.cid, r.moid+1
-		case r.cap < info.Min[record.Cap]:
-			next.cid, next.moid, next.mid = r.cid, r.moid, r.mid
-		case r.cap > info.Max[record.Cap]:
-			next.cid, next.moid, next.mid = r.cid, r.moid, r.mid+1
+		case int64(r.MOID) < info.Min[record.MOID]:
+			next.CID = r.CID
+		case int64(r.MOID) > info.Max[record.MOID]:
+			next.CID = r.CID + 1 // the greatest is reserved, here and below
+		case r.MID < info.Min[record.MID]:
+			next.CID, next.MOID = r.CID, r.MOID
+		case r.MID > info.Max[record.MID]:
+			next.CID, next.MOID = r.CID, r.MOID+1
+		case r.CapNs < info.Min[record.Cap]:
+			next.CID, next.MOID, next.MID = r.CID, r.MOID, r.MID
+		case r.CapNs > info.Max[record.Cap]:
+			next.CID, next.MOID, next.MID = r.CID, r.MOID, r.MID+1
 		default:
 			l.wanted = append(l.wanted, i)
 			i++
@@ -191,12 +177,12 @@ func (d *diff) choosePairs(info *index.BlockInfo) bool {
 }
 
 // from returns the place of the first reading at or after start that is not below r.
-func from(pairs []pair, start int, r *reading) int {
-	if start < len(pairs) && pairs[start].compare(r) >= 0 {
+func from(pairs []pair, start int, r *versions.Reading) int {
+	if start < len(pairs) && pairs[start].Compare(r) >= 0 {
 		return start
 	}
 	return start + sort.Search(len(pairs)-start, func(i int) bool {
-		return pairs[start+i].compare(r) >= 0
+		return pairs[start+i].Compare(r) >= 0
 	})
 }
 
@@ -213,9 +199,9 @@ func (d *diff) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 			l.sel = append(l.sel, uint32(i))
 		}
 	} else {
-		w.Box = &l.point
+		w.Box = &l.Point.Box
 		for _, at := range l.wanted {
-			l.pointAt(&d.table.pairs[at].reading)
+			l.MoveTo(&d.table.pairs[at].Reading)
 			l.sel = append(l.sel, w.Choose(seg, info, 1<<record.NumDims-1)...)
 		}
 		slices.Sort(l.sel)
@@ -251,7 +237,7 @@ func (d *diff) leaveBetter(seg *blocks.Planned) error {
 	keep := l.sel[:0]
 	for i := range l.keys.Len() {
 		pair, k := d.table.find(&l.keys, i), l.keys.Key(i)
-		if pair != nil && k.AcqNs < d.end && (d.improves(&pair.new, k, d.atTo) ||
+		if pair != nil && k.AcqNs < d.End && (d.improves(&pair.new, k, d.atTo) ||
 			k.AcqNs < d.fromNs && d.improves(&pair.old, k, d.atFrom)) {
 			keep = append(keep, l.sel[i])
 		}

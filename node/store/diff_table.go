@@ -1,9 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -19,39 +19,32 @@ func (v *pairState) shown() bool { return v.known && !v.tombstoned }
 
 // pair is a reading at two moments.
 type pair struct {
-	reading
+	versions.Reading
 	old, new pairState
 }
 
 // diffTable holds the readings of a partition that may differ, with a payload for each moment.
 type diffTable struct {
-	newest *newestTable // whose versions have places in pairs in place of an acq
-	pairs  []pair       // by tenant, quantity, device, cap, as blocks are sorted
-	data   []byte
-	live   int // bytes of data that pairs name
-	room   int // for live, unless there is one reading only
+	newest   *versions.Table    // whose versions have places in pairs in place of an acq
+	pairs    []pair             // by tenant, quantity, device, cap, as blocks are sorted
+	readings []versions.Reading // memory
+	data     []byte
+	live     int // bytes of data that pairs name
+	room     int // for live, unless there is one reading only
 }
 
 // fill makes a pair of each reading that was gathered.
-func (t *diffTable) fill(n *newestTable, room int) {
+func (t *diffTable) fill(n *versions.Table, room int) {
 	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
 	t.live, t.room = 0, room
-	for i, tag := range n.tags {
-		if tag != 0 {
-			t.pairs = append(t.pairs, pair{reading: n.versions[i].reading})
-		}
+	t.readings = n.AppendReadings(t.readings[:0])
+	for i := range t.readings {
+		t.pairs = append(t.pairs, pair{Reading: t.readings[i]})
 	}
-	slices.SortFunc(t.pairs, func(a, b pair) int { return a.compare(&b.reading) })
+	slices.SortFunc(t.pairs, func(a, b pair) int { return a.Compare(&b.Reading) })
 	for i := range t.pairs {
-		at, _ := n.place(&t.pairs[i].reading)
-		n.versions[at].acqNs = int64(i)
+		n.SetValue(&t.pairs[i].Reading, int64(i))
 	}
-}
-
-// compare orders readings by tenant, quantity, device and cap.
-func (r *reading) compare(o *reading) int {
-	return cmp.Or(cmp.Compare(r.cid, o.cid), cmp.Compare(r.moid, o.moid),
-		cmp.Compare(r.mid, o.mid), cmp.Compare(r.cap, o.cap))
 }
 
 // find returns the pair of row i, nil when it is not in the table.
@@ -59,11 +52,11 @@ func (t *diffTable) find(b *record.Batch, i int) *pair {
 	if len(t.pairs) == 0 {
 		return nil
 	}
-	at, _ := t.newest.place(&reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
-	if t.newest.tags[at] == 0 {
+	at, ok := t.newest.Value(b, i)
+	if !ok {
 		return nil
 	}
-	return &t.pairs[t.newest.versions[at].acqNs]
+	return &t.pairs[at]
 }
 
 // payload returns the payload of a version, aliasing the table.
@@ -88,7 +81,7 @@ func (t *diffTable) keep(v *pairState, b *record.Batch, i int) {
 // Errors: errFull when there are too many that are named.
 func (t *diffTable) checkRoom() error {
 	if t.live > t.room && len(t.pairs) > 1 {
-		return errFull
+		return versions.ErrFull
 	}
 	if len(t.data) <= 2*max(t.live, t.room) {
 		return nil

@@ -39,7 +39,7 @@ func (s *Store) ExplainPartials(
 		return api.Explanation{}, err
 	}
 	defer sc.giveBack()
-	x.out = api.Explanation{HorizonNs: sc.horizon, Shards: len(s.shards),
+	x.out = api.Explanation{HorizonNs: sc.Horizon, Shards: len(s.shards),
 		Segments: []api.SegmentPlan{}}
 	if !sc.empty {
 		sc.explain = &x
@@ -74,16 +74,16 @@ type explaining struct {
 func (x *explaining) describe(sc *scan) {
 	planned := time.Now()
 	x.out.PlanNs = int64(planned.Sub(x.running))
-	x.out.ShardsAsked = len(sc.waiting)
-	for _, p := range slices.Backward(sc.waiting) {
-		p.eachHead(func(h *index.Head) {
+	x.out.ShardsAsked = len(sc.Waiting)
+	for _, p := range slices.Backward(sc.Waiting) {
+		p.EachHead(func(h *index.Head) {
 			if rows := h.Rows(); rows > 0 {
 				x.out.Heads++
 				x.out.HeadRows += int64(rows)
 			}
 		})
-		for _, sealed := range slices.Backward(p.state.Sealed) {
-			x.add(explainSegment(sealed, &p.box))
+		for _, sealed := range slices.Backward(p.State.Sealed) {
+			x.add(explainSegment(sealed, &p.Box))
 		}
 	}
 	x.describing = time.Since(planned)

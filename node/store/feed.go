@@ -36,6 +36,9 @@ const (
 var ErrAhead = errors.New("the position lies above the horizon, so it is of another history: " +
 	"begin again from one that this node gave")
 
+// errSliceFull says that there are more rows than a slice holds.
+var errSliceFull = errors.New("slice is full")
+
 // Slice is what happened in a box in a stretch of acq, in the order of acq. It is memory that one
 // Read hands to the next; what it holds is valid until then.
 type Slice struct {
@@ -159,11 +162,11 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		if passed > 0 {
 			err = f.gather(ctx, out, &f.box, share)
 		}
-		if errors.Is(err, errFull) && f.next+1 == end {
+		if errors.Is(err, errSliceFull) && f.next+1 == end {
 			f.inside = []record.Box{f.box}
 			continue
 		}
-		if errors.Is(err, errFull) {
+		if errors.Is(err, errSliceFull) {
 			f.span = max(1, min(f.span, passed)/2)
 			continue
 		}
@@ -250,7 +253,7 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 
 // gather reads the rows of the slice in a box, in no order.
 //
-// Errors: errFull when they are more than a slice holds, which then has some of them.
+// Errors: errSliceFull when they are more than a slice holds, which then has some of them.
 func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share int) error {
 	q := record.Query{Box: *box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
@@ -262,7 +265,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 		out.raw.AppendRows(b, 0, b.Len())
 		if rows > 0 &&
 			(rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
-			return errFull
+			return errSliceFull
 		}
 		return nil
 	}

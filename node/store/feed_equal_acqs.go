@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -20,7 +21,7 @@ func (f *Feed) readInside(
 		box := f.inside[last]
 		out.reset(f.next, f.next+1)
 		err := f.gather(ctx, out, &box, share)
-		if errors.Is(err, errFull) {
+		if errors.Is(err, errSliceFull) {
 			parts := divide(&box, out)
 			if parts == nil {
 				return false, fmt.Errorf("acq %s: %d rows have the same five parts; run pentad "+
@@ -58,8 +59,7 @@ func divide(box *record.Box, out *Slice) []record.Box {
 			at = values[sortedAbove(values, least)]
 		}
 		if at > least {
-			low, high := *box, *box
-			low[d], high[d] = cutRanges(d, box[d], at)
+			low, high := bounds.Cut(box, d, at)
 			return []record.Box{high, low}
 		}
 	}
@@ -70,20 +70,4 @@ func divide(box *record.Box, out *Slice) []record.Box {
 func sortedAbove(values []int64, above int64) int {
 	at, _ := slices.BinarySearch(values, above+1)
 	return min(at, len(values)-1)
-}
-
-// cutRanges divides a normalised set of a dimension into what lies below a value and the rest.
-func cutRanges(d record.Dim, set record.RangeSet, at int64) (low, high record.RangeSet) {
-	if len(set) == 0 {
-		set = record.RangeSet{record.All(d)}
-	}
-	for _, r := range set {
-		if r.From < at {
-			low = append(low, record.Range{From: r.From, To: min(r.To, at)})
-		}
-		if r.To > at {
-			high = append(high, record.Range{From: max(r.From, at), To: r.To})
-		}
-	}
-	return low, high
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,7 +26,7 @@ type lastScan struct {
 	now      *shards.State
 	box      record.Box
 	state    lastState
-	newer    *newestTable // with lost series: every version that hides another
+	newer    *versions.Table // with lost series: every version that hides another
 	segments []*lastSegment
 	spare    []*lastSegment // memory of those of before
 	heads    []*index.Head  // newest first
@@ -56,7 +57,7 @@ func (w *worker) last(now *shards.State, box record.Box) error {
 		err = l.give()
 	}
 	at, d := int64(0), record.Dim(0)
-	halve := errors.Is(err, errFull)
+	halve := errors.Is(err, versions.ErrFull)
 	if halve {
 		at, d = l.state.middle()
 	} else {
@@ -66,7 +67,7 @@ func (w *worker) last(now *shards.State, box record.Box) error {
 	if !halve {
 		return err
 	}
-	below, from := cutBox(&box, d, at)
+	below, from := bounds.Cut(&box, d, at)
 	if err := w.last(now, below); err != nil {
 		return err
 	}
@@ -85,24 +86,25 @@ func (l *lastScan) release() {
 func (l *lastScan) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
-	sc := new(scan)
-	sc.ctx, sc.store, sc.box, sc.winners = l.scan.ctx, l.scan.store, lost, l.scan.winners
-	sc.view, sc.horizon, sc.tombstones = l.scan.view, l.scan.horizon, l.scan.tombstones
-	sc.finder.Ctx, sc.cache.Once = sc.ctx, true
-	sc.waiting = append(sc.waiting, &partition{state: l.now, box: lost})
-	defer sc.release()
+	sc := new(versions.Resolver)
+	sc.Begin(l.scan.Ctx, &l.scan.Source)
+	sc.Box, sc.Winners, sc.View = lost, l.scan.Winners, l.scan.View
+	sc.Horizon, sc.Tombstones = l.scan.Horizon, l.scan.Tombstones
+	sc.Cache.Once = true
+	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
+	defer sc.Release()
 	whole := l.box
 	for {
-		more, err := sc.nextPass()
+		more, err := sc.NextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.Blocks += sc.finder.Blocks
-			l.Bytes += sc.finder.Bytes
-			l.Examined += sc.finder.Examined
+			l.Blocks += sc.Finder.Blocks
+			l.Bytes += sc.Finder.Bytes
+			l.Examined += sc.Finder.Examined
 			return err
 		}
-		for _, p := range sc.pass {
-			l.box, l.newer = p.box, p.newest
+		for _, p := range sc.Pass {
+			l.box, l.newer = p.Box, p.Newest
 			if err := l.find(); err != nil {
 				l.box = whole
 				return err
@@ -132,7 +134,7 @@ func (l *lastScan) head(source uint32, h *index.Head) error {
 		return nil
 	}
 	for _, id := range h.Cells(&l.box) {
-		if err := l.scan.ctx.Err(); err != nil {
+		if err := l.scan.Ctx.Err(); err != nil {
 			return err
 		}
 		h.Cell(id, &l.box, &l.cell)
@@ -174,7 +176,7 @@ func (l *lastScan) cellRows(source uint32, h *index.Head) error {
 // chunk takes in what of a chunk of the cell in hand can be among the newest, and drops the series
 // that need nothing of those before it, whose caps reach up to beforeNs.
 func (l *lastScan) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
-	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.horizon, l.inHead[:0])
+	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.Horizon, l.inHead[:0])
 	if err := l.takeHead(source); err != nil {
 		return err
 	}
@@ -203,14 +205,14 @@ func (l *lastScan) takeHead(source uint32) error {
 
 // take takes in a row of a series.
 func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
-	if l.scan.coveredBy(k) != nil {
+	if l.scan.CoveredBy(k) != nil {
 		return nil
 	}
-	if l.newer.supersedes(k) {
+	if l.newer.Supersedes(k) {
 		l.state.overtaken++
 		return nil
 	}
-	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.scan.shows(k)}
+	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.scan.Shows(k)}
 	return l.state.add(number, row, flagged || l.now.Backdated != nil)
 }
 

@@ -113,9 +113,9 @@ func (l *lastScan) listSegments() {
 			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
 		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
-		if len(l.scan.winners) > 0 {
+		if len(l.scan.Winners) > 0 {
 			s.shown = shards.AppendRanks(s.shown[:0], sealed,
-				&record.Box{record.Acq: l.scan.winners})
+				&record.Box{record.Acq: l.scan.Winners})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))
 			}
@@ -177,7 +177,7 @@ func (l *lastScan) collect(s *lastSegment) (*index.SeriesSet, error) {
 	s.Index.Plan(&l.box, s.Plan)
 	defer func() { blocks.Plans.Put(s.Plan); s.Plan = nil }()
 	for _, c := range s.Plan.Candidates {
-		if err := l.scan.ctx.Err(); err != nil {
+		if err := l.scan.Ctx.Err(); err != nil {
 			return nil, err
 		}
 		info, err := l.Open(&s.Planned, c)
@@ -244,7 +244,7 @@ func (s *lastSegment) windowFrom(to int64) int64 {
 // listBlocks lists the blocks that a window meets and none before it did.
 func (l *lastScan) listBlocks(s *lastSegment, to int64) {
 	box := l.box
-	box[record.Cap] = within(l.box[record.Cap], record.Range{From: s.from, To: to})
+	box[record.Cap] = bounds.Within(l.box[record.Cap], record.Range{From: s.from, To: to})
 	if len(box[record.Cap]) == 0 {
 		return // the query leaves these caps out
 	}
@@ -266,7 +266,7 @@ func (l *lastScan) listBlocks(s *lastSegment, to int64) {
 // nextRun reads the run that comes next, if a series needs it, and lists the one before it in the
 // block.
 func (l *lastScan) nextRun(s *lastSegment) error {
-	if err := l.scan.ctx.Err(); err != nil {
+	if err := l.scan.Ctx.Err(); err != nil {
 		return err
 	}
 	last := len(s.runs) - 1

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -132,7 +134,7 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 	l.kept++
 	l.trim(s)
 	if l.kept > l.room && len(l.series) > 1 {
-		return errFull
+		return versions.ErrFull
 	}
 	return nil
 }
@@ -208,21 +210,11 @@ func (l *lastState) middle() (int64, record.Dim) {
 			s := &l.series[i]
 			values[i] = record.Key{CID: s.CID, MID: s.MID, MOID: s.MOID}.Part(d)
 		}
-		if at, ok := middleOf(values); ok {
+		if at, ok := bounds.Middle(values); ok {
 			return at, d
 		}
 	}
 	panic("BUG: one series is more than a scan has room for")
-}
-
-// middleOf returns a value that has some of the values below it and others not.
-func middleOf(values []int64) (int64, bool) {
-	slices.Sort(values)
-	values = slices.Compact(values)
-	if len(values) < 2 {
-		return 0, false
-	}
-	return values[len(values)/2], true
 }
 
 // place orders the rows of a source.

@@ -10,8 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
-	"github.com/pentad-db/pentad/node/store/shards"
-	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -139,29 +138,21 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 
 // scan is one running query, and memory that it hands on to the next one.
 type scan struct {
+	versions.Resolver
 	asking
 	scanMemory
 }
 
 // asking is what is asked, and what came of it.
 type asking struct {
-	ctx       context.Context
 	store     *Store
 	keysOnly  bool
 	countOnly bool
 	ordered   bool // sinks fold rows into sums of floats, which depend on the order
 	done      int  // tasks of the passes before
 	empty     bool
-	noTombs   bool // also in the view of all versions: plugins never see tombstones
-	verify    bool // every block that is opened is verified
-
-	box     record.Box // what rows must satisfy to be looked at
-	winners record.RangeSet
-
-	view    record.View
-	lastN   uint32 // readings of each series; 0: all
-	horizon int64
-	end     int64 // rows and erases with this acq or a greater one are not looked at
+	verify    bool   // every block that is opened is verified
+	lastN     uint32 // readings of each series; 0: all
 
 	acq           [1]record.Range
 	countedInside uint64
@@ -170,22 +161,15 @@ type asking struct {
 }
 
 type scanMemory struct {
-	tombstones []*tombstone.Range // what hides rows of the box, oldest first
-	states     []*shards.State
-	waiting    []*partition // not scanned yet; the last one comes next
-	pass       []*partition // being scanned
-	tasks      []task       // of the pass
-	pool       []*worker
-	finder     blocks.Gatherer // opens blocks to find newer versions
-	cache      blocks.Cache
-	flagged    []index.Candidate // in which to look for newer versions
-	attaching  sync.Mutex        // held while one of the workers gets its consumer
+	tasks     []task // of the pass
+	pool      []*worker
+	attaching sync.Mutex // held while one of the workers gets its consumer
 }
 
 // task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
 // set everything.
 type task struct {
-	partition *partition
+	partition *versions.Partition
 	head      *index.Head
 	segment   *blocks.Planned
 	from, to  int
@@ -214,31 +198,31 @@ func (s *Store) newScanAt(
 	ctx context.Context, q *record.Query, horizon int64,
 ) (*scan, error) {
 	sc := scans.Get().(*scan)
-	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
-	sc.keysOnly, sc.view, sc.lastN, sc.verify = q.KeysOnly, q.View, q.Last, q.Verify
-	s.ahead.Clock.Refresh()
+	sc.Begin(ctx, &s.from)
+	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
+	sc.store, sc.keysOnly, sc.lastN, sc.verify = s, q.KeysOnly, q.Last, q.Verify
 	sc.ordered = q.Aggregate.Name != ""
-	sc.noTombs = sc.ordered || len(q.Filters) > 0
-	sc.finder.Ctx, sc.finder.Verify = ctx, q.Verify
+	sc.NoTombs = sc.ordered || len(q.Filters) > 0
+	sc.Finder.Verify = q.Verify
 	sc.stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
 		end = min(end, q.AsOfAcqNs)
 	}
-	sc.end = end
+	sc.End = end
 	from := int64(math.MinInt64)
 	if acq := q.Box[record.Acq]; len(acq) > 0 {
 		from = acq[0].From
 		if q.View == record.ViewAll {
-			sc.box[record.Acq] = bounds.Clip(acq, end)
-			sc.empty = len(sc.box[record.Acq]) == 0
+			sc.Box[record.Acq] = bounds.Clip(acq, end)
+			sc.empty = len(sc.Box[record.Acq]) == 0
 			return sc, nil
 		}
-		sc.winners = acq
+		sc.Winners = acq
 	}
 	sc.empty = from >= end
 	sc.acq[0] = record.Range{From: from, To: end}
-	sc.box[record.Acq] = sc.acq[:]
+	sc.Box[record.Acq] = sc.acq[:]
 	return sc, nil
 }
 
@@ -252,25 +236,26 @@ func (sc *scan) giveBack() {
 	for _, w := range sc.pool[:min(sc.stats.Workers, len(sc.pool))] {
 		w.reset()
 	}
-	sc.finder.Reset()
-	clear(sc.states)
-	clear(sc.tombstones)
-	sc.states, sc.tombstones = sc.states[:0], sc.tombstones[:0]
-	sc.waiting, sc.pass, sc.tasks = sc.waiting[:0], sc.pass[:0], sc.tasks[:0]
-	sc.cache.Reset()
+	sc.Resolver.Reset()
+	sc.tasks = sc.tasks[:0]
 	sc.asking = asking{}
 	scans.Put(sc)
 }
 
 // run works pass after pass off, with more workers than one when there is enough to do.
 func (sc *scan) run(newConsumer func(worker int) (Consumer, error)) error {
-	defer sc.release() // after Guard, which looks for a fault in the files of the read states
-	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.mappings)
+	defer sc.Release() // after Guard, which looks for a fault in the files of the read states
+	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
 }
 
 func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error {
-	sc.begin()
-	more, err := sc.nextPass()
+	sc.Acquire()
+	sc.stats.PurgedAcqNs = sc.PurgedAcqNs
+	sc.stats.Segments += sc.Partition()
+	if sc.explain != nil {
+		sc.explain.describe(sc)
+	}
+	more, err := sc.takePass()
 	if err != nil {
 		return err
 	}
@@ -281,7 +266,7 @@ func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error 
 	}
 	all := sc.pool[:n]
 	for i, w := range all {
-		w.scan, w.number, w.Ctx = sc, i, sc.ctx
+		w.scan, w.number, w.Ctx = sc, i, sc.Ctx
 		if sc.lastN == 0 {
 			w.Resolver = w
 		}
@@ -290,11 +275,21 @@ func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error 
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {
 			sc.done += len(sc.tasks)
-			more, err = sc.nextPass()
+			more, err = sc.takePass()
 		}
 	}
 	sc.collect(all)
 	return err
+}
+
+// takePass is nextPass, and lists the tasks of the pass.
+func (sc *scan) takePass() (bool, error) {
+	sc.tasks = sc.tasks[:0]
+	more, err := sc.NextPass()
+	for _, p := range sc.Pass {
+		sc.addTasks(p)
+	}
+	return more, err
 }
 
 func (sc *scan) collect(all []*worker) {
@@ -303,7 +298,7 @@ func (sc *scan) collect(all []*worker) {
 		sc.stats.Partials += w.partialCount
 		sc.stats.PartialsKnown += w.partialsKnown
 	}
-	sc.stats.add(&sc.finder.Counts)
+	sc.stats.add(&sc.Finder.Counts)
 }
 
 func (st *ScanStats) add(w *blocks.Counts) {

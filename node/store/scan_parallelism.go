@@ -32,7 +32,7 @@ func WithConcurrentScans(ctx context.Context, scans int) context.Context {
 
 // mostWorkers returns how many workers the scan may have.
 func (sc *scan) mostWorkers() int {
-	if beside, ok := sc.ctx.Value(concurrentScansKey{}).(int); ok {
+	if beside, ok := sc.Ctx.Value(concurrentScansKey{}).(int); ok {
 		return max(1, sc.store.opt.Workers/beside)
 	}
 	return sc.store.opt.Workers
@@ -53,7 +53,7 @@ func (sc *scan) workers() int {
 		}
 	}
 	switch {
-	case len(sc.waiting) > 0:
+	case len(sc.Waiting) > 0:
 		return sc.mostWorkers()
 	case headRows >= parallelHeadRows || sc.isMuch(blocks*blockRows):
 		return most
@@ -70,7 +70,7 @@ func (sc *scan) isMuch(rows int) bool {
 			continue
 		}
 		for _, c := range t.segment.Plan.Candidates[t.from:t.to] {
-			rows += t.segment.RowsIn(&t.partition.box, c)
+			rows += t.segment.RowsIn(&t.partition.Box, c)
 		}
 	}
 	return rows >= enough
@@ -83,7 +83,7 @@ func (sc *scan) work(all []*worker, newConsumer func(worker int) (Consumer, erro
 	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
-	all[0].Stint = cpushare.Of(sc.ctx).Start()
+	all[0].Stint = cpushare.Of(sc.Ctx).Start()
 	defer all[0].Stint.Stop()
 	if err := all[0].attach(newConsumer, &stopped); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (sc *scan) workTogether(
 ) error {
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
-	last := len(sc.waiting) == 0 // of the passes
+	last := len(sc.Waiting) == 0 // of the passes
 	var stopped, allTaken atomic.Bool
 	if err := all[0].attach(newConsumer, &stopped); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (sc *scan) workTogether(
 	sc.store.parallelScans.Add(1)
 	defer sc.store.parallelScans.Add(-1)
 	errs := make([]error, len(all))
-	question := cpushare.Of(sc.ctx)
+	question := cpushare.Of(sc.Ctx)
 	work := func(i int) {
 		w := all[i]
 		w.Stint = question.Start()
@@ -124,7 +124,7 @@ func (sc *scan) workTogether(
 			}
 			defer allTaken.Store(true)
 			return w.work(next, &stopped)
-		}, sc.mappings)
+		}, sc.Mappings)
 		if errs[i] != nil {
 			stopped.Store(true)
 		}
@@ -168,16 +168,5 @@ func (sc *scan) workTogether(
 func (sc *scan) spin(asleep, busy *atomic.Int32) {
 	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
 		sc.store.parallelScans.Load() == 1 && time.Since(began) < spinTime; {
-	}
-}
-
-// mappings yields the files that the scan reads, also those that a merge has replaced meanwhile.
-func (sc *scan) mappings(yield func(*segment.Sealed) bool) {
-	for _, now := range sc.states {
-		for file := range now.Mappings {
-			if !yield(file) {
-				return
-			}
-		}
 	}
 }

@@ -11,8 +11,6 @@ const (
 	// minPartialRows is the least estimate of rows that makes a block a partial: with fewer,
 	// finding and merging a state costs as much as reading the rows.
 	minPartialRows = 512
-	// maxZoneTests is the most superseded readings that are compared with the zones of each block.
-	maxZoneTests = 64
 )
 
 // partialMemory is what a worker needs to hand over partials.
@@ -37,7 +35,7 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 		return candidates, nil
 	}
 	w.partialCount += uint64(len(a.parts))
-	if err := w.Consumer.Partials.Plan(w.scan.ctx, a.parts); err != nil {
+	if err := w.Consumer.Partials.Plan(w.scan.Ctx, a.parts); err != nil {
 		return nil, err
 	}
 	next := 0
@@ -63,8 +61,8 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok 
 		return p, false
 	}
 	info := t.segment.Index.Block(c.Block)
-	if w.scan.view != record.ViewAll &&
-		(len(w.scan.winners) > 0 || !t.partition.newest.misses(info)) {
+	if w.scan.View != record.ViewAll &&
+		(len(w.scan.Winners) > 0 || !t.partition.Newest.Misses(info)) {
 		return p, false
 	}
 	p.Block, p.Need = c.Block, uint32(c.Need)
@@ -102,28 +100,6 @@ func onlyIn(set record.RangeSet, least, greatest int64) (in record.Range, one bo
 		in, one = record.Range{From: max(r.From, least), To: min(r.To, greatest+1)}, true
 	}
 	return in, one
-}
-
-// misses reports whether none of the readings can have a version in a block.
-func (n *newestTable) misses(info *index.BlockInfo) bool {
-	if n == nil || n.count == 0 {
-		return true
-	}
-	if n.count > maxZoneTests {
-		return false
-	}
-	for i, tag := range n.tags {
-		if tag != 0 && n.versions[i].within(info) {
-			return false
-		}
-	}
-	return true
-}
-
-func (r *reading) within(info *index.BlockInfo) bool {
-	in := func(d record.Dim, v int64) bool { return info.Min[d] <= v && v <= info.Max[d] }
-	return in(record.CID, int64(r.cid)) && in(record.MOID, int64(r.moid)) &&
-		in(record.MID, r.mid) && in(record.Cap, r.cap)
 }
 
 // scanWithPartials scans the blocks of a task some of which are partials.

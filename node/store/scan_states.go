@@ -5,40 +5,34 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// acquire pins the read states of the shards that can hold rows of the box, and picks the
-// tombstones that cover them. The two belong together: it starts again if tombstones or backdated
-// puts changed in between.
-func (sc *scan) acquire() {
-	wanted := slots.Parts(&sc.box, len(sc.store.shards)) // nil for all
+// pin appends the read states of the shards that can hold rows of a box, to be released by the
+// caller, and returns the tombstones. The two belong together: it starts again if tombstones or
+// backdated puts changed in between.
+func (s *Store) pin(
+	box *record.Box, states []*shards.State,
+) ([]*shards.State, *tombstone.Set) {
+	wanted, from := slots.Parts(box, len(s.shards)), len(states) // nil for all
 	for {
-		tombstones, puts := sc.store.tombstones.Load(), sc.store.backdatedSeq.Load()
-		for id, sh := range slices.Backward(sc.store.shards) {
+		tombstones, puts := s.tombstones.Load(), s.backdatedSeq.Load()
+		for id, sh := range slices.Backward(s.shards) {
 			if wanted == nil || wanted[id] {
-				sc.states = append(sc.states, sh.AcquireFor(&sc.box))
+				states = append(states, sh.AcquireFor(box))
 			}
 		}
 		// Of a backdated put all shards show the rows, or none.
-		same := sc.store.tombstones.Load() == tombstones && sc.store.backdatedSeq.Load() == puts
+		same := s.tombstones.Load() == tombstones && s.backdatedSeq.Load() == puts
 		if same && puts&1 == 0 {
-			sc.pickTombstones(tombstones)
-			sc.notePuts()
-			return
+			return states, tombstones
 		}
-		for _, now := range sc.states {
+		for _, now := range states[from:] {
 			now.Release()
 		}
-		sc.states = sc.states[:0]
+		states = states[:from]
 		runtime.Gosched() // the committer is in the midst of it
-	}
-}
-
-// notePuts counts a backdated put as a change of the box below the horizon.
-func (sc *scan) notePuts() {
-	for _, now := range sc.states {
-		if now.Backdated != nil {
-			sc.stats.PurgedAcqNs = now.Backdated.NewestPut(&sc.box, sc.stats.PurgedAcqNs)
-		}
 	}
 }

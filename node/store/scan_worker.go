@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -18,7 +19,7 @@ type worker struct {
 // doing is what a worker works at, and what it has done.
 type doing struct {
 	scan      *scan
-	partition *partition // that is being scanned
+	partition *versions.Partition // that is being scanned
 	number    int
 
 	partialCount, partialsKnown uint64
@@ -28,6 +29,11 @@ type doing struct {
 func (w *worker) reset() {
 	w.doing = doing{}
 	w.Gatherer.Reset()
+}
+
+// Resolve removes what is not to be shown of the partition that is being scanned.
+func (w *worker) Resolve(b *record.Batch, start int) {
+	w.Superseded += w.scan.Keep(w.partition, b, start)
 }
 
 // workOrdered does every n-th task, so that the same rows come to the same sink in the same
@@ -69,18 +75,18 @@ func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 }
 
 func (w *worker) do(t *task) error {
-	if err := w.scan.ctx.Err(); err != nil {
+	if err := w.scan.Ctx.Err(); err != nil {
 		return err
 	}
 	if t.last {
 		w.partition = t.partition
-		return w.last(t.partition.state, t.partition.box)
+		return w.last(t.partition.State, t.partition.Box)
 	}
 	if t.head != nil {
 		w.partition = t.partition
 		return w.scanHead(t)
 	}
-	w.Box, w.partition = &t.partition.box, t.partition
+	w.Box, w.partition = &t.partition.Box, t.partition
 	candidates := t.segment.Plan.Candidates[t.from:t.to]
 	partials := w.Consumer.Partials
 	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
@@ -93,17 +99,17 @@ func (w *worker) do(t *task) error {
 // scanHead gives the rows of a head to the sink; they come in batches of their own.
 func (w *worker) scanHead(t *task) error {
 	sc := w.scan
-	if sc.countOnly && len(sc.tombstones) == 0 {
-		n := uint64(t.head.Count(&t.partition.box, sc.horizon))
+	if sc.countOnly && len(sc.Tombstones) == 0 {
+		n := uint64(t.head.Count(&t.partition.Box, sc.Horizon))
 		w.Rows += n
 		w.HeadRows += n
 		return nil
 	}
 	take := func(b *record.Batch, _ []uint64) error {
-		if err := sc.ctx.Err(); err != nil {
+		if err := sc.Ctx.Err(); err != nil {
 			return err
 		}
-		sc.dropCovered(b)
+		sc.DropCovered(b)
 		w.Resolve(b, 0)
 		n := uint64(b.Len())
 		if n == 0 {
@@ -113,7 +119,7 @@ func (w *worker) scanHead(t *task) error {
 		w.HeadRows += n
 		return w.Consumer.Rows(b)
 	}
-	return t.head.Scan(&t.partition.box, sc.horizon, w.KeysOnly(), take)
+	return t.head.Scan(&t.partition.Box, sc.Horizon, w.KeysOnly(), take)
 }
 
 // attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
@@ -142,7 +148,7 @@ func (sc *scan) columnsRead(parts segment.Columns) segment.Columns {
 	if sc.keysOnly {
 		parts &= segment.Keys
 	}
-	if sc.view != record.ViewAll {
+	if sc.View != record.ViewAll {
 		parts |= segment.Keys
 	}
 	return parts

@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -137,7 +138,7 @@ func (s *Store) writeSegment(
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := clearDoubtful(sh, immutable, rows, flags); err != nil {
+	if err := versions.ClearDoubtful(sh, immutable, rows, flags); err != nil {
 		return nil, manifest.Edit{}, err
 	}
 	h := s.tombstones.Load()

@@ -27,6 +27,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/node/store/workers"
 )
 
@@ -88,6 +89,7 @@ type Store struct {
 	releases   releases            // of retentions, that are to leave the log
 
 	ahead blocks.Readahead
+	from  versions.Source // what scans read
 
 	damaged damages
 
@@ -146,6 +148,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		damaged:   damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
 	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
+	s.from = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
 	s.workers = workers.NewPool(opt.Workers, s.stop)
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock

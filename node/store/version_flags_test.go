@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -127,7 +128,7 @@ func checkFlags(
 	for _, seg := range older.Sealed {
 		tables = tables && seg.Series != nil
 	}
-	clearFalse(flags, rows, doubtful, older.Sealed)
+	versions.ClearFalse(flags, rows, doubtful, older.Sealed)
 	own := map[index.Series]int64{}
 	for i := range rows.Len() {
 		k := rows.Key(i)

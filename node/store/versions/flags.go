@@ -1,4 +1,4 @@
-package store
+package versions
 
 import (
 	"math"
@@ -10,13 +10,13 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// clearFalse clears the flags of the doubtful rows that supersede no other row: those whose cap is
+// ClearFalse clears the flags of the doubtful rows that supersede no other row: those whose cap is
 // above every cap of their series in older segments. A head sees only watermarks that many
 // series share and the newest cap of each device: it flags nearly all of what is loaded device by
 // device, and of what several writers put at once.
 //
 // Cost: about 20 ns a doubtful row, and 5 ns a series of each older segment.
-func clearFalse(
+func ClearFalse(
 	flags []uint64, rows *record.Batch, doubtful []uint32, older []*shards.Segment,
 ) {
 	if len(doubtful) == 0 {
@@ -39,10 +39,10 @@ func clearFalse(
 	}
 }
 
-// clearDoubtful clears the false flags of the rows of a head. A merge may replace the older
+// ClearDoubtful clears the false flags of the rows of a head. A merge may replace the older
 // segments meanwhile. Of backdated rows every one may hide another, or be hidden:
 // which it is is looked for when it is asked for.
-func clearDoubtful(
+func ClearDoubtful(
 	sh *shards.Shard, immutable *shards.ImmutableHead, rows *record.Batch, flags []uint64,
 ) error {
 	if sh.IsBackdated() {
@@ -51,7 +51,7 @@ func clearDoubtful(
 	older := sh.Acquire()
 	defer older.Release()
 	return segment.Guard(func() error {
-		clearFalse(flags, rows, immutable.Head.Doubtful(), older.Sealed)
+		ClearFalse(flags, rows, immutable.Head.Doubtful(), older.Sealed)
 		return nil
 	}, older.Mappings)
 }
