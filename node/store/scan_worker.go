@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/last"
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -79,8 +80,8 @@ func (w *worker) do(t *task) error {
 		return err
 	}
 	if t.last {
-		w.partition = t.partition
-		return w.last(t.partition.State, t.partition.Box)
+		return last.Give(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
+			t.partition.Box)
 	}
 	if t.head != nil {
 		w.partition = t.partition

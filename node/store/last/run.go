@@ -1,4 +1,4 @@
-package store
+package last
 
 import (
 	"github.com/pentad-db/pentad/index"
@@ -17,15 +17,15 @@ const (
 	partsOfTimes  = segment.Columns(1<<record.Cap | 1<<record.Acq)
 )
 
-// lastSpan is the rows [from, to) of the open block: what is not read yet of one series, ascending
+// span is the rows [from, to) of the open block: what is not read yet of one series, ascending
 // by cap.
-type lastSpan struct {
+type span struct {
 	number   uint32
 	from, to int
 }
 
 // readRun takes in the rows of the series that need a run.
-func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) error {
+func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 	sub := &info.Subs[r.sub]
 	lo, hi := 0, int(sub.End)
 	if r.sub > 0 {
@@ -47,7 +47,7 @@ func (l *lastScan) readRun(s *lastSegment, info *index.BlockInfo, r *lastRun) er
 
 // findSpans finds the rows of [lo, hi) of the open block that are of the series in needs; both
 // ascend by series.
-func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int) error {
+func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) error {
 	l.spans = l.spans[:0]
 	if blocks.SortedByDevice(info) && len(needs)*fewNeeds <= hi-lo {
 		for _, n := range needs {
@@ -55,7 +55,7 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 			from, to := l.Block.SearchMIDs(lo, hi,
 				l.Block.FindMIDs(mid, mid+1, info.Max[record.MID]))
 			if from < to {
-				l.spans = append(l.spans, lastSpan{n.number, from, to})
+				l.spans = append(l.spans, span{n.number, from, to})
 			}
 		}
 		return nil
@@ -75,7 +75,7 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 			needs = needs[1:]
 		}
 		if len(needs) > 0 && l.state.series[needs[0].number].Series == of {
-			l.spans = append(l.spans, lastSpan{needs[0].number, lo + from, lo + to})
+			l.spans = append(l.spans, span{needs[0].number, lo + from, lo + to})
 		}
 		from = to
 	}
@@ -83,7 +83,7 @@ func (l *lastScan) findSpans(info *index.BlockInfo, needs []lastNeed, lo, hi int
 }
 
 // readTails takes in the newest rows of all spans, and more of those that need more.
-func (l *lastScan) readTails(s *lastSegment, block uint32) error {
+func (l *search) readTails(s *segmentState, block uint32) error {
 	for most := l.state.n + 1; len(l.spans) > 0; most *= 2 {
 		l.tails = l.tails[:0]
 		for _, sp := range l.spans {
@@ -117,8 +117,8 @@ func (l *lastScan) readTails(s *lastSegment, block uint32) error {
 
 // takeTail takes in the rows [from, to) of what was found, which follow a span of the open block.
 // It reports whether older ones may be needed, too.
-func (l *lastScan) takeTail(
-	s *lastSegment, block uint32, sp *lastSpan, from, to int,
+func (l *search) takeTail(
+	s *segmentState, block uint32, sp *span, from, to int,
 ) (needsMore bool, err error) {
 	series := &l.state.series[sp.number]
 	k := record.Key{CID: series.CID, MID: series.MID, MOID: series.MOID}

@@ -1,4 +1,4 @@
-package store
+package last
 
 import (
 	"math"
@@ -11,33 +11,33 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// lastState are the newest readings found so far of every series of a box.
-type lastState struct {
+// state are the newest readings found so far of every series of a box.
+type state struct {
 	n      int // readings wanted of each series
 	room   int // rows that may be kept
 	kept   int
-	series []lastSeries // in the order in which they were met
-	order  []uint32     // numbers of series, ascending
-	fresh  []uint32     // those that are not in order yet, ascending
+	series []seriesState // in the order in which they were met
+	order  []uint32      // numbers of series, ascending
+	fresh  []uint32      // those that are not in order yet, ascending
 	spare  []uint32
-	lost   []uint32  // series that a shown reading was taken from when others had been passed over
-	at     int       // in order: where the series that is announced next can be
-	rows   []lastRow // room for the few rows that most series keep
+	lost   []uint32   // series that a shown reading was taken from when others had been passed over
+	at     int        // in order: where the series that is announced next can be
+	rows   []rowState // room for the few rows that most series keep
 	places [][]uint64
 
 	overtaken uint64 // versions that were taken in with a newer one
 }
 
-// lastSeries is a series and the newest readings known of it.
-type lastSeries struct {
+// seriesState is a series and the newest readings known of it.
+type seriesState struct {
 	index.Series
-	floorNs int64     // cap of the n-th newest that is shown: no reading below it matters
-	shown   int       // of newest
-	newest  []lastRow // descending by cap, one per reading
+	floorNs int64      // cap of the n-th newest that is shown: no reading below it matters
+	shown   int        // of newest
+	newest  []rowState // descending by cap, one per reading
 }
 
-// lastRow is the newest known version of a reading, and where it lies.
-type lastRow struct {
+// rowState is the newest known version of a reading, and where it lies.
+type rowState struct {
 	capNs, acqNs int64
 	at           rowAt
 	notShown     bool // not shown, but it hides its older versions
@@ -49,15 +49,15 @@ type rowAt struct {
 }
 
 // reset empties the state and keeps its memory, but not the lists of rows that grew long.
-func (l *lastState) reset(n, room int) {
+func (l *state) reset(n, room int) {
 	clear(l.series)
-	*l = lastState{n: n, room: room, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
+	*l = state{n: n, room: room, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
 		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], places: l.places[:0]}
 }
 
 // announce returns the number of a series. Series are announced in ascending order, one source
 // after another, with settle between them.
-func (l *lastState) announce(s index.Series) uint32 {
+func (l *state) announce(s index.Series) uint32 {
 	for l.at < len(l.order) {
 		number := l.order[l.at]
 		switch c := l.series[number].Compare(s); {
@@ -71,15 +71,15 @@ func (l *lastState) announce(s index.Series) uint32 {
 	return l.meet(s)
 }
 
-func (l *lastState) meet(s index.Series) uint32 {
+func (l *state) meet(s index.Series) uint32 {
 	number := uint32(len(l.series))
-	l.series = append(l.series, lastSeries{Series: s, floorNs: math.MinInt64})
+	l.series = append(l.series, seriesState{Series: s, floorNs: math.MinInt64})
 	l.fresh = append(l.fresh, number)
 	return number
 }
 
 // settle brings the series that were met into order.
-func (l *lastState) settle() {
+func (l *state) settle() {
 	l.at = 0
 	if len(l.fresh) == 0 {
 		return
@@ -100,7 +100,7 @@ func (l *lastState) settle() {
 // add takes a version in. A hidden one is kept only if it may hide others.
 //
 // Errors: errFull when more rows are kept than there is room for.
-func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
+func (l *state) add(number uint32, r rowState, flagged bool) error {
 	s := &l.series[number]
 	if r.capNs < s.floorNs {
 		return nil
@@ -141,12 +141,12 @@ func (l *lastState) add(number uint32, r lastRow, flagged bool) error {
 
 // forgetLost makes the series that lost a reading as if nothing of them was found, and returns
 // their devices.
-func (l *lastState) forgetLost() record.RangeSet {
+func (l *state) forgetLost() record.RangeSet {
 	var mids []int64
 	for _, number := range l.lost {
 		s := &l.series[number]
 		l.kept -= len(s.newest)
-		*s = lastSeries{Series: s.Series, floorNs: math.MinInt64}
+		*s = seriesState{Series: s.Series, floorNs: math.MinInt64}
 		mids = append(mids, s.MID)
 	}
 	l.lost = l.lost[:0]
@@ -166,7 +166,7 @@ func (l *lastState) forgetLost() record.RangeSet {
 	return set
 }
 
-func shownBy(r *lastRow) int {
+func shownBy(r *rowState) int {
 	if r.notShown {
 		return 0
 	}
@@ -174,13 +174,13 @@ func shownBy(r *lastRow) int {
 }
 
 // few returns room for the rows of a series, if they are few.
-func (l *lastState) few() []lastRow {
+func (l *state) few() []rowState {
 	const most = 8
 	if l.n >= most {
 		return nil
 	}
 	if cap(l.rows)-len(l.rows) < l.n+1 {
-		l.rows = make([]lastRow, 0, max(256, 2*cap(l.rows)))
+		l.rows = make([]rowState, 0, max(256, 2*cap(l.rows)))
 	}
 	at := len(l.rows)
 	l.rows = l.rows[:at+l.n+1]
@@ -188,7 +188,7 @@ func (l *lastState) few() []lastRow {
 }
 
 // trim drops what lies behind the n newest readings that are shown.
-func (l *lastState) trim(s *lastSeries) {
+func (l *state) trim(s *seriesState) {
 	last := len(s.newest) - 1
 	for s.shown > l.n || s.shown == l.n && s.newest[last].notShown {
 		s.shown -= shownBy(&s.newest[last])
@@ -203,7 +203,7 @@ func (l *lastState) trim(s *lastSeries) {
 }
 
 // middle returns a value of a dimension that has some of the series below it and others not.
-func (l *lastState) middle() (int64, record.Dim) {
+func (l *state) middle() (int64, record.Dim) {
 	values := make([]int64, len(l.series))
 	for _, d := range []record.Dim{record.MID, record.MOID, record.CID} {
 		for i := range l.series {
@@ -221,7 +221,7 @@ func (l *lastState) middle() (int64, record.Dim) {
 func (r rowAt) place() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
 
 // shownRows returns where the rows of each source lie that are shown, ascending by place.
-func (l *lastState) shownRows(sources int) [][]uint64 {
+func (l *state) shownRows(sources int) [][]uint64 {
 	l.places = slices.Grow(l.places[:0], sources)[:sources]
 	for i := range l.places {
 		l.places[i] = l.places[i][:0]

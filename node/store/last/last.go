@@ -1,4 +1,11 @@
-package store
+// Package last finds the newest readings of every series in a box: what a query for the last n asks
+// for.
+//
+// It owns the order in which heads and blocks are looked at, so that few are, and the readings that
+// were found so far. It reads a read state through package blocks, asks package versions which rows
+// are hidden, and knows nothing of the store or of the other workers of a scan. Its main function
+// is [Give]. It starts no goroutines.
+package last
 
 import (
 	"errors"
@@ -14,40 +21,47 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// lastScan finds the newest readings of every series in a box of one shard.
+// search finds the newest readings of every series in a box of one shard.
 //
 // Heads come first, from the newest row back, then the runs of all segments by descending greatest
 // cap. A chunk or run is passed over when no series that can be in it has room for its caps. That
 // is final unless a reading that took the room turns out to have a newer version that is not shown;
 // a series to which that happens is looked at once more, with the versions that hide others found
 // before.
-type lastScan struct {
-	*worker
+type search struct {
+	*blocks.Gatherer
+	asked    *versions.Resolver
 	now      *shards.State
 	box      record.Box
-	state    lastState
+	state    state
 	newer    *versions.Table // with lost series: every version that hides another
-	segments []*lastSegment
-	spare    []*lastSegment // memory of those of before
-	heads    []*index.Head  // newest first
+	segments []*segmentState
+	spare    []*segmentState // memory of those of before
+	heads    []*index.Head   // newest first
 	cell     index.HeadCell
 	chunks   []index.HeadChunk // of the cell
 	inHead   []index.HeadRow
-	inCell   []lastNeed // the series of the cell
-	arena    []lastNeed // of runs
-	spans    []lastSpan // of the open block
+	inCell   []need // the series of the cell
+	arena    []need // of runs
+	spans    []span // of the open block
 	tails    []segment.Span
 	named    record.Batch // rows of which only the series is read
 	found    record.Batch
 }
 
-var lastScans = sync.Pool{New: func() any { return new(lastScan) }}
+var searches = sync.Pool{New: func() any { return new(search) }}
 
-// last gives the newest readings of the series in a box of one shard to the sink.
-func (w *worker) last(now *shards.State, box record.Box) error {
-	l := lastScans.Get().(*lastScan)
-	l.worker, l.now, l.box = w, now, box
-	l.state.reset(int(w.scan.lastN), w.scan.store.opt.versionRoom)
+// Give gives the newest n readings of each series in a box of one shard to the consumer of a
+// gatherer. What else is asked, a resolver knows, which is not changed: many may give of one.
+//
+// Errors: *segment.CorruptError, ctx.Err(), and those of the consumer.
+// Cost: the rows of at most asked.Room readings in memory; a box that has more is cut.
+func Give(
+	w *blocks.Gatherer, asked *versions.Resolver, n int, now *shards.State, box record.Box,
+) error {
+	l := searches.Get().(*search)
+	l.Gatherer, l.asked, l.now, l.box = w, asked, now, box
+	l.state.reset(n, asked.Room)
 	w.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
@@ -68,28 +82,28 @@ func (w *worker) last(now *shards.State, box record.Box) error {
 		return err
 	}
 	below, from := bounds.Cut(&box, d, at)
-	if err := w.last(now, below); err != nil {
+	if err := Give(w, asked, n, now, below); err != nil {
 		return err
 	}
-	return w.last(now, from)
+	return Give(w, asked, n, now, from)
 }
 
 // release lets another query have the memory.
-func (l *lastScan) release() {
+func (l *search) release() {
 	l.forgetSegments()
 	clear(l.heads)
-	l.worker, l.now, l.newer, l.box = nil, nil, nil, record.Box{}
-	lastScans.Put(l)
+	l.Gatherer, l.asked, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
+	searches.Put(l)
 }
 
 // findLost looks once more at the series that lost a reading.
-func (l *lastScan) findLost() error {
+func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(versions.Resolver)
-	sc.Begin(l.scan.Ctx, &l.scan.Source)
-	sc.Box, sc.Winners, sc.View = lost, l.scan.Winners, l.scan.View
-	sc.Horizon, sc.Tombstones = l.scan.Horizon, l.scan.Tombstones
+	sc.Begin(l.asked.Ctx, &l.asked.Source)
+	sc.Box, sc.Winners, sc.View = lost, l.asked.Winners, l.asked.View
+	sc.Horizon, sc.Tombstones = l.asked.Horizon, l.asked.Tombstones
 	sc.Cache.Once = true
 	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
 	defer sc.Release()
@@ -113,7 +127,7 @@ func (l *lastScan) findLost() error {
 	}
 }
 
-func (l *lastScan) find() error {
+func (l *search) find() error {
 	l.forgetSegments()
 	l.heads, l.arena = l.heads[:0], l.arena[:0]
 	l.heads = append(l.heads, l.now.Head)
@@ -129,18 +143,18 @@ func (l *lastScan) find() error {
 }
 
 // head takes in what of a head can be among the newest.
-func (l *lastScan) head(source uint32, h *index.Head) error {
+func (l *search) head(source uint32, h *index.Head) error {
 	if h.Rows() == 0 {
 		return nil
 	}
 	for _, id := range h.Cells(&l.box) {
-		if err := l.scan.Ctx.Err(); err != nil {
+		if err := l.asked.Ctx.Err(); err != nil {
 			return err
 		}
 		h.Cell(id, &l.box, &l.cell)
 		l.inCell = l.inCell[:0]
 		for _, s := range l.cell.Series {
-			l.inCell = append(l.inCell, lastNeed{l.state.announce(s.Series), s.NewestNs})
+			l.inCell = append(l.inCell, need{l.state.announce(s.Series), s.NewestNs})
 		}
 		if err := l.cellRows(source, h); err != nil {
 			return err
@@ -151,7 +165,7 @@ func (l *lastScan) head(source uint32, h *index.Head) error {
 }
 
 // cellRows takes in what of the cell in hand can be among the newest.
-func (l *lastScan) cellRows(source uint32, h *index.Head) error {
+func (l *search) cellRows(source uint32, h *index.Head) error {
 	const atOnce = 16
 	caps := l.box[record.Cap]
 	for to := l.cell.Chunks; to > 0 && len(l.inCell) > 0; {
@@ -175,19 +189,19 @@ func (l *lastScan) cellRows(source uint32, h *index.Head) error {
 
 // chunk takes in what of a chunk of the cell in hand can be among the newest, and drops the series
 // that need nothing of those before it, whose caps reach up to beforeNs.
-func (l *lastScan) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
-	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.scan.Horizon, l.inHead[:0])
+func (l *search) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
+	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.asked.Horizon, l.inHead[:0])
 	if err := l.takeHead(source); err != nil {
 		return err
 	}
-	l.inCell = slices.DeleteFunc(l.inCell, func(n lastNeed) bool {
+	l.inCell = slices.DeleteFunc(l.inCell, func(n need) bool {
 		return l.state.series[n.number].floorNs > beforeNs
 	})
 	return nil
 }
 
 // takeHead takes in rows of the cell in hand, the newest first.
-func (l *lastScan) takeHead(source uint32) error {
+func (l *search) takeHead(source uint32) error {
 	for i := len(l.inHead) - 1; i >= 0; i-- {
 		r := &l.inHead[i]
 		number, ok := l.numberOf(l.inCell, index.Series{CID: r.Key.CID, MOID: r.Key.MOID,
@@ -204,26 +218,26 @@ func (l *lastScan) takeHead(source uint32) error {
 }
 
 // take takes in a row of a series.
-func (l *lastScan) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
-	if l.scan.CoveredBy(k) != nil {
+func (l *search) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
+	if l.asked.CoveredBy(k) != nil {
 		return nil
 	}
 	if l.newer.Supersedes(k) {
 		l.state.overtaken++
 		return nil
 	}
-	row := lastRow{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.scan.Shows(k)}
+	row := rowState{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.asked.Shows(k)}
 	return l.state.add(number, row, flagged || l.now.Backdated != nil)
 }
 
-// lastNeed is a series that may have rows in a source, and the greatest cap that it can have there.
-type lastNeed struct {
+// need is a series that may have rows in a source, and the greatest cap that it can have there.
+type need struct {
 	number   uint32
 	newestNs int64
 }
 
 // anyNeeds reports whether one of the series has room for caps of a range that it can have.
-func (l *lastScan) anyNeeds(needs []lastNeed, caps index.Bound) bool {
+func (l *search) anyNeeds(needs []need, caps index.Bound) bool {
 	for i := range needs {
 		if l.needs(&needs[i], caps) {
 			return true
@@ -232,12 +246,12 @@ func (l *lastScan) anyNeeds(needs []lastNeed, caps index.Bound) bool {
 	return false
 }
 
-func (l *lastScan) needs(n *lastNeed, caps index.Bound) bool {
+func (l *search) needs(n *need, caps index.Bound) bool {
 	return l.state.series[n.number].floorNs <= caps.Max && caps.Min <= n.newestNs
 }
 
 // search returns the place of the first of some series that is not below s.
-func (l *lastScan) search(needs []lastNeed, s index.Series) int {
+func (l *search) search(needs []need, s index.Series) int {
 	lo, hi := 0, len(needs)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -250,7 +264,7 @@ func (l *lastScan) search(needs []lastNeed, s index.Series) int {
 	return lo
 }
 
-func (l *lastScan) numberOf(needs []lastNeed, s index.Series) (uint32, bool) {
+func (l *search) numberOf(needs []need, s index.Series) (uint32, bool) {
 	if i := l.search(needs, s); i < len(needs) && l.state.series[needs[i].number].Series == s {
 		return needs[i].number, true
 	}
@@ -258,7 +272,7 @@ func (l *lastScan) numberOf(needs []lastNeed, s index.Series) (uint32, bool) {
 }
 
 // give hands out the rows that remain, source by source in the order of their places.
-func (l *lastScan) give() error {
+func (l *search) give() error {
 	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.Sealed)) {
 		if source < len(l.heads) {
 			if err := l.giveHead(l.heads[source], rows); err != nil {
@@ -281,7 +295,7 @@ func (l *lastScan) give() error {
 	return nil
 }
 
-func (l *lastScan) giveHead(h *index.Head, rows []uint64) error {
+func (l *search) giveHead(h *index.Head, rows []uint64) error {
 	l.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.makeRoom(); err != nil {
@@ -294,7 +308,7 @@ func (l *lastScan) giveHead(h *index.Head, rows []uint64) error {
 }
 
 // makeRoom flushes the batch when it has enough rows for the sink.
-func (l *lastScan) makeRoom() error {
+func (l *search) makeRoom() error {
 	if l.Batch.Len() >= blocks.BatchRows || len(l.Batch.Data) >= blocks.BatchBytes {
 		return l.Flush()
 	}
@@ -302,7 +316,7 @@ func (l *lastScan) makeRoom() error {
 }
 
 // giveBlock hands out rows of one block.
-func (l *lastScan) giveBlock(seg *blocks.Planned, rows []uint64) error {
+func (l *search) giveBlock(seg *blocks.Planned, rows []uint64) error {
 	if err := l.makeRoom(); err != nil {
 		return err
 	}

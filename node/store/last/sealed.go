@@ -1,4 +1,4 @@
-package store
+package last
 
 import (
 	"cmp"
@@ -17,33 +17,33 @@ const (
 	medianOf = 64
 )
 
-// lastSegment is what is left to read of a segment: blocks, from window to window of caps, each
+// segmentState is what is left to read of a segment: blocks, from window to window of caps, each
 // window older and wider than the one before.
-type lastSegment struct {
+type segmentState struct {
 	blocks.Planned
 	source uint32
 	shown  record.RangeSet // ranks of the rows that the query asked for
 	caps   index.Bound     // that rows of the box can have here
-	needs  []lastNeed      // series that may need more of it, ascending
+	needs  []need          // series that may need more of it, ascending
 	from   int64           // where the present window starts: what is not listed lies below
 	width  uint64          // of the window
 	seen   []uint64        // bitmap of the blocks that were listed
-	runs   []lastRun       // ascending by cap: the last one comes next
+	runs   []run           // ascending by cap: the last one comes next
 }
 
-// lastRun is a sub-run of a block that comes next in it, and the greatest cap that it can have.
-type lastRun struct {
+// run is a sub-run of a block that comes next in it, and the greatest cap that it can have.
+type run struct {
 	block uint32
 	sub   int
 	capNs int64
-	needs []lastNeed // of the series that can be in the block; nil before it is looked at
+	needs []need // of the series that can be in the block; nil before it is looked at
 }
 
 // newSegment returns an empty one, with memory of one before.
-func (l *lastScan) newSegment() *lastSegment {
+func (l *search) newSegment() *segmentState {
 	last := len(l.spare) - 1
 	if last < 0 {
-		return new(lastSegment)
+		return new(segmentState)
 	}
 	s := l.spare[last]
 	l.spare = l.spare[:last]
@@ -51,7 +51,7 @@ func (l *lastScan) newSegment() *lastSegment {
 }
 
 // forgetSegments ends the use of all segments.
-func (l *lastScan) forgetSegments() {
+func (l *search) forgetSegments() {
 	for i, s := range l.segments {
 		l.spare = append(l.spare, s.emptied())
 		l.segments[i] = nil
@@ -60,15 +60,15 @@ func (l *lastScan) forgetSegments() {
 }
 
 // emptied forgets everything but memory.
-func (s *lastSegment) emptied() *lastSegment {
+func (s *segmentState) emptied() *segmentState {
 	clear(s.runs[:cap(s.runs)])
-	*s = lastSegment{shown: s.shown[:0], seen: s.seen[:0], runs: s.runs[:0],
+	*s = segmentState{shown: s.shown[:0], seen: s.seen[:0], runs: s.runs[:0],
 		Planned: blocks.Planned{Ranks: s.Ranks[:0]}}
 	return s
 }
 
 // next returns the greatest cap that any row can have which is not read yet.
-func (s *lastSegment) next() (capNs int64, ok bool) {
+func (s *segmentState) next() (capNs int64, ok bool) {
 	if len(s.runs) == 0 {
 		return 0, false
 	}
@@ -76,10 +76,10 @@ func (s *lastSegment) next() (capNs int64, ok bool) {
 }
 
 // findSealed takes in what of the segments can be among the newest.
-func (l *lastScan) findSealed() error {
+func (l *search) findSealed() error {
 	l.listSegments()
 	for begun := 0; ; {
-		var best *lastSegment
+		var best *segmentState
 		var highest int64
 		for _, s := range l.segments[:begun] {
 			if capNs, ok := s.next(); ok && (best == nil || capNs > highest) {
@@ -103,7 +103,7 @@ func (l *lastScan) findSealed() error {
 }
 
 // listSegments lists those that the box can meet, by descending greatest cap.
-func (l *lastScan) listSegments() {
+func (l *search) listSegments() {
 	for i, sealed := range l.now.Sealed {
 		s := l.newSegment()
 		s.source, s.Segment = uint32(len(l.heads)+i), sealed
@@ -113,9 +113,9 @@ func (l *lastScan) listSegments() {
 			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
 		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
-		if len(l.scan.Winners) > 0 {
+		if len(l.asked.Winners) > 0 {
 			s.shown = shards.AppendRanks(s.shown[:0], sealed,
-				&record.Box{record.Acq: l.scan.Winners})
+				&record.Box{record.Acq: l.asked.Winners})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))
 			}
@@ -129,20 +129,20 @@ func (l *lastScan) listSegments() {
 			Max: min(whole[record.Cap].Max, asked.Max)}
 		l.segments = append(l.segments, s)
 	}
-	slices.SortFunc(l.segments, func(a, b *lastSegment) int {
+	slices.SortFunc(l.segments, func(a, b *segmentState) int {
 		return cmp.Or(cmp.Compare(b.caps.Max, a.caps.Max), cmp.Compare(b.source, a.source))
 	})
 }
 
 // begin finds which series may need rows of a segment and lists the blocks of its first window.
-func (l *lastScan) begin(s *lastSegment) error {
+func (l *search) begin(s *segmentState) error {
 	l.Planned++
 	found := len(l.arena)
 	each := func(c index.SeriesCap) {
 		if c.NewestNs < s.caps.Min {
 			return
 		}
-		n := lastNeed{l.state.announce(c.Series), min(c.NewestNs, s.caps.Max)}
+		n := need{l.state.announce(c.Series), min(c.NewestNs, s.caps.Max)}
 		if l.needs(&n, s.caps) {
 			l.arena = append(l.arena, n)
 		}
@@ -171,13 +171,13 @@ func (l *lastScan) begin(s *lastSegment) error {
 }
 
 // collect finds the series of a segment without a table by reading its rows.
-func (l *lastScan) collect(s *lastSegment) (*index.SeriesSet, error) {
+func (l *search) collect(s *segmentState) (*index.SeriesSet, error) {
 	set := new(index.SeriesSet)
 	s.Plan = blocks.Plans.Get().(*index.Plan)
 	s.Index.Plan(&l.box, s.Plan)
 	defer func() { blocks.Plans.Put(s.Plan); s.Plan = nil }()
 	for _, c := range s.Plan.Candidates {
-		if err := l.scan.Ctx.Err(); err != nil {
+		if err := l.asked.Ctx.Err(); err != nil {
 			return nil, err
 		}
 		info, err := l.Open(&s.Planned, c)
@@ -202,12 +202,12 @@ func seriesAt(b *record.Batch, i int) index.Series {
 
 // nextWindow lists the blocks of the next windows, as long as they may have greater caps than what
 // is listed and a series needs them.
-func (l *lastScan) nextWindow(s *lastSegment) {
+func (l *search) nextWindow(s *segmentState) {
 	for {
 		if capNs, ok := s.next(); ok && capNs >= s.from || s.from <= s.caps.Min {
 			return
 		}
-		s.needs = slices.DeleteFunc(s.needs, func(n lastNeed) bool {
+		s.needs = slices.DeleteFunc(s.needs, func(n need) bool {
 			return l.state.series[n.number].floorNs >= s.from
 		})
 		if len(s.needs) == 0 {
@@ -222,7 +222,7 @@ func (l *lastScan) nextWindow(s *lastSegment) {
 
 // windowFrom chooses where the window that ends at a cap starts: early enough for the newest rows
 // of half of the series, and earlier each time.
-func (s *lastSegment) windowFrom(to int64) int64 {
+func (s *segmentState) windowFrom(to int64) int64 {
 	sample := make([]int64, 0, medianOf)
 	for i := 0; i < len(s.needs); i += (len(s.needs) + medianOf - 1) / medianOf {
 		sample = append(sample, min(s.needs[i].newestNs, to-1))
@@ -242,7 +242,7 @@ func (s *lastSegment) windowFrom(to int64) int64 {
 }
 
 // listBlocks lists the blocks that a window meets and none before it did.
-func (l *lastScan) listBlocks(s *lastSegment, to int64) {
+func (l *search) listBlocks(s *segmentState, to int64) {
 	box := l.box
 	box[record.Cap] = bounds.Within(l.box[record.Cap], record.Range{From: s.from, To: to})
 	if len(box[record.Cap]) == 0 {
@@ -256,17 +256,17 @@ func (l *lastScan) listBlocks(s *lastSegment, to int64) {
 		if *word&bit == 0 {
 			*word |= bit
 			info := s.Index.Block(c.Block)
-			s.runs = append(s.runs, lastRun{block: c.Block, sub: len(info.Subs) - 1,
+			s.runs = append(s.runs, run{block: c.Block, sub: len(info.Subs) - 1,
 				capNs: min(info.Max[record.Cap], to-1)})
 		}
 	}
-	slices.SortFunc(s.runs, func(a, b lastRun) int { return cmp.Compare(a.capNs, b.capNs) })
+	slices.SortFunc(s.runs, func(a, b run) int { return cmp.Compare(a.capNs, b.capNs) })
 }
 
 // nextRun reads the run that comes next, if a series needs it, and lists the one before it in the
 // block.
-func (l *lastScan) nextRun(s *lastSegment) error {
-	if err := l.scan.Ctx.Err(); err != nil {
+func (l *search) nextRun(s *segmentState) error {
+	if err := l.asked.Ctx.Err(); err != nil {
 		return err
 	}
 	last := len(s.runs) - 1
@@ -282,7 +282,7 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 		r.needs = l.needsIn(s, info)
 	}
 	caps := index.Bound{Min: info.Min[record.Cap], Max: r.capNs}
-	r.needs = slices.DeleteFunc(r.needs, func(n lastNeed) bool { return !l.needs(&n, caps) })
+	r.needs = slices.DeleteFunc(r.needs, func(n need) bool { return !l.needs(&n, caps) })
 	if len(r.needs) > 0 {
 		if err := l.readRun(s, info, &r); err != nil {
 			return err
@@ -290,7 +290,7 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 		for r.sub--; r.sub >= 0; r.sub-- {
 			if r.sub == 0 && info.Subs[0].End > 0 || r.sub > 0 &&
 				info.Subs[r.sub].End > info.Subs[r.sub-1].End {
-				s.insert(lastRun{r.block, r.sub, min(info.Subs[r.sub].CapHi, r.capNs), r.needs})
+				s.insert(run{r.block, r.sub, min(info.Subs[r.sub].CapHi, r.capNs), r.needs})
 				break
 			}
 		}
@@ -299,15 +299,15 @@ func (l *lastScan) nextRun(s *lastSegment) error {
 	return nil
 }
 
-func (s *lastSegment) insert(r lastRun) {
-	at, _ := slices.BinarySearchFunc(s.runs, r.capNs, func(r lastRun, capNs int64) int {
+func (s *segmentState) insert(r run) {
+	at, _ := slices.BinarySearchFunc(s.runs, r.capNs, func(r run, capNs int64) int {
 		return cmp.Compare(r.capNs, capNs)
 	})
 	s.runs = slices.Insert(s.runs, at, r)
 }
 
 // needsIn returns which series that need the segment can have rows in a block.
-func (l *lastScan) needsIn(s *lastSegment, b *index.BlockInfo) []lastNeed {
+func (l *search) needsIn(s *segmentState, b *index.BlockInfo) []need {
 	lowest := index.Series{CID: int32(b.Min[record.CID]), MOID: int32(b.Min[record.MOID]),
 		MID: b.Min[record.MID]}
 	highest := index.Series{CID: int32(b.Max[record.CID]), MOID: int32(b.Max[record.MOID]),
