@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/versions"
@@ -35,7 +36,7 @@ type DiffSink func(d *record.Differences) error
 // fit, and every version of them is looked up.
 type diff struct {
 	*versions.Resolver
-	stats  ScanStats
+	stats  scan.Stats
 	fromNs int64
 	acq    [1]record.Range // of the box
 	reader blocks.Gatherer // opens blocks beside the finder
@@ -59,19 +60,19 @@ type diff struct {
 // Errors: *record.InvalidError, ErrClosed, *segment.CorruptError, ctx.Err(), and what sink returns.
 // Cost: that of the rows that were acquired between the moments or erased between them, and of
 // finding the older versions of those that have some; at most versionRoom readings in memory.
-func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (ScanStats, error) {
+func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (scan.Stats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	began := time.Now()
 	checked := *ask
 	if err := checked.Normalize(); err != nil {
-		return ScanStats{}, err
+		return scan.Stats{}, err
 	}
 	horizon, err := s.Horizon(ctx)
 	if err != nil {
-		return ScanStats{}, err
+		return scan.Stats{}, err
 	}
-	stats, err := runDiff(ctx, &s.from, horizon, &checked, sink)
+	stats, err := runDiff(ctx, &s.scans.Source, horizon, &checked, sink)
 	stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))
@@ -81,7 +82,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 // runDiff is Diff of a source, up to a horizon. ask is normalised.
 func runDiff(
 	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink DiffSink,
-) (ScanStats, error) {
+) (scan.Stats, error) {
 	d := &diff{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
 	defer d.GiveBack()
 	d.View, d.Horizon, d.End = record.ViewAsOf, horizon, min(horizon, ask.ToNs)
@@ -118,8 +119,8 @@ func (d *diff) run() error {
 		return d.flush()
 	}, d.Mappings)
 	d.reader.Rows, d.Finder.Rows = 0, 0
-	d.stats.add(&d.reader.Counts)
-	d.stats.add(&d.Finder.Counts)
+	d.stats.Add(&d.reader.Counts)
+	d.stats.Add(&d.Finder.Counts)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/scan"
 )
 
 const (
@@ -94,7 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.blockNow = time.Now
 	}
 	o.versionRoom = cmp.Or(o.versionRoom, defaultVersionRoom)
-	o.parallelRows = cmp.Or(o.parallelRows, parallelRows)
+	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, layout.MaxShards)

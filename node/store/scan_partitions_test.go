@@ -46,7 +46,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%d rows", len(whole))
 	}
 	for _, room := range []int{1, 7, 100, 1000} {
-		s.from.Room = room
+		s.scans.Source.Room = room
 		compare(t, "in pieces", scanRows(t, s, &q), whole)
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/versions"
@@ -74,10 +75,8 @@ type Store struct {
 	backdatedSeq atomic.Uint64 // odd while the rows of such a put become visible
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
-	scanning      sync.RWMutex
-	parallelScans atomic.Int32 // scans of several workers that are running
-	workers       *workers.Pool
-	closed        atomic.Bool
+	scanning sync.RWMutex
+	closed   atomic.Bool
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
@@ -89,7 +88,7 @@ type Store struct {
 	releases   releases            // of retentions, that are to leave the log
 
 	ahead blocks.Readahead
-	from  versions.Source // what scans read
+	scans scan.Runner
 
 	damaged damages
 
@@ -148,8 +147,9 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		damaged:   damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
 	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
-	s.from = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
-	s.workers = workers.NewPool(opt.Workers, s.stop)
+	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
+	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
+	s.scans.Source = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
 	switch {
@@ -194,7 +194,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	s.workers.Wait()
+	s.scans.Pool.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
 		_, err = s.appendLog(s.marks(s.clock.Finish(), true))

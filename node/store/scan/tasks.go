@@ -1,4 +1,4 @@
-package store
+package scan
 
 import (
 	"github.com/pentad-db/pentad/index"
@@ -6,22 +6,18 @@ import (
 	"github.com/pentad-db/pentad/node/store/versions"
 )
 
-// countInside counts the blocks that lie inside the box and leaves the others as candidates.
-func (sc *scan) countInside(seg *blocks.Planned) {
-	rest := seg.Plan.Candidates[:0]
-	for _, c := range seg.Plan.Candidates {
-		if c.Need == 0 {
-			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
-			sc.stats.BlocksInside++
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	seg.Plan.Candidates = rest
+// task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
+// set everything.
+type task struct {
+	partition *versions.Partition
+	head      *index.Head
+	segment   *blocks.Planned
+	from, to  int
+	last      bool
 }
 
 // addTasks lists the work. Newest rows come first: most dashboards stop early at a limit.
-func (sc *scan) addTasks(p *versions.Partition) {
+func (sc *Scan) addTasks(p *versions.Partition) {
 	if sc.lastN > 0 {
 		sc.tasks = append(sc.tasks, task{partition: p, last: true})
 		return
@@ -41,4 +37,18 @@ func (sc *scan) addTasks(p *versions.Partition) {
 				task{partition: p, segment: seg, from: from, to: min(from+blocks.TaskBlocks, n)})
 		}
 	}
+}
+
+// countInside counts the blocks that lie inside the box and leaves the others as candidates.
+func (sc *Scan) countInside(seg *blocks.Planned) {
+	rest := seg.Plan.Candidates[:0]
+	for _, c := range seg.Plan.Candidates {
+		if c.Need == 0 {
+			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
+			sc.Stats.BlocksInside++
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	seg.Plan.Candidates = rest
 }

@@ -1,4 +1,12 @@
-package store
+package scan
+
+// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels,
+// and one if it is among the last singleTaskMorsels.
+const maxMorselTasks = 4
+
+const minMorsels = 16
+
+const singleTaskMorsels = 12
 
 // morsels divides the tasks of a pass into morsels, which workers of a [PartialSink] take one after
 // another. A morsel is a run of neighbouring tasks: fewer if the pass has few tasks, and one task

@@ -1,4 +1,4 @@
-package store
+package scan
 
 import (
 	"github.com/pentad-db/pentad/index"
@@ -15,7 +15,7 @@ const (
 
 // partialMemory is what a worker needs to hand over partials.
 type partialMemory struct {
-	parts     []BlockPartial
+	parts     []blocks.BlockPartial
 	isPartial []bool            // by candidate, whether it is a part
 	open      []index.Candidate // that are likely to be opened
 }
@@ -27,7 +27,7 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 	for _, c := range candidates {
 		p, ok := w.partialOf(t, c)
 		if ok {
-			a.parts = append(a.parts, BlockPartial{Fragment: p})
+			a.parts = append(a.parts, blocks.BlockPartial{Fragment: p})
 		}
 		a.isPartial = append(a.isPartial, ok)
 	}
@@ -108,7 +108,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.store.ahead.Ask(t.segment.Segment, open)
+	w.scan.Ahead.Ask(t.segment.Segment, open)
 	defer w.CloseRing()
 	next := 0
 	for i, c := range candidates {

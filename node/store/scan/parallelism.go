@@ -1,4 +1,4 @@
-package store
+package scan
 
 import (
 	"cmp"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 )
 
 // A second worker has to be woken, which takes as long as a processor that is awake needs for a
 // hundred blocks. So it must be worth it, counted in rows that are read.
 const (
-	// parallelRows is how many rows make a second worker pay.
-	parallelRows = 12_000
+	// ParallelRows is how many rows make a second worker pay.
+	ParallelRows = 12_000
 	// blockRows is how many rows cost as much as opening a block and searching it.
 	blockRows = 32
 	// parallelHeadRows is how many rows of heads make one pay, most of which are not looked at.
@@ -24,22 +25,22 @@ const (
 
 type concurrentScansKey struct{}
 
-// WithConcurrentScans declares that this number of scans of the process serve one query at the same
+// WithConcurrent declares that this number of scans of the process serve one query at the same
 // time. Each then uses its share of the processors instead of all.
-func WithConcurrentScans(ctx context.Context, scans int) context.Context {
+func WithConcurrent(ctx context.Context, scans int) context.Context {
 	return context.WithValue(ctx, concurrentScansKey{}, scans)
 }
 
 // mostWorkers returns how many workers the scan may have.
-func (sc *scan) mostWorkers() int {
+func (sc *Scan) mostWorkers() int {
 	if beside, ok := sc.Ctx.Value(concurrentScansKey{}).(int); ok {
-		return max(1, sc.store.opt.Workers/beside)
+		return max(1, sc.runner.Workers/beside)
 	}
-	return sc.store.opt.Workers
+	return sc.runner.Workers
 }
 
 // workers returns how many workers are worth it for the tasks.
-func (sc *scan) workers() int {
+func (sc *Scan) workers() int {
 	most := max(1, min(sc.mostWorkers(), len(sc.tasks)))
 	if sc.lastN > 0 {
 		return most
@@ -62,8 +63,8 @@ func (sc *scan) workers() int {
 }
 
 // isMuch reports whether the tasks read enough rows beside what opening their blocks costs.
-func (sc *scan) isMuch(rows int) bool {
-	enough := sc.store.opt.parallelRows
+func (sc *Scan) isMuch(rows int) bool {
+	enough := sc.runner.Enough
 	for i := 0; i < len(sc.tasks) && rows < enough; i++ {
 		t := &sc.tasks[i]
 		if t.segment == nil {
@@ -77,7 +78,7 @@ func (sc *scan) isMuch(rows int) bool {
 }
 
 // work works the tasks of a pass off.
-func (sc *scan) work(all []*worker, newConsumer func(worker int) (Consumer, error)) error {
+func (sc *Scan) work(all []*worker, newConsumer func(worker int) (blocks.Consumer, error)) error {
 	if len(all) > 1 {
 		return sc.workTogether(all, newConsumer)
 	}
@@ -92,8 +93,8 @@ func (sc *scan) work(all []*worker, newConsumer func(worker int) (Consumer, erro
 }
 
 // workTogether is work of several workers, of which the caller is the first.
-func (sc *scan) workTogether(
-	all []*worker, newConsumer func(worker int) (Consumer, error),
+func (sc *Scan) workTogether(
+	all []*worker, newConsumer func(worker int) (blocks.Consumer, error),
 ) error {
 	var wg sync.WaitGroup
 	next := make([]atomic.Int64, len(all))
@@ -104,8 +105,8 @@ func (sc *scan) workTogether(
 	}
 	var asleep, busy atomic.Int32 // of the others
 	asleep.Store(int32(len(all) - 1))
-	sc.store.parallelScans.Add(1)
-	defer sc.store.parallelScans.Add(-1)
+	sc.runner.running.Add(1)
+	defer sc.runner.running.Add(-1)
 	errs := make([]error, len(all))
 	question := cpushare.Of(sc.Ctx)
 	work := func(i int) {
@@ -146,7 +147,7 @@ func (sc *scan) workTogether(
 	}()
 	for i := range len(all) - 1 {
 		wg.Add(1)
-		sc.store.workers.Run(func() {
+		sc.runner.Pool.Run(func() {
 			if leave := help(i + 1); last && leave != nil {
 				leave()
 			}
@@ -165,8 +166,11 @@ func (sc *scan) workTogether(
 // spin waits for the other workers for up to spinTime without parking, because a wake-up mostly
 // takes longer than they need to finish. It parks at once if a worker has not begun, or another
 // scan runs: they may need this processor.
-func (sc *scan) spin(asleep, busy *atomic.Int32) {
+func (sc *Scan) spin(asleep, busy *atomic.Int32) {
 	for began := time.Now(); asleep.Load() == 0 && busy.Load() > 0 &&
-		sc.store.parallelScans.Load() == 1 && time.Since(began) < spinTime; {
+		sc.runner.running.Load() == 1 && time.Since(began) < spinTime; {
 	}
 }
+
+// spinTime is how long a worker that is done waits awake for others that are at work.
+const spinTime = 100 * time.Microsecond

@@ -1,4 +1,4 @@
-package store
+package scan
 
 import (
 	"sync/atomic"
@@ -19,7 +19,7 @@ type worker struct {
 
 // doing is what a worker works at, and what it has done.
 type doing struct {
-	scan      *scan
+	scan      *Scan
 	partition *versions.Partition // that is being scanned
 	number    int
 
@@ -93,7 +93,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.store.ahead.Ask(t.segment.Segment, candidates)
+	w.scan.Ahead.Ask(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 
@@ -126,7 +126,7 @@ func (w *worker) scanHead(t *task) error {
 // attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
 // was stopped gets none: whatever one failed to make, others would fail to make again.
 func (w *worker) attach(
-	newConsumer func(worker int) (Consumer, error), stopped *atomic.Bool,
+	newConsumer func(worker int) (blocks.Consumer, error), stopped *atomic.Bool,
 ) (err error) {
 	if w.Consumer.Rows != nil {
 		return nil
@@ -145,7 +145,7 @@ func (w *worker) attach(
 
 // columnsRead returns which parts of rows are read for who looks at some. Views that resolve
 // versions look at whole keys.
-func (sc *scan) columnsRead(parts segment.Columns) segment.Columns {
+func (sc *Scan) columnsRead(parts segment.Columns) segment.Columns {
 	if sc.keysOnly {
 		parts &= segment.Keys
 	}
