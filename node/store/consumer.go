@@ -4,16 +4,18 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/diff"
 	"github.com/pentad-db/pentad/node/store/scan"
 )
 
-// What takes the rows of a scan, see package blocks, and what a scan says of itself.
+// What takes rows and differences, see packages blocks and diff, and what a scan says of itself.
 type (
 	Sink         = blocks.Sink
 	Consumer     = blocks.Consumer
 	PartialSink  = blocks.PartialSink
 	BlockPartial = blocks.BlockPartial
 	ScanStats    = scan.Stats
+	DiffSink     = diff.Sink
 )
 
 // WithConcurrentScans declares that this number of scans of the process serve one query at the same

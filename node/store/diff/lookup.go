@@ -1,4 +1,4 @@
-package store
+package diff
 
 import (
 	"math"
@@ -32,7 +32,7 @@ type lookup struct {
 // findVersions looks up the versions of all readings in the table.
 //
 // Errors: errFull when their payloads take more room than there is.
-func (d *diff) findVersions(p *versions.Partition) error {
+func (d *comparison) findVersions(p *versions.Partition) error {
 	if len(d.table.pairs) == 0 {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (d *diff) findVersions(p *versions.Partition) error {
 	return err
 }
 
-func (d *diff) lookInHead(h *index.Head, p *versions.Partition) error {
+func (d *comparison) lookInHead(h *index.Head, p *versions.Partition) error {
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
 			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.End {
@@ -76,7 +76,7 @@ func (d *diff) lookInHead(h *index.Head, p *versions.Partition) error {
 }
 
 // offer takes row i for the state at each moment that shows it and knows no newer one.
-func (d *diff) offer(p *pair, b *record.Batch, i int) {
+func (d *comparison) offer(p *pair, b *record.Batch, i int) {
 	k := b.Key(i)
 	if d.improves(&p.new, k, d.atTo) {
 		d.table.keep(&p.new, b, i)
@@ -87,11 +87,11 @@ func (d *diff) offer(p *pair, b *record.Batch, i int) {
 }
 
 // improves reports whether a row is newer than what is known of a moment, and not hidden there.
-func (d *diff) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool {
+func (d *comparison) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool {
 	return (!v.known || k.AcqNs > v.acqNs) && hiding.Oldest(k) == nil
 }
 
-func (d *diff) lookInSegment(sealed *shards.Segment) error {
+func (d *comparison) lookInSegment(sealed *shards.Segment) error {
 	_, hi := sealed.Index.RankRange(math.MinInt64, d.End)
 	if hi == 0 {
 		return nil
@@ -123,7 +123,7 @@ func (d *diff) lookInSegment(sealed *shards.Segment) error {
 }
 
 // planPairs asks the index for the blocks of each reading.
-func (d *diff) planPairs(sealed *shards.Segment) {
+func (d *comparison) planPairs(sealed *shards.Segment) {
 	l := &d.look
 	l.Point.Box[record.Acq] = below(d.End)
 	for i := range d.table.pairs {
@@ -145,7 +145,7 @@ func (d *diff) planPairs(sealed *shards.Segment) {
 // choosePairs lists in wanted which readings the zones of a block leave, one more than few at most,
 // and reports whether there are any. It leaps over the readings between those of one device and the
 // next.
-func (d *diff) choosePairs(info *index.BlockInfo) bool {
+func (d *comparison) choosePairs(info *index.BlockInfo) bool {
 	l, pairs := &d.look, d.table.pairs
 	l.wanted = l.wanted[:0]
 	low := versions.LowestIn(info)
@@ -187,7 +187,7 @@ func from(pairs []pair, start int, r *versions.Reading) int {
 }
 
 // lookInBlock offers the rows of a block whose readings are in the table.
-func (d *diff) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
+func (d *comparison) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 	l, w := &d.look, &d.reader
 	info, err := w.Open(seg, c)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *diff) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 
 // leaveBetter removes from the selection the rows of the open block that no pair wants, so that
 // only payloads are read that may be shown.
-func (d *diff) leaveBetter(seg *blocks.Planned) error {
+func (d *comparison) leaveBetter(seg *blocks.Planned) error {
 	l := &d.look
 	l.keys.Reset()
 	if err := gather(seg, &d.reader.Reader, l.sel, segment.Keys, &l.keys); err != nil {

@@ -1,4 +1,11 @@
-package store
+// Package diff compares the readings of a box at two moments: how one as-of view differs from an
+// earlier one.
+//
+// It owns the pairs of versions, one for each moment, as many as fit in memory, and how they are
+// looked up. It reads what a [versions.Source] pins, divides the box as package versions does, and
+// knows nothing of the store or of who takes the differences. Its main function is [Run]. It starts
+// no goroutines.
+package diff
 
 import (
 	"bytes"
@@ -6,7 +13,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -20,70 +26,48 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// diffBytes is how many payload bytes a diff keeps for each reading that it has room for, before it
-// cuts the box further.
-const diffBytes = 256
+// payloadBytes is how many payload bytes a diff keeps for each reading that it has room for, before
+// it cuts the box further.
+const payloadBytes = 256
 
-// DiffSink takes differences of one kind, valid during the call. An error ends the diff.
-type DiffSink func(d *record.Differences) error
+// Sink takes differences of one kind, valid during the call. An error ends the diff.
+type Sink func(d *record.Differences) error
 
-// diff is one running diff. Its scan is of the rows that came between the two moments, without
-// those that are hidden at the second.
+// comparison is one running diff. Its scan is of the rows that came between the two moments,
+// without those that are hidden at the second.
 //
 // What can differ is a reading with such a row, or with an older one that an erase between the
 // moments hides. A row without the flag that it may supersede another is the first of its reading,
 // so it was added and is handed out as it is met. All others are gathered in a table, as many as
 // fit, and every version of them is looked up.
-type diff struct {
+type comparison struct {
 	*versions.Resolver
 	stats  scan.Stats
 	fromNs int64
 	acq    [1]record.Range // of the box
 	reader blocks.Gatherer // opens blocks beside the finder
-	sink   DiffSink
+	sink   Sink
 
 	before []*tombstone.Range // hide rows at the first moment
 	erases []*tombstone.Range // between the moments, oldest first
 	// Trees of what hides rows at the first moment, at the second, and of the erases between.
 	atFrom, atTo, between *tombstone.Tree
 
-	table diffTable
+	table table
 	out   [record.DiffDeleted + 1]record.Differences
 	count uint64
 	look  lookup
 }
 
-// Diff gives to sink what became of the readings of a box between two moments: how the view as of
-// ToNs differs from that as of FromNs. A reading that was put again with the payload that it had
-// is no difference. What is purged was never there, at either moment. Differences come in no order.
+// Run gives to sink what became of the readings of a box between two moments, up to a horizon:
+// how the view as of ToNs differs from that as of FromNs. ask is normalised.
 //
-// Errors: *record.InvalidError, ErrClosed, *segment.CorruptError, ctx.Err(), and what sink returns.
-// Cost: that of the rows that were acquired between the moments or erased between them, and of
-// finding the older versions of those that have some; at most versionRoom readings in memory.
-func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (scan.Stats, error) {
-	s.scanning.RLock()
-	defer s.scanning.RUnlock()
-	began := time.Now()
-	checked := *ask
-	if err := checked.Normalize(); err != nil {
-		return scan.Stats{}, err
-	}
-	horizon, err := s.Horizon(ctx)
-	if err != nil {
-		return scan.Stats{}, err
-	}
-	stats, err := runDiff(ctx, &s.scans.Source, horizon, &checked, sink)
-	stats.TookNs = int64(time.Since(began))
-	s.counters.scans.Add(1)
-	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))
-	return stats, s.noteDamage(err)
-}
-
-// runDiff is Diff of a source, up to a horizon. ask is normalised.
-func runDiff(
-	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink DiffSink,
+// Errors: *segment.CorruptError, ctx.Err(), and what sink returns.
+// Cost: at most from.Room readings in memory, with some of their payloads.
+func Run(
+	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink Sink,
 ) (scan.Stats, error) {
-	d := &diff{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
+	d := &comparison{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
 	defer d.GiveBack()
 	d.View, d.Horizon, d.End = record.ViewAsOf, horizon, min(horizon, ask.ToNs)
 	d.acq[0] = record.Range{From: math.MinInt64, To: d.End}
@@ -103,7 +87,7 @@ func runDiff(
 	return d.stats, err
 }
 
-func (d *diff) run() error {
+func (d *comparison) run() error {
 	defer d.Release()
 	err := segment.Guard(func() error {
 		d.Acquire()
@@ -126,7 +110,7 @@ func (d *diff) run() error {
 
 // begin sorts the events, whose choice looked at all rows below the second moment, and narrows the
 // box to the rows from the first moment on.
-func (d *diff) begin() {
+func (d *comparison) begin() {
 	for _, h := range d.Tombstones {
 		if h.Kind == event.Erase && h.AcqNs >= d.fromNs {
 			d.erases = append(d.erases, h)
@@ -145,7 +129,7 @@ func (d *diff) begin() {
 }
 
 // piece compares the readings of a partition, or cuts it.
-func (d *diff) piece(p *versions.Partition) error {
+func (d *comparison) piece(p *versions.Partition) error {
 	if err := d.Ctx.Err(); err != nil {
 		p.Release()
 		return err
@@ -163,7 +147,7 @@ func (d *diff) piece(p *versions.Partition) error {
 		err = d.findErased(p, room)
 	}
 	if err == nil {
-		d.table.fill(p.Newest, diffBytes*room)
+		d.table.fill(p.Newest, payloadBytes*room)
 		err = d.findVersions(p)
 	}
 	if errors.Is(err, versions.ErrFull) {
@@ -182,7 +166,7 @@ func (d *diff) piece(p *versions.Partition) error {
 
 // findErased adds to the table the readings of which an erase between the moments hides a row that
 // was to be seen at the first.
-func (d *diff) findErased(p *versions.Partition, room int) error {
+func (d *comparison) findErased(p *versions.Partition, room int) error {
 	if p.Newest == nil {
 		p.Newest = versions.NewTable(room)
 	}
@@ -200,7 +184,7 @@ func (d *diff) findErased(p *versions.Partition, room int) error {
 
 // findOlderBelow adds to the table the readings with rows from before the first moment that came
 // below the horizon: of those a row without a flag need not be the first.
-func (d *diff) findOlderBelow(p *versions.Partition) error {
+func (d *comparison) findOlderBelow(p *versions.Partition) error {
 	if p.State.Backdated == nil {
 		return nil
 	}
@@ -243,7 +227,7 @@ func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 }
 
 // eachErased adds the readings of the rows in a box that were to be seen at the first moment.
-func (d *diff) eachErased(p *versions.Partition, box *record.Box) error {
+func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 	var err error
 	if box[record.Acq] = bounds.Clip(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
 		return nil
@@ -273,7 +257,7 @@ func (d *diff) eachErased(p *versions.Partition, box *record.Box) error {
 }
 
 // eachErasedOf is eachErased for one block.
-func (d *diff) eachErasedOf(
+func (d *comparison) eachErasedOf(
 	p *versions.Partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
 ) error {
 	w := &d.Finder
@@ -284,7 +268,7 @@ func (d *diff) eachErasedOf(
 	return d.addErased(p, &w.Batch)
 }
 
-func (d *diff) addErased(p *versions.Partition, b *record.Batch) error {
+func (d *comparison) addErased(p *versions.Partition, b *record.Batch) error {
 	for i := range b.Len() {
 		if d.atFrom.Oldest(b.Key(i)) != nil {
 			continue
@@ -297,7 +281,7 @@ func (d *diff) addErased(p *versions.Partition, b *record.Batch) error {
 }
 
 // compare hands out how the readings of the table differ.
-func (d *diff) compare() error {
+func (d *comparison) compare() error {
 	t := &d.table
 	for i := range t.pairs {
 		pair := &t.pairs[i]
@@ -338,7 +322,7 @@ func (d *diff) compare() error {
 
 // giveNew hands out the rows that came between the moments and are the first of their readings,
 // except those in the table.
-func (d *diff) giveNew(p *versions.Partition) error {
+func (d *comparison) giveNew(p *versions.Partition) error {
 	var err error
 	p.EachHead(func(h *index.Head) {
 		if err != nil || h.Rows() == 0 {
@@ -373,7 +357,7 @@ func (d *diff) giveNew(p *versions.Partition) error {
 }
 
 // takeNew takes rows that came between the moments.
-func (d *diff) takeNew(b *record.Batch) error {
+func (d *comparison) takeNew(b *record.Batch) error {
 	if err := d.Ctx.Err(); err != nil {
 		return err
 	}
@@ -394,14 +378,14 @@ func (d *diff) takeNew(b *record.Batch) error {
 // largest size more they still fit a frame.
 const flushBytes = 4 << 20
 
-func (d *diff) flushFull(out *record.Differences) error {
+func (d *comparison) flushFull(out *record.Differences) error {
 	if out.Len() < blocks.BatchRows && len(out.Old.Data)+len(out.New.Data) < flushBytes {
 		return nil
 	}
 	return d.flushOne(out)
 }
 
-func (d *diff) flushOne(out *record.Differences) error {
+func (d *comparison) flushOne(out *record.Differences) error {
 	n := out.Len()
 	if n == 0 {
 		return nil
@@ -412,7 +396,7 @@ func (d *diff) flushOne(out *record.Differences) error {
 	return err
 }
 
-func (d *diff) flush() error {
+func (d *comparison) flush() error {
 	for i := range d.out {
 		if err := d.flushOne(&d.out[i]); err != nil {
 			return err

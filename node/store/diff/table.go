@@ -1,4 +1,4 @@
-package store
+package diff
 
 import (
 	"slices"
@@ -23,8 +23,8 @@ type pair struct {
 	old, new pairState
 }
 
-// diffTable holds the readings of a partition that may differ, with a payload for each moment.
-type diffTable struct {
+// table holds the readings of a partition that may differ, with a payload for each moment.
+type table struct {
 	newest   *versions.Table    // whose versions have places in pairs in place of an acq
 	pairs    []pair             // by tenant, quantity, device, cap, as blocks are sorted
 	readings []versions.Reading // memory
@@ -34,7 +34,7 @@ type diffTable struct {
 }
 
 // fill makes a pair of each reading that was gathered.
-func (t *diffTable) fill(n *versions.Table, room int) {
+func (t *table) fill(n *versions.Table, room int) {
 	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
 	t.live, t.room = 0, room
 	t.readings = n.AppendReadings(t.readings[:0])
@@ -48,7 +48,7 @@ func (t *diffTable) fill(n *versions.Table, room int) {
 }
 
 // find returns the pair of row i, nil when it is not in the table.
-func (t *diffTable) find(b *record.Batch, i int) *pair {
+func (t *table) find(b *record.Batch, i int) *pair {
 	if len(t.pairs) == 0 {
 		return nil
 	}
@@ -60,10 +60,10 @@ func (t *diffTable) find(b *record.Batch, i int) *pair {
 }
 
 // payload returns the payload of a version, aliasing the table.
-func (t *diffTable) payload(v *pairState) []byte { return t.data[v.at : v.at+v.size] }
+func (t *table) payload(v *pairState) []byte { return t.data[v.at : v.at+v.size] }
 
 // keep takes row i for the newest version that v knows.
-func (t *diffTable) keep(v *pairState, b *record.Batch, i int) {
+func (t *table) keep(v *pairState, b *record.Batch, i int) {
 	payload := b.Payload(i)
 	t.live += len(payload) - v.size
 	if len(payload) > v.size {
@@ -79,7 +79,7 @@ func (t *diffTable) keep(v *pairState, b *record.Batch, i int) {
 // checkRoom drops payloads that nobody names any more, when they are many.
 //
 // Errors: errFull when there are too many that are named.
-func (t *diffTable) checkRoom() error {
+func (t *table) checkRoom() error {
 	if t.live > t.room && len(t.pairs) > 1 {
 		return versions.ErrFull
 	}
