@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -52,7 +53,7 @@ func (r *remoteSource) events(ctx context.Context) (out []event.Event, err error
 	return out, nil
 }
 
-// eventOf is the reverse of newJSONEvent.
+// eventOf is the event of a document.
 func eventOf(in *api.Event) (e event.Event, err error) {
 	e = event.Event{AcqNs: in.AcqNs}
 	if in.Done != nil && in.Removed != nil {
@@ -223,7 +224,7 @@ func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 		}
 		return n.store.SetRetention(ctx, r)
 	}
-	command, err := store.AppendRetention(nil, r)
+	command, err := commands.AppendRetention(nil, r)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock b
 	if m == nil {
 		return n.store.HoldRetention(ctx, h)
 	}
-	command, err := store.AppendHold(nil, h)
+	command, err := commands.AppendHold(nil, h)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -134,7 +136,7 @@ func joinStates(all []store.State) (store.State, error) {
 // what hides rows; or to one group, which then is a copy by itself. Where that is cut short, groups
 // end at different acqs, and take of the ranges of the next run what they lack.
 func (n *Node) putRangeInGroups(
-	ctx context.Context, m *member.Member, r *store.Range,
+	ctx context.Context, m *member.Member, r *mirror.Range,
 ) (horizonNs int64, err error) {
 	if m.View().DataGroups() == 0 {
 		return 0, errNoView
@@ -154,7 +156,7 @@ func (n *Node) putRangeInGroups(
 			return 0, err
 		}
 	}
-	if _, err := store.AppendRange(nil, r); err != nil { // as a whole
+	if _, err := commands.AppendRange(nil, r); err != nil { // as a whole
 		return 0, err
 	}
 	rows := r.Rows
@@ -181,7 +183,7 @@ func (n *Node) putRangeInGroups(
 			return notOfGroup(group, rows, v)
 		}
 		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // made regular in place
-		command, err := store.AppendRange(nil, &own)
+		command, err := commands.AppendRange(nil, &own)
 		if err == nil {
 			_, err = m.Do(ctx, group, guarded(v, group, command), true)
 		}
@@ -232,7 +234,7 @@ func ofGroups(errs []error) error {
 
 // releaseGroups makes a cluster that is a copy one of its own.
 func (n *Node) releaseGroups(ctx context.Context, m *member.Member) error {
-	command := store.AppendRelease(nil)
+	command := commands.AppendRelease(nil)
 	errs, err := n.eachGroup(ctx, m, func(v *cluster.View, group cluster.GroupID) error {
 		answer, err := m.Do(ctx, group, guarded(v, group, command), true)
 		if answer.Again && errors.Is(err, store.ErrNoCopy) {

@@ -89,7 +89,7 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if err != nil {
 		return r, err
 	}
-	r.asked, _ = parseRequestOptions(args) // handle has checked it
+	r.asked, _ = parseRequestOptions(args) // Options.Check has
 	if text := string(ctx.Request.Header.Peek(wire.FeedHeader)); text != "" {
 		if r.asked.feedID, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return r, params.Bad(wire.FeedHeader, fmt.Errorf("%q is not a number",

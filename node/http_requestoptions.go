@@ -156,7 +156,7 @@ func (s *server) checkOptions(args *fasthttp.Args) error {
 // requestContext is [server.context] for a query of many sources. In a cluster it ends when the
 // client disconnects, so that other nodes do not work in vain.
 func (s *server) requestContext(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
 	return s.watchedContext(ctx.Conn(), asked)
 }
 
@@ -195,7 +195,7 @@ func (s *server) contextWith(asked requestOptions) (context.Context, context.Can
 func (s *server) stream(
 	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
 	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), asked), Produce: produce})
 }
 
@@ -218,7 +218,7 @@ func (s *server) begin(
 
 // prepare is prepareQuery for a request.
 func (s *server) prepare(ctx *fasthttp.RequestCtx, q *record.Query) (*queryPermit, error) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
 	rc, cancel := s.watchedContext(ctx.Conn(), asked)
 	defer cancel()
 	permit, err := s.node.prepareQuery(rc, q)

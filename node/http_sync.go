@@ -114,7 +114,7 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // handle has checked it
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
 	if asked.onlyGroup > 0 {
 		rc = withOptions(rc, requestOptions{onlyGroup: asked.onlyGroup})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,7 +42,7 @@ func (n *Node) Digest(
 }
 
 // PutRange adds a range of another node's records to a mirror; see [store.Store.PutRange].
-func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, err error) {
+func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, err error) {
 	if n.closing.Load() {
 		return 0, errClosing
 	}

@@ -40,6 +40,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -114,7 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPuts = cmp.Or(o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
 	o.Store.Scrub = cmp.Or(o.Store.Scrub, // of all its stores
-		store.NewScrub(store.DefaultScrubEvery, store.DefaultScrubRate))
+		background.NewScrub(background.DefaultScrubEvery, background.DefaultScrubRate))
 	return o, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -145,7 +146,7 @@ func appendPuts(
 	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
 	for g, of := range rows {
 		if group := cluster.GroupID(g); len(of) > 0 {
-			dst = store.AppendPutRows(appendGuarded(dst, v, group, nil), b, of, w)
+			dst = commands.AppendPutRows(appendGuarded(dst, v, group, nil), b, of, w)
 			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
 		}
 	}

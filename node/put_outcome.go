@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -77,7 +78,7 @@ func fateOf(err error, again bool) fate {
 	case err == nil:
 		return rowStored
 	case again, errors.Is(err, replica.ErrUnknown), errors.Is(err, segment.ErrLogFailed),
-		errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrSequenceTooOld),
+		errors.Is(err, store.ErrFailed), errors.Is(err, writers.ErrTooOld),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return rowUnknown
 	}

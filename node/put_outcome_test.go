@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -124,7 +125,7 @@ func TestWhatIsKnownOfAPut(t *testing.T) {
 	if f := fateOf(store.ErrOverloaded, true); f != rowUnknown {
 		t.Errorf("what was sent before is %v", f)
 	}
-	if f := fateOf(store.ErrSequenceTooOld, false); f != rowUnknown {
+	if f := fateOf(writers.ErrTooOld, false); f != rowUnknown {
 		t.Errorf("what has an old sequence is %v", f)
 	}
 	keyed := restOf(e, 2, 6, 9, true).toWire(func(row int) int { return row + 1 })

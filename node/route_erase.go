@@ -8,7 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -75,9 +75,9 @@ func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err erro
 func (n *Node) hideInGroups(
 	ctx context.Context, m *member.Member, box record.Box, purge bool,
 ) (acqNs int64, err error) {
-	encode := store.AppendErase
+	encode := commands.AppendErase
 	if purge {
-		encode = store.AppendPurge
+		encode = commands.AppendPurge
 	}
 	command, err := encode(nil, box)
 	if err != nil {

@@ -40,7 +40,7 @@ type source interface {
 	versions(ctx context.Context, box *record.Box, room *answerRoom) ([]record.Version, wire.End,
 		error)
 	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
-	// every sourceBeat, and earlier on demand.
+	// now and then, and earlier on demand.
 	changes(ctx context.Context, q *record.Query, fromNs int64, follow bool, d *feed.Demand,
 		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *record.Query) ([]api.SourceExplanation, error)

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -128,7 +129,7 @@ func guarded(v *cluster.View, group cluster.GroupID, command []byte) []byte {
 }
 
 func appendGuarded(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
-	return store.AppendWithin(dst, v.Groups[group].Slots, command)
+	return commands.AppendWithin(dst, v.Groups[group].Slots, command)
 }
 
 // retrySplits calls do with the current view, and again while groups reject it because they were

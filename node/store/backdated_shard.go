@@ -6,6 +6,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -56,7 +57,7 @@ func (r *replay) insertBackdated(sh *shards.Shard) {
 	old := sh.State.Load().Head
 	h := shards.WithRows(old, &a.rows)
 	sh.SetHead(h, &a.rows, a.putNs)
-	r.store.headBytes += h.Grown() - old.Bytes()
+	r.store.heads.Add(h.Grown() - old.Bytes())
 	if backdatedFull(h) || r.store.isFull(h) {
 		sh.Rotate()
 	}
@@ -74,7 +75,7 @@ func limitOf(seg *shards.Segment) int64 {
 	if seg.Meta.IsBackdated() {
 		return maxBackdatedMergeRows
 	}
-	return maxMergedRows
+	return mergepolicy.MaxRows
 }
 
 // rankMapOf numbers the rows of a run of segments as those of one.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
@@ -17,7 +18,7 @@ import (
 const maxLooked = 256
 
 // nextExpired returns a segment that is to be rewritten because of what was released, or nil.
-func (s *Store) nextExpired(failed failedRuns) (*shards.Shard, []*shards.Segment, error) {
+func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	h, now := s.tombstones.Load(), s.opt.Now()
 	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
 		for _, p := range releasesOver(seg, h, now) {

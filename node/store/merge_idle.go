@@ -4,15 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 const (
 	// idleAfter is how long a store must be without puts before it runs idle merges.
 	idleAfter = time.Minute
-	// idleMergeShare is how many times larger the largest segment may be than the others of an idle
-	// merge together. It bounds how often a row is rewritten if every pause leads to a merge.
-	idleMergeShare = 4
 	// idleSealShare: an idle store seals a head that has this fraction of SealRows. Fewer rows take
 	// little memory, are found quickly, and would make a segment of a few blocks.
 	idleSealShare = 16
@@ -59,40 +57,12 @@ func (s *Store) hasImmutable() bool {
 }
 
 // nextIdleMerge returns the segments that a store at rest merges next.
-func (s *Store) nextIdleMerge(failed failedRuns) (*shards.Shard, []*shards.Segment) {
+func (s *Store) nextIdleMerge(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment) {
 	for _, sh := range s.all {
-		for part := range undamaged(sh.State.Load().Sealed) {
-			for same := range mergeable(part) {
-				if run := idleRun(same, failed.may); run != nil {
-					return sh, run
-				}
-			}
+		sealed := sh.State.Load().Sealed
+		if run := mergepolicy.Idle(policyOf(sealed, failed)); !run.IsNone() {
+			return sh, sealed[run.From:run.To]
 		}
 	}
 	return nil, nil
-}
-
-// idleRun returns the most neighbours that may be merged into one segment and of which none is
-// idleMergeShare times as large as the others together, the fewest rows first.
-func idleRun(
-	sealed []*shards.Segment, may func(first *shards.Segment) bool,
-) (best []*shards.Segment) {
-	for from := range sealed {
-		rows, bytes, largest := int64(0), int64(0), int64(0)
-		for to := from; to < len(sealed); to++ {
-			more := int64(sealed[to].Meta.Rows)
-			rows, bytes = rows+more, bytes+sealed[to].File.Size()
-			if rows > limitOf(sealed[from]) || bytes > maxMergedBytes {
-				break
-			}
-			largest = max(largest, more)
-			run := sealed[from : to+1]
-			pays := len(run) > 1 && largest <= idleMergeShare*(rows-largest) && may(sealed[from])
-			better := len(run) > len(best) || len(run) == len(best) && rows < rowsOf(best)
-			if pays && better {
-				best = run
-			}
-		}
-	}
-	return best
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -46,7 +47,7 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 		g, err = s.findPurged(seg, by)
 		return err
 	}, m.mappings)
-	return g, s.noteDamage(err)
+	return g, s.damaged.Note(err)
 }
 
 func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
@@ -123,7 +124,7 @@ func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows
 }
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
-func (s *Store) nextPurged(failed failedRuns) (*shards.Shard, []*shards.Segment, error) {
+func (s *Store) nextPurged(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	h := s.tombstones.Load()
 	newest := h.NewestPurge
 	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
@@ -143,11 +144,11 @@ func (s *Store) nextPurged(failed failedRuns) (*shards.Shard, []*shards.Segment,
 
 // firstDue returns the first segment that is due, leaving out those that failed lately.
 func (s *Store) firstDue(
-	failed failedRuns, isDue func(seg *shards.Segment) (bool, error),
+	failed mergepolicy.Failures, isDue func(seg *shards.Segment) (bool, error),
 ) (*shards.Shard, []*shards.Segment, error) {
 	for _, sh := range s.all {
 		for _, seg := range sh.State.Load().Sealed {
-			if !failed.may(seg) {
+			if !failed.May(seg.Meta.ID, seg.Damaged.Load()) {
 				continue
 			}
 			due, err := isDue(seg)

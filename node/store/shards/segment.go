@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -34,7 +35,7 @@ type Segment struct {
 
 	// Window says with which neighbours it may be merged, as the merger has found; nil: with any,
 	// or not known yet.
-	Window atomic.Pointer[AgeWindow]
+	Window atomic.Pointer[mergepolicy.Window]
 }
 
 // Retain begins a use of the segment.
@@ -63,10 +64,6 @@ type Look struct {
 	FreeOf  int64 // no row is concerned by the release with this acq
 	FloorNs int64 // no row has rested for long enough before the floor is here
 }
-
-// AgeWindow is when the newest row of a segment was captured, or acquired, and how wide the windows
-// are in one of which it must be with those of the segments that it is merged with.
-type AgeWindow struct{ WidthNs, NewestNs int64 }
 
 // OpenBlock opens a block of a segment in the memory of b; nothing else in the store does. With
 // copied it reads from a copy that was verified, for what writes the rows elsewhere.

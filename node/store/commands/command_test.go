@@ -1,4 +1,4 @@
-package store
+package commands
 
 import (
 	"bytes"
@@ -6,23 +6,32 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
+
+const (
+	testGroup = "00112233445566778899aabbccddeeff"
+	hour      = int64(time.Hour)
+)
+
+func tenant(cid int32) *int32 { return &cid }
 
 // examples returns the hex examples of FORMAT.md by name.
 func examples(t *testing.T) map[string][]byte {
 	t.Helper()
-	text, err := os.ReadFile("FORMAT.md")
+	text, err := os.ReadFile(filepath.Join("..", "FORMAT.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +68,7 @@ func TestFormatExamples(t *testing.T) {
 	b := &record.Batch{}
 	b.Append(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second)},
 		[]byte{0, 0, 0, 0, 0, 0x80, 0x35, 0x40})
-	got, err := AppendPut(nil, b, WriterSeq{[16]byte{0: 0xaa, 15: 0xbb}, 3})
+	got, err := AppendPut(nil, b, writers.Seq{ID: [16]byte{0: 0xaa, 15: 0xbb}, Seq: 3})
 	f("put", got, err)
 	var box record.Box
 	box[record.CID] = record.RangeSet{record.At(7)}
@@ -68,7 +77,7 @@ func TestFormatExamples(t *testing.T) {
 	f("erase", got, err)
 	got, err = AppendRetention(nil, retention.Rule{CID: tenant(7), MaxCapAgeNs: int64(time.Hour)})
 	f("retention", got, err)
-	f("step", appendStep(nil, 1_700_000_000_000_000_000, hour), nil)
+	f("step", AppendStep(nil, 1_700_000_000_000_000_000, hour), nil)
 	got, err = AppendHold(nil, retention.Hold{Action: retention.HoldResume, CID: tenant(7),
 		TimeNs: 1_700_000_000_000_000_000})
 	f("hold", got, err)
@@ -79,7 +88,7 @@ func TestFormatExamples(t *testing.T) {
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
-	f("applied", appliedEntry(acqtime.Position{Index: 42, NextNs: 1001}).Data, nil)
+	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
 	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
@@ -87,8 +96,8 @@ func TestFormatExamples(t *testing.T) {
 }
 
 // exampleRange is that of FORMAT.md.
-func exampleRange() *Range {
-	r := &Range{Of: testGroup, ToNs: 10, Rows: &record.Batch{},
+func exampleRange() *mirror.Range {
+	r := &mirror.Range{Of: testGroup, ToNs: 10, Rows: &record.Batch{},
 		Events: []event.Event{{AcqNs: 7, Kind: event.Erase}}}
 	r.Box[record.CID] = record.RangeSet{record.At(7)}
 	r.Rows.AppendStamped(record.Key{CID: 7, MID: 1000, MOID: 3, CapNs: int64(time.Second),
@@ -105,7 +114,7 @@ func TestCommandsAreChecked(t *testing.T) {
 			t.Errorf("%s: %x, %v", what, got, err)
 		}
 	}
-	got, err := AppendPut(nil, &record.Batch{}, WriterSeq{})
+	got, err := AppendPut(nil, &record.Batch{}, writers.Seq{})
 	f("empty batch", got, err)
 	var box record.Box
 	box[record.CID] = record.RangeSet{{From: 2, To: 1}}
@@ -121,19 +130,19 @@ func TestCommandsAreChecked(t *testing.T) {
 func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 	var b record.Batch
 	b.Append(record.Key{CID: 1, MID: 2, CapNs: 3}, []byte{4})
-	put, err := AppendPut(nil, &b, WriterSeq{})
+	put, err := AppendPut(nil, &b, writers.Seq{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for version, unknown := range map[byte]bool{1: true, 2: false, 3: true, 255: true, 0: false} {
-		put[commandHeaderBytes] = version
-		c := new(command)
-		err := c.parse(put)
-		if errors.Is(err, ErrUnknownCommand) != unknown || version == 0 && c.err == nil {
-			t.Errorf("rows of version %d: %v, %v", version, err, c.err)
+		put[headerBytes] = version
+		c := new(Command)
+		err := c.Parse(put)
+		if errors.Is(err, ErrUnknown) != unknown || version == 0 && c.Err == nil {
+			t.Errorf("rows of version %d: %v, %v", version, err, c.Err)
 		}
 		within := AppendWithin(nil, slots.Range{To: 5}, put)
-		if err := new(command).parse(within); errors.Is(err, ErrUnknownCommand) != unknown {
+		if err := new(Command).Parse(within); errors.Is(err, ErrUnknown) != unknown {
 			t.Errorf("rows of version %d within slots: %v", version, err)
 		}
 	}
@@ -141,7 +150,10 @@ func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 
 // FuzzParseCommand reads any bytes: a command is encoded again as it was, or wrong, or unknown.
 func FuzzParseCommand(f *testing.F) {
-	put, _ := AppendPut(nil, batchOf(record.Key{MID: 1}, record.Key{MID: 2}), WriterSeq{Seq: 4})
+	two := &record.Batch{}
+	two.Append(record.Key{MID: 1}, nil)
+	two.Append(record.Key{MID: 2}, []byte{5})
+	put, _ := AppendPut(nil, two, writers.Seq{Seq: 4})
 	f.Add(put)
 	var box record.Box
 	box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: 5}, {From: 7, To: 9}}
@@ -149,7 +161,7 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(erase)
 	policy, _ := AppendRetention(nil, retention.Rule{CID: tenant(1), MaxAcqAgeNs: 5})
 	f.Add(policy)
-	f.Add(appendStep(nil, 5, 6))
+	f.Add(AppendStep(nil, 5, 6))
 	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
 	f.Add(AppendClose(nil))
@@ -167,111 +179,65 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(AppendWithin(nil, slots.Range{To: 5}, part))
 	f.Add(AppendWithin(nil, slots.Range{To: 5}, put))
 	f.Add([]byte{})
-	c := new(command)
+	c := new(Command)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := c.parse(data); err != nil {
-			if !errors.Is(err, ErrUnknownCommand) {
+		if err := c.Parse(data); err != nil {
+			if !errors.Is(err, ErrUnknown) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if c.err != nil {
+		if c.Err != nil {
 			return
 		}
 		again, err := c.encoded()
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := new(command)
-		if err := other.parse(again); err != nil || other.err != nil || other.kind != c.kind ||
-			other.within != c.within || !reflect.DeepEqual(other.split, c.split) ||
-			other.put.writer != c.put.writer || !reflect.DeepEqual(other.box, c.box) ||
-			!reflect.DeepEqual(other.retention, c.retention) || other.step != c.step ||
-			!reflect.DeepEqual(other.hold, c.hold) || c.kind == commandRange &&
-			!reflect.DeepEqual(other.rng, c.rng) {
+		other := new(Command)
+		if err := other.Parse(again); err != nil || other.Err != nil || other.Kind != c.Kind ||
+			other.Within != c.Within || !reflect.DeepEqual(other.Split, c.Split) ||
+			other.Writer != c.Writer || !reflect.DeepEqual(other.Box, c.Box) ||
+			!reflect.DeepEqual(other.Retention, c.Retention) || other.Step != c.Step ||
+			!reflect.DeepEqual(other.Hold, c.Hold) || c.Kind == KindRange &&
+			!reflect.DeepEqual(other.Range, c.Range) {
 			t.Fatalf("%x is encoded as %x, %v: %+v, %+v", data, again, err, c, other)
 		}
-		if c.kind == commandPut && !bytes.Equal(again, data) {
+		if c.Kind == KindPut && !bytes.Equal(again, data) {
 			t.Fatalf("%x is encoded as %x", data, again)
 		}
 	})
 }
 
 // encoded is the command as its proposer encodes it.
-func (c *command) encoded() ([]byte, error) {
+func (c *Command) encoded() ([]byte, error) {
 	plain, err := c.plain()
-	return AppendWithin(nil, c.within, plain), err
+	return AppendWithin(nil, c.Within, plain), err
 }
 
 // plain is encoded without the slots that it is for.
-func (c *command) plain() ([]byte, error) {
-	switch c.kind {
-	case commandSplit:
-		return AppendSplit(nil, c.split)
-	case commandPut:
-		return AppendPut(nil, c.rows, c.put.writer)
-	case commandErase:
-		return AppendErase(nil, c.box)
-	case commandPurge:
-		return AppendPurge(nil, c.box)
-	case commandRetention:
-		return AppendRetention(nil, c.retention)
-	case commandStep:
-		return appendStep(nil, c.step.TimeNs, c.step.RanNs), nil
-	case commandHold:
-		return AppendHold(nil, c.hold)
-	case commandClose:
+func (c *Command) plain() ([]byte, error) {
+	switch c.Kind {
+	case KindSplit:
+		return AppendSplit(nil, c.Split)
+	case KindPut:
+		return AppendPut(nil, c.Rows, c.Writer)
+	case KindErase:
+		return AppendErase(nil, c.Box)
+	case KindPurge:
+		return AppendPurge(nil, c.Box)
+	case KindRetention:
+		return AppendRetention(nil, c.Retention)
+	case KindStep:
+		return AppendStep(nil, c.Step.TimeNs, c.Step.RanNs), nil
+	case KindHold:
+		return AppendHold(nil, c.Hold)
+	case KindClose:
 		return AppendClose(nil), nil
-	case commandRange:
-		return AppendRange(nil, c.rng)
-	case commandRelease:
+	case KindRange:
+		return AppendRange(nil, c.Range)
+	case KindRelease:
 		return AppendRelease(nil), nil
 	}
 	return nil, nil
-}
-
-// A table of writers that is full takes a new one when another has been silent for a week of the
-// log, whenever the store looked at them last.
-func TestManyWritersOfALog(t *testing.T) {
-	table := newWriters()
-	table.expire(50) // there is nobody yet
-	old, late := &writer{lastAcq: 100}, &writer{lastAcq: 200}
-	for i := range maxWriters {
-		id := [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}
-		if table.byID[id] = late; i == 0 {
-			table.byID[id] = old
-		}
-	}
-	f := func(atNs int64, want error) {
-		t.Helper()
-		_, err := table.decide(WriterSeq{[16]byte{15: 1}, 1}, atNs)
-		if !errors.Is(err, want) {
-			t.Errorf("at %d: %v, want %v", atNs, err, want)
-		}
-	}
-	f(150+writerIdleNs, nil)
-	table.recordInOrder(WriterSeq{[16]byte{15: 2}, 1}, answer{seq: 1, first: 150 + writerIdleNs})
-	f(160+writerIdleNs, ErrTooManyWriters)
-	f(200+writerIdleNs, ErrTooManyWriters)
-	f(201+writerIdleNs, nil)
-}
-
-// What a log repeats of a writer that was forgotten since is no part of its new life.
-func TestForgottenWriterStaysForgotten(t *testing.T) {
-	table := newWriters()
-	id := WriterSeq{[16]byte{1}, 100}
-	old := answer{seq: 100, first: 1}
-	table.recordInOrder(id, old)
-	now := writerIdleNs + 2
-	if known, err := table.decide(id, now); known != nil || err != nil {
-		t.Fatalf("after a week: %v, %v", known, err)
-	}
-	table.recordInOrder(WriterSeq{id.ID, 1}, answer{seq: 1, first: now})
-	table.recordInOrder(id, old) // from the log, after a start
-	for seq := range uint64(3) {
-		known, err := table.decide(WriterSeq{id.ID, seq}, now+1)
-		if (known != nil) != (seq == 1) || err != nil {
-			t.Fatalf("sequence %d: %v, %v", seq, known, err)
-		}
-	}
 }

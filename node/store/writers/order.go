@@ -1,4 +1,4 @@
-package store
+package writers
 
 import (
 	"fmt"
@@ -6,50 +6,50 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
+// Decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
 // it was answered already (known), or it is new. It depends on nothing but what was recorded
 // before, so it is the same on all replicas, whatever they forgot for good already.
 //
-// Errors: ErrSequenceTooOld, ErrTooManyWriters.
-func (t *writers) decide(id WriterSeq, baseNs int64) (known *answer, err error) {
+// Errors: ErrTooOld, ErrTooMany.
+func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.byID[id.ID]
-	if w != nil && (w.lastAcq >= baseNs-writerIdleNs || record.Lasting(id.ID)) {
+	if w != nil && (w.lastAcq >= baseNs-IdleNs || record.Lasting(id.ID)) {
 		return w.find(id)
 	}
 	if w != nil || t.room(id.ID, 0) == nil {
 		return nil, nil
 	}
-	if t.eldest < baseNs-writerIdleNs {
+	if t.eldest < baseNs-IdleNs {
 		t.sweep(baseNs)
 	}
 	return nil, t.room(id.ID, 0)
 }
 
 // find returns the answer to a sequence, nil when it is new.
-func (w *writer) find(id WriterSeq) (*answer, error) {
+func (w *writer) find(id Seq) (*Answer, error) {
 	for i := range w.answers {
-		if w.answers[i].seq == id.Seq {
+		if w.answers[i].Seq == id.Seq {
 			a := w.answers[i]
 			return &a, nil
 		}
 	}
-	if w.high >= maxAnswers && id.Seq <= w.high-maxAnswers ||
+	if w.high >= MaxAnswers && id.Seq <= w.high-MaxAnswers ||
 		record.Lasting(id.ID) && id.Seq < w.high {
-		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrSequenceTooOld)
+		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrTooOld)
 	}
 	return nil, nil
 }
 
-// sweep forgets writers as expire does, and notes since when one of those that stay, or that come
+// sweep forgets writers as Expire does, and notes since when one of those that stay, or that come
 // after it, was silent at most. The caller holds mu.
-func (t *writers) sweep(nowNs int64) {
+func (t *Table[R]) sweep(nowNs int64) {
 	t.eldest = nowNs
 	for id, w := range t.byID {
 		switch {
 		case record.Lasting(id):
-		case w.lastAcq < nowNs-writerIdleNs:
+		case w.lastAcq < nowNs-IdleNs:
 			delete(t.byID, id)
 		default:
 			t.eldest = min(t.eldest, w.lastAcq)
@@ -57,17 +57,17 @@ func (t *writers) sweep(nowNs int64) {
 	}
 }
 
-// recordInOrder stores an answer of a replica, as its command is applied or from its log. What the
+// RecordInOrder stores an answer of a replica, as its command is applied or from its log. What the
 // file of writers held before is not recorded again, nor is what comes before it in the log.
-func (t *writers) recordInOrder(id WriterSeq, a answer) {
+func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
 	t.mu.Lock()
 	w := t.byID[id.ID]
-	known := w != nil && a.first <= w.lastAcq
-	if w != nil && w.lastAcq < a.first-writerIdleNs && !record.Lasting(id.ID) {
+	known := w != nil && a.FirstNs <= w.lastAcq
+	if w != nil && w.lastAcq < a.FirstNs-IdleNs && !record.Lasting(id.ID) {
 		delete(t.byID, id.ID) // it was silent for so long that it begins anew
 	}
 	t.mu.Unlock()
 	if !known {
-		t.record(id, a)
+		t.Record(id, a)
 	}
 }

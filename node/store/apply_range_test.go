@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -53,13 +55,13 @@ func (r *copyingReplica) advance(log []Command) {
 func (r *copyingReplica) interrupt(log []Command) {
 	r.t.Helper()
 	at := int(r.Applied())
-	var c command
-	if at == len(log) || c.parse(log[at].Data) != nil || c.kind != commandRange {
+	var c loggedCommand
+	if at == len(log) || c.parse(log[at].Data) != nil || c.Kind != commands.KindRange {
 		return
 	}
 	err := r.onCommitter(r.t.Context(), func() {
-		if refused, err := r.followInLog(c.rng); refused == nil && err == nil {
-			_, _ = r.copyEvents(c.rng.above(r.position().NextNs))
+		if refused, err := r.followInLog(c.Range); refused == nil && err == nil {
+			_, _ = r.copyEvents(c.Range.Above(r.position().NextNs))
 		}
 	})
 	if err != nil {
@@ -104,7 +106,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 		log = append(log, Command{Index: uint64(len(log)) + 1, ClockNs: clockNs, Data: data})
 	}
 	late := time.Now().Add(time.Hour).UnixNano()
-	add(late, AppendClose(nil), nil) // a lease that the copy revokes
+	add(late, commands.AppendClose(nil), nil) // a lease that the copy revokes
 	end := int64(0)
 	for range 40 {
 		switch op := rng.IntN(10); {
@@ -126,13 +128,13 @@ func TestReplicasCopyAlike(t *testing.T) {
 				if r.FromNs > end {
 					break
 				}
-				data, err := AppendRange(nil, &r)
+				data, err := commands.AppendRange(nil, &r)
 				add(int64(rng.IntN(100)), data, err)
 				if end = max(end, r.ToNs); rng.IntN(30) == 0 {
 					break
 				}
 			}
-			add(late, AppendClose(nil), nil)
+			add(late, commands.AppendClose(nil), nil)
 			add(late, putOf(t, 1), nil)
 		}
 		for _, r := range all {
@@ -140,7 +142,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 		}
 	}
 	for _, r := range c.ranges(t, from, end) {
-		data, err := AppendRange(nil, &r)
+		data, err := commands.AppendRange(nil, &r)
 		add(1, data, err)
 		end = r.ToNs
 	}
@@ -162,7 +164,8 @@ func (r *copyingReplica) released(late int64) {
 	if out := apply(r.t, r.Store, late, putOf(r.t, 1)); !errors.Is(out[0].Err, ErrIsCopy) {
 		r.t.Fatalf("a copy takes a put: %+v", out)
 	}
-	out := apply(r.t, r.Store, 5, AppendRelease(nil), putOf(r.t, 1), AppendRelease(nil))
+	release := commands.AppendRelease(nil)
+	out := apply(r.t, r.Store, 5, release, putOf(r.t, 1), release)
 	if out[0].Err != nil || out[1].Put.FirstAcqNs < late || !errors.Is(out[2].Err, ErrNoCopy) {
 		r.t.Fatalf("released: %+v, not above %d", out, late)
 	}
@@ -177,9 +180,9 @@ func TestReplicasRefuseRanges(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), Group: testGroup, Shards: 1})
 	defer func() { _ = s.Close() }()
 	other := "ffeeddccbbaa99887766554433221100"
-	f := func(what string, r *Range, want error) {
+	f := func(what string, r *mirror.Range, want error) {
 		t.Helper()
-		data, err := AppendRange(nil, r)
+		data, err := commands.AppendRange(nil, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,12 +200,12 @@ func TestReplicasRefuseRanges(t *testing.T) {
 	boxed.Rows, boxed.Box[record.CID] = nil, record.RangeSet{record.At(1)}
 	f("of another box", boxed, ErrNotCopied)
 	f("that reaches back", rangeOf(other, 5, 20, 15), nil)
-	once := &Range{Of: other, ToNs: 1}
+	once := &mirror.Range{Of: other, ToNs: 1}
 	f("long past", once, nil)
 	if h, err := s.Horizon(t.Context()); err != nil || h != 20 {
 		t.Errorf("horizon %d, %v", h, err)
 	}
-	_, err := AppendRange(nil, rangeOf("x", 0, 10, 5))
+	_, err := commands.AppendRange(nil, rangeOf("x", 0, 10, 5))
 	var invalid *record.InvalidError
 	if !errors.As(err, &invalid) {
 		t.Errorf("of no store: %v", err)

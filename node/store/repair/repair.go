@@ -1,4 +1,9 @@
-package store
+// Package repair makes a store whose log is damaged one that opens.
+//
+// It works on the files of a directory that no process has open, and does not know what they are to
+// a store that has. Its only function is [Log], whose [Report] says what is lost. It starts no
+// goroutine.
+package repair
 
 import (
 	"context"
@@ -14,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,8 +28,8 @@ const (
 	firstLog = "0000000001.log"
 )
 
-// RepairReport says what a repair of the log sets aside, or would.
-type RepairReport struct {
+// Report says what a repair of the log sets aside, or would.
+type Report struct {
 	File    string // where the log cannot be read on; empty: there is nothing to repair
 	Offset  int64
 	Reason  string
@@ -36,14 +42,14 @@ type RepairReport struct {
 	Aside                 []string // copies of the files, once it is done; a dump reads them
 }
 
-// RepairLog makes a store whose log is damaged one that opens, without what the log held from the
+// Log makes a store whose log is damaged one that opens, without what the log held from the
 // damage on. That was acknowledged: only where no backup and no replica has it is this the way.
 // With do false it only says what would be lost. The files are kept, in a directory beside the log.
 //
 // Errors: layout.ErrLocked; layout.ErrNoStore; *segment.CorruptError when it is not the log that is
 // damaged; *formats.Error of a file of another version of the program, of which nothing is changed;
 // those of the file system.
-func RepairLog(ctx context.Context, dir string, do bool) (RepairReport, error) {
+func Log(ctx context.Context, dir string, do bool) (Report, error) {
 	r := &repair{ctx: ctx, dir: dir}
 	if _, err := os.Stat(filepath.Join(dir, layout.ManifestFile)); errors.Is(err, os.ErrNotExist) {
 		return r.report, fmt.Errorf("%s: %w", dir, layout.ErrNoStore)
@@ -71,7 +77,7 @@ type repair struct {
 	ctx      context.Context
 	dir      string
 	manifest *manifest.Manifest
-	report   RepairReport
+	report   Report
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
 	sequence uint64   // of the last flush that stays
@@ -265,15 +271,15 @@ func (r *repair) cut() error {
 
 // forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.
 func (r *repair) forgetWriters() error {
-	t := newWriters()
-	err := t.load(r.dir)
-	if errors.As(err, new(*segment.CorruptError)) || err == nil && len(t.byID) == 0 {
+	t := writers.New[struct{}]()
+	err := t.Load(r.dir)
+	if errors.As(err, new(*segment.CorruptError)) || err == nil && t.Count() == 0 {
 		return nil // damage of it is another matter
 	}
 	if err != nil {
 		return err
 	}
-	return replaceWriters(r.dir, t.encode(max(r.heldNs, r.manifest.ClockNs)))
+	return writers.Replace(r.dir, t.Encode(max(r.heldNs, r.manifest.ClockNs)))
 }
 
 func cutFile(path string, size int64) error {
