@@ -9,12 +9,13 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 )
 
 // adopt makes the directory that of a cluster's first node, and does not start it.
 func (l *lonely) adopt(config cluster.Config) {
 	l.Helper()
-	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, errClosing) {
+	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		l.Fatal(err)
 	}
 	opt := member.AdoptOptions{Dir: l.options[0].Dir, Cluster: config,

@@ -105,7 +105,7 @@ func (c *nodesTogether) addNode() *Node {
 	c.until("the new node knows the cluster", func() bool {
 		v := n.member.Load().View()
 		_, known := v.Node(n.member.Load().Self())
-		return known && len(n.routes.Load().groups) == v.DataGroups() && v.DataGroups() > 0
+		return known && n.engine.Reach().Groups == v.DataGroups() && v.DataGroups() > 0
 	})
 	return n
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -402,7 +403,7 @@ func (c *nodesTogether) ends(opt Options) error {
 	c.until("the node ends", func() bool { return len(failed) > 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := n.Close(ctx); err != nil && !errors.Is(err, errClosing) {
+	if err := n.Close(ctx); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		c.Log(err) // its replica of the state has stopped
 	}
 	return <-failed
