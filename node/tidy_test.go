@@ -165,6 +165,7 @@ func TestImports(t *testing.T) {
 	maps.Copy(table, replicaRooms())
 	maps.Copy(table, httpRooms())
 	maps.Copy(table, storeRooms())
+	maps.Copy(table, readingRooms())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
 		room := path.Dir(s.path)

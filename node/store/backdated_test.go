@@ -289,7 +289,7 @@ func TestPutBackdatedMerges(t *testing.T) {
 	}
 	mustSettle(t, s)
 	for _, sh := range s.all[2:] {
-		if n := len(sh.state.Load().sealed); n == 0 || n > 8 {
+		if n := len(sh.State.Load().Sealed); n == 0 || n > 8 {
 			t.Errorf("%d segments aside of 13 that were sealed", n)
 		}
 	}

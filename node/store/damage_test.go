@@ -11,8 +11,10 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -231,20 +233,20 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := openSegment(path, meta, nil)
+	sealed, err := shards.Open(path, meta, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sealed.file.Close()
-	seg := &segmentScan{sealedSegment: sealed}
+	defer sealed.File.Close()
+	seg := &blocks.Planned{Segment: sealed}
 	var damage *segment.CorruptError
-	if _, err := new(worker).open(seg, index.Candidate{}); !errors.As(err, &damage) {
+	if _, err := new(blocks.Reader).Open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)
 	}
-	if err := seg.stampRows([]int64{49}); err != nil {
+	if err := seg.StampRows([]int64{49}); err != nil {
 		t.Error(err)
 	}
-	if err := seg.stampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
+	if err := seg.StampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
 		t.Errorf("a rank beyond the rows: %v", err)
 	}
 }

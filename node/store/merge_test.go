@@ -86,7 +86,7 @@ func TestMergeOfDamage(t *testing.T) {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		mustSeal(t, s)
 	}
-	path := s.shards[0].state.Load().sealed[1].file.Path()
+	path := s.shards[0].State.Load().Sealed[1].File.Path()
 	flipByte(t, path, 300)
 	mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 	var damage *segment.CorruptError

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -67,7 +68,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 
 // TestScanAllocatesLittle: a scan of a device keeps nothing and makes nothing but its sink.
 func TestScanAllocatesLittle(t *testing.T) {
-	s := openTest(t, Options{parallelRows: parallelRows})
+	s := openTest(t, Options{parallelRows: scan.ParallelRows})
 	rng := randomSource(t)
 	for range 3 {
 		mustPut(t, s, shape{cids: 2, mids: 50, moids: 2, caps: 5000}.batch(rng, 5000, 0),
