@@ -52,39 +52,12 @@ test-bench:
 CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
 	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
-# What loads real files, bends each byte of a file or builds a guest takes long, and starts no
-# goroutine that others do not; nor do models of copies, queries and kept states, those of a store
-# beside TestModelLong and TestDiffModelLong, frozen moments, what retentions cost, explanations,
-# planted bugs of the simulator, and stores that are killed, nor these clusters beside
-# TestAClusterMovesUnderLoad, TestAClusterSplitsUnderLoad, TestARottenReplicaIsReplaced and
-# TestAClusterIsUpgradedUnderLoad: most say what is wrong, or start again with what a crash left.
-# Under the detector a sync.Pool forgets at random, so what counts allocations may count one more.
-ALONE := ^(TestBerlinLanesAddUp|TestWaterFold|TestRealDataThroughFiles|TestGoGuest|$\
-	TestLogCutAnywhere|TestBentFilesNeverLie|TestCheckFindsEveryBit|TestSealedSegmentBent|$\
-	TestSeriesDamage|TestParseDamage|TestAClusterSaysWhoIsReady|TestLargePuts|$\
-	TestANodeDoesNotAnswerForAnotherAtItsAddress|TestAClusterIsVerifiedAndKept|$\
-	TestAClusterErasesPurgesAndLetsExpire|TestAClusterBecomesACopy|TestACopyAnswersAfterItsEnd|$\
-	TestPluginsOfACluster|TestActsOnACluster|TestAnEraseOfGroupsIsOfTheseAlone|$\
-	TestCopyManyKeys|TestCopyFewKeys|TestPutBackdatedMerges|TestLargePayloads|$\
-	TestSpecificationsAreTested|TestCachedStatesChangeNothing|TestHeapStatesAggregate|$\
-	TestQueriesAgainstASlice|TestAggregatesAgainstASlice|TestAClusterStoresAndAnswers|$\
-	TestAClusterSplitsWithoutANode|TestExplain|TestScanColumns|TestScanAllocatesLittle|$\
-	TestCheckKeysAllocatesNothing|$\
-	TestKilledWhileSealing|TestPowerLoss|TestEveryOperationFails|TestFeedInsideAnAcq|$\
-	TestReadyNodeNamesFewCopies|TestAClusterHasMetrics|TestStatusShowsClocksAndSearches|$\
-	TestALostLogFileIsNoticed|TestARottenLogIsReplaced|TestADamagedStateIsReplaced|$\
-	TestADamagedReplicaIsRememberedOverARestart|TestNodesOfTheLevelBefore|$\
-	TestAFirstNodeThatHearsLate|TestRottenModulesAreFetchedAgain|TestAdoptAfterCrashes|$\
-	TestPluginsAgainstLoops|TestCopyLong|$\
-	TestModelLittleRoom|TestModelWildKeys|TestModelVariedPayloads|TestDiffModel|$\
-	TestDiffModelLittleRoom|TestFrozen|TestRetentionWriteCost|$\
-	TestSimulatedClusterFindsBugs)$$
-
+# rounds.NotUnderRace leaves out tests in which the detector would find nothing.
 race: ## the short tests of all that is concurrent under the race detector
 	@$(IN_MEMORY) $(MAKE) race-here
 .PHONY: race-here
 race-here:
-	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
+	$(call tests,-vet=off -race -short -timeout 45m,$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
 # process fails the test that has started it.

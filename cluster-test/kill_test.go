@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -137,7 +138,7 @@ func lookAtSources(t *testing.T) {
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	lookAtSources(t)
-	if raceDetector {
+	if rounds.Race {
 		flags = append(flags, "-race")
 	}
 	name := strings.Join(append([]string{"pentad"}, flags...), "")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -51,6 +52,7 @@ func damaged(t *testing.T, src []byte) (places []int) {
 // TestParseDamage cuts the sections at every byte and flips every bit. What is accepted must plan
 // without harm; the checksums of the segment file tell that it is not the truth.
 func TestParseDamage(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	d, p, r := sections(t, 150)
 	whole := [3][]byte{d, p, r}
 	var plan Plan

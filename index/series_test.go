@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -152,6 +153,7 @@ func readSeries(table *SeriesTable) {
 // TestSeriesDamage cuts a table at every byte and flips every bit. What is accepted must be read
 // without harm.
 func TestSeriesDamage(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	whole := seriesBytes(300)
 	for _, at := range damaged(t, whole) {
 		if _, err := ParseSeries(whole[:at]); err == nil {
