@@ -134,9 +134,13 @@ func lookAtSources(t *testing.T) {
 	}
 }
 
+var building sync.Mutex // held while a program is built
+
 // build builds the program, with the race detector if the tests have it.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	lookAtSources(t)
 	if rounds.Race {
 		flags = append(flags, "-race")
