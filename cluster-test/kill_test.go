@@ -49,6 +49,9 @@ func TestMain(m *testing.M) {
 	if err := ownMounts(); err != nil {
 		panic(err)
 	}
+	if err := os.Unsetenv("GOGC"); err != nil { // processes are as those of users
+		panic(err)
+	}
 	races := filepath.Join(builds(), "race") // where a process writes what its detector finds
 	if err := os.Setenv("GORACE", "log_path="+races); err != nil {
 		panic(err)

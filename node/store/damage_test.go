@@ -19,13 +19,8 @@ import (
 // later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
-// fewer is a number of rounds, with -short a fifth of it.
-func fewer(rounds int) int {
-	if testing.Short() {
-		return rounds / 5
-	}
-	return rounds
-}
+// fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
+func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
 
 // The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
 // with whole batches, a prefix of what was put, and takes new rows.

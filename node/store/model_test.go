@@ -296,11 +296,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	}
 	defer func() { _ = s.Close() }()
 	m := &model{}
-	steps := 150
-	if testing.Short() {
-		steps = 60
-	}
-	for step := range steps {
+	for step := range rounds.Of(150, 100, 60) {
 		switch op := rng.IntN(27); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
