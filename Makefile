@@ -6,7 +6,7 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
 # What takes longest begins first, so that no processor is idle while the last tests run.
-LONGEST     := ./node/store ./node
+LONGEST     := ./node/store ./node ./node/cmd/pentad
 # $(call tests,flags,packages) tests packages. With AGAIN=FILE up to three tests that fail are run
 # again, twice at most, and named in FILE: where many clusters share two processors a test may fail
 # by chance, which is to be seen and mended, but says nothing of the change that is tested.
