@@ -6,6 +6,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -165,7 +166,7 @@ func (n *Node) Changes(
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
-) (slices []store.Digest, purgedAcqNs int64, err error) {
+) (slices []digest.Slice, purgedAcqNs int64, err error) {
 	return n.engine.Digest(ctx, request.Options{}, box, cuts, rows)
 }
 

@@ -121,10 +121,10 @@ func (n *Node) setClock() {
 	switch {
 	case now != nil:
 		n.clock = clock.Of(now)
-	case n.opt.Store.Clock != nil:
-		n.clock = n.opt.Store.Clock
+	case n.opt.Store.WallClock != nil:
+		n.clock = n.opt.Store.WallClock
 	default:
 		n.clock = clock.New(clock.Options{MaxOffset: n.opt.MaxClockOffset})
-		n.opt.Store.Clock = n.clock
+		n.opt.Store.WallClock = n.clock
 	}
 }

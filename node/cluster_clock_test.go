@@ -45,7 +45,7 @@ func (m clockworks) inTurn() func(opt *Options) {
 
 func (m clockworks) give(i int, opt *Options) {
 	m[i].began = time.Now()
-	opt.Store.Clock = clock.New(clock.Options{Machine: m[i]})
+	opt.Store.WallClock = clock.New(clock.Options{Machine: m[i]})
 }
 
 // has reports whether a node has a problem.

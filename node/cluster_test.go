@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -309,9 +310,9 @@ func (c *nodesTogether) sameReplicas() {
 	m := c.nodes[0].member.Load()
 	until := time.Now().UnixNano()
 	for g := 1; g <= m.View().DataGroups(); g++ {
-		var want store.Digest
+		var want digest.Slice
 		for i, n := range c.nodes {
-			var got []store.Digest
+			var got []digest.Slice
 			c.until("a replica has all", func() bool {
 				s := n.member.Load().Store(cluster.GroupID(g))
 				if s == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -21,7 +22,7 @@ func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
 	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	var q wire.DigestQuery
-	var all []store.Digest
+	var all []digest.Slice
 	answer := &wire.Digests{}
 	err := wire.ParseDigestQuery(ctx.PostBody(), &q)
 	if err == nil {
@@ -64,7 +65,7 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 		}
 		q.Box[record.Acq] = nil
 	}
-	var all []store.Digest
+	var all []digest.Slice
 	var purged int64
 	if err == nil {
 		// A replica that is read now may be behind those that reported the horizon.

@@ -40,7 +40,7 @@ func TestAStoreWithAWrongClock(t *testing.T) {
 			dir := t.TempDir()
 			open := func() *Store {
 				return openTest(t, Options{Dir: dir, retainEvery: time.Hour,
-					Clock: clock.New(clock.Options{Machine: m})})
+					WallClock: clock.New(clock.Options{Machine: m})})
 			}
 			s := open()
 			b := batchOf(record.Key{MID: 1, CapNs: m.wall.Load() - int64(30*day)},

@@ -233,9 +233,9 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.Drive(at)
+	s.acqClock.Drive(at)
 	tellFeeds(s.feeds, group)
-	s.feeds.Passed(s.clock.Published())
+	s.feeds.Passed(s.acqClock.Published())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -387,8 +387,8 @@ func (s *Store) come(at acqtime.Position) {
 	s.applied = at
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
-	s.clock.Drive(at)
-	s.feeds.Passed(s.clock.Published())
+	s.acqClock.Drive(at)
+	s.feeds.Passed(s.acqClock.Published())
 }
 
 // eventOf returns the edit of a command at an acq.

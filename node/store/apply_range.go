@@ -77,7 +77,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.Drive(at)
+	s.acqClock.Drive(at)
 	tellFeeds(s.feeds, group)
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
@@ -137,8 +137,8 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.clock.RevokeLeases(was.NextNs)
-	s.clock.Drive(at)
+	s.acqClock.RevokeLeases(was.NextNs)
+	s.acqClock.Drive(at)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.clock.AcceptLeases()
+	s.acqClock.AcceptLeases()
 	s.come(at)
 	out.AcqNs = at.NextNs - 1
 	return nil

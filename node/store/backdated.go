@@ -138,7 +138,7 @@ func knownAs(k record.Key) error {
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	horizon, err := s.Horizon(ctx)
 	if err == nil && greatestNs >= horizon {
-		err = s.onCommitter(ctx, func() { horizon, _ = s.clock.Horizon() })
+		err = s.onCommitter(ctx, func() { horizon, _ = s.acqClock.Horizon() })
 	}
 	if err != nil {
 		return err
@@ -353,10 +353,10 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	switch {
 	case s.failed.Err() != nil:
 		return 0, s.failed.Err()
-	case s.clock.IsCopy():
+	case s.acqClock.IsCopy():
 		return 0, ErrIsCopy
 	}
-	putNs = s.clock.Reserve(1)
+	putNs = s.acqClock.Reserve(1)
 	entries := make([]segment.Entry, 0, len(parts))
 	for _, p := range parts {
 		e := p.shard.NextEntry()
@@ -384,7 +384,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	}
 	s.backdatedSeq.Add(1)
 	s.heads.Add(grown)
-	s.clock.Publish()
+	s.acqClock.Publish()
 	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))

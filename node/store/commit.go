@@ -265,7 +265,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, nil, s.failed.Err())
 		return
 	}
-	if s.clock.IsCopy() {
+	if s.acqClock.IsCopy() {
 		s.refuse(group, nil, ErrIsCopy)
 		return
 	}
@@ -293,7 +293,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.clock.Publish()
+	s.acqClock.Publish()
 	tellFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
@@ -320,7 +320,7 @@ func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) 
 		s.all[entries[i].Shard].LastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.Cancel()
+		s.acqClock.Cancel()
 	}
 	for _, r := range group {
 		s.writers.Abandon(r.writer)
@@ -335,7 +335,7 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.clock.Reserve(r.rows),
+	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.acqClock.Reserve(r.rows),
 		Records: uint32(r.rows)}
 	acq := r.answer.FirstNs
 	for i := range r.byShard {

@@ -41,7 +41,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		return st, err
 	}
 	err = s.onCommitter(ctx, func() {
-		st.HorizonNs, _ = s.clock.Horizon()
+		st.HorizonNs, _ = s.acqClock.Horizon()
 		if !s.replicated {
 			st.HorizonNs = s.proveHorizon(st.HorizonNs)
 		}
@@ -120,7 +120,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		failed = s.commitRange(r, put, entries)
-		horizonNs = s.clock.Floor()
+		horizonNs = s.acqClock.Floor()
 	})
 	return horizonNs, errors.Join(err, failed)
 }
@@ -156,7 +156,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	if err := s.follow(r); err != nil {
 		return err
 	}
-	at := s.clock.Floor()
+	at := s.acqClock.Floor()
 	if r.ToNs <= at {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	}
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.clock.StartCopy(r.ToNs)
+	s.acqClock.StartCopy(r.ToNs)
 	tellFeeds(s.feeds, []*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
@@ -244,7 +244,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 	if err != nil {
 		return s.failEvent(err)
 	}
-	s.clock.StartCopy(0)
+	s.acqClock.StartCopy(0)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 			failed = s.failEvent(err)
 			return
 		}
-		s.clock.EndCopy(from)
+		s.acqClock.EndCopy(from)
 	})
 	return errors.Join(err, failed)
 }

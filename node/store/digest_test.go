@@ -1,38 +1,30 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/zeebo/xxh3"
 )
 
-// digestOf is a digest done stupidly.
-func digestOf(rows []modelRow, fromNs, toNs int64) Digest {
-	d := Digest{FromNs: fromNs, ToNs: toNs}
+// digestOf is the digest of some rows, one after the other.
+func digestOf(rows []modelRow, fromNs, toNs int64) digest.Slice {
+	d := digest.Slice{FromNs: fromNs, ToNs: toNs}
 	for _, r := range rows {
 		if r.key.AcqNs < fromNs || r.key.AcqNs >= toNs {
 			continue
 		}
-		var text []byte
-		for _, part := range []any{r.key.CID, r.key.MID, r.key.MOID, r.key.CapNs, r.key.AcqNs,
-			r.tomb} {
-			text, _ = binary.Append(text, binary.LittleEndian, part)
+		b := &record.Batch{}
+		if r.tomb {
+			b.AppendStampedTomb(r.key)
+		} else {
+			b.AppendStamped(r.key, []byte(r.payload))
 		}
-		h := xxh3.Hash128(append(text, r.payload...))
-		before := d.Sum[0]
-		d.Sum[0] += h.Lo
-		d.Sum[1] += h.Hi
-		if d.Sum[0] < before {
-			d.Sum[1]++
-		}
-		d.Rows++
-		d.Bytes += uint64(len(r.payload))
+		d.Add(b, 0, nil)
 	}
 	return d
 }
@@ -114,10 +106,10 @@ func TestCut(t *testing.T) {
 			from = m.rows[rng.IntN(len(m.rows))].key.AcqNs
 		}
 		cuts, err := s.Cut(t.Context(), from, to, uint64(want))
-		if err != nil || cuts[0] != from || len(cuts) > MaxSlices+1 {
+		if err != nil || cuts[0] != from || len(cuts) > digest.MaxSlices+1 {
 			t.Fatalf("%d cuts from %d, want %d: %v", len(cuts), cuts[0], from, err)
 		}
-		full := len(cuts) == MaxSlices
+		full := len(cuts) == digest.MaxSlices
 		for i := 1; i < len(cuts); i++ {
 			rows := digestOf(m.rows, cuts[i-1], cuts[i]).Rows
 			last := i == len(cuts)-1 && !full
@@ -151,7 +143,7 @@ func TestDigestRefuses(t *testing.T) {
 	f(record.Box{}, 1, h+int64(time.Hour))
 	f(boxOf(record.Acq, 1, 2), 1, 2)
 	f(boxOf(record.MID, 2, 2), 1, 2)
-	f(record.Box{}, make([]int64, MaxSlices+2)...)
+	f(record.Box{}, make([]int64, digest.MaxSlices+2)...)
 }
 
 // BenchmarkDigest digests a million sealed rows with payloads of 16 bytes.

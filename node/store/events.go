@@ -109,13 +109,13 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
-	if s.clock.IsCopy() {
+	if s.acqClock.IsCopy() {
 		return ErrIsCopy
 	}
-	acq := s.clock.Reserve(count)
+	acq := s.acqClock.Reserve(count)
 	file, err := s.appendLog([]segment.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.clock.Cancel()
+		s.acqClock.Cancel()
 	}
 	if err != nil {
 		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
@@ -123,7 +123,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.clock.Publish()
+		s.acqClock.Publish()
 		s.feeds.Changed()
 	}
 	if err == nil && e.Purges() {
@@ -171,7 +171,7 @@ func (s *Store) emptyLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.marks(s.clock.Floor(), false))
+	file, err := s.appendLog(s.marks(s.acqClock.Floor(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

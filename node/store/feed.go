@@ -113,7 +113,7 @@ func (f *Feed) Rewind(toNs int64) {
 // now; of several acqs, the least. Any goroutine may call it.
 func (f *Feed) Await(acqNs int64) {
 	f.store.feeds.Await(f.waiter, acqNs)
-	f.store.feeds.Passed(f.store.clock.Published())
+	f.store.feeds.Passed(f.store.acqClock.Published())
 }
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.

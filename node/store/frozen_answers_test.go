@@ -19,13 +19,13 @@ import (
 // frozenRowsVariable says how many rows TestFrozen writes: 1,000,000 in make test-long.
 const frozenRowsVariable = "PENTAD_FROZEN_ROWS"
 
-// digest is of a set of rows: a count, and the sum of their hashes, as they come in any order.
-type digest struct {
+// fingerprint is of a set of rows: a count, and the sum of their hashes, as they come in any order.
+type fingerprint struct {
 	rows uint64
 	sum  [4]uint64
 }
 
-func (d *digest) add(b *record.Batch, i int, prefix byte) {
+func (d *fingerprint) add(b *record.Batch, i int, prefix byte) {
 	k := b.Key(i)
 	text := []byte{prefix, 0}
 	if b.Tomb(i) {
@@ -45,16 +45,16 @@ func (d *digest) add(b *record.Batch, i int, prefix byte) {
 type frozen struct {
 	box          record.Box
 	fromNs, toNs int64
-	seen         [3]digest // everything, the state, the difference to an earlier one
+	seen         [3]fingerprint // everything, the state, the difference to an earlier one
 }
 
 // look takes the digests of everything that came before the moment, of the state as of it, and of
 // the difference to an earlier one.
 func (f *frozen) look(t *testing.T, s *Store) {
 	t.Helper()
-	f.seen = [3]digest{}
+	f.seen = [3]fingerprint{}
 	var mu sync.Mutex
-	scan := func(q *record.Query, to *digest) {
+	scan := func(q *record.Query, to *fingerprint) {
 		t.Helper()
 		if err := q.Normalize(); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestFrozen(t *testing.T) {
 		}
 	}
 	mustSettle(t, s)
-	seen := digest{}
+	seen := fingerprint{}
 	for i := range moments {
 		moments[i].check(t, s)
 		seen.rows += moments[i].seen[2].rows

@@ -16,34 +16,34 @@ func (s *Store) Horizon(ctx context.Context) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	h, stale := s.clock.Horizon()
+	h, stale := s.acqClock.Horizon()
 	if !stale {
 		return h, nil
 	}
 	var failed error
-	wanted := s.clock.Present()
+	wanted := s.acqClock.Present()
 	if err := s.onCommitter(ctx, func() {
-		if !s.clock.LeaseCovers(wanted) { // else one who asked at the same time had it logged
+		if !s.acqClock.LeaseCovers(wanted) { // else one who asked at the same time had it logged
 			failed = s.logLease()
 		}
 	}); err != nil {
 		return 0, err
 	}
 	if failed == nil {
-		h, _ = s.clock.Horizon()
+		h, _ = s.acqClock.Horizon()
 	}
 	return h, nil // puts say what is wrong with the log; queries need no promise
 }
 
 // logLease makes the log hold that no acq below the present is given any more.
 func (s *Store) logLease() error {
-	ns := s.clock.Present()
+	ns := s.acqClock.Present()
 	file, err := s.appendLog(s.marks(ns, false))
 	if err != nil {
 		return fmt.Errorf("log promise: %w", err)
 	}
 	s.noteFile(file, nil)
-	s.clock.LeaseLogged(ns)
+	s.acqClock.LeaseLogged(ns)
 	return nil
 }
 
@@ -64,16 +64,16 @@ func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
 // proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
 // The caller is the committer.
 func (s *Store) proveHorizon(h int64) int64 {
-	if s.clock.Proven() < h {
+	if s.acqClock.Proven() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
-	return min(h, s.clock.Proven())
+	return min(h, s.acqClock.Proven())
 }
 
 // AheadNs returns how far acqs are ahead of the clock, because it was set back, or was wrong
 // before: they go on one by one from where they were until it has passed them. 0: they follow it.
 func (s *Store) AheadNs() int64 {
-	ahead := s.clock.Floor() - s.time.NowNs()
+	ahead := s.acqClock.Floor() - s.wallClock.NowNs()
 	if ahead < 2*acqtime.LeaseNs {
 		return 0 // stamps of one flush, or a lease
 	}

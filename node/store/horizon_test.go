@@ -22,10 +22,10 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 	var h int64
 	dir := t.TempDir()
 	err := s.onCommitter(t.Context(), func() {
-		s.clock.Reserve(1) // a group is stamped and not logged yet
-		h, _ = s.clock.Horizon()
+		s.acqClock.Reserve(1) // a group is stamped and not logged yet
+		h, _ = s.acqClock.Horizon()
 		copyDir(t, opt.Dir, dir)
-		s.clock.Publish()
+		s.acqClock.Publish()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestHorizonDuringClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logged := s.clock.Floor()
+	logged := s.acqClock.Floor()
 	s.closed.Store(false) // as the caller saw it, who then lost its turn
 	if h, err := s.Horizon(t.Context()); err != nil || h > logged {
 		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)

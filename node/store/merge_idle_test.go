@@ -129,12 +129,12 @@ func TestIdleStoreSealsHeads(t *testing.T) {
 // TestBackgroundLimit: stores that share one turn seal and merge one after the other, and one that
 // is closed while it waits does not wait on.
 func TestBackgroundLimit(t *testing.T) {
-	turns := background.NewLimit(1)
+	limit := background.NewLimit(1)
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	var stores []*Store
 	for range 4 {
-		s := openTest(t, Options{Dir: t.TempDir(), Background: turns, SealRows: 300,
+		s := openTest(t, Options{Dir: t.TempDir(), Background: limit, SealRows: 300,
 			Index: index.Options{BlockRows: 64}})
 		stores = append(stores, s)
 	}
@@ -151,8 +151,8 @@ func TestBackgroundLimit(t *testing.T) {
 			t.Errorf("%d rows, %d merges", st.Rows, st.Merges)
 		}
 	}
-	turns.Seals <- struct{}{} // somebody seals for a long time
-	turns.Merges <- struct{}{}
+	limit.Seals <- struct{}{} // somebody seals for a long time
+	limit.Merges <- struct{}{}
 	s := stores[0]
 	mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,6 +166,6 @@ func TestBackgroundLimit(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-turns.Seals
-	<-turns.Merges
+	<-limit.Seals
+	<-limit.Merges
 }

@@ -41,10 +41,10 @@ type Options struct {
 	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
 	Index    index.Options // how rows are partitioned into blocks
 
-	// Clock is what rows are stamped by; stores of one node share one. Nil: a clock of its own.
-	Clock *clock.Clock
-	// Now takes the place of Clock in a program that replays or simulates: ns since 1970, always
-	// believed. Stamps rise also when it does not.
+	// WallClock is what rows are stamped by; stores of one node share it. Nil: one of its own.
+	WallClock *clock.Clock
+	// Now takes the place of WallClock in a program that replays or simulates: ns since 1970,
+	// always believed. Stamps rise also when it does not.
 	Now func() int64
 
 	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply],

@@ -102,11 +102,11 @@ func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
 func (s *Store) commitStamped(
 	put *putRequest, acqs []int64, entries []segment.Entry, shards []int,
 ) (floorNs int64, err error) {
-	floor := max(s.clock.Floor(), 1) // acq 0 and below are before any clock
+	floor := max(s.acqClock.Floor(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {
 	case s.failed.Err() != nil:
 		return floor, s.failed.Err()
-	case s.clock.IsCopy():
+	case s.acqClock.IsCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
 		return floor, refusedAcq(0, "%s lies below %s, which was given or promised already",
@@ -115,7 +115,7 @@ func (s *Store) commitStamped(
 		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
-	if floor, ok := s.clock.Claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
+	if floor, ok := s.acqClock.Claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
 		return floor, refusedAcq(0, "%s lies below %s, which was promised just now",
 			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	}
@@ -130,17 +130,17 @@ func (s *Store) commitStamped(
 	s.counters.flushes.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
-			s.clock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
+			s.acqClock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
-		return s.clock.Floor(), put.err
+		return s.acqClock.Floor(), put.err
 	}
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.clock.Publish()
+	s.acqClock.Publish()
 	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.sealFull()
 	s.behind.Wait(put.rows, s.stop)
-	return s.clock.Floor(), nil
+	return s.acqClock.Floor(), nil
 }

@@ -25,9 +25,9 @@ import (
 // is further behind was set back: acq then goes on from the promise.
 const maxClockWait = 2 * time.Second
 
-// recover brings a locked directory into memory: manifest, sealed segments, writers, then the
+// recoverState brings a locked directory into memory: manifest, sealed segments, writers, then the
 // log replayed onto them.
-func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error {
+func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) error {
 	var err error
 	if s.manifest, report.ManifestCut, err = manifest.Open(s.opt.Dir, s.opt.Shards,
 		s.opt.Group); err != nil {
@@ -85,7 +85,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.clock.Floor(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
+	if floor := s.acqClock.Floor(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
@@ -192,21 +192,21 @@ func (s *Store) openSegments() error {
 // startClock makes the clock start above everything that was given or promised before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
-	s.clock.Open(floor)
+	s.acqClock.Open(floor)
 	if s.manifest.Copied == nil { // else its acqs are those of another node's clock
-		s.time.Begin(floor, fileNs)
+		s.wallClock.Begin(floor, fileNs)
 	}
 	if s.replicated {
 		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
 		if c := s.manifest.Copied; c != nil {
-			s.clock.RevokeLeases(c.VoidNs)
+			s.acqClock.RevokeLeases(c.VoidNs)
 		}
-		s.clock.Drive(s.applied)
+		s.acqClock.Drive(s.applied)
 		return nil
 	}
 	if s.manifest.Copied != nil {
-		s.clock.StartCopy(floor)
+		s.acqClock.StartCopy(floor)
 		return nil
 	}
 	if !r.clean && floor > 0 {
@@ -220,6 +220,6 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	s.clock.Begin(floor)
+	s.acqClock.Begin(floor)
 	return nil
 }

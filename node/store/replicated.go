@@ -73,14 +73,14 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
-	if s.clock.GrantLease(index, horizonNs) {
-		s.feeds.Passed(s.clock.Published())
+	if s.acqClock.GrantLease(index, horizonNs) {
+		s.feeds.Passed(s.acqClock.Published())
 	}
 }
 
 // LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
 // least the horizon that the replica had before.
-func (s *Store) LogHorizon() int64 { return s.clock.LogHorizon() }
+func (s *Store) LogHorizon() int64 { return s.acqClock.LogHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -172,7 +172,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.clock.Published() // of a group under way nothing may be on disk yet
+		now := s.acqClock.Published() // of a group under way nothing may be on disk yet
 		s.writers.Expire(now)
 		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}

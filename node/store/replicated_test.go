@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -102,11 +103,11 @@ func (r *replica) check(what string) {
 }
 
 // digest is that of everything that was applied.
-func (r *replica) digest() Digest {
+func (r *replica) digest() digest.Slice {
 	r.t.Helper()
 	to := r.log.model.state(r.Applied()).next
 	if to == 0 {
-		return Digest{}
+		return digest.Slice{}
 	}
 	sums, _, err := r.Digest(r.t.Context(), record.Box{}, []int64{0, to})
 	if err != nil {

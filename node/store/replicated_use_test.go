@@ -108,7 +108,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 			t.Error("the command woke nobody")
 		}
 		rows, events := readFeed(t, f, 0)
-		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.clock.Floor() {
+		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.acqClock.Floor() {
 			t.Errorf("%d rows and %d events up to %d", len(rows), len(events), f.NextNs())
 		}
 	}
@@ -126,7 +126,7 @@ func TestReplicaSteps(t *testing.T) {
 	}
 	f := func(what string, due bool, rows int) {
 		t.Helper()
-		step, got := s.RetentionStep(s.time.Read())
+		step, got := s.RetentionStep(s.wallClock.Read())
 		if got != due {
 			t.Errorf("%s: due %v", what, got)
 		}

@@ -49,7 +49,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 }
 
 // provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
-func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.time.Read()) }
+func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
 // when its log says so.

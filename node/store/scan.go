@@ -112,5 +112,5 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, 
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.scans.Begin(ctx, q, s.clock.Published()), nil
+	return s.scans.Begin(ctx, q, s.acqClock.Published()), nil
 }

@@ -47,8 +47,8 @@ type Store struct {
 	opt            Options
 	lock           *os.File
 	log            *segment.Log
-	clock          *acqtime.Clock
-	time           *clock.Clock     // what time it is, and whether that is confirmed
+	acqClock       *acqtime.Clock   // of acqs and the horizon
+	wallClock      *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers.Table[putRequest]
 	shards         []*shards.Shard
@@ -157,27 +157,27 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
 	s.scans.Source = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
-	s.time = opt.Clock
+	s.wallClock = opt.WallClock
 	switch {
 	case opt.Now != nil:
-		s.time = clock.Of(acqtime.Clamped(opt.Now))
-	case s.time == nil:
-		s.time = clock.New(clock.Options{})
+		s.wallClock = clock.Of(acqtime.Clamped(opt.Now))
+	case s.wallClock == nil:
+		s.wallClock = clock.New(clock.Options{})
 	}
-	s.opt.Now = acqtime.Clamped(s.time.NowNs)
-	s.clock = acqtime.New(s.opt.Now)
+	s.opt.Now = acqtime.Clamped(s.wallClock.NowNs)
+	s.acqClock = acqtime.New(s.opt.Now)
 	fileNs := layout.NewestFile(opt.Dir)
 	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
 	}
-	if err := s.recover(ctx, &report, fileNs); err != nil {
+	if err := s.recoverState(ctx, &report, fileNs); err != nil {
 		return nil, report, errors.Join(err, s.release())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.committing <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(func() { s.feeds.Run(s.clock.Published, s.stop) })
+	s.wg.Go(func() { s.feeds.Run(s.acqClock.Published, s.stop) })
 	if !s.replicated {
 		s.wg.Go(s.spaceLoop)
 	}
@@ -203,7 +203,7 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.marks(s.clock.Finish(), true))
+		_, err = s.appendLog(s.marks(s.acqClock.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash

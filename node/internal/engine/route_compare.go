@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -189,7 +190,7 @@ func (v *groupVerification) compareBetween(
 func (v *groupVerification) judge(
 	group cluster.GroupID, p *groupRoute, said []digests,
 ) (alike bool) {
-	votes := map[store.Digest]int{}
+	votes := map[digest.Slice]int{}
 	for _, d := range said {
 		votes[d.slices[0]]++
 	}

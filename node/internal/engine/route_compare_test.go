@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 )
 
 // Of replicas that differ those are named that are not like most; without a majority, all are.
@@ -15,7 +15,7 @@ func TestReplicasAreJudged(t *testing.T) {
 		v := &groupVerification{}
 		var said []digests
 		for _, rows := range []uint64{a, b, c} {
-			said = append(said, digests{slices: []store.Digest{{Rows: rows}}})
+			said = append(said, digests{slices: []digest.Slice{{Rows: rows}}})
 		}
 		alike := v.judge(3, p, said)
 		var got []string

@@ -5,11 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/request"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -17,7 +16,7 @@ import (
 // digests are those of the slices between cuts, with the acq of the newest purge that overlaps
 // their box.
 type digests struct {
-	slices      []store.Digest
+	slices      []digest.Slice
 	purgedAcqNs int64
 }
 
@@ -42,7 +41,7 @@ func (r *remoteSource) digest(
 	}
 	out.purgedAcqNs = all.PurgedAcqNs
 	for _, d := range all.Slices {
-		out.slices = append(out.slices, store.Digest{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
+		out.slices = append(out.slices, digest.Slice{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
 			Bytes: d.Bytes, Sum: [2]uint64{binary.LittleEndian.Uint64(d.Sum[:]),
 				binary.LittleEndian.Uint64(d.Sum[8:])}})
 	}
@@ -69,7 +68,7 @@ func (e *Engine) digestAll(
 			continue
 		}
 		for k := range from.slices {
-			addDigest(&out.slices[k], &from.slices[k])
+			out.slices[k].Merge(&from.slices[k])
 		}
 	}
 	return out, nil
@@ -79,7 +78,7 @@ func (e *Engine) digestAll(
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (e *Engine) Digest(
 	ctx context.Context, asked request.Options, box record.Box, cuts []int64, rows uint64,
-) (slices []store.Digest, purgedAcqNs int64, err error) {
+) (slices []digest.Slice, purgedAcqNs int64, err error) {
 	ctx, leave, err := e.enter(ctx, asked, box[record.CID])
 	if err != nil {
 		return nil, 0, err
@@ -104,12 +103,4 @@ func (e *Engine) Digest(
 		}
 	}
 	return e.store.Digest(ctx, box, cuts)
-}
-
-func addDigest(to, from *store.Digest) {
-	to.Rows += from.Rows
-	to.Bytes += from.Bytes
-	var carry uint64
-	to.Sum[0], carry = bits.Add64(to.Sum[0], from.Sum[0], 0)
-	to.Sum[1], _ = bits.Add64(to.Sum[1], from.Sum[1], carry)
 }

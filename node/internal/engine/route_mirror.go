@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -199,11 +200,11 @@ func joinCuts(all [][]int64) []int64 {
 		if (i+1)%len(all) == 0 && cut > out[len(out)-1] && cut < end {
 			out = append(out, cut)
 		}
-		if len(out) > store.MaxSlices {
+		if len(out) > digest.MaxSlices {
 			break
 		}
 	}
-	if len(out) > store.MaxSlices {
+	if len(out) > digest.MaxSlices {
 		return out // a sync that resumes from there gets the rest
 	}
 	return append(out, end)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 )
 
 func TestCutsOfGroupsAreJoined(t *testing.T) {
@@ -43,13 +44,13 @@ func TestCutsOfGroupsAreJoined(t *testing.T) {
 	var long [][]int64
 	for g := range int64(3) {
 		cuts := []int64{0}
-		for i := range int64(store.MaxSlices) {
+		for i := range int64(digest.MaxSlices) {
 			cuts = append(cuts, 1+i*7+g)
 		}
 		long = append(long, cuts)
 	}
-	if got := joinCuts(long); len(got) > store.MaxSlices+1 ||
-		got[len(got)-1] != long[0][store.MaxSlices] {
+	if got := joinCuts(long); len(got) > digest.MaxSlices+1 ||
+		got[len(got)-1] != long[0][digest.MaxSlices] {
 		t.Errorf("%d cuts, the last %v", len(got), fmt.Sprint(got[len(got)-1]))
 	}
 }

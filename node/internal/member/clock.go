@@ -43,13 +43,13 @@ func (m *Member) setClock() {
 	switch {
 	case m.opt.Now != nil:
 		m.clock = clock.Of(m.opt.Now)
-	case m.opt.Store.Clock != nil:
-		m.clock = m.opt.Store.Clock
+	case m.opt.Store.WallClock != nil:
+		m.clock = m.opt.Store.WallClock
 	default:
 		m.clock = clock.New(clock.Options{})
 	}
 	if m.opt.Store.Now == nil {
-		m.opt.Store.Clock = m.clock
+		m.opt.Store.WallClock = m.clock
 	}
 }
 

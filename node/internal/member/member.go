@@ -57,7 +57,7 @@ type Options struct {
 	MemoryBytes int64
 	Fail        func(error) // called once when the process must end
 	// Now is the wall clock in ns that proposals carry, which is always believed; default: that of
-	// Store.Clock, or one of its own.
+	// Store.WallClock, or one of its own.
 	Now func() int64
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -56,7 +57,7 @@ type simHistory struct {
 // simPast is an answer: the digest of the records of some tenants with an acq below one.
 type simPast struct {
 	atNs int64
-	sum  store.Digest
+	sum  digest.Slice
 	from string
 }
 

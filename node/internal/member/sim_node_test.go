@@ -146,7 +146,7 @@ func (n *simNode) start() {
 	s.arrive(p)
 	o := Options{Dir: n.dir, Cluster: config,
 		Store: store.Options{SealRows: s.config.sealRows, HeadMax: 64 << 20, Workers: 2,
-			Clock: clock.New(clock.Options{Machine: simTime{n}})},
+			WallClock: clock.New(clock.Options{Machine: simTime{n}})},
 		Log: s.log.With("node", n.place), Changed: func() {},
 		Fail: func(err error) {
 			s.log.Error("a process asks to be ended", "node", n.place, "err", err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -19,7 +20,7 @@ import (
 )
 
 // Sum returns the sum of a digest with its lowest byte first.
-func Sum(d *store.Digest) (sum [16]byte) {
+func Sum(d *digest.Slice) (sum [16]byte) {
 	binary.LittleEndian.PutUint64(sum[:8], d.Sum[0])
 	binary.LittleEndian.PutUint64(sum[8:], d.Sum[1])
 	return sum

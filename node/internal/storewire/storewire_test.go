@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -36,7 +37,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestSum(t *testing.T) {
-	sum := Sum(&store.Digest{Sum: [2]uint64{1, 2}})
+	sum := Sum(&digest.Slice{Sum: [2]uint64{1, 2}})
 	if sum[0] != 1 || sum[8] != 2 {
 		t.Errorf("%x", sum)
 	}
