@@ -1,56 +1,57 @@
-# make alone lists what there is.
+# make without a target lists the targets.
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 FUZZTIME    ?= 10s
 PACKAGES    := ./...
-# What takes longest begins first, so that no processor is idle while the last tests run.
-LONGEST     := ./node/store ./node
-# $(call tests,flags,packages) tests packages. With AGAIN=FILE up to three tests that fail are run
-# again, twice at most, and named in FILE: where many clusters share two processors a test may fail
-# by chance, which is to be seen and mended, but says nothing of the change that is tested.
+# The slowest packages begin first, so that no processor is idle at the end.
+SLOWEST     := ./node/store ./node
+# $(call tests,flags,packages) tests packages. With AGAIN=FILE, up to three failed tests run again,
+# at most twice, and FILE names them: where many clusters share two processors, a test may fail by
+# chance. Such a test must be fixed, but it says nothing about the change that is tested.
 tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fails=2 \
 	--rerun-fails-max-failures=3 --rerun-fails-report=$(AGAIN).$@ --packages="$(2)" -- \
 	$(1),$(GO) test $(1) $(2))
-BENCH       := cd bench && # a module of its own: what it compares with is not pentad's
+IN_BENCH    := cd bench && # a module of its own, so that pentad does not depend on its peers
 
-# Runs a command with the files of tests in memory, where there is room.
+# Runs a command with the files of tests in memory if there is room.
 IN_MEMORY   := cluster-test/in-memory.sh
 
-.PHONY: help build demo test test-long race lint check bench bench-quick bench-spread bench-full bench-thesis \
-	bench-thesis-full bench-daily bench-underload bench-growth bench-resident bench-cold bench-bars \
-	bench-plugins bench-record bench-results bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
+.PHONY: help build demo test test-long race lint check bench bench-quick bench-spread \
+	bench-full bench-thesis bench-thesis-full bench-daily bench-underload bench-growth \
+	bench-resident bench-cold bench-bars bench-plugins bench-record bench-results \
+	bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro \
+	bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
 
 build: ## build bin/pentad
 	$(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
 
-demo: build ## build, start a node, load a month of 500 meters, query it, run plugins
+demo: build ## start a node, load a month of 500 meters, query it, run plugins
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
-# What a machine lacks is left out, and named in the end; PENTAD_REQUIRE=data,clang,network,disks,watch,peers
-# or =all makes it an error.
-test: ## every test; PENTAD_REQUIRE=all: fail for what this machine cannot test
+# Tests for which the machine lacks something are skipped and listed at the end. PENTAD_REQUIRE=all,
+# or a list of data, clang, network, disks, watch and peers, makes that an error.
+test: ## run every test; PENTAD_REQUIRE=all: fail instead of skipping
 	@notes=$$(mktemp); export PENTAD_NOT_TESTED=$$notes; \
 	$(IN_MEMORY) $(MAKE) -j 2 test-here test-bench; code=$$?; \
 	sort -u $$notes; rm -f $$notes; exit $$code
 
-# Nodes of clusters wait most of the time, so more packages than processors are tested at once, and
-# more tests of a package. lint vets all, so tests and race do not.
+# Nodes of clusters mostly wait, so more packages, and more tests of a package, run at once than
+# there are processors. lint vets everything, so test and race do not.
 .PHONY: test-here test-bench
 test-here:
-	$(call tests,-vet=off -p 3 -parallel 4 -timeout 45m,./cluster-test $(LONGEST) $(PACKAGES))
+	$(call tests,-vet=off -p 3 -parallel 4 -timeout 45m,./cluster-test $(SLOWEST) $(PACKAGES))
 test-bench:
-	$(BENCH) $(call tests,-vet=off -p 1 -timeout 45m,$(PACKAGES))
+	$(IN_BENCH) $(call tests,-vet=off -p 1 -timeout 45m,$(PACKAGES))
 
-# A package without anything of sync in it or in its tests runs in one goroutine: the detector would
-# find nothing. The command line and cluster-test, whose processes it slows down, are in
-# race-processes, which make test-long runs.
+# Packages that import sync or sync/atomic, or whose tests do; in others the race detector finds
+# nothing. Without the command line and cluster-test, whose processes it slows down: race-processes.
 CONCURRENT = $(GO) list -f '{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}' \
-	$(LONGEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
+	$(SLOWEST) $(PACKAGES) | awk '/[[ ]sync(\/atomic)?[] ]/ && !/\/cluster-test |\/cmd\/pentad / { print $$1 }'
 
 # What loads real files, bends each byte of a file or builds a guest takes long, and starts no
 # goroutine that others do not; nor do models of copies, queries and kept states, those of a store
@@ -86,128 +87,127 @@ race: ## the short tests of all that is concurrent under the race detector
 race-here:
 	$(call tests,-vet=off -race -short -timeout 45m -skip '$(ALONE)',$$($(CONCURRENT)))
 
-# What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
-# process fails the test that has started it.
+# The packages that make race leaves out. A race in a process fails the test that started it.
 .PHONY: race-processes
-race-processes: ## all tests of the command line and of processes, all built with the race detector
+race-processes: ## test the command line and processes with the race detector
 	$(GO) test -vet=off -race -count 1 -timeout 60m ./node/cmd/pentad ./cluster-test
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## run gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet $(PACKAGES)
 	$(MAKE) -C plugins vet
 	$(GO) run $(STATICCHECK) $(PACKAGES)
-	$(BENCH) $(GO) vet $(PACKAGES) && $(GO) run $(STATICCHECK) $(PACKAGES)
+	$(IN_BENCH) $(GO) vet $(PACKAGES) && $(GO) run $(STATICCHECK) $(PACKAGES)
 
-check: lint race ## what must pass before a commit, beside make test
+check: lint race ## run lint and race; required before a commit, as is make test
 
-bench-quick: build ## measure ingest, size, ten queries, a plugin, ratios to Pebble and DuckDB
-	$(BENCH) $(GO) run . quick $(BENCH_FLAGS)
+bench-quick: build ## compare ingest, size and queries with Pebble and DuckDB
+	$(IN_BENCH) $(GO) run . quick $(BENCH_FLAGS)
 
-bench-spread: build ## two runs of bench-quick, and how far their ratios are apart
-	$(BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS) && mv out/quick.json out/quick-first.json
-	$(BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS)
-	$(BENCH) $(GO) run . spread out/quick-first.json out/quick.json
+bench-spread: build ## run bench-quick twice and compare the ratios
+	$(IN_BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS) && mv out/quick.json out/quick-first.json
+	$(IN_BENCH) $(GO) run . quick --fresh $(BENCH_FLAGS)
+	$(IN_BENCH) $(GO) run . spread out/quick-first.json out/quick.json
 
-bench: ## six workloads in pentad and what users would pick instead; bench/out/run.html
-	$(BENCH) $(GO) run . run $(if $(REAL),--real $(abspath $(REAL))) $(BENCH_FLAGS)
+bench: ## run six workloads in pentad and its peers; writes bench/out/run.html
+	$(IN_BENCH) $(GO) run . run $(if $(REAL),--real $(abspath $(REAL))) $(BENCH_FLAGS)
 
-bench-full: ## the standard workload with a billion records in pentad; some 10 GB of disk
-	$(BENCH) $(GO) run . run --workloads meters --rows 1000000000 --systems pentad --name full $(BENCH_FLAGS)
+bench-full: ## run the standard workload with a billion records; 10 GB of disk
+	$(IN_BENCH) $(GO) run . run --workloads meters --rows 1000000000 --systems pentad --name full $(BENCH_FLAGS)
 
-bench-thesis: ## a tenth of the 946 M records of the DynamoDB sensor thesis in pentad
-	$(BENCH) $(GO) run . run --workloads thesis --rows 94608000 --systems pentad --name thesis $(BENCH_FLAGS)
+bench-thesis: ## run a tenth of the DynamoDB sensor thesis: 95 million records
+	$(IN_BENCH) $(GO) run . run --workloads thesis --rows 94608000 --systems pentad --name thesis $(BENCH_FLAGS)
 
-bench-thesis-full: ## all 946 M records of it in pentad; an hour and 20 GB of disk
-	$(BENCH) $(GO) run . run --workloads thesis --rows 946080000 --systems pentad --name thesis-full $(BENCH_FLAGS)
+bench-thesis-full: ## run all 946 million records of it; an hour, 20 GB of disk
+	$(IN_BENCH) $(GO) run . run --workloads thesis --rows 946080000 --systems pentad --name thesis-full $(BENCH_FLAGS)
 
-bench-daily: ## a day of a million smart meters in pentad, Pebble and DuckDB
-	$(BENCH) $(GO) run . run --workloads daily --rows 48000000 --systems pentad,pebble,duckdb --name daily $(BENCH_FLAGS)
+bench-daily: ## run a day of a million meters in pentad, Pebble and DuckDB
+	$(IN_BENCH) $(GO) run . run --workloads daily --rows 48000000 --systems pentad,pebble,duckdb --name daily $(BENCH_FLAGS)
 
-bench-underload: ## the ten queries of pentad, idle and while records come at half the top acknowledged rate
-	$(BENCH) $(GO) run . underload $(BENCH_FLAGS)
+bench-underload: ## measure queries during ingest at half the maximum rate
+	$(IN_BENCH) $(GO) run . underload $(BENCH_FLAGS)
 
-bench-growth: ## the ten queries of pentad at 5, 20 and 100 M records: how they slow down
-	$(BENCH) $(GO) run . growth $(BENCH_FLAGS)
+bench-growth: ## measure queries at 5, 20 and 100 million records
+	$(IN_BENCH) $(GO) run . growth $(BENCH_FLAGS)
 
-bench-resident: build ## what an open node of 5 and 20 M records takes: time to open, memory, idle processor
-	$(BENCH) $(GO) run . resident $(BENCH_FLAGS)
+bench-resident: build ## measure start time, memory and idle CPU time of a node
+	$(IN_BENCH) $(GO) run . resident $(BENCH_FLAGS)
 
-bench-cold: ## the ten queries of stores just opened, with an empty page cache; as root of the whole machine
-	$(BENCH) $(GO) run . cold $(BENCH_FLAGS)
+bench-cold: ## measure queries with an empty page cache; as root, not in a container
+	$(IN_BENCH) $(GO) run . cold $(BENCH_FLAGS)
 
-bench-feed: build ## change feeds: records a second, latency to a follower, memory of followers that wait
-	$(BENCH) $(GO) run . feed $(BENCH_FLAGS)
+bench-feed: build ## measure change feeds: throughput, latency, memory
+	$(IN_BENCH) $(GO) run . feed $(BENCH_FLAGS)
 
-bench-record: build ## run everything that bench/RESULTS.md shows, hours: ONLY=feed,cold, REAL=folder, AGAIN=1
-	$(BENCH) $(GO) run . record $(if $(ONLY),--only $(ONLY)) $(if $(REAL),--real $(abspath $(REAL))) \
+bench-record: build ## run all of bench/RESULTS.md, for hours; ONLY=feed,cold REAL=DIR AGAIN=1
+	$(IN_BENCH) $(GO) run . record $(if $(ONLY),--only $(ONLY)) $(if $(REAL),--real $(abspath $(REAL))) \
 		$(if $(AGAIN),--again) $(BENCH_FLAGS)
 
-bench-results: ## write bench/RESULTS.md and the table of the README from bench/results
-	$(BENCH) $(GO) run . report results
+bench-results: ## write bench/RESULTS.md and the README table from bench/results
+	$(IN_BENCH) $(GO) run . report results
 
-bench-bars: ## hold bench/out/run.json, which make bench leaves, against what is promised
-	$(BENCH) $(GO) run . bars $(BENCH_FLAGS)
+bench-bars: ## check the result of make bench against the promised ratios
+	$(IN_BENCH) $(GO) run . bars $(BENCH_FLAGS)
 
-bench-cluster: build ## three replicas on one machine, a cluster beside a node, outages, the simulator
-	$(BENCH) $(GO) run . cluster $(BENCH_FLAGS)
+bench-cluster: build ## compare a cluster with a single node; measure outages
+	$(IN_BENCH) $(GO) run . cluster $(BENCH_FLAGS)
 
-bench-neighbours: build ## small questions of a tenant beside long ones of another
-	$(BENCH) $(GO) run . neighbours $(BENCH_FLAGS)
+bench-neighbours: build ## measure short queries during long ones of another tenant
+	$(IN_BENCH) $(GO) run . neighbours $(BENCH_FLAGS)
 
-bench-overload: build ## twice what a node can do, puts and questions, within 2 GiB
-	$(BENCH) $(GO) run . overload $(BENCH_FLAGS)
+bench-overload: build ## send a node of 2 GiB twice the load that it can serve
+	$(IN_BENCH) $(GO) run . overload $(BENCH_FLAGS)
 
-bench-small: build ## 20 M records, questions and lies in a node of 512 MiB
-	$(BENCH) $(GO) run . small $(BENCH_FLAGS)
+bench-small: build ## load, query and send malformed requests to a node of 512 MiB
+	$(IN_BENCH) $(GO) run . small $(BENCH_FLAGS)
 
 .PHONY: soak
-soak: build ## 30 minutes of all that a node does: answers are right, and what it takes levels off; FOR=30m SEED=
-	$(BENCH) $(GO) run . soak --for $(or $(FOR),30m) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
+soak: build ## use a node in every way and check that its memory levels off; FOR=30m SEED=
+	$(IN_BENCH) $(GO) run . soak --for $(or $(FOR),30m) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
 
-bench-plugins: build ## plugins against the same loops in Go, and what hostile ones cost others
-	$(BENCH) $(GO) run . plugins $(BENCH_FLAGS)
+bench-plugins: build ## compare plugins with Go; measure the cost of hostile ones
+	$(IN_BENCH) $(GO) run . plugins $(BENCH_FLAGS)
 
 .PHONY: bench-tstorage
-bench-tstorage: ## rows stored and read through the TStorage gateway, beside the native client
+bench-tstorage: ## compare the TStorage gateway with the native client
 	$(GO) test -run '^$$' -bench Beside -benchtime $(or $(COUNT),5)x ./node/gateway/tstorage
 
-bench-peers: ## install the servers and the C compiler that make bench can use, from Debian; as root
+bench-peers: ## install servers and a C compiler for make bench; as root, Debian
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server
 
-bench-micro: ## the hot paths by themselves: RE=Plan PKG=./index COUNT=10
+bench-micro: ## run Go benchmarks; RE=Plan PKG=./index COUNT=10
 	$(GO) test -run '^$$' -bench '$(or $(RE),.)' -benchmem -count $(or $(COUNT),1) $(or $(PKG),$(PACKAGES))
 
-bench-compare: ## the hot paths of REF (main) and of what is here, by benchstat: RE=, PKG=, COUNT=10
+bench-compare: ## compare Go benchmarks with REF=main by benchstat; RE= PKG= COUNT=10
 	GO='$(GO)' RE='$(RE)' PKG='$(PKG)' COUNT='$(COUNT)' bench/compare.sh '$(or $(REF),main)'
 
-profile: ## where the time of a query goes: Q=Q2, or Q=ingest; more in BENCH_FLAGS
-	$(BENCH) $(GO) run . profile --query '$(or $(Q),Q1)' $(BENCH_FLAGS)
+profile: ## show where the CPU time of a query or of ingest goes; Q=Q2, Q=ingest
+	$(IN_BENCH) $(GO) run . profile --query '$(or $(Q),Q1)' $(BENCH_FLAGS)
 
-fuzz: ## every fuzz target for FUZZTIME (10s)
+fuzz: ## run every fuzz target for FUZZTIME=10s
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "$$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; done
 
-fuzz-long: ## every fuzz target for 10 minutes
+fuzz-long: ## run every fuzz target for 10 minutes
 	$(MAKE) fuzz FUZZTIME=10m
 
-# PENTAD_LONG: what make test samples, at every place and as often as it pays.
-test-long: ## models and simulated clusters for hours, the race detector over processes, kill -9 fifty times, fuzzing for 10 minutes a target
+# PENTAD_LONG=1 tries every place of which make test samples some.
+test-long: ## run models, simulations, race-processes, crash and fuzz-long, for hours
 	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run \
 		'LogCutAnywhere|EveryOperationFails|RetentionWriteCost|OutliveWrongClocks|CachedStatesChange' \
 		./node/store ./node
-	$(BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$' .
+	$(IN_BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$' .
 	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 150m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store
 	PENTAD_FROZEN_ROWS=1000000 $(GO) test -count 1 -timeout 60m -v -run Frozen ./node/store
 	PENTAD_POWER_FOR=20m $(GO) test -count 1 -timeout 60m -v -run 'PowerLoss|EveryOperationFails' ./node/store
 	PENTAD_COPY_FOR=20m $(GO) test -count 1 -timeout 40m -v -run CopyLong ./node/store
-	$(BENCH) PENTAD_SOAK_FOR=10m $(GO) test -count 1 -timeout 30m -v -run 'TestSoak$$' ./soak
+	$(IN_BENCH) PENTAD_SOAK_FOR=10m $(GO) test -count 1 -timeout 30m -v -run 'TestSoak$$' ./soak
 	PENTAD_GATEWAY_FOR=10m $(GO) test -count 1 -timeout 30m -v -run ModelLong ./node/gateway/tstorage
 	PENTAD_UPGRADES=30 $(GO) test -count 1 -timeout 120m -v -run IsUpgraded ./cluster-test
 	PENTAD_EDGE_RUNS=300 $(GO) test -count 1 -timeout 90m -v -run 'Model|DropOldest|Killed' ./node/edge
@@ -215,10 +215,10 @@ test-long: ## models and simulated clusters for hours, the race detector over pr
 	$(MAKE) sim SEEDS=20000 CLUSTERS=2000
 	$(MAKE) race-processes crash fuzz-long
 
-sim: sim-groups sim-cluster ## simulated clusters under faults: SEEDS=20000 of the groups, CLUSTERS=500 of whole members, the first SEED
+sim: sim-groups sim-cluster ## simulate clusters under faults; SEEDS=20000 CLUSTERS=500 SEED=
 
 .PHONY: sim-groups sim-cluster
-# The core of the groups with a toy machine: each seed is the same run.
+# The core of Raft groups with a toy machine: a seed always gives the same run.
 sim-groups:
 	@set -e; cores=$$(nproc); first=$(or $(SEED),$$(date +%s%N)); \
 	each=$$((($(or $(SEEDS),20000) + cores - 1) / cores)); \
@@ -227,7 +227,7 @@ sim-groups:
 		PENTAD_SEEDS=$$each xargs -P $$cores -I FIRST env PENTAD_SEED=FIRST \
 		../../bin/replica.test -test.v -test.timeout 24h -test.run 'TestSimulation$$'
 
-# Members, stores, planner and clocks as they are: each seed is the same plan of faults.
+# Real members, stores, planner and clocks: a seed always gives the same plan of faults.
 sim-cluster:
 	@set -e; cores=$$(nproc); first=$(or $(SEED),$$(date +%s)); \
 	each=$$((($(or $(CLUSTERS),500) + cores - 1) / cores)); \
@@ -236,31 +236,31 @@ sim-cluster:
 		PENTAD_SEEDS=$$each xargs -P $$cores -I FIRST env PENTAD_SEED=FIRST \
 		../../../bin/member.test -test.v -test.timeout 24h -test.run 'TestSimulatedCluster$$'
 
-crash: ## kill -9 a node 50 times while it imports
+crash: ## kill -9 a node 50 times during an import
 	PENTAD_KILLS=50 $(GO) test -count 1 -timeout 60m -v -run Killed ./cluster-test
 
-# What the faults of test-nightly need.
-FAULTY := network,disks
+# What a machine needs so that test-nightly can inject every kind of fault.
+FAULTS_NEED := network,disks
 .PHONY: test-nightly
-test-nightly: ## 5 minutes of faults on processes, each kind several times; an error for kinds that cannot be made; FOR=5m, as root
-	PENTAD_REQUIRE=$(or $(PENTAD_REQUIRE),$(FAULTY)) PENTAD_FAULTS=24 PENTAD_FOR=$(or $(FOR),5m) \
+test-nightly: ## inject every kind of fault into a cluster of processes; FOR=5m, as root
+	PENTAD_REQUIRE=$(or $(PENTAD_REQUIRE),$(FAULTS_NEED)) PENTAD_FAULTS=24 PENTAD_FOR=$(or $(FOR),5m) \
 		PENTAD_SEED=$(or $(SEED),$$(date +%s%N)) \
 		$(GO) test -count 1 -timeout 2h -v -run 'TestClusterOutlivesFaults|Outage' ./cluster-test
 
 .PHONY: test-cluster
-test-cluster: ## a cluster of processes under faults: FAULTS=300, RECORDS=10000000, FOR=1h, SEED=, NODES=3; as root
+test-cluster: ## as test-nightly, for long; FAULTS=300 RECORDS=10000000 FOR=1h SEED= NODES=3
 	PENTAD_FAULTS=$(or $(FAULTS),300) PENTAD_RECORDS=$(or $(RECORDS),10000000) PENTAD_FOR=$(or $(FOR),1h) \
 		PENTAD_SEED=$(or $(SEED),$$(date +%s%N)) PENTAD_NODES=$(or $(NODES),3) \
 		PENTAD_OUTAGE_BARS=$(or $(BARS),1) $(GO) test -count 1 -timeout 24h -v -run 'Cluster|Outage|Export' ./cluster-test
 
-guests: ## rebuild the modules that are checked in (names the Debian packages that it needs)
+guests: ## rebuild the checked-in modules; names missing Debian packages
 	$(MAKE) -C plugins guests
 
-guests-verify: ## check that the checked-in modules are what their sources build
+guests-verify: ## check that the checked-in modules match their sources
 	$(MAKE) -C plugins guests-verify
 
-guests-verify-c: ## the same of those in C alone; needs clang-19 and lld-19
+guests-verify-c: ## check only those in C; needs clang-19 and lld-19
 	$(MAKE) -C plugins guests-verify-c
 
-clean: ## remove what was built
+clean: ## remove bin and bench/out
 	rm -rf bin bench/out

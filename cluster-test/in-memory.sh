@@ -1,9 +1,9 @@
 #!/bin/sh
-# in-memory.sh COMMAND... runs tests with their files in memory, where there is room for them.
+# in-memory.sh COMMAND... runs tests with their files in memory (/dev/shm).
 #
-# Tests sync files by the thousand: without this most of their time is waiting for a disk. What is
-# lost with the power is tested by watching syncs, and on disks that tests make. TMPDIR says
-# otherwise; where programs cannot be run from memory, or 3 GB are not free, nothing changes.
+# Tests sync thousands of files, and would mostly wait for a disk. The loss of power is tested
+# without a real disk: by watching syncs, and on loop devices. The command runs unchanged if TMPDIR
+# is set, if less than 3 GB are free, or if programs cannot be run from /dev/shm.
 made=
 free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
 if [ -z "$TMPDIR" ] && [ "${free:-0}" -gt 3000000 ]; then
@@ -12,7 +12,7 @@ if [ -z "$TMPDIR" ] && [ "${free:-0}" -gt 3000000 ]; then
 	trap 'exit 130' INT TERM
 	printf '#!/bin/sh\n' >"$made/try" && chmod +x "$made/try"
 	if "$made/try" 2>/dev/null; then
-		export GOTMPDIR="${GOTMPDIR:-/tmp}" TMPDIR="$made" # what go links stays on disk
+		export GOTMPDIR="${GOTMPDIR:-/tmp}" TMPDIR="$made" # the linker writes to disk
 	fi
 	rm -f "$made/try"
 fi

@@ -10,7 +10,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,7 +43,7 @@ func TestAClusterBecomesACopy(t *testing.T) {
 	rows := rowsByAcq(t, one)
 	put := func(n *Node, fromNs, toNs int64) {
 		t.Helper()
-		r := &store.Range{Of: st.Store, FromNs: fromNs, ToNs: toNs, Whole: toNs == st.HorizonNs,
+		r := &mirror.Range{Of: st.Store, FromNs: fromNs, ToNs: toNs, Whole: toNs == st.HorizonNs,
 			Policies: st.Policies}
 		for _, e := range st.Events {
 			if e.AcqNs >= fromNs && e.AcqNs < toNs {
@@ -68,7 +70,7 @@ func TestAClusterBecomesACopy(t *testing.T) {
 	put(c.nodes[2], 0, third)
 	// A run that was cut short: one group has more than the others.
 	m := c.nodes[1].member.Load()
-	data, err := store.AppendRange(nil, &store.Range{Of: st.Store, FromNs: third, ToNs: half,
+	data, err := commands.AppendRange(nil, &mirror.Range{Of: st.Store, FromNs: third, ToNs: half,
 		Events: eventsBetween(st.Events, third, half),
 		Rows:   puts.SplitByGroup(between(rows, third, half), evenOwners(4))[3]})
 	if err == nil {
@@ -170,7 +172,7 @@ func TestACopyAnswersAfterItsEnd(t *testing.T) {
 		rows.AppendStamped(record.Key{CID: 1, MID: i * 256, CapNs: i, AcqNs: 10 + i}, f64(1))
 	}
 	c.until("a range has an answer", func() bool {
-		_, err := c.nodes[0].PutRange(t.Context(), &store.Range{Of: fmt.Sprintf("%032x", 7),
+		_, err := c.nodes[0].PutRange(t.Context(), &mirror.Range{Of: fmt.Sprintf("%032x", 7),
 			ToNs: 1000, Rows: rows})
 		return err == nil
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -19,7 +20,7 @@ func TestARottenReplicaIsReplaced(t *testing.T) {
 	for name, every := range map[string]time.Duration{"scrub": 300 * time.Millisecond, "query": 0} {
 		t.Run(name, func(t *testing.T) {
 			c := openTogetherWith(t, 3, 2, func(opt *Options) {
-				opt.Store.Scrub = store.NewScrub(every, 1<<30)
+				opt.Store.Scrub = background.NewScrub(every, 1<<30)
 			})
 			for i := range 4 {
 				c.put(c.nodes[0], readings(int64(i)*500, 500), store.WriterSeq{})

@@ -27,7 +27,7 @@ const (
 )
 
 // verify answers with lines: damage as it is found, progress every second, the end. It may run for
-// hours, so it is not bound by queryTimeout.
+// hours, so it ends only with its client or the node.
 func (s *server) verify(ctx *fasthttp.RequestCtx) {
 	var opt check.Options
 	var err error

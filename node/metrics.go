@@ -68,9 +68,9 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	}
 	st := r.node.storeTotals.sum(r.node.stores)
 	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
-	count("store_commit_groups_total", "Synced flushes of the log.", float64(st.Groups))
-	count("store_sync_seconds_total", "Time spent writing and syncing the log.",
-		float64(st.SyncNs)/1e9)
+	count("store_log_flushes_total", "Flushes of the log that held rows.", float64(st.LogFlushes))
+	count("store_log_seconds_total", "Time spent writing the log, and syncing it but in replicas.",
+		float64(st.LogNs)/1e9)
 	count("store_puts_delayed_total", "Puts that waited for memory of heads.",
 		float64(st.PutsDelayed))
 	count("store_seals_total", "Heads sealed.", float64(st.Seals))

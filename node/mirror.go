@@ -9,16 +9,17 @@ import (
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/mirror"
 )
 
 // PutRange adds a range of another node's records to a mirror; see [store.Store.PutRange].
-func (n *Node) PutRange(ctx context.Context, r *store.Range) (horizonNs int64, err error) {
+func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, err error) {
 	return n.putRange(ctx, 0, r)
 }
 
 // putRange is PutRange into only one group of a cluster, unless that is 0.
 func (n *Node) putRange(
-	ctx context.Context, only cluster.GroupID, r *store.Range,
+	ctx context.Context, only cluster.GroupID, r *mirror.Range,
 ) (horizonNs int64, err error) {
 	if n.closing.Load() {
 		return 0, nodeerror.ErrClosing
@@ -41,7 +42,7 @@ func (n *Node) putRange(
 
 // checkCopies rejects a first range unless all groups can become copies.
 func (n *Node) checkCopies(
-	ctx context.Context, m *member.Member, only cluster.GroupID, r *store.Range,
+	ctx context.Context, m *member.Member, only cluster.GroupID, r *mirror.Range,
 ) error {
 	v := m.View()
 	if v.DataGroups() == 0 {

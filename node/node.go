@@ -4,7 +4,7 @@
 //
 // File names begin with the room: http_ has handlers, cluster_ the node's part in a cluster,
 // metrics_ what /metrics shows. Queries run in node/internal/engine, and the writes of a cluster in
-// node/internal/commands.
+// node/internal/writes.
 //
 // It knows nothing of how rows are stored or found, groups agree or guests run. Its main type is
 // [Node], whose comment lists the goroutines.
@@ -41,6 +41,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -115,7 +116,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPuts = cmp.Or(o.MaxPuts, 8*runtime.GOMAXPROCS(0))
 	o.Store.Dir = filepath.Join(o.Dir, "store")
 	o.Store.Scrub = cmp.Or(o.Store.Scrub, // of all its stores
-		store.NewScrub(store.DefaultScrubEvery, store.DefaultScrubRate))
+		background.NewScrub(background.DefaultScrubEvery, background.DefaultScrubRate))
 	return o, nil
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // searching has a node search for damage all the time.
-func searching(opt *Options) { opt.Store.Scrub = store.NewScrub(100*time.Millisecond, 1<<30) }
+func searching(opt *Options) { opt.Store.Scrub = background.NewScrub(100*time.Millisecond, 1<<30) }
 
 // hasProblem reports whether a node names a problem whose subject and message contain some text.
 func hasProblem(n *Node, code, text string) func() bool {
@@ -181,7 +182,9 @@ func TestStatusShowsClocksAndSearches(t *testing.T) {
 // A replica that was found damaged is not trusted after a restart either, when the others were down
 // all the time and nothing has read the damage since.
 func TestADamagedReplicaIsRememberedOverARestart(t *testing.T) {
-	c := openTogetherWith(t, 3, 1, func(opt *Options) { opt.Store.Scrub = store.NewScrub(0, 1) })
+	c := openTogetherWith(t, 3, 1, func(opt *Options) {
+		opt.Store.Scrub = background.NewScrub(0, 1)
+	})
 	for i := range 4 {
 		c.put(c.nodes[0], readings(int64(i)*500, 500), store.WriterSeq{})
 	}

@@ -11,7 +11,7 @@ import (
 // commandVersion of the form of commands. 1: first.
 const commandVersion = 1
 
-// kindOf commands: append only, never give a number again.
+// Kinds of commands: append only, never give a number again.
 const (
 	commandCreate       = 1
 	commandPutNode      = 2

@@ -14,7 +14,7 @@ import (
 type NodeHealth struct {
 	GossipDead  bool          // gossip says so
 	Unreachable time.Duration // since the leader of the meta group last reached it; 0: it does
-	MayNotLead  bool          // it gives leadership away: its clock is wrong
+	MayNotLead  bool          // it gives leadership away: its clock is wrong, or its disk stalls
 }
 
 // GroupHealth is what a group's leader says of it, and what planning goes by.

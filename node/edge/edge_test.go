@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -163,7 +164,7 @@ func TestRefused(t *testing.T) {
 		},
 		"stamped": func() error { _, err := e.PutStamped(t.Context(), stamped); return err },
 		"below":   func() error { _, err := e.PutBackdated(t.Context(), stamped); return err },
-		"copy":    func() error { _, err := e.PutRange(t.Context(), &store.Range{}); return err },
+		"copy":    func() error { _, err := e.PutRange(t.Context(), &mirror.Range{}); return err },
 	} {
 		if err := do(); e.Kind(err) != wire.KindForbidden {
 			t.Errorf("%s: %v", what, err)

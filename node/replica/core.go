@@ -32,6 +32,9 @@ const (
 	hurryTicks = 2 * electionTicks
 	// patienceTicks is how long a replica that may not lead waits for another one to do it: 3 s.
 	patienceTicks = 60
+	// transferTicks is how long the next leader of a group may take: 200 ms, in which the group
+	// takes no writes.
+	transferTicks = 4
 )
 
 // Network is how a core reaches other nodes.

@@ -73,9 +73,10 @@ type group struct {
 	deferred    []*pb.Message // appends that wait for the install
 	makingSnap  bool
 	proving     proving
-	known       promises // what other replicas are known to have promised
-	noted       promises // what of it the log was given
-	transferred int
+	known       promises    // what other replicas are known to have promised
+	noted       promises    // what of it the log was given
+	transferred int         // how many transfers were begun
+	handsOver   int         // ticks until which a transfer of leadership may last
 	keeps       int         // ticks until which it does not give its leadership away again
 	wroteAt     int         // ticks when entries were last given to the log
 	reply       *pb.Message // to a heartbeat, which goes with the next ticks
@@ -401,7 +402,7 @@ func (g *group) respond(responses []*pb.Message) {
 
 // receive takes a message of a peer.
 func (g *group) receive(m *pb.Message) {
-	if g.err != nil || m.GetType() == pb.MsgTimeoutNow && !g.core.leads() {
+	if g.err != nil || m.GetType() == pb.MsgTimeoutNow && !g.core.MayLead() {
 		return
 	}
 	if g.offersLess(m) || g.beyond(m) {

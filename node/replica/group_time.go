@@ -69,9 +69,24 @@ func (c *Core) TransferLeader(group GroupID, to uint64) {
 	if g, err := c.lookup(group); err == nil {
 		g.post(func() {
 			if g.err == nil {
-				g.node.TransferLeader(to)
+				g.transfer(to)
 			}
 		})
+	}
+}
+
+// transfer lets another voter lead. The group takes no writes until that one does, or until the
+// attempt ends: after transferTicks here, where the library would wait for an election.
+func (g *group) transfer(to uint64) {
+	g.node.TransferLeader(to)
+	g.handsOver = g.ticks + transferTicks
+}
+
+// endTransfer takes writes once more where the next leader did not come in time: its disk stalls,
+// or it lacks too much.
+func (g *group) endTransfer() {
+	if g.leads && g.ticks >= g.handsOver && g.node.BasicStatus().LeadTransferee != raft.None {
+		g.node.TransferLeader(g.replica) // to itself, which ends the one under way
 	}
 }
 
@@ -134,7 +149,8 @@ func (g *group) tick() {
 	if g.leads {
 		g.heardAt = g.ticks
 	}
-	if g.leads && !g.core.leads() && g.ticks >= g.keeps {
+	g.endTransfer()
+	if g.leads && !g.core.MayLead() && g.ticks >= g.keeps {
 		g.giveAway()
 	}
 	g.pass()
@@ -178,11 +194,12 @@ func (g *group) pass() {
 // when the group has been without a leader for long: it may be the only one that has all that was
 // decided. It gives the leadership away when others have that, too.
 func (g *group) campaigns() bool {
-	return g.core.leads() || !g.core.stalled.Load() && g.ticks-g.heardAt > patienceTicks
+	return g.core.MayLead() || !g.core.stalled.Load() && g.ticks-g.heardAt > patienceTicks
 }
 
-// leads reports whether replicas here may lead: the disk takes writes, and the owner says so.
-func (c *Core) leads() bool { return !c.stalled.Load() && c.opt.MayLead() }
+// MayLead reports whether replicas here may lead: the disk of the log takes writes, and
+// CoreOptions.MayLead says so.
+func (c *Core) MayLead() bool { return !c.stalled.Load() && c.opt.MayLead() }
 
 // alone reports whether no other replica could lead.
 func (g *group) alone() bool {
@@ -238,7 +255,7 @@ func (g *group) giveAway() {
 	if len(peers) == 0 || peers[0].match == own && g.ticks%electionTicks != 0 {
 		return
 	}
-	g.node.TransferLeader(peers[g.transferred%len(peers)].id)
+	g.transfer(peers[g.transferred%len(peers)].id)
 	g.transferred++
 	g.keeps = g.ticks + electionTicks
 }

@@ -206,3 +206,39 @@ func TestStalledDiskOfOneAndOfAll(t *testing.T) {
 		}
 	}
 }
+
+// A leader that is asked to let a node lead whose disk does not answer takes writes again soon.
+func TestATransferToAStalledDiskEndsSoon(t *testing.T) {
+	for seed := range uint64(10) {
+		l := newLockstep(t, seed)
+		leader := l.leader()
+		next := leader%3 + 1
+		l.frozen[next] = true
+		propose := func() (answered *bool) {
+			answered = new(bool)
+			l.cores[leader].Propose(1, [][]byte{[]byte("x")}, func(_ any, err error) {
+				*answered = err == nil
+			})
+			l.settle()
+			return answered
+		}
+		if !*propose() { // it lacks this one, so it cannot lead
+			t.Fatalf("seed %d: not answered before the transfer", seed)
+		}
+		l.cores[leader].TransferLeader(1, NewID(next, 1))
+		l.settle()
+		if *propose() {
+			t.Fatalf("seed %d: answered in the middle of a transfer", seed)
+		}
+		for ticks := 0; !*propose(); ticks++ {
+			if ticks > transferTicks {
+				t.Fatalf("seed %d: no writes %d ticks after the transfer began", seed, ticks)
+			}
+			l.tick()
+		}
+		if l.ticks(int(stallAfter / tickTime)); l.cores[next].MayLead() || l.leader() != leader {
+			t.Errorf("seed %d: node %d leads; node %d may lead: %v", seed, l.leader(), next,
+				l.cores[next].MayLead())
+		}
+	}
+}

@@ -29,7 +29,7 @@ func (g *group) rests() bool {
 		return false
 	}
 	if g.leads {
-		return len(g.waiters) == 0 && g.core.leads()
+		return len(g.waiters) == 0 && g.core.MayLead()
 	}
 	return g.node.BasicStatus().Lead != raft.None && g.ticks-g.heardAt < electionTicks/2
 }

@@ -281,6 +281,9 @@ func (r *Runtime) TransferLeader(group GroupID, to uint64) { r.core.TransferLead
 // SetSnapshotRate changes what Options.SnapshotBytesPerSec says, which is more than 0.
 func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(bytesPerSec) }
 
+// MayLead reports whether replicas here may lead. See Core.MayLead.
+func (r *Runtime) MayLead() bool { return r.core.MayLead() }
+
 // Lack returns an ErrNoSpace while the log waits for room on the disk, nil else.
 func (r *Runtime) Lack() error { return r.core.Lack() }
 

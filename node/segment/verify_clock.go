@@ -14,9 +14,8 @@ const VerifyAfter = 10 * time.Second
 
 const verifySeconds = uint32(VerifyAfter / time.Second)
 
-// VerifyClock tells segments how long ago a block was verified. It is read only by [Clock.Refresh],
-// since a block is opened in the time that reading it takes. A nil Clock has blocks verified each
-// time.
+// VerifyClock tells segments how long ago a block was verified. Only [VerifyClock.Refresh] reads
+// the time, which takes as long as to open a block. With nil blocks are verified each time.
 type VerifyClock struct {
 	now    func() time.Time
 	start  time.Time

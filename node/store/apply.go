@@ -9,9 +9,11 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
 
 // maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
@@ -25,7 +27,7 @@ const manyCommands = 64
 type Command struct {
 	Index   uint64 // of the entry; they rise
 	ClockNs int64  // what the proposer's clock said
-	Data    []byte // of AppendPut and the like; empty: nothing is to be done
+	Data    []byte // of commands.AppendPut and the like; empty: nothing is to be done
 }
 
 // Outcome is the answer to a command, the same on all replicas that apply it.
@@ -33,7 +35,7 @@ type Outcome struct {
 	Put   PutResult // of a put
 	AcqNs int64     // of an erase, purge or change of a retention; 0: nothing was to be done
 	// Err says that the command was wrong by itself, and did nothing: *record.InvalidError,
-	// ErrBadCommand, ErrSequenceTooOld, ErrTooManyWriters, ErrTooManyEvents,
+	// commands.ErrBad, writers.ErrTooOld, writers.ErrTooMany, ErrTooManyEvents,
 	// retention.ErrNoPolicy or ErrOtherSlots.
 	Err error
 	// Skipped says that the command had been applied before, with an answer that is not known any
@@ -49,10 +51,10 @@ type Outcome struct {
 // wants those after Applied again. One goroutine at a time applies.
 //
 // Returns: the outcomes of the commands that were applied, all of them unless there is an error.
-// Errors: ErrNotReplicated; ErrUnknownCommand; ErrClosed; ErrOverloaded and ctx.Err(), after which
-// the rest may be applied later. After any other one, of the disk, the store has failed: it is
-// opened again.
-func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error) {
+// Errors: ErrNotReplicated; commands.ErrUnknown; ErrClosed; ErrOverloaded and ctx.Err(), after
+// which the rest may be applied later. After any other one, of the disk, the store has failed: it
+// is opened again.
+func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -63,13 +65,13 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 	defer s.applying.Unlock()
 	s.apply = applyMemories.Get().(*applyMemory)
 	defer func() {
-		s.apply.keep(len(commands))
+		s.apply.keep(len(all))
 		s.apply = nil
 	}()
-	decoded, unknown := s.decode(commands)
+	decoded, unknown := s.decode(all)
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
-		rest, from := decoded[len(out):], commands[len(out):]
+		rest, from := decoded[len(out):], all[len(out):]
 		n := runOf(rest)
 		if err := s.waitToApply(ctx); err != nil {
 			return out, err
@@ -94,11 +96,52 @@ func (s *Store) Apply(ctx context.Context, commands []Command) ([]Outcome, error
 	return out, unknown
 }
 
+// loggedCommand is a command of the log and, of a put, the request that it becomes here.
+type loggedCommand struct {
+	commands.Command
+	put putRequest
+}
+
+// parse reads a command into c, reusing its memory; what is wrong with it by itself is in c.Err.
+//
+// Errors: commands.ErrUnknown.
+func (c *loggedCommand) parse(src []byte) error {
+	c.forget()
+	if err := c.Parse(src); err != nil {
+		return err
+	}
+	if c.Kind == commands.KindPut && c.Err == nil {
+		c.put.writer, c.put.rows = c.Writer, c.Rows.Len()
+		c.put.byShard = append(c.put.byShard, shardRows{rows: *c.Rows})
+	}
+	return nil
+}
+
+// forget empties c but for its memory.
+func (c *loggedCommand) forget() {
+	c.Forget()
+	clear(c.put.byShard)
+	c.put = putRequest{byShard: c.put.byShard[:0]}
+}
+
+// bytes is about what a command takes in memory and in the log.
+func (c *loggedCommand) bytes() int { return len(c.Data) + c.put.rows*rowOverheadBytes }
+
+// stampAt gives the rows of a put consecutive acqs from first on.
+func (c *loggedCommand) stampAt(first int64) {
+	acqs := c.Rows.AcqNs
+	for i := range acqs {
+		acqs[i] = first + int64(i)
+	}
+	c.put.answer = writers.Answer{Seq: c.put.writer.Seq, FirstNs: first,
+		Records: uint32(len(acqs))}
+}
+
 // decode parses commands up to the first one that is unknown. The caller holds applying.
-func (s *Store) decode(from []Command) (all []command, unknown error) {
+func (s *Store) decode(from []Command) (all []loggedCommand, unknown error) {
 	all = s.apply.commands
 	for len(all) < len(from) {
-		all = append(all, command{})
+		all = append(all, loggedCommand{})
 	}
 	s.apply.commands = all
 	for i := range from {
@@ -113,7 +156,7 @@ func (s *Store) decode(from []Command) (all []command, unknown error) {
 // has many, and what each of them kept for itself would be in no processor's cache when it is
 // needed.
 type applyMemory struct {
-	commands []command
+	commands []loggedCommand
 	buffers  commitBuffers // the committer's
 }
 
@@ -131,7 +174,7 @@ func (m *applyMemory) keep(used int) {
 		m.commands = m.commands[:manyCommands]
 	}
 	for i := range m.commands {
-		if rows := m.commands[i].rows; rows != nil {
+		if rows := m.commands[i].Rows; rows != nil {
 			bytes += cap(rows.Data) + cap(rows.MID)*rowOverheadBytes
 		}
 	}
@@ -142,9 +185,9 @@ func (m *applyMemory) keep(used int) {
 }
 
 // runOf returns how many commands go into the next flush: none when the first is an event.
-func runOf(all []command) (n int) {
+func runOf(all []loggedCommand) (n int) {
 	bytes := 0
-	for ; n < len(all) && !all[n].isEvent(); n++ {
+	for ; n < len(all) && !all[n].IsEvent(); n++ {
 		if bytes += all[n].bytes(); bytes > maxApplyBytes && n > 0 {
 			break
 		}
@@ -155,15 +198,15 @@ func runOf(all []command) (n int) {
 // waitToApply waits for room in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
-		err := s.waitForRoom(ctx)
-		if !errors.Is(err, ErrOverloaded) || s.sealError() != nil {
+		err := s.heads.Wait(ctx)
+		if !errors.Is(err, ErrOverloaded) || s.heads.SealErr() != nil {
 			return err
 		}
 	}
 }
 
 // applyRun applies commands that are no events, with one flush. The caller is the committer.
-func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
+func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) error {
 	group := make([]*putRequest, 0, len(run))
 	s.applyMu.Lock()
 	at := s.applied
@@ -191,56 +234,56 @@ func (s *Store) applyRun(from []Command, run []command, out []Outcome) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.Drive(at)
-	s.feeds.committed(group)
-	s.feeds.passed(s.clock.Published())
+	tellFeeds(s.feeds, group)
+	s.feeds.Passed(s.clock.Published())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
 	s.sealFull()
-	s.throttle(rows)
+	s.behind.Wait(rows, s.stop)
 	return nil
 }
 
 // applyOne decides what a command that is no event does, and reports whether it stores rows. The
 // caller holds applyMu.
 func (s *Store) applyOne(
-	c *command, clockNs int64, at *acqtime.Position, out *Outcome,
+	c *loggedCommand, clockNs int64, at *acqtime.Position, out *Outcome,
 ) (stores bool) {
-	if out.Err = c.err; c.err != nil {
+	if out.Err = c.Err; c.Err != nil {
 		return false
 	}
 	first := max(clockNs, at.NextNs)
 	copied := s.manifest.Copied != nil // only the committer changes it
 	switch {
-	case c.kind == commandClose && !copied:
+	case c.Kind == commands.KindClose && !copied:
 		at.NextNs = first
-	case c.kind == commandPut && copied:
+	case c.Kind == commands.KindPut && copied:
 		out.Err = ErrIsCopy
-	case c.kind == commandPut && c.within != s.manifest.Slots: // only the committer changes them
+	case c.Kind == commands.KindPut && c.Within != s.manifest.Slots: // of the committer, too
 		out.Err = ErrOtherSlots
-	case c.kind == commandPut:
+	case c.Kind == commands.KindPut:
 		protected := c.put.writer.ID != ([16]byte{})
 		if protected {
-			known, err := s.writers.decide(c.put.writer, first)
+			known, err := s.writers.Decide(c.put.writer, first)
 			if known != nil {
-				out.Put = known.result(true)
+				out.Put = resultOf(*known, true)
 			}
 			if out.Err = err; known != nil || err != nil {
 				return false
 			}
 		}
-		if !c.liesIn(c.within) {
+		if !c.LiesIn(c.Within) {
 			out.Err = ErrOtherSlots
 			return false
 		}
 		c.stampAt(first)
 		at.NextNs = first + int64(c.put.rows)
 		if protected {
-			s.writers.recordInOrder(c.put.writer, c.put.answer)
+			s.writers.RecordInOrder(c.put.writer, c.put.answer)
 		}
-		out.Put = c.put.answer.result(false)
+		out.Put = resultOf(c.put.answer, false)
 		s.appendApplied(c)
 		return true
 	}
@@ -249,14 +292,14 @@ func (s *Store) applyOne(
 
 // appendApplied appends the log entry of a put: its command, of which only the beginning is copied
 // to be stamped.
-func (s *Store) appendApplied(c *command) {
+func (s *Store) appendApplied(c *loggedCommand) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
-	buf.data = append(buf.data, c.data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.answer.first)
-	c.put.bytes = int64(len(c.data))
+	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
+	segment.StampRowsEntry(buf.data[start:], c.put.answer.FirstNs)
+	c.put.bytes = int64(len(c.Data))
 	e := s.shards[0].nextEntry()
-	e.Rest = c.data[segment.StampBytes:]
+	e.Rest = c.Data[segment.StampBytes:]
 	buf.entries = append(buf.entries, e)
 }
 
@@ -274,8 +317,8 @@ func (s *Store) writeApplied(
 	buf.entries = append(buf.entries, appliedEntry(at))
 	began := time.Now()
 	file, err = s.log.Write(buf.entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.shards[0].lastIndex -= uint64(len(group))
 		return 0, err
@@ -287,21 +330,21 @@ func (s *Store) writeApplied(
 // applyEvent applies a command that changes what hides rows. Its line of the manifest says itself
 // that it was applied, and the log is made durable up to it: so after a loss of power there is
 // nothing in the manifest that the log does not lead to. The caller is the committer.
-func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
+func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	at := s.position()
 	if from.Index <= at.Index {
 		out.Skipped = true
 		return nil
 	}
 	switch {
-	case c.kind == commandSplit:
-		return s.applySplit(from, c.split, out)
-	case c.kind != commandStep && c.within != s.Slots():
+	case c.Kind == commands.KindSplit:
+		return s.applySplit(from, c.Split, out)
+	case c.Kind != commands.KindStep && c.Within != s.Slots():
 		out.Err = ErrOtherSlots
 		return s.passOver(from)
-	case c.kind == commandRange:
-		return s.applyRange(from, c.rng, out)
-	case c.kind == commandRelease:
+	case c.Kind == commands.KindRange:
+		return s.applyRange(from, c.Range, out)
+	case c.Kind == commands.KindRelease:
 		return s.applyRelease(from, out)
 	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
@@ -329,7 +372,7 @@ func (s *Store) applyEvent(from Command, c *command, out *Outcome) error {
 		return s.failApply(err)
 	}
 	s.come(at)
-	s.feeds.changed()
+	s.feeds.Changed()
 	out.AcqNs = acq
 	if e.Purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
@@ -345,23 +388,23 @@ func (s *Store) come(at acqtime.Position) {
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
 	s.clock.Drive(at)
-	s.feeds.passed(s.clock.Published())
+	s.feeds.Passed(s.clock.Published())
 }
 
 // eventOf returns the edit of a command at an acq.
-func eventOf(m *manifest.Manifest, c *command, acqNs int64) (e manifest.Edit, err error) {
-	switch c.kind {
-	case commandErase:
-		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.box})
-	case commandPurge:
-		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.box})
-	case commandRetention:
-		e, err = m.RetentionEdit(&c.retention,
+func eventOf(m *manifest.Manifest, c *loggedCommand, acqNs int64) (e manifest.Edit, err error) {
+	switch c.Kind {
+	case commands.KindErase:
+		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.Box})
+	case commands.KindPurge:
+		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.Box})
+	case commands.KindRetention:
+		e, err = m.RetentionEdit(&c.Retention,
 			retention.Moment{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
-	case commandStep:
-		e = m.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.step.TimeNs, RanNs: c.step.RanNs})
-	case commandHold:
-		e, err = m.HoldEdit(&c.hold, acqNs)
+	case commands.KindStep:
+		e = m.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.Step.TimeNs, RanNs: c.Step.RanNs})
+	case commands.KindHold:
+		e, err = m.HoldEdit(&c.Hold, acqNs)
 	}
 	return e, err
 }

@@ -56,7 +56,7 @@ func (s *Store) PutBackdated(
 	if b.AcqNs == nil {
 		return res, refusedAcq(0, "the batch brings none")
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return res, err
 	}
 	s.backdatedMu.Lock()
@@ -368,8 +368,8 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	}
 	began := time.Now()
 	file, err := s.appendLog(entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
 		return 0, put.err
@@ -382,13 +382,13 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 		grown += p.head.Grown() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
-	s.addHeadBytes(grown)
+	s.heads.Add(grown)
 	s.clock.Publish()
-	s.feeds.committed([]*putRequest{put})
+	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))
 	s.counters.backdatedPuts.Add(1)
 	s.sealFull()
-	s.throttle(put.rows)
+	s.behind.Wait(put.rows, s.stop)
 	return putNs, nil
 }

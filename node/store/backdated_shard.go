@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -148,7 +149,7 @@ func (r *replay) insertBackdated(sh *shard) {
 	old := sh.state.Load().head
 	h := withRows(old, &a.rows)
 	sh.setHead(h, &a.rows, a.putNs)
-	r.store.headBytes += h.Grown() - old.Bytes()
+	r.store.heads.Add(h.Grown() - old.Bytes())
 	if backdatedFull(h) || r.store.isFull(h) {
 		sh.rotate()
 	}
@@ -166,7 +167,7 @@ func limitOf(seg *sealedSegment) int64 {
 	if seg.meta.IsBackdated() {
 		return maxBackdatedMergeRows
 	}
-	return maxMergedRows
+	return mergepolicy.MaxRows
 }
 
 // rankMapOf numbers the rows of a run of segments as those of one.

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
 
 // Builder writes the directory of a store out of segments that exports wrote. What it writes is
@@ -107,11 +108,11 @@ func openExported(path string, f Exported) (*sealedSegment, error) {
 // and, last, the manifest. It then opens the store and counts its rows. The store is one of its
 // own: of the state that its manifest begins with stays what concerns rows.
 func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir string) error {
-	w := newWriters()
-	if err := w.load(writersDir); err != nil {
+	w := writers.New[putRequest]()
+	if err := w.Load(writersDir); err != nil {
 		return err
 	}
-	if err := replaceWriters(b.dir, w.encode(b.untilNs)); err != nil {
+	if err := writers.Replace(b.dir, w.Encode(b.untilNs)); err != nil {
 		return err
 	}
 	log, _, err := segment.OpenLog(filepath.Join(b.dir, layout.LogDir), segment.LogOptions{},

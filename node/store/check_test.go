@@ -26,7 +26,7 @@ func filledDir(t *testing.T) string {
 	for i := range 12 {
 		sh := shape{cids: 2, mids: 30, moids: 2, caps: 100, varied: i%2 == 0}
 		b := sh.batch(rng, 1+rng.IntN(100), time.Now().UnixNano())
-		mustPut(t, s, b, WriterSeq{[16]byte{1}, uint64(i + 1)})
+		mustPut(t, s, b, WriterSeq{ID: [16]byte{1}, Seq: uint64(i + 1)})
 		if i%4 == 3 && i < 10 {
 			if err := s.Seal(t.Context()); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -27,22 +28,23 @@ type PutResult struct {
 	Duplicate             bool // the batch was stored before; the times are those of the first put
 }
 
-func (a answer) result(duplicate bool) PutResult {
-	return PutResult{FirstAcqNs: a.first, LastAcqNs: a.first + int64(a.records) - 1,
-		Records: int(a.records), Duplicate: duplicate}
+func resultOf(a writers.Answer, duplicate bool) PutResult {
+	return PutResult{FirstAcqNs: a.FirstNs, LastAcqNs: a.UntilNs() - 1,
+		Records: int(a.Records), Duplicate: duplicate}
 }
+
+// WriterSeq identifies a batch for exactly-once puts. The zero ID asks for no protection.
+type WriterSeq = writers.Seq
 
 // putRequest is one batch on its way; done is closed by the committer after answer or err is set.
 type putRequest struct {
-	writer WriterSeq
-	// previous is the newest sequence of the writer that the batch is to follow; nil: any.
-	previous *uint64
-	byShard  []shardRows
-	rows     int
-	bytes    int64
-	done     chan struct{}
-	answer   answer
-	err      error
+	writer  WriterSeq
+	byShard []shardRows
+	rows    int
+	bytes   int64
+	done    chan struct{}
+	answer  writers.Answer
+	err     error
 }
 
 // shardRows is the rows of a batch that belong to one shard, in the order of the batch.
@@ -55,7 +57,7 @@ type shardRows struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first answer and stores nothing.
 //
-// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; ErrSequenceTooOld;
+// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
 // durable.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
@@ -66,7 +68,7 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 // the newest one here, nothing is stored. A store that was put back from an older copy tells so how
 // much of the writer it has. One batch of a writer is put so at a time.
 //
-// Errors: *GapError; ErrOverloaded while another batch of the writer is under way.
+// Errors: *writers.GapError; ErrOverloaded while another batch of the writer is under way.
 func (s *Store) PutAfter(
 	ctx context.Context, b *record.Batch, w WriterSeq, previous uint64,
 ) (PutResult, error) {
@@ -76,7 +78,7 @@ func (s *Store) PutAfter(
 // Follows returns nil when a batch with this sequence is the newest one of a writer, or 0 when the
 // store does not know the writer; it stores nothing.
 //
-// Errors: ErrReplicated; ErrClosed; *GapError.
+// Errors: ErrReplicated; ErrClosed; *writers.GapError.
 func (s *Store) Follows(writer [16]byte, previous uint64) error {
 	if err := s.refuseReplicated(); err != nil {
 		return err
@@ -84,9 +86,7 @@ func (s *Store) Follows(writer [16]byte, previous uint64) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	s.writers.mu.Lock()
-	defer s.writers.mu.Unlock()
-	return s.writers.follows(writer, previous)
+	return s.writers.Follows(writer, previous)
 }
 
 func (s *Store) put(
@@ -98,15 +98,18 @@ func (s *Store) put(
 	if err := b.Validate(); err != nil {
 		return PutResult{}, err
 	}
-	r := &putRequest{writer: w, previous: previous, rows: b.Len(), done: make(chan struct{})}
+	r := &putRequest{writer: w, rows: b.Len(), done: make(chan struct{})}
 	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
 	for w.ID != ([16]byte{}) {
-		known, other, err := s.writers.admit(r)
+		known, other, err := s.writers.Admit(w, previous, r)
+		if errors.Is(err, writers.ErrUnderWay) {
+			err = fmt.Errorf("%w: %w", err, ErrOverloaded)
+		}
 		if err != nil {
 			return PutResult{}, err
 		}
 		if known != nil {
-			return known.result(true), nil
+			return resultOf(*known, true), nil
 		}
 		if other == nil {
 			break
@@ -120,7 +123,7 @@ func (s *Store) put(
 	}
 	if err := s.enqueue(ctx, b, r); err != nil {
 		r.err = err
-		s.writers.abandon(w)
+		s.writers.Abandon(w)
 		close(r.done)
 		return PutResult{}, err
 	}
@@ -144,14 +147,14 @@ func (s *Store) wait(ctx context.Context, r *putRequest, duplicate bool) (PutRes
 	if r.err != nil {
 		return PutResult{}, r.err
 	}
-	return r.answer.result(duplicate), nil
+	return resultOf(r.answer, duplicate), nil
 }
 
 func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return err
 	}
 	r.byShard = splitByShard(b, len(s.shards))
@@ -282,8 +285,8 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	began := time.Now()
 	file, err := s.appendLog(buf.entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse(group, buf.entries, fmt.Errorf("commit: %w", err))
 		return
@@ -291,12 +294,12 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.clock.Publish()
-	s.feeds.committed(group)
+	tellFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
-			s.writers.record(r.writer, r.answer)
+			s.writers.Record(r.writer, r.answer)
 		}
 		s.counters.rows.Add(int64(r.rows))
 		close(r.done)
@@ -305,7 +308,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		buf.data = nil
 	}
 	s.sealFull()
-	s.throttle(rows)
+	s.behind.Wait(rows, s.stop)
 }
 
 // refuse answers a group that the log did not take. Unless there was only no room for it, whether
@@ -320,7 +323,7 @@ func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) 
 		s.clock.Cancel()
 	}
 	for _, r := range group {
-		s.writers.abandon(r.writer)
+		s.writers.Abandon(r.writer)
 		r.fail(err)
 	}
 }
@@ -332,8 +335,9 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = answer{seq: r.writer.Seq, first: s.clock.Reserve(r.rows), records: uint32(r.rows)}
-	acq := r.answer.first
+	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.clock.Reserve(r.rows),
+		Records: uint32(r.rows)}
+	acq := r.answer.FirstNs
 	for i := range r.byShard {
 		stamps := r.byShard[i].rows.AcqNs
 		for k := range stamps {
@@ -347,12 +351,12 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
 		Writer: r.writer.ID, Seq: r.writer.Seq,
 		FirstAcqNs:      p.rows.AcqNs[0],
-		BatchFirstAcqNs: r.answer.first, BatchRecords: r.answer.records,
+		BatchFirstAcqNs: r.answer.FirstNs, BatchRecords: r.answer.Records,
 		BatchEntries: uint32(len(r.byShard)),
 	}, &p.rows, nil)
 }
 
-// insert makes the rows of a durable group visible.
+// insert puts the rows of a durable group into the heads. The next horizon makes them visible.
 func (s *Store) insert(group []*putRequest) {
 	var grown int64
 	for _, r := range group {
@@ -362,7 +366,7 @@ func (s *Store) insert(group []*putRequest) {
 			grown += head.Grown()
 		}
 	}
-	s.addHeadBytes(grown)
+	s.heads.Add(grown)
 }
 
 // appendLog appends a flush to the log of a store of its own, after the manifest has the timeline

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -94,13 +95,13 @@ func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
 
 // The memory for applying that stores share holds on to nothing, and is not large.
 func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
-	m := &applyMemory{commands: make([]command, 3*manyCommands)}
+	m := &applyMemory{commands: make([]loggedCommand, 3*manyCommands)}
 	for i := range m.commands {
 		c := &m.commands[i]
-		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.err != nil {
-			t.Fatal(err, c.err)
+		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.Err != nil {
+			t.Fatal(err, c.Err)
 		}
-		m.buffers.entries = append(m.buffers.entries, segment.Entry{Rest: c.data})
+		m.buffers.entries = append(m.buffers.entries, segment.Entry{Rest: c.Data})
 	}
 	m.buffers.entries = m.buffers.entries[:1] // what the last flush had
 	m.keep(len(m.commands))
@@ -108,9 +109,9 @@ func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
 		t.Errorf("memory of %d commands is kept", len(m.commands))
 	}
 	for i := range m.commands {
-		if c := &m.commands[i]; c.data != nil || c.kind != 0 || c.rows == nil {
-			t.Errorf("command %d: %d bytes of the log, kind %d, rows %v", i, len(c.data), c.kind,
-				c.rows)
+		if c := &m.commands[i]; c.Data != nil || c.Kind != 0 || c.Rows == nil {
+			t.Errorf("command %d: %d bytes of the log, kind %d, rows %v", i, len(c.Data), c.Kind,
+				c.Rows)
 		}
 	}
 	for i, e := range m.buffers.entries[:cap(m.buffers.entries)] {
@@ -122,7 +123,7 @@ func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
 
 func mustAppendPut(t *testing.T, key record.Key) []byte {
 	t.Helper()
-	data, err := AppendPut(nil, batchOf(key), WriterSeq{})
+	data, err := commands.AppendPut(nil, batchOf(key), WriterSeq{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func confinedStore(t *testing.T, opt Options) (*Store, *model) {
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 300, varied: true}
 	for range 4 {
 		b := sh.batch(rng, 400, time.Now().UnixNano())
-		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{[16]byte{1}, uint64(len(m.rows))}))
+		w := WriterSeq{ID: [16]byte{1}, Seq: uint64(len(m.rows))}
+		m.add(b, splitByShard(b, 2), mustPut(t, s, b, w))
 		if len(m.rows) < 1500 {
 			if err := s.Seal(t.Context()); err != nil {
 				t.Fatal(err)

@@ -12,24 +12,10 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// Range is all that a store has between two acqs in a box: it makes the copy that stands at the
-// first stand at the second.
-type Range struct {
-	Of           string     // identity of the store that it is of
-	Timeline     uint64     // of the lineage of that store, at ToNs; 0: it has none
-	Box          record.Box // what the copy is of: the same for each range, without acq
-	FromNs, ToNs int64
-	Rows         *record.Batch // stamped, by ascending acq; nil: none
-	Events       []event.Event // erases and purges, by ascending acq
-	// Policies are all that the store has at ToNs, when it has them or, with Whole unset, some
-	// that took steps. Steps from ToNs on are left for the next range.
-	Policies []retention.Policy
-	Whole    bool // Policies are all: others are dropped
-}
 
 // State is what a copy needs to know of a store beside its rows.
 type State struct {
@@ -109,22 +95,22 @@ func (s *Store) isEmpty() bool {
 // Returns: the horizon.
 // Errors: *record.InvalidError; ErrNotCopied when the range does not continue the copy, or the
 // store is none and not empty; as with [Store.Put] and [Store.Erase].
-func (s *Store) PutRange(ctx context.Context, r *Range) (horizonNs int64, err error) {
+func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, err error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
 	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return 0, err
 	}
 	put := &putRequest{done: make(chan struct{})}
-	if r.rows() > 0 {
-		put.rows, put.byShard = r.rows(), splitByShard(r.Rows, len(s.shards))
+	if r.Len() > 0 {
+		put.rows, put.byShard = r.Len(), splitByShard(r.Rows, len(s.shards))
 		stampParts(put.byShard, r.Rows, len(s.shards))
 	}
 	entries := make([]segment.Entry, 0, len(put.byShard)+1)
@@ -163,7 +149,7 @@ func appendStamped(dst []byte, put *putRequest, i int) []byte {
 
 // commitRange is the part of PutRange on the committer. Events come first: until the horizon has
 // passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
-func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) error {
+func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.Entry) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
@@ -189,8 +175,8 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	}
 	began := time.Now()
 	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
 		return put.err
@@ -198,21 +184,21 @@ func (s *Store) commitRange(r *Range, put *putRequest, entries []segment.Entry) 
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.StartCopy(r.ToNs)
-	s.feeds.committed([]*putRequest{put})
+	tellFeeds(s.feeds, []*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
-		s.feeds.changed()
+		s.feeds.Changed()
 	}
 	s.counters.rows.Add(int64(put.rows))
 	if purges {
 		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
 	}
 	s.sealFull()
-	s.throttle(put.rows)
+	s.behind.Wait(put.rows, s.stop)
 	return nil
 }
 
 // follow sees to it that the store is a copy that the range can continue.
-func (s *Store) follow(r *Range) error {
+func (s *Store) follow(r *mirror.Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if failed := s.manifest.Failed(); failed != nil {
@@ -242,7 +228,7 @@ func (s *Store) follow(r *Range) error {
 
 // becomeCopy makes an empty store a copy. What its log has promised so far is void: a log file is
 // begun for what counts. The caller holds manifestMu.
-func (s *Store) becomeCopy(r *Range, box event.Box) error {
+func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 	if err := s.beginLogging(); err != nil {
 		return err
 	}
@@ -273,7 +259,7 @@ func (s *Store) failEvent(err error) error {
 
 // copyEvents puts the events and steps of a range into force, all at once, so that none comes after
 // one with a greater acq. Those that came with the same range before a crash are there.
-func (s *Store) copyEvents(r *Range) (purges bool, err error) {
+func (s *Store) copyEvents(r *mirror.Range) (purges bool, err error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	e, newest := manifest.Edit{}, int64(math.MinInt64)
@@ -320,7 +306,7 @@ func (s *Store) copyEvents(r *Range) (purges bool, err error) {
 
 // steps returns the policies of a range that differ from what the store has, without the steps that
 // belong to later ranges. The caller holds manifestMu.
-func (s *Store) steps(r *Range) (all []retention.Policy) {
+func (s *Store) steps(r *mirror.Range) (all []retention.Policy) {
 	for i := range r.Policies {
 		p := r.Policies[i].Unmarked()
 		old := retention.Policy{}
@@ -359,85 +345,6 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 		s.clock.EndCopy(from)
 	})
 	return errors.Join(err, failed)
-}
-
-func (r *Range) rows() int {
-	if r.Rows == nil {
-		return 0
-	}
-	return r.Rows.Len()
-}
-
-// validate checks a range by itself, and normalises its boxes.
-func (r *Range) validate() error {
-	bad := func(part, format string, args ...any) error {
-		return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
-			Detail: fmt.Sprintf(format, args...)}
-	}
-	if r.Of == "" {
-		return bad("store", "no store is named")
-	}
-	if r.FromNs < 0 || r.ToNs <= r.FromNs || r.ToNs == math.MaxInt64 {
-		return bad("acq", "from %d to %d is no range", r.FromNs, r.ToNs)
-	}
-	if err := r.Box.Normalize(); err != nil {
-		return err
-	}
-	if len(r.Box[record.Acq]) > 0 {
-		return bad("acq", "a copy is of all acqs, or it would have gaps")
-	}
-	before := r.FromNs - 1
-	for i := range r.Events {
-		e := &r.Events[i]
-		if e.Kind != event.Erase && e.Kind != event.Purge {
-			return bad("event", "its kind is %d", e.Kind)
-		}
-		if e.AcqNs <= before || e.AcqNs >= r.ToNs {
-			return bad("event", "acq %d does not lie in its place from %d to %d", e.AcqNs,
-				r.FromNs, r.ToNs)
-		}
-		if err := e.Box.Normalize(); err != nil {
-			return err
-		}
-		before = e.AcqNs
-	}
-	if len(r.Policies) > retention.MaxPolicies {
-		return bad("policy", "%d of them, at most %d", len(r.Policies), retention.MaxPolicies)
-	}
-	for i := range r.Policies {
-		p := &r.Policies[i]
-		rule := p.Rule()
-		if err := rule.Validate(); err != nil {
-			return err
-		}
-		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > retention.MaxReleased {
-			return bad("policy", "it has released more than %d bounds", retention.MaxReleased)
-		}
-	}
-	return r.validateRows()
-}
-
-func (r *Range) validateRows() error {
-	if r.rows() == 0 {
-		return nil
-	}
-	if err := r.Rows.Validate(); err != nil {
-		return err
-	}
-	if len(r.Rows.AcqNs) != r.Rows.Len() {
-		return &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
-			Detail: "the rows are not stamped"}
-	}
-	before := r.FromNs - 1
-	for i, acq := range r.Rows.AcqNs {
-		if acq <= before || acq >= r.ToNs || !r.Box.Contains(r.Rows.Key(i)) {
-			return &record.InvalidError{Part: "acq", Reason: record.OutOfRange, Row: i,
-				Detail: fmt.Sprintf("the row with acq %d does not ascend from %d to %d, or lies "+
-					"outside of the box", acq, r.FromNs, r.ToNs)}
-		}
-		before = acq
-	}
-	return nil
 }
 
 func findPolicy(all []retention.Policy, sc retention.Scope) (at int, known bool) {

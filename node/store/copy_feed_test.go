@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -17,7 +18,7 @@ func TestCopyWakesFeeds(t *testing.T) {
 	}
 	f := feedOf(t, s, record.Box{}, 0)
 	readFeed(t, f, 0)
-	awaited := func(r *Range) (rows, events int) {
+	awaited := func(r *mirror.Range) (rows, events int) {
 		t.Helper()
 		if _, err := s.PutRange(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestCopyWakesFeeds(t *testing.T) {
 	if rows, _ := awaited(rangeOf("a", 10, 20, 13)); rows != 1 {
 		t.Errorf("%d rows", rows)
 	}
-	erase := &Range{Of: "a", FromNs: 20, ToNs: 30,
+	erase := &mirror.Range{Of: "a", FromNs: 20, ToNs: 30,
 		Events: []event.Event{{AcqNs: 25, Kind: event.Erase}}}
 	if _, events := awaited(erase); events != 1 {
 		t.Errorf("%d events", events)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -24,7 +25,7 @@ type copier struct {
 }
 
 // ranges cuts what the source has from an acq on into ranges of random sizes.
-func (c *copier) ranges(t *testing.T, from *Store, fromNs int64) []Range {
+func (c *copier) ranges(t *testing.T, from *Store, fromNs int64) []mirror.Range {
 	t.Helper()
 	st, err := from.State(t.Context())
 	if err != nil {
@@ -36,9 +37,9 @@ func (c *copier) ranges(t *testing.T, from *Store, fromNs int64) []Range {
 	slices.SortFunc(rows, func(a, b modelRow) int {
 		return cmp.Compare(a.key.AcqNs, b.key.AcqNs)
 	})
-	var all []Range
+	var all []mirror.Range
 	for fromNs < st.HorizonNs {
-		r := Range{Of: st.Store, Box: c.box, FromNs: fromNs, ToNs: st.HorizonNs, Whole: true,
+		r := mirror.Range{Of: st.Store, Box: c.box, FromNs: fromNs, ToNs: st.HorizonNs, Whole: true,
 			Policies: st.Policies, Rows: &record.Batch{}}
 		if n := c.rng.IntN(500); n < len(rows) {
 			r.ToNs, r.Whole = max(rows[n].key.AcqNs, fromNs+1), false
@@ -175,7 +176,7 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 	if len(box[record.CID]) == 0 {
 		c.same(t, sh, m, to)
 	}
-	_, err := to.PutRange(t.Context(), &Range{Of: "x", ToNs: 1})
+	_, err := to.PutRange(t.Context(), &mirror.Range{Of: "x", ToNs: 1})
 	if !errors.Is(err, ErrNotCopied) {
 		t.Fatalf("a released copy takes a range: %v", err)
 	}
@@ -198,15 +199,15 @@ func TestCopyOfBox(t *testing.T) {
 }
 
 // rangeOf is a range of one row.
-func rangeOf(of string, fromNs, toNs, acqNs int64) *Range {
-	r := &Range{Of: of, FromNs: fromNs, ToNs: toNs, Rows: &record.Batch{}}
+func rangeOf(of string, fromNs, toNs, acqNs int64) *mirror.Range {
+	r := &mirror.Range{Of: of, FromNs: fromNs, ToNs: toNs, Rows: &record.Batch{}}
 	r.Rows.AppendStamped(record.Key{CID: 1, MID: 2, AcqNs: acqNs}, []byte("x"))
 	return r
 }
 
 func TestCopyRefuses(t *testing.T) {
 	s := openTest(t, Options{})
-	refuse := func(want error, r *Range) {
+	refuse := func(want error, r *mirror.Range) {
 		t.Helper()
 		before, err := s.State(t.Context())
 		if err != nil {
@@ -261,7 +262,7 @@ func TestCopyRefuses(t *testing.T) {
 
 func TestCopyRefusesRanges(t *testing.T) {
 	s := openTest(t, Options{})
-	f := func(change func(r *Range)) {
+	f := func(change func(r *mirror.Range)) {
 		t.Helper()
 		r := rangeOf("a", 0, 10, 3)
 		r.Rows.AppendStamped(record.Key{CID: 1, MID: 3, AcqNs: 5}, nil)
@@ -271,28 +272,28 @@ func TestCopyRefusesRanges(t *testing.T) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	f(func(r *Range) { r.Of = "" })
-	f(func(r *Range) { r.FromNs = -1 })
-	f(func(r *Range) { r.ToNs = 0 })
-	f(func(r *Range) { r.ToNs = math.MaxInt64 })
-	f(func(r *Range) { r.ToNs = 5 })
-	f(func(r *Range) { r.FromNs = 4 })
-	f(func(r *Range) { r.Rows.AcqNs[1] = 3 })
-	f(func(r *Range) { r.Rows.AcqNs = nil })
-	f(func(r *Range) { r.Rows.CID[0] = -1 })
-	f(func(r *Range) { r.Box = boxOf(record.CID, 2, 3) })
-	f(func(r *Range) { r.Box = boxOf(record.Acq, 0, 9) })
-	f(func(r *Range) { r.Box = boxOf(record.MID, 3, 3) })
-	f(func(r *Range) { r.Events = []event.Event{{AcqNs: 10, Kind: event.Erase}} })
-	f(func(r *Range) { r.Events = []event.Event{{AcqNs: 4, Kind: event.Retention}} })
-	f(func(r *Range) {
+	f(func(r *mirror.Range) { r.Of = "" })
+	f(func(r *mirror.Range) { r.FromNs = -1 })
+	f(func(r *mirror.Range) { r.ToNs = 0 })
+	f(func(r *mirror.Range) { r.ToNs = math.MaxInt64 })
+	f(func(r *mirror.Range) { r.ToNs = 5 })
+	f(func(r *mirror.Range) { r.FromNs = 4 })
+	f(func(r *mirror.Range) { r.Rows.AcqNs[1] = 3 })
+	f(func(r *mirror.Range) { r.Rows.AcqNs = nil })
+	f(func(r *mirror.Range) { r.Rows.CID[0] = -1 })
+	f(func(r *mirror.Range) { r.Box = boxOf(record.CID, 2, 3) })
+	f(func(r *mirror.Range) { r.Box = boxOf(record.Acq, 0, 9) })
+	f(func(r *mirror.Range) { r.Box = boxOf(record.MID, 3, 3) })
+	f(func(r *mirror.Range) { r.Events = []event.Event{{AcqNs: 10, Kind: event.Erase}} })
+	f(func(r *mirror.Range) { r.Events = []event.Event{{AcqNs: 4, Kind: event.Retention}} })
+	f(func(r *mirror.Range) {
 		r.Events = []event.Event{{AcqNs: 4, Kind: event.Erase}, {AcqNs: 4, Kind: event.Purge}}
 	})
-	f(func(r *Range) {
+	f(func(r *mirror.Range) {
 		r.Events = []event.Event{{AcqNs: 4, Kind: event.Erase, Box: boxOf(record.MID, 3, 3)}}
 	})
-	f(func(r *Range) { r.Policies = []retention.Policy{{MaxCapAgeNs: -1}} })
-	f(func(r *Range) { r.Policies = make([]retention.Policy, retention.MaxPolicies+1) })
+	f(func(r *mirror.Range) { r.Policies = []retention.Policy{{MaxCapAgeNs: -1}} })
+	f(func(r *mirror.Range) { r.Policies = make([]retention.Policy, retention.MaxPolicies+1) })
 }
 
 // A copy stays one, at its horizon, over restarts, snapshots and backups; what is restored from a

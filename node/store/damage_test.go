@@ -164,7 +164,7 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 func TestMissingFilesAreDamage(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1}
 	s := openTest(t, opt)
-	mustPut(t, s, batchOf(record.Key{MID: 7}), WriterSeq{[16]byte{1}, 1})
+	mustPut(t, s, batchOf(record.Key{MID: 7}), WriterSeq{ID: [16]byte{1}, Seq: 1})
 	if err := s.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 		d.fill()
 		for refused < 3 {
 			b := sh.batch(rng, 200, time.Now().UnixNano())
-			w := WriterSeq{[16]byte{7}, seq + 1}
+			w := WriterSeq{ID: [16]byte{7}, Seq: seq + 1}
 			res, err := s.Put(t.Context(), b, w)
 			if err == nil {
 				m.add(b, splitByShard(b, 2), res)
@@ -139,7 +139,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 		d.free()
 		b := sh.batch(rng, 10, time.Now().UnixNano())
 		seq++
-		res := mustPut(t, s, b, WriterSeq{[16]byte{7}, seq})
+		res := mustPut(t, s, b, WriterSeq{ID: [16]byte{7}, Seq: seq})
 		if res.Duplicate {
 			t.Fatal("a refused batch counts as stored")
 		}
@@ -175,7 +175,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000}
 	d.fill()
-	for s.sealError() == nil {
+	for s.heads.SealErr() == nil {
 		_, err := s.Put(t.Context(), sh.batch(rng, 50, 0), WriterSeq{})
 		if err != nil && !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 		runtime.Gosched()
 	}
 	d.free()
-	for s.sealError() != nil || s.Stats().HeadRows >= 100 {
+	for s.heads.SealErr() != nil || s.Stats().HeadRows >= 100 {
 		runtime.Gosched()
 	}
 }

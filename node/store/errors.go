@@ -1,9 +1,6 @@
 package store
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Errors that callers branch on.
 var (
@@ -12,11 +9,6 @@ var (
 	// ErrOverloaded means that sealing cannot keep up with writing; nothing was stored, retry
 	// later.
 	ErrOverloaded = errors.New("store is overloaded: unsealed rows fill their memory budget")
-	// ErrSequenceTooOld means that a batch's sequence lies so far below the newest one of its
-	// writer that the store no longer knows whether it was stored.
-	ErrSequenceTooOld = errors.New("sequence is too old: its first answer is no longer known")
-	// ErrTooManyWriters means that the table of writers is full.
-	ErrTooManyWriters = errors.New("too many writers at once")
 	// ErrTooManyVersions means that the versions of the readings in a box take more memory than
 	// one answer may.
 	ErrTooManyVersions = errors.New("too many versions for one answer; name fewer readings")
@@ -40,13 +32,3 @@ var (
 	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
 		"nothing to release")
 )
-
-// GapError means that a put is to follow a batch of its writer that is not the newest one that the
-// store knows; nothing was stored. 0 is none: the store does not know the writer.
-type GapError struct{ Previous, Newest uint64 }
-
-// Error implements error.
-func (e *GapError) Error() string {
-	return fmt.Sprintf("nothing is stored: the batch is to follow sequence %d of its writer, and "+
-		"the newest one here is %d", e.Previous, e.Newest)
-}

@@ -124,7 +124,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
 		s.clock.Publish()
-		s.feeds.changed()
+		s.feeds.Changed()
 	}
 	if err == nil && e.Purges() {
 		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -24,7 +25,7 @@ func TestExplain(t *testing.T) {
 		s := openTest(t, Options{Shards: 4, Workers: 3, versionRoom: room,
 			Index: index.Options{BlockRows: 64}})
 		m := &model{}
-		for i := range mergeFanIn*2 - 1 { // too few segments to be merged
+		for i := range mergepolicy.FanIn*2 - 1 { // too few segments to be merged
 			b := sh.batch(rng, 1500, 0)
 			for r := range b.CapNs { // so that caps tell segments apart
 				b.CapNs[r] += int64(i/2) * sh.caps * int64(time.Minute)

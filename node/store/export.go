@@ -57,7 +57,7 @@ func (x *Export) Origin(ctx context.Context) (o Origin, err error) {
 }
 
 // Writers returns the content of the file WRITERS, with the answers for records below an acq.
-func (x *Export) Writers(untilNs int64) []byte { return x.store.writers.encode(untilNs) }
+func (x *Export) Writers(untilNs int64) []byte { return x.store.writers.Encode(untilNs) }
 
 // ExportOptions say what is exported, and where to.
 type ExportOptions struct {
@@ -90,7 +90,7 @@ func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, 
 	if err = e.all(); err == nil {
 		aside, err = e.backdated()
 	}
-	return aside, x.store.noteDamage(err)
+	return aside, x.store.damaged.Note(err)
 }
 
 // exporter is one run of Write.

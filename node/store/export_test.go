@@ -52,7 +52,7 @@ func (r *backupRun) put(s *Store, m *model) {
 	r.seq++
 	sh := shape{cids: 2, mids: 30, moids: 2, caps: 200, varied: true}
 	b := sh.batch(r.rng, 1+r.rng.IntN(200), time.Now().UnixNano())
-	m.add(b, splitByShard(b, 2), mustPut(r.t, s, b, WriterSeq{[16]byte{1}, r.seq}))
+	m.add(b, splitByShard(b, 2), mustPut(r.t, s, b, WriterSeq{ID: [16]byte{1}, Seq: r.seq}))
 }
 
 // part writes, seals or merges something and backs it up while more is written.

@@ -15,11 +15,11 @@ import (
 func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()}
 	s := openTest(t, opt)
-	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{[16]byte{1}, 1})
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{ID: [16]byte{1}, Seq: 1})
 	if err := s.log.Close(); err != nil { // every flush fails from now on
 		t.Fatal(err)
 	}
-	b, w := batchOf(record.Key{MID: 2}), WriterSeq{[16]byte{1}, 2}
+	b, w := batchOf(record.Key{MID: 2}), WriterSeq{ID: [16]byte{1}, Seq: 2}
 	if _, err := s.Put(t.Context(), b, w); err == nil {
 		t.Fatal("a put without a log succeeded")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/notify"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -67,13 +68,11 @@ func (out *Slice) IsOpen() bool {
 type Feed struct {
 	store    *Store
 	box      record.Box
-	bounds   bounds.Box
 	keysOnly bool
 	next     int64
-	inside   []record.Box  // where the rows with the acq next are that are not read yet; else empty
-	span     int           // rows of the store that the next slice passes over
-	woken    chan struct{} // holds one: something may have come to the box
-	awaited  int64         // the horizon that it is woken at, too; of the followers
+	inside   []record.Box // where the rows with the acq next are that are not read yet; else empty
+	span     int          // rows of the store that the next slice passes over
+	waiter   *notify.Waiter
 }
 
 // Feed returns a feed of a box from an acq on. Its acq is left to the feed: the box must not
@@ -88,14 +87,14 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 		return nil, &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
-	f := &Feed{store: s, box: box, bounds: bounds.Of(&box), keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, woken: make(chan struct{}, 1), awaited: noAcq}
-	s.feeds.add(f)
+	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
+		span: sliceRows, waiter: notify.NewWaiter(bounds.Of(&box))}
+	s.feeds.Add(f.waiter)
 	return f, nil
 }
 
 // Close ends the feed.
-func (f *Feed) Close() { f.store.feeds.remove(f) }
+func (f *Feed) Close() { f.store.feeds.Remove(f.waiter) }
 
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
@@ -111,8 +110,8 @@ func (f *Feed) Rewind(toNs int64) {
 // Await makes Wait return also when the horizon of a replica has passed an acq, once, which may be
 // now; of several acqs, the least. Any goroutine may call it.
 func (f *Feed) Await(acqNs int64) {
-	f.store.feeds.await(f, acqNs)
-	f.store.feeds.passed(f.store.clock.Published())
+	f.store.feeds.Await(f.waiter, acqNs)
+	f.store.feeds.Passed(f.store.clock.Published())
 }
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.
@@ -122,7 +121,7 @@ func (f *Feed) Wait(ctx context.Context, atMost time.Duration) error {
 	timeout := time.NewTimer(atMost)
 	defer timeout.Stop()
 	select {
-	case <-f.woken:
+	case <-f.waiter.Woken:
 		return nil
 	case <-timeout.C:
 		return nil
@@ -324,4 +323,25 @@ func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 		}
 	}
 	return dst
+}
+
+// tellFeeds tells those that wait of rows that are visible.
+func tellFeeds(feeds *notify.Notifier, group []*putRequest) {
+	if !feeds.Waited() {
+		return
+	}
+	var b bounds.Box
+	first := true
+	for _, r := range group {
+		for i := range r.byShard {
+			one := bounds.OfRows(&r.byShard[i].rows)
+			if first {
+				b, first = one, false
+			}
+			b.Include(&one)
+		}
+	}
+	if !first {
+		feeds.Tell(&b)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,7 +23,7 @@ func TestAFeedAwaitsTheHorizon(t *testing.T) {
 		closeAt := func(ns int64) {
 			t.Helper()
 			index++
-			_, err := s.Apply(t.Context(), []Command{{index, ns, AppendClose(nil)}})
+			_, err := s.Apply(t.Context(), []Command{{index, ns, commands.AppendClose(nil)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -21,7 +21,7 @@ func (f *Feed) readInside(
 		out.reset(f.next, f.next+1)
 		err := f.gather(ctx, out, &box, share)
 		if errors.Is(err, errFull) {
-			parts := divide(&box, out)
+			parts := bounds.Halve(&box, &out.raw)
 			if parts == nil {
 				return false, fmt.Errorf("acq %s: %d rows have the same five parts; run pentad "+
 					"check", record.FormatNs(f.next), out.raw.Len())
@@ -42,48 +42,4 @@ func (f *Feed) readInside(
 		f.next = out.ClosedNs
 		return f.next < horizon, nil
 	}
-}
-
-// divide cuts a box in two, the greater keys first, where about half of the rows lie that were
-// gathered from it. They have one acq, so they differ in another dimension; nil: they do not.
-func divide(box *record.Box, out *Slice) []record.Box {
-	values := make([]int64, out.raw.Len())
-	for _, d := range []record.Dim{record.CID, record.MID, record.MOID, record.Cap} {
-		for i := range values {
-			values[i] = out.raw.Key(i).Part(d)
-		}
-		slices.Sort(values)
-		least, at := values[0], values[len(values)/2]
-		if at == least {
-			at = values[sortedAbove(values, least)]
-		}
-		if at > least {
-			low, high := *box, *box
-			low[d], high[d] = cutRanges(d, box[d], at)
-			return []record.Box{high, low}
-		}
-	}
-	return nil
-}
-
-// sortedAbove returns the number of the first of some ascending values above one, or of the last.
-func sortedAbove(values []int64, above int64) int {
-	at, _ := slices.BinarySearch(values, above+1)
-	return min(at, len(values)-1)
-}
-
-// cutRanges divides a normalised set of a dimension into what lies below a value and the rest.
-func cutRanges(d record.Dim, set record.RangeSet, at int64) (low, high record.RangeSet) {
-	if len(set) == 0 {
-		set = record.RangeSet{record.All(d)}
-	}
-	for _, r := range set {
-		if r.From < at {
-			low = append(low, record.Range{From: r.From, To: min(r.To, at)})
-		}
-		if r.To > at {
-			high = append(high, record.Range{From: max(r.From, at), To: r.To})
-		}
-	}
-	return low, high
 }

@@ -92,7 +92,7 @@ func (w *world) write(t *testing.T, number int, rng *rand.Rand) {
 		}
 		for {
 			s, life := w.now()
-			res, err := s.Put(context.Background(), b, WriterSeq{id, seq})
+			res, err := s.Put(context.Background(), b, WriterSeq{ID: id, Seq: seq})
 			if w.lives.Load() != life {
 				continue
 			}

@@ -228,7 +228,7 @@ func TestFeedWakes(t *testing.T) {
 			t.Fatalf("woken by row %d: %+v", i, rows)
 		}
 	}
-	if len(other.woken) != 0 {
+	if len(other.waiter.Woken) != 0 {
 		t.Error("a feed was woken by rows of another device")
 	}
 	if _, err := s.Erase(t.Context(), device(7)); err != nil {

@@ -105,8 +105,8 @@ func TestHeadBudget(t *testing.T) {
 			s = reopen(t, s, opt)
 		}
 		mustSeal(t, s)
-		if s.headBytes != 0 { // discard changes it meanwhile
-			t.Fatalf("round %d: %d bytes of heads are left", round, s.headBytes)
+		if s.heads.Bytes() != 0 { // discard changes it meanwhile
+			t.Fatalf("round %d: %d bytes of heads are left", round, s.heads.Bytes())
 		}
 	}
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/pentad-db/pentad/node/store/acqtime"
 )
 
 // Horizon returns an acq H such that the rows with acq < H never change again. It follows the
@@ -66,4 +68,14 @@ func (s *Store) proveHorizon(h int64) int64 {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
 	return min(h, s.clock.Proven())
+}
+
+// AheadNs returns how far acqs are ahead of the clock, because it was set back, or was wrong
+// before: they go on one by one from where they were until it has passed them. 0: they follow it.
+func (s *Store) AheadNs() int64 {
+	ahead := s.clock.Floor() - s.time.NowNs()
+	if ahead < 2*acqtime.LeaseNs {
+		return 0 // stamps of one flush, or a lease
+	}
+	return ahead
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -70,7 +71,7 @@ func victim(call string) error {
 				for {
 					n := window.begin()
 					res, err := s.Put(context.Background(), victimBatch(w, n),
-						WriterSeq{[16]byte{byte(w + 1)}, n})
+						WriterSeq{ID: [16]byte{byte(w + 1)}, Seq: n})
 					if err != nil {
 						failed <- err
 						return
@@ -280,8 +281,8 @@ func putAgain(t *testing.T, s *Store, w int, from uint64, acked map[uint64]int64
 	for seq := range acked {
 		end = max(end, seq+1+victimWindow)
 	}
-	for seq := max(from, end-min(end, maxAnswers)); seq < end; seq++ {
-		res := mustPut(t, s, victimBatch(w, seq), WriterSeq{[16]byte{byte(w + 1)}, seq})
+	for seq := max(from, end-min(end, writers.MaxAnswers)); seq < end; seq++ {
+		res := mustPut(t, s, victimBatch(w, seq), WriterSeq{ID: [16]byte{byte(w + 1)}, Seq: seq})
 		if first, ok := acked[seq]; ok && (first != res.FirstAcqNs || !res.Duplicate) {
 			t.Fatalf("writer %d: batch %d was acknowledged at %d, now %+v", w, seq, first, res)
 		}

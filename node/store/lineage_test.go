@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -372,7 +373,7 @@ func (h *branch) refused() {
 func TestBackupAfterRepair(t *testing.T) {
 	h := newBranch(t, leapingClock())
 	h.mustBackup()
-	logs := filepath.Join(h.opt.Dir, layout.LogDir, firstLog)
+	logs := filepath.Join(h.opt.Dir, layout.LogDir, "0000000001.log")
 	whole, err := os.Stat(logs)
 	if err != nil {
 		t.Fatal(err)
@@ -385,7 +386,7 @@ func TestBackupAfterRepair(t *testing.T) {
 	}
 	h.mustBackup().close()
 	flipByte(t, logs, whole.Size()+100)
-	report, err := RepairLog(t.Context(), h.opt.Dir, true)
+	report, err := repair.Log(t.Context(), h.opt.Dir, true)
 	if err != nil || report.File == "" {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -68,14 +68,14 @@ func (s *Store) FindLostFiles(ctx context.Context) error {
 func (s *Store) writeLost(
 	ctx context.Context, lost []*segment.CorruptError,
 ) (left []*segment.CorruptError) {
-	s.forgetOther()
+	s.damaged.ForgetOthers()
 	for _, d := range lost {
-		s.noteOther(api.Damage{File: d.File, Reason: d.Reason})
+		s.damaged.FoundOther(api.Damage{File: d.File, Reason: d.Reason})
 	}
 	err := s.writeOthers(ctx)
 	left = slices.DeleteFunc(s.findLost(), isSegment)
 	if len(left) == 0 && err == nil {
-		s.noteMended()
+		s.damaged.OthersRewritten()
 		return nil
 	}
 	if len(left) == 0 {
@@ -93,16 +93,8 @@ func (s *Store) findLost() []*segment.CorruptError {
 	s.manifestMu.Lock() // what is live, and the files of the log, stay the same meanwhile
 	lost := s.filesLost()
 	s.manifestMu.Unlock()
-	s.damaged.mu.Lock()
-	defer s.damaged.mu.Unlock()
-	s.damaged.lost = slices.Clone(lost)
+	s.damaged.SetLost(lost)
 	return lost
-}
-
-func (s *Store) isLost() bool {
-	s.damaged.mu.Lock()
-	defer s.damaged.mu.Unlock()
-	return len(s.damaged.lost) > 0
 }
 
 func (s *Store) filesLost() (lost []*segment.CorruptError) {

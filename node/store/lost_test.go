@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -138,7 +139,7 @@ func TestALostBeginningIsNoticed(t *testing.T) {
 		if report := mustCheck(t, dir); report.Damages != 0 {
 			t.Fatalf("before anything is lost: %+v", report)
 		}
-		if err := os.Remove(filepath.Join(dir, layout.LogDir, firstLog)); err != nil {
+		if err := os.Remove(filepath.Join(dir, layout.LogDir, "0000000001.log")); err != nil {
 			t.Fatal(err)
 		}
 		if report := mustCheck(t, dir); report.Damages == 0 {
@@ -151,7 +152,7 @@ func TestALostBeginningIsNoticed(t *testing.T) {
 		if err == nil {
 			_ = lost.Close()
 		}
-		if report, err := RepairLog(t.Context(), dir, true); err != nil || report.File == "" {
+		if report, err := repair.Log(t.Context(), dir, true); err != nil || report.File == "" {
 			t.Fatalf("closed %t: a repair: %+v, %v", closed, report, err)
 		}
 		if err := openTest(t, Options{Dir: dir, Now: later}).Close(); err != nil {

@@ -12,36 +12,23 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
-)
-
-const (
-	// mergeFanIn is how many neighbours of about one size are merged at once. More would write each
-	// row less often and leave more segments to ask.
-	mergeFanIn = 4
-	// maxMergedRows keeps merged segments below 65,536 blocks, which are not all full.
-	maxMergedRows = 100 << 20
-	// maxMergedBytes bounds the time that a merge takes, and the room on disk that it needs.
-	maxMergedBytes = 32 << 30
-	// mergeRetry is how long a merge that failed is left alone.
-	mergeRetry = time.Minute
-	// damagedRetry is the same for a segment whose damage is known: a purge needs all of it.
-	damagedRetry = time.Hour
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 )
 
 // mergeLoop is the only goroutine that merges. When it falls behind, the committer slows down, see
-// throttle.
+// [throttle.Throttle].
 func (s *Store) mergeLoop() {
-	failed := failedRuns{retry: s.opt.mergeRetry, runs: map[uint64]failedRun{}}
+	failed := mergepolicy.NewFailures(s.opt.mergeRetry)
 	idle := idleness{rows: s.counters.rows.Load(), since: time.Now()}
 	for {
 		waiting := s.takeWaiters() // before the look at what is due: what they wait for is seen
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
-		turns := s.opt.Background.merges
-		s.setBacklog()
+		permits := s.opt.Background.Merges
+		s.behind.SetSegments(mostMergeable(s.all))
 		s.setExceedsMemory()
 		if run == nil {
-			err := cmp.Or(s.finishPurges(), failed.newest())
+			err := cmp.Or(s.finishPurges(), failed.Newest())
 			waiting = waiting.answerDue(err)
 			quiet := idle.lasts(s, s.opt.idleAfter)
 			if quiet && s.sealIdle() {
@@ -51,10 +38,10 @@ func (s *Store) mergeLoop() {
 			if len(waiting) > 0 || quiet && !s.hasImmutable() {
 				sh, run = s.nextIdleMerge(failed)
 			}
-			turns = s.opt.Background.idleMerges
+			permits = s.opt.Background.IdleMerges
 			if run == nil {
-				failed.forget(began)
-				s.noteMerge(err)
+				failed.Forget(began)
+				s.mergeErr.Set(err)
 				waiting.answerAll(err)
 				select {
 				case <-s.mergeWake:
@@ -67,7 +54,7 @@ func (s *Store) mergeLoop() {
 		}
 		s.addWaiters(waiting)
 		if err == nil {
-			err = s.underLimit(turns, func() error {
+			err = permits.Run(s.stop, ErrClosed, func() error {
 				if sh2, run2, err := s.nextRun(failed); err == nil && run2 != nil {
 					sh, run = sh2, run2 // it may have been a long wait
 				}
@@ -77,8 +64,8 @@ func (s *Store) mergeLoop() {
 		if errors.Is(err, ErrClosed) {
 			return
 		}
-		failed.note(run, err)
-		s.noteMerge(failed.newest())
+		failed.Note(idsOf(run), err)
+		s.mergeErr.Set(failed.Newest())
 	}
 }
 
@@ -187,7 +174,7 @@ func (s *Store) writeMerged(
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	if err := m.write(path, meta); err != nil {
-		return nil, e, s.noteDamage(err)
+		return nil, e, s.damaged.Note(err)
 	}
 	merged, err := s.openNew(path, meta)
 	return merged, e, err
@@ -215,11 +202,4 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		},
 	})
 	return err
-}
-
-// noteMerge remembers why a merge that is due was not done, nil when there is none.
-func (s *Store) noteMerge(err error) {
-	s.mergeMu.Lock()
-	defer s.mergeMu.Unlock()
-	s.mergeErr = err
 }

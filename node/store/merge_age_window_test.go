@@ -1,44 +1,11 @@
 package store
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
-
-// Neighbours are merged when their newest rows are of one window, the narrowest of theirs.
-func TestTogether(t *testing.T) {
-	f := func(widths []int64, newest []int64, want string) {
-		t.Helper()
-		sealed := make([]*sealedSegment, len(widths))
-		for i := range sealed {
-			sealed[i] = &sealedSegment{meta: manifest.Segment{LastAcqNs: newest[i]}}
-			if widths[i] > 0 {
-				sealed[i].window.Store(&ageWindow{widths[i], newest[i]})
-			}
-		}
-		var got []string
-		for part, over := range mergeable(sealed) {
-			got = append(got, fmt.Sprint(len(part), over))
-		}
-		if got := strings.Join(got, ", "); got != want {
-			t.Errorf("windows %v of %v: %s, want %s", newest, widths, got, want)
-		}
-	}
-	f(nil, nil, "")
-	f([]int64{0, 0, 0}, []int64{1, 100, 1000}, "3 false")
-	f([]int64{10, 10, 10, 10, 10}, []int64{1, 5, 9, 10, 31}, "3 true, 1 true, 1 false")
-	f([]int64{10, 10, 10}, []int64{-11, -10, -1}, "1 true, 2 false")
-	f([]int64{10, 0, 10}, []int64{1, 5, 9}, "3 false")
-	f([]int64{0, 0, 10}, []int64{1, 50, 55}, "2 false, 1 false")
-	f([]int64{100, 100, 10, 10}, []int64{1, 50, 55, 60}, "2 false, 1 true, 1 false")
-	f([]int64{100, 100, 10}, []int64{1, 50, 155}, "2 true, 1 false")
-	f([]int64{10, 10, 10, 10}, []int64{1, 31, 2, 32}, "1 true, 1 true, 1 true, 1 false")
-}
 
 // A segment's window is of the shortest age that rows in it have yet to reach.
 func TestWindowsOfSegments(t *testing.T) {
@@ -51,7 +18,7 @@ func TestWindowsOfSegments(t *testing.T) {
 		a.calm()
 		width := int64(0)
 		if w := seg.window.Load(); w != nil {
-			width = w.widthNs
+			width = w.WidthNs
 		}
 		if width != want {
 			t.Errorf("%v, want %v", time.Duration(width), time.Duration(want))

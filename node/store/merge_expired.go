@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 )
@@ -32,7 +33,7 @@ type look struct {
 }
 
 // nextExpired returns a segment that is to be rewritten because of what was released, or nil.
-func (s *Store) nextExpired(failed failedRuns) (*shard, []*sealedSegment, error) {
+func (s *Store) nextExpired(failed mergepolicy.Failures) (*shard, []*sealedSegment, error) {
 	h, now := s.tombstones.Load(), s.opt.Now()
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
 		for _, p := range seg.expired(h, now) {

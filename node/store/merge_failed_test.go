@@ -7,12 +7,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -30,7 +29,7 @@ func segmentFiles(t *testing.T, dir string) []string {
 func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()}
 	s := openTest(t, opt)
-	for mid := range int64(mergeFanIn - 1) {
+	for mid := range int64(mergepolicy.FanIn - 1) {
 		put1(t, s, mid, 1, "x")
 		mustSeal(t, s)
 	}
@@ -92,7 +91,7 @@ func TestUnreadableNewSegmentGoes(t *testing.T) {
 func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	s := openTest(t, Options{Shards: 1, Now: leapingClock()})
 	sh := s.shards[0]
-	for mid := range int64(mergeFanIn - 1) {
+	for mid := range int64(mergepolicy.FanIn - 1) {
 		put1(t, s, mid, 1, "x")
 		mustSeal(t, s)
 	}
@@ -153,7 +152,7 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 		mustPut(t, s, b, WriterSeq{})
 		mustSeal(t, s)
 	}
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		put(0, 1000) // the smaller run is merged first
 		put(1, 4000)
 	}
@@ -167,7 +166,7 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}
 	before := s.Stats().Merges
-	for range mergeFanIn {
+	for range mergepolicy.FanIn {
 		put(1, 4000)
 	}
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
@@ -176,41 +175,4 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 	if st := s.Stats(); st.Merges <= before || st.MergeErr == nil {
 		t.Errorf("%d merges, before %d, %v", st.Merges, before, st.MergeErr)
 	}
-}
-
-// A failure is kept until its run is tried again, went well or is not due any more.
-func TestFailedRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		runOf := func(ids ...uint64) (run []*sealedSegment) {
-			for _, id := range ids {
-				run = append(run, &sealedSegment{meta: manifest.Segment{ID: id}})
-			}
-			return run
-		}
-		f := failedRuns{retry: mergeRetry, runs: map[uint64]failedRun{}}
-		want := func(err error, may bool) {
-			t.Helper()
-			if got := f.newest(); !errors.Is(got, err) || f.may(runOf(1)[0]) != may {
-				t.Fatalf("%v, want %v; %v", got, err, !may)
-			}
-		}
-		first, second := errors.New("first"), errors.New("second")
-		want(nil, true)
-		f.note(runOf(1, 2), first)
-		want(first, false)
-		time.Sleep(time.Second)
-		f.note(runOf(5, 6), second)
-		want(second, false)
-		f.note(runOf(4, 5), nil) // with what failed before
-		want(first, false)
-		began := time.Now()
-		f.forget(began)
-		want(first, false)
-		time.Sleep(mergeRetry)
-		want(first, true)
-		f.forget(began) // it was not looked at
-		want(first, true)
-		f.forget(time.Now())
-		want(nil, true)
-	})
 }

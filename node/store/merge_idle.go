@@ -3,14 +3,13 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 )
 
 const (
 	// idleAfter is how long a store must be without puts before it runs idle merges.
 	idleAfter = time.Minute
-	// idleMergeShare is how many times larger the largest segment may be than the others of an idle
-	// merge together. It bounds how often a row is rewritten if every pause leads to a merge.
-	idleMergeShare = 4
 	// idleSealShare: an idle store seals a head that has this fraction of SealRows. Fewer rows take
 	// little memory, are found quickly, and would make a segment of a few blocks.
 	idleSealShare = 16
@@ -57,38 +56,12 @@ func (s *Store) hasImmutable() bool {
 }
 
 // nextIdleMerge returns the segments that a store at rest merges next.
-func (s *Store) nextIdleMerge(failed failedRuns) (*shard, []*sealedSegment) {
+func (s *Store) nextIdleMerge(failed mergepolicy.Failures) (*shard, []*sealedSegment) {
 	for _, sh := range s.all {
-		for part := range undamaged(sh.state.Load().sealed) {
-			for same := range mergeable(part) {
-				if run := idleRun(same, failed.may); run != nil {
-					return sh, run
-				}
-			}
+		sealed := sh.state.Load().sealed
+		if run := mergepolicy.Idle(policyOf(sealed, failed)); !run.IsNone() {
+			return sh, sealed[run.From:run.To]
 		}
 	}
 	return nil, nil
-}
-
-// idleRun returns the most neighbours that may be merged into one segment and of which none is
-// idleMergeShare times as large as the others together, the fewest rows first.
-func idleRun(sealed []*sealedSegment, may func(first *sealedSegment) bool) (best []*sealedSegment) {
-	for from := range sealed {
-		rows, bytes, largest := int64(0), int64(0), int64(0)
-		for to := from; to < len(sealed); to++ {
-			more := int64(sealed[to].meta.Rows)
-			rows, bytes = rows+more, bytes+sealed[to].file.Size()
-			if rows > limitOf(sealed[from]) || bytes > maxMergedBytes {
-				break
-			}
-			largest = max(largest, more)
-			run := sealed[from : to+1]
-			pays := len(run) > 1 && largest <= idleMergeShare*(rows-largest) && may(sealed[from])
-			better := len(run) > len(best) || len(run) == len(best) && rows < rowsOf(best)
-			if pays && better {
-				best = run
-			}
-		}
-	}
-	return best
 }

@@ -3,14 +3,12 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -131,7 +129,7 @@ func TestIdleStoreSealsHeads(t *testing.T) {
 // TestBackgroundLimit: stores that share one turn seal and merge one after the other, and one that
 // is closed while it waits does not wait on.
 func TestBackgroundLimit(t *testing.T) {
-	turns := NewBackgroundLimit(1)
+	turns := background.NewLimit(1)
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	var stores []*Store
@@ -153,8 +151,8 @@ func TestBackgroundLimit(t *testing.T) {
 			t.Errorf("%d rows, %d merges", st.Rows, st.Merges)
 		}
 	}
-	turns.seals <- struct{}{} // somebody seals for a long time
-	turns.merges <- struct{}{}
+	turns.Seals <- struct{}{} // somebody seals for a long time
+	turns.Merges <- struct{}{}
 	s := stores[0]
 	mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,42 +166,6 @@ func TestBackgroundLimit(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-turns.seals
-	<-turns.merges
-}
-
-func TestIdleRun(t *testing.T) {
-	putNs := int64(manifest.NoPut)
-	f := func(rows []uint32, failedFirst, wantFrom, wantTo int) {
-		t.Helper()
-		sealed := make([]*sealedSegment, len(rows))
-		for i := range rows {
-			sealed[i] = &sealedSegment{file: &segment.Sealed{},
-				meta: manifest.Segment{ID: uint64(i), Rows: rows[i], PutAcqNs: putNs}}
-		}
-		got := idleRun(sealed, func(first *sealedSegment) bool {
-			return int(first.meta.ID) != failedFirst
-		})
-		from := -1
-		if len(got) > 0 {
-			from = int(got[0].meta.ID)
-		}
-		if from != wantFrom || from+len(got) != wantTo {
-			t.Errorf("%v: %s", rows, fmt.Sprint(from, from+len(got)))
-		}
-	}
-	f(nil, -1, -1, -1)
-	f([]uint32{1000}, -1, -1, -1)
-	f([]uint32{1000, 249}, -1, -1, -1)
-	f([]uint32{1000, 250}, -1, 0, 2)
-	f([]uint32{1001, 200, 50}, -1, 1, 3)
-	f([]uint32{1000, 100, 50, 30, 20}, -1, 1, 5)
-	f([]uint32{71e6, 17e6, 12e6}, -1, 0, 3)
-	f([]uint32{71e6, 17e6, 12e6}, 0, 1, 3)
-	f([]uint32{71e6, 17e6, 19e6}, -1, 1, 3) // 107 M rows would not have 16 bits for their blocks
-	f([]uint32{90e6, 90e6}, -1, -1, -1)
-	f([]uint32{40e6, 40e6, 40e6, 20e6}, -1, 1, 4)
-	putNs = 1 // of rows from below: a merge keeps some bytes of each
-	f([]uint32{9e6, 7e6, 5e6}, -1, 1, 3)
-	f([]uint32{9e6, 8e6, 9e6}, -1, -1, -1)
+	<-turns.Seals
+	<-turns.Merges
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -80,7 +82,7 @@ func TestMergeOfDamage(t *testing.T) {
 	s := openTest(t, opt)
 	rng := randomSource(t)
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		mustSeal(t, s)
 	}
@@ -91,7 +93,7 @@ func TestMergeOfDamage(t *testing.T) {
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}
-	if st := s.Stats(); st.Segments != mergeFanIn || st.Merges != 0 || st.MergeErr == nil {
+	if st := s.Stats(); st.Segments != mergepolicy.FanIn || st.Merges != 0 || st.MergeErr == nil {
 		t.Fatalf("%d segments, %d merges, %v", st.Segments, st.Merges, st.MergeErr)
 	}
 }
@@ -104,14 +106,14 @@ func TestWriteThrottle(t *testing.T) {
 	}
 	// The merger, which was woken, may note once more that there is no backlog.
 	for try := 0; try < 100 && s.Stats().ThrottledNs == 0; try++ {
-		s.backlog.Store(5)
+		s.behind.SetSegments(throttle.From + 5)
 		mustPut(t, s, shape{cids: 1, mids: 5, moids: 1, caps: 100}.batch(randomSource(t), 1000, 0),
 			WriterSeq{})
 		if err := s.onCommitter(t.Context(), func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := s.Stats().ThrottledNs; got != 5*throttleNsPerRow*1000 {
+	if got := s.Stats().ThrottledNs; got != 5*throttle.NsPerRow*1000 {
 		t.Fatalf("paced by %d ns", got)
 	}
 }
@@ -140,7 +142,7 @@ func TestMergeDuringScans(t *testing.T) {
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
 	rng := randomSource(t)
 	total := 0
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 		total += 1000
 		mustSeal(t, s)

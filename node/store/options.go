@@ -9,7 +9,9 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
 
@@ -51,11 +53,11 @@ type Options struct {
 
 	// Scrub is how fast the files are read in search of damage; stores of one process share one.
 	// Nil: its own, everything once a week and 16 MiB/s at most.
-	Scrub *Scrub
+	Scrub *background.Scrub
 
 	// Background bound what stores that share them do at once in the background; nil: its own, for
 	// one seal and one merge.
-	Background *BackgroundLimit
+	Background *background.Limit
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
@@ -84,11 +86,12 @@ func (o Options) withDefaults() (Options, error) {
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
 	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
-	o.mergeRetry = cmp.Or(o.mergeRetry, mergeRetry)
+	o.mergeRetry = cmp.Or(o.mergeRetry, mergepolicy.RetryAfter)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
-	o.Background = cmp.Or(o.Background, NewBackgroundLimit(1))
-	o.Scrub = cmp.Or(o.Scrub, NewScrub(DefaultScrubEvery, DefaultScrubRate))
+	o.Background = cmp.Or(o.Background, background.NewLimit(1))
+	o.Scrub = cmp.Or(o.Scrub,
+		background.NewScrub(background.DefaultScrubEvery, background.DefaultScrubRate))
 	o.PutWait = cmp.Or(o.PutWait, 10*time.Second)
 	if o.blockNow == nil {
 		o.blockNow = time.Now

@@ -105,7 +105,7 @@ func (p *powerPlan) puts(n int) {
 		number := p.next
 		p.add("put", number, func(w *powerWork) error {
 			_, err := w.store.Put(context.Background(), powerBatch(number),
-				WriterSeq{[16]byte{7}, uint64(number)})
+				WriterSeq{ID: [16]byte{7}, Seq: uint64(number)})
 			return err
 		})
 	}

@@ -29,13 +29,8 @@ func (s *Store) Problems() []health.Problem {
 				NotReady: notReady, Restart: restart})
 		}
 	}
-	s.budgetMu.Lock()
-	sealErr, releaseErr, full := s.sealErr, s.releaseErr, s.headBytes >= s.opt.HeadMax
-	s.budgetMu.Unlock()
-	s.mergeMu.Lock()
-	mergeErr := s.mergeErr
-	s.mergeMu.Unlock()
-	if s.isLost() { // to end the process would lose what is in its memory
+	sealErr, releaseErr, mergeErr := s.heads.SealErr(), s.releaseErr.Err(), s.mergeErr.Err()
+	if s.damaged.IsLost() { // to end the process would lose what is in its memory
 		add("log_failed", adviceGone, s.log.Failure(), true, false)
 	} else {
 		add("log_failed", adviceRestart, s.log.Failure(), true, true)
@@ -47,11 +42,11 @@ func (s *Store) Problems() []health.Problem {
 	if s.manifest.Failed() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
-	add("seal_failed", retryAdvice(sealErr), sealErr, full, false)
+	add("seal_failed", retryAdvice(sealErr), sealErr, s.heads.IsFull(), false)
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", retryAdvice(mergeErr), mergeErr, false, false)
-	return append(all, s.damageProblems()...)
+	return append(all, s.damaged.Problems()...)
 }
 
 func retryAdvice(err error) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -61,7 +62,7 @@ func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedR
 		g, err = s.findPurged(seg, by)
 		return err
 	}, m.mappings)
-	return g, s.noteDamage(err)
+	return g, s.damaged.Note(err)
 }
 
 func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRows, error) {
@@ -137,7 +138,7 @@ func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows
 }
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
-func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) {
+func (s *Store) nextPurged(failed mergepolicy.Failures) (*shard, []*sealedSegment, error) {
 	h := s.tombstones.Load()
 	newest := h.NewestPurge
 	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
@@ -157,11 +158,11 @@ func (s *Store) nextPurged(failed failedRuns) (*shard, []*sealedSegment, error) 
 
 // firstDue returns the first segment that is due, leaving out those that failed lately.
 func (s *Store) firstDue(
-	failed failedRuns, isDue func(seg *sealedSegment) (bool, error),
+	failed mergepolicy.Failures, isDue func(seg *sealedSegment) (bool, error),
 ) (*shard, []*sealedSegment, error) {
 	for _, sh := range s.all {
 		for _, seg := range sh.state.Load().sealed {
-			if !failed.may(seg) {
+			if !failed.May(seg.meta.ID, seg.damaged.Load()) {
 				continue
 			}
 			due, err := isDue(seg)

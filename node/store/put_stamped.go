@@ -28,7 +28,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 	if err := cmp.Or(s.refuseReplicated(), checkStamps(b)); err != nil {
 		return 0, err
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	if err := s.heads.Wait(ctx); err != nil {
 		return 0, err
 	}
 	put := &putRequest{rows: b.Len(), done: make(chan struct{}),
@@ -126,8 +126,8 @@ func (s *Store) commitStamped(
 	}
 	began := time.Now()
 	file, err := s.appendLog(entries)
-	s.counters.syncNs.Add(int64(time.Since(began)))
-	s.counters.groups.Add(1)
+	s.counters.logNs.Add(int64(time.Since(began)))
+	s.counters.flushes.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
 			s.clock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
@@ -138,9 +138,9 @@ func (s *Store) commitStamped(
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.clock.Publish()
-	s.feeds.committed([]*putRequest{put})
+	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.sealFull()
-	s.throttle(put.rows)
+	s.behind.Wait(put.rows, s.stop)
 	return s.clock.Floor(), nil
 }

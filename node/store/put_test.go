@@ -36,8 +36,8 @@ func TestPutDuringCloseReturns(t *testing.T) {
 // A retry that meets its first attempt still waiting for room does not share the context of that.
 func TestRetryOutlivesFirstContext(t *testing.T) {
 	s := openTest(t, Options{PutWait: time.Minute})
-	s.addHeadBytes(s.opt.HeadMax) // no room
-	w := WriterSeq{[16]byte{3}, 1}
+	s.heads.Add(s.opt.HeadMax) // no room
+	w := WriterSeq{ID: [16]byte{3}, Seq: 1}
 	b := batchOf(record.Key{MID: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 			t.Errorf("the first attempt: %v", err)
 		}
 	})
-	for s.counters.putsDelayed.Load() == 0 {
+	for s.heads.Delayed() == 0 {
 		runtime.Gosched()
 	}
 	wg.Go(func() {
@@ -58,10 +58,10 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 		runtime.Gosched()
 	}
 	cancel()
-	for s.counters.putsDelayed.Load() == 1 && !t.Failed() {
+	for s.heads.Delayed() == 1 && !t.Failed() {
 		runtime.Gosched()
 	}
-	s.addHeadBytes(-s.opt.HeadMax)
+	s.heads.Add(-s.opt.HeadMax)
 	wg.Wait()
 }
 

@@ -55,7 +55,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.checkComplete(); err != nil {
 		return err
 	}
-	if err := s.writers.load(s.opt.Dir); err != nil {
+	if err := s.writers.Load(s.opt.Dir); err != nil {
 		return err
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}

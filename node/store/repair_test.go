@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -61,7 +62,7 @@ func TestRepairLog(t *testing.T) {
 	for what, damage := range damages {
 		dir := filepath.Join(t.TempDir(), "store")
 		copyDir(t, src, dir)
-		if r, err := RepairLog(t.Context(), dir, true); err != nil || r.File != "" {
+		if r, err := repair.Log(t.Context(), dir, true); err != nil || r.File != "" {
 			t.Fatalf("a repair of what is whole: %+v, %v", r, err)
 		}
 		damage(t, dir)
@@ -70,11 +71,11 @@ func TestRepairLog(t *testing.T) {
 			!strings.Contains(err.Error(), "pentad repair") {
 			t.Fatalf("%s: %v", what, err)
 		}
-		would, err := RepairLog(t.Context(), dir, false)
+		would, err := repair.Log(t.Context(), dir, false)
 		if err != nil || would.File == "" || would.Reason == "" || len(would.Aside) > 0 {
 			t.Fatalf("%s: %+v, %v", what, would, err)
 		}
-		did, err := RepairLog(t.Context(), dir, true)
+		did, err := repair.Log(t.Context(), dir, true)
 		if err != nil || did.File != would.File || did.Rows != would.Rows {
 			t.Fatalf("%s: %+v, %v; it would be %+v", what, did, err, would)
 		}

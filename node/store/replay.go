@@ -6,6 +6,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -79,12 +80,12 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	n := int64(r.batch.Len())
 	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
-		id, a := WriterSeq{h.Writer, h.Seq},
-			answer{seq: h.Seq, first: h.BatchFirstAcqNs, records: h.BatchRecords}
+		id, a := WriterSeq{ID: h.Writer, Seq: h.Seq},
+			writers.Answer{Seq: h.Seq, FirstNs: h.BatchFirstAcqNs, Records: h.BatchRecords}
 		if s.replicated {
-			s.writers.recordInOrder(id, a)
+			s.writers.RecordInOrder(id, a)
 		} else {
-			s.writers.record(id, a)
+			s.writers.Record(id, a)
 		}
 	}
 	sh := s.all[e.Shard]
@@ -102,7 +103,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	}
 	head := sh.state.Load().head
 	head.Insert(&r.batch)
-	s.headBytes += head.Grown()
+	s.heads.Add(head.Grown())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.rotate()
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mirror"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
-
-// groupBytes is the length of the identity of a group.
-const groupBytes = 16
 
 var (
 	// ErrReplicated means that a store is driven by the log of its group, and takes changes from
@@ -34,8 +33,9 @@ func (o *Options) checkGroup() error {
 	if o.Group == "" {
 		return nil
 	}
-	if id, err := hex.DecodeString(o.Group); err != nil || len(id) != groupBytes {
-		return fmt.Errorf("store: Options.Group is %q; take %d hex digits", o.Group, 2*groupBytes)
+	if id, err := hex.DecodeString(o.Group); err != nil || len(id) != mirror.IdentityBytes {
+		return fmt.Errorf("store: Options.Group is %q; take %d hex digits", o.Group,
+			2*mirror.IdentityBytes)
 	}
 	if o.Shards != 1 {
 		return fmt.Errorf("store: Options.Shards is %d; a replica has one", o.Shards)
@@ -74,7 +74,7 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
 	if s.clock.GrantLease(index, horizonNs) {
-		s.feeds.passed(s.clock.Published())
+		s.feeds.Passed(s.clock.Published())
 	}
 }
 
@@ -173,19 +173,19 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
 		now := s.clock.Published() // of a group under way nothing may be on disk yet
-		s.writers.expire(now)
-		return manifest.Edit{ClockNs: now}, s.writers.save(s.opt.Dir)
+		s.writers.Expire(now)
+		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}
 	s.applyMu.Lock()
 	at := s.applied
-	s.writers.expire(at.NextNs)
-	table := s.writers.encode(math.MaxInt64)
+	s.writers.Expire(at.NextNs)
+	table := s.writers.Encode(math.MaxInt64)
 	s.applyMu.Unlock()
 	e := manifest.Edit{ClockNs: at.NextNs, Applied: &at}
 	if err := s.syncApplied(); err != nil {
 		return e, err
 	}
-	return e, replaceWriters(s.opt.Dir, table)
+	return e, writers.Replace(s.opt.Dir, table)
 }
 
 // syncReplica makes the log of a replica durable, that of other stores is. A segment is not live

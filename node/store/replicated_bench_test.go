@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,7 @@ const (
 // commands, 16 to a call. With TMPDIR on a file system in memory the puts' syncs cost nothing.
 func BenchmarkApplyDuringPut(b *testing.B) {
 	var batches []record.Batch
-	var commands []Command
+	var log []Command
 	for i := range applyBatches {
 		batch := record.Batch{}
 		for r := i * applyBatch; r < (i+1)*applyBatch; r++ {
@@ -25,12 +26,12 @@ func BenchmarkApplyDuringPut(b *testing.B) {
 				MOID: int32(r % 5), CapNs: int64(r/benchDevices) * int64(time.Minute)},
 				[]byte{byte(r), 15: 1})
 		}
-		data, err := AppendPut(nil, &batch, WriterSeq{[16]byte{1}, uint64(i + 1)})
+		data, err := commands.AppendPut(nil, &batch, WriterSeq{ID: [16]byte{1}, Seq: uint64(i + 1)})
 		if err != nil {
 			b.Fatal(err)
 		}
 		batches = append(batches, batch)
-		commands = append(commands, Command{Index: uint64(i + 1), ClockNs: int64(i), Data: data})
+		log = append(log, Command{Index: uint64(i + 1), ClockNs: int64(i), Data: data})
 	}
 	var wall, cpu [2]time.Duration
 	timed := func(which int, f func()) {
@@ -43,14 +44,14 @@ func BenchmarkApplyDuringPut(b *testing.B) {
 		timed(0, func() {
 			s := openTest(b, Options{})
 			for i := range batches {
-				mustPut(b, s, &batches[i], WriterSeq{[16]byte{1}, uint64(i + 1)})
+				mustPut(b, s, &batches[i], WriterSeq{ID: [16]byte{1}, Seq: uint64(i + 1)})
 			}
 			_ = s.Close()
 		})
 		timed(1, func() {
 			s := openTest(b, Options{Group: testGroup})
-			for at := 0; at < len(commands); at += 16 {
-				part := commands[at:min(at+16, len(commands))]
+			for at := 0; at < len(log); at += 16 {
+				part := log[at:min(at+16, len(log))]
 				if _, err := s.Apply(b.Context(), part); err != nil {
 					b.Fatal(err)
 				}

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -70,21 +72,21 @@ func (m *groupModel) end(c Command, out Outcome) {
 func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 	first := max(c.ClockNs, m.next)
 	w := m.writers[id.ID]
-	if w == nil || w.lastAcq < first-writerIdleNs && !record.Lasting(id.ID) {
+	if w == nil || w.lastAcq < first-writers.IdleNs && !record.Lasting(id.ID) {
 		w = &modelWriter{first: map[uint64]PutResult{}}
 	}
 	old, known := w.first[id.Seq]
 	switch {
 	case id.ID == [16]byte{}:
 	case record.Lasting(id.ID) && id.Seq < w.high:
-		m.end(c, Outcome{Err: ErrSequenceTooOld})
+		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	case known && !w.forgot(id.Seq):
 		old.Duplicate = true
 		m.end(c, Outcome{Put: old})
 		return
-	case w.high >= maxAnswers && id.Seq <= w.high-maxAnswers:
-		m.end(c, Outcome{Err: ErrSequenceTooOld})
+	case w.high >= writers.MaxAnswers && id.Seq <= w.high-writers.MaxAnswers:
+		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	}
 	for i := range b.Len() {
@@ -109,7 +111,7 @@ func (w *modelWriter) forgot(seq uint64) bool {
 			greater++
 		}
 	}
-	return greater >= maxAnswers
+	return greater >= writers.MaxAnswers
 }
 
 func (m *groupModel) event(c Command, kind event.Kind, box record.Box) {
@@ -161,35 +163,35 @@ func (l *groupLog) more(rng *rand.Rand) {
 			b = old
 		}
 		l.old[id] = b
-		c.Data, err = AppendPut(nil, b, id)
+		c.Data, err = commands.AppendPut(nil, b, id)
 		m.put(c, b, id)
 	case op < 31:
 		box := l.eventBox(rng, &model{rows: m.rows})
-		c.Data, err = AppendErase(nil, box)
+		c.Data, err = commands.AppendErase(nil, box)
 		m.event(c, event.Erase, box)
 	case op < 32:
 		box := l.eventBox(rng, &model{rows: m.rows})
-		c.Data, err = AppendPurge(nil, box)
+		c.Data, err = commands.AppendPurge(nil, box)
 		m.event(c, event.Purge, box)
 	case op < 34:
 		r := l.policy(rng)
-		c.Data, err = AppendRetention(nil, r)
+		c.Data, err = commands.AppendRetention(nil, r)
 		m.retention(c, r)
 	case op < 36:
 		c.Data = m.drawStep(rng, c)
 	case op < 37:
 		h := l.drawHold(rng)
-		c.Data, err = AppendHold(nil, h)
+		c.Data, err = commands.AppendHold(nil, h)
 		m.hold(c, h)
 	case op < 38:
-		c.Data = AppendClose(nil)
+		c.Data = commands.AppendClose(nil)
 		m.next = max(m.next, c.ClockNs)
 		m.end(c, Outcome{})
 	case op < 39: // an entry of the log that holds nothing
 		m.end(c, Outcome{})
 	default:
-		c.Data = append(AppendClose(nil), 1)
-		m.end(c, Outcome{Err: ErrBadCommand})
+		c.Data = append(commands.AppendClose(nil), 1)
+		m.end(c, Outcome{Err: commands.ErrBad})
 	}
 	if err != nil {
 		panic(err)
@@ -214,7 +216,7 @@ func (l *groupLog) writer(rng *rand.Rand) WriterSeq {
 		seq += rng.Uint64N(30)
 	}
 	l.seqs[id] = max(l.seqs[id], seq)
-	return WriterSeq{id, seq}
+	return WriterSeq{ID: id, Seq: seq}
 }
 
 func (l *groupLog) policy(rng *rand.Rand) retention.Rule {

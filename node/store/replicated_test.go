@@ -16,7 +16,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -297,7 +299,7 @@ func TestReplicaIsDriven(t *testing.T) {
 	stamped.AppendStamped(record.Key{MID: 1, AcqNs: -1}, nil)
 	_, err = r.PutBackdated(ctx, stamped)
 	f("put below the horizon", err)
-	_, err = r.PutRange(ctx, &Range{})
+	_, err = r.PutRange(ctx, &mirror.Range{})
 	f("put of a range", err)
 	_, err = r.Erase(ctx, record.Box{})
 	f("erase", err)
@@ -332,24 +334,24 @@ func TestApplyIsOneFlush(t *testing.T) {
 	rng := randomSource(t)
 	log := newGroupLog(shape{cids: 2, mids: 5, moids: 2, caps: 20})
 	r := newReplica(t, rng, log, Options{})
-	var commands []Command
+	var all []Command
 	for i := range 100 {
-		data, err := AppendPut(nil, batchOf(record.Key{MID: int64(i)}), WriterSeq{})
+		data, err := commands.AppendPut(nil, batchOf(record.Key{MID: int64(i)}), WriterSeq{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		commands = append(commands, Command{Index: uint64(i + 5), ClockNs: 1000, Data: data})
+		all = append(all, Command{Index: uint64(i + 5), ClockNs: 1000, Data: data})
 	}
-	if _, err := r.Apply(t.Context(), commands); err != nil {
+	if _, err := r.Apply(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Stats().Groups; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
+	if got := r.Stats().LogFlushes; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
 		t.Fatalf("%d flushes, durable %d, applied %d", got, r.Durable(), r.Applied())
 	}
-	unknown := Command{Index: 106, Data: []byte{commandVersion + 1, 1, 0, 0}}
-	commands = []Command{{Index: 105, ClockNs: 2000, Data: AppendClose(nil)}, unknown}
-	out, err := r.Apply(t.Context(), commands)
-	if len(out) != 1 || !errors.Is(err, ErrUnknownCommand) || r.Applied() != 105 {
+	unknown := Command{Index: 106, Data: []byte{255, 1, 0, 0}}
+	all = []Command{{Index: 105, ClockNs: 2000, Data: commands.AppendClose(nil)}, unknown}
+	out, err := r.Apply(t.Context(), all)
+	if len(out) != 1 || !errors.Is(err, commands.ErrUnknown) || r.Applied() != 105 {
 		t.Fatalf("%v, %v, applied %d", out, err, r.Applied())
 	}
 	if h, err := r.Horizon(t.Context()); err != nil || h != 2000 {

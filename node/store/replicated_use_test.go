@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -36,7 +37,7 @@ func putOf(t *testing.T, mids ...int64) []byte {
 	for _, mid := range mids {
 		b.Append(record.Key{MID: mid}, []byte{1})
 	}
-	data, err := AppendPut(nil, b, WriterSeq{})
+	data, err := commands.AppendPut(nil, b, WriterSeq{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func putOf(t *testing.T, mids ...int64) []byte {
 // Where the disk fails, Apply fails, and goes on failing, until the store is opened again: then it
 // stands where it stood.
 func TestReplicaFails(t *testing.T) {
-	erase, err := AppendErase(nil, record.Box{})
+	erase, err := commands.AppendErase(nil, record.Box{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 	apply(t, s, 100, putOf(t, 1))
 	f := feedOf(t, s, record.Box{}, 0)
 	readFeed(t, f, 0)
-	purge, err := AppendPurge(nil, record.Box{})
+	purge, err := commands.AppendPurge(nil, record.Box{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestReplicaSteps(t *testing.T) {
 	now.Store(10 * hour)
 	s := openTest(t, Options{Group: testGroup, retainEvery: time.Millisecond, Now: now.Load,
 		monotonic: now.Load})
-	set, err := AppendRetention(nil, retention.Rule{MaxAcqAgeNs: hour})
+	set, err := commands.AppendRetention(nil, retention.Rule{MaxAcqAgeNs: hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 )
@@ -76,7 +77,7 @@ func (s *Store) RetentionStep(now clock.Reading) (command []byte, ok bool) {
 	if !due {
 		return nil, false
 	}
-	return appendStep(nil, timeNs, ranNs), true
+	return commands.AppendStep(nil, timeNs, ranNs), true
 }
 
 // stepDue reports whether a step would do anything at a time, and for how long nodes have run.

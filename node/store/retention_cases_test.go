@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -110,12 +111,12 @@ func (g *group) thousand() {
 		k := record.Key{CID: 1, MID: int64(i), CapNs: g.trueNs.Load() - int64(i)*day/1000}
 		b.Append(k, []byte("x"))
 	}
-	put, err := AppendPut(nil, b, WriterSeq{})
+	put, err := commands.AppendPut(nil, b, WriterSeq{})
 	if err != nil {
 		g.Fatal(err)
 	}
 	g.propose(g.trueNs.Load(), put)
-	set, err := AppendRetention(nil, retention.Rule{MaxCapAgeNs: 60 * day})
+	set, err := commands.AppendRetention(nil, retention.Rule{MaxCapAgeNs: 60 * day})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestUndoOnReplicas(t *testing.T) {
 	g.want(0, 1000)
 	for _, h := range []retention.Hold{{Action: retention.HoldSteps},
 		{Action: retention.HoldUndo}} {
-		command, err := AppendHold(nil, h)
+		command, err := commands.AppendHold(nil, h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestUndoOnReplicas(t *testing.T) {
 		g.want(map[retention.Action]int{retention.HoldSteps: 0, retention.HoldUndo: 1000}[h.Action],
 			1000)
 	}
-	resume, err := AppendHold(nil,
+	resume, err := commands.AppendHold(nil,
 		retention.Hold{Action: retention.HoldResume, TimeNs: g.trueNs.Load()})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -149,7 +150,7 @@ func (m *groupModel) drawStep(rng *rand.Rand, c Command) []byte {
 	} else {
 		m.end(c, Outcome{})
 	}
-	return appendStep(nil, now, ran)
+	return commands.AppendStep(nil, now, ran)
 }
 
 // release marks what is hidden and releases old marks.

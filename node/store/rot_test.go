@@ -18,7 +18,11 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -36,17 +40,17 @@ type rotRun struct {
 	time time.Time // guarded by mu
 }
 
-var rotSplit = Split{Keep: slots.Range{To: slots.Count / 2},
+var rotSplit = commands.Split{Keep: slots.Range{To: slots.Count / 2},
 	Leave: slots.Range{From: slots.Count / 2, To: slots.Count}, Child: 3, Group: testGroup}
 
 // startRot makes a store, or a replica, of three segments, all of whose blocks were just verified.
-func startRot(t *testing.T, rng *rand.Rand, group string, scrub *Scrub) *rotRun {
+func startRot(t *testing.T, rng *rand.Rand, group string, scrub *background.Scrub) *rotRun {
 	t.Helper()
 	r := &rotRun{T: t, rng: rng, m: &model{}, time: time.Unix(1e9, 0),
 		shape: shape{cids: 2, mids: 40, moids: 2, caps: 60, varied: rng.IntN(2) == 0}}
 	r.s = openTest(t, Options{Now: leapingClock(), Group: group, Scrub: scrub, blockNow: r.now,
 		Index: index.Options{BlockRows: 64}, regionBytes: 4 << 10, mergeRetry: time.Hour})
-	for range mergeFanIn - 1 {
+	for range mergepolicy.FanIn - 1 {
 		r.put()
 		mustSeal(t, r.s)
 	}
@@ -85,7 +89,7 @@ func (r *rotRun) put() {
 		r.m.add(b, splitByShard(b, len(r.s.shards)), mustPut(r.T, r.s, b, WriterSeq{}))
 		return
 	}
-	data, err := AppendPut(nil, b, WriterSeq{})
+	data, err := commands.AppendPut(nil, b, WriterSeq{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -213,7 +217,7 @@ var rotPaths = map[string]func(r *rotRun) (rows, want []modelRow, err error){
 		return r.settled()
 	},
 	"split": func(r *rotRun) (rows, want []modelRow, err error) {
-		data, err := AppendSplit(nil, &rotSplit)
+		data, err := commands.AppendSplit(nil, &rotSplit)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -288,7 +292,7 @@ func feedRange(r *rotRun, to *Store, until int64) {
 			b.AppendStamped(row.key, []byte(row.payload))
 		}
 	}
-	_, err := to.PutRange(r.Context(), &Range{Of: testGroup, ToNs: until, Rows: b})
+	_, err := to.PutRange(r.Context(), &mirror.Range{Of: testGroup, ToNs: until, Rows: b})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -358,7 +362,7 @@ func TestRotPaths(t *testing.T) {
 				if name == "split" {
 					group = testGroup
 				}
-				r := startRot(t, rng, group, NewScrub(0, 1))
+				r := startRot(t, rng, group, background.NewScrub(0, 1))
 				r.sure = round == 0
 				file := r.rot()
 				r.askAllWays()
@@ -402,7 +406,7 @@ func (r *rotRun) confined(file string) {
 	if all := r.s.Damage(); len(all) != 1 || all[0].File != file {
 		r.Fatalf("damage %v, want %s", all, file)
 	}
-	named := slices.ContainsFunc(r.s.damageProblems(), func(p health.Problem) bool {
+	named := slices.ContainsFunc(r.s.damaged.Problems(), func(p health.Problem) bool {
 		return strings.Contains(p.Message, file) && p.Advice != ""
 	})
 	if !named {
@@ -425,21 +429,21 @@ func (r *rotRun) confined(file string) {
 
 // TestMergesAroundDamage: a segment whose damage is known is left alone, and the others are merged.
 func TestMergesAroundDamage(t *testing.T) {
-	r := startRot(t, randomSource(t), "", NewScrub(0, 1))
+	r := startRot(t, randomSource(t), "", background.NewScrub(0, 1))
 	r.sure = true
 	file := r.rot()
 	r.pass(segment.VerifyAfter)
 	if _, err := askRot(r.s, &record.Query{}); err == nil {
 		t.Fatal("the damage was not met")
 	}
-	for range mergeFanIn {
+	for range mergepolicy.FanIn {
 		r.put()
 		mustSeal(t, r.s)
 	}
 	if err := r.s.WaitForMerges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st := r.s.Stats(); st.Merges == 0 || st.Segments > mergeFanIn || st.MergeErr != nil {
+	if st := r.s.Stats(); st.Merges == 0 || st.Segments > mergepolicy.FanIn || st.MergeErr != nil {
 		t.Fatalf("%d merges, %d segments, %v", st.Merges, st.Segments, st.MergeErr)
 	}
 	r.confined(file)

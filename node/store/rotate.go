@@ -14,7 +14,11 @@ func (s *Store) sealFull() {
 	if sh := s.pinning(); sh != nil {
 		s.rotate(sh)
 	}
-	for sh := s.overBudget(); sh != nil; sh = s.overBudget() {
+	for {
+		sh := largestOver(s.all, s.opt.HeadMax)
+		if sh == nil {
+			return
+		}
 		s.rotate(sh)
 	}
 }
@@ -48,4 +52,23 @@ func (s *Store) sealReplayed() {
 		}
 	}
 	s.sealFull()
+}
+
+// largestOver returns the shard with the largest head if the mutable heads take more than half the
+// budget, else nil. So when puts wait, immutable heads take the other half, and a seal is under way
+// that frees some.
+func largestOver(all []*shard, budget int64) *shard {
+	var total, most int64
+	var largest *shard
+	for _, sh := range all {
+		size := sh.state.Load().head.Bytes()
+		total += size
+		if size > most {
+			most, largest = size, sh
+		}
+	}
+	if total <= budget/2 {
+		return nil
+	}
+	return largest
 }

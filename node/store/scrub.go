@@ -7,24 +7,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
 const (
-	// DefaultScrubEvery is how long a pass over all files takes: what rots is found while the other
-	// replicas, or the backups of a week, still have it, and reading costs little:
-	// 1.7 MB/s for 1 TB.
-	DefaultScrubEvery = 7 * 24 * time.Hour
-	// DefaultScrubRate is what all stores of a process read at most: a tenth of a slow disk.
-	DefaultScrubRate = 16 << 20
 	// scrubSave is how often the position of a pass is saved, besides at the end of each file.
 	scrubSave = 5 * time.Minute
 	// scrubLeast is the least pause between two passes, scrubBegin the longest before the first.
@@ -32,54 +26,10 @@ const (
 	scrubBegin = time.Minute
 )
 
-// Scrub is how fast the stores of a process read their files in search of damage. Stores that share
-// one share its rate.
-type Scrub struct {
-	every time.Duration
-	rate  int64
-
-	mu   sync.Mutex
-	next time.Time // guarded by mu: when the rate allows the next read
-}
-
-// NewScrub has a store read everything once in a time, 0 for never, but no faster than a rate.
-func NewScrub(every time.Duration, bytesPerSec int64) *Scrub {
-	return &Scrub{every: every, rate: bytesPerSec}
-}
-
-// pause returns how long to wait after n bytes of a store that has some in all.
-func (sc *Scrub) pause(n, all int64, now time.Time) time.Duration {
-	own := time.Duration(float64(sc.every) * float64(n) / float64(max(n, all, 1)))
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	if sc.next.Before(now) {
-		sc.next = now
-	}
-	sc.next = sc.next.Add(time.Duration(float64(n) / float64(sc.rate) * float64(time.Second)))
-	return max(own, sc.next.Sub(now))
-}
-
-// Every returns how long a pass takes; 0: there are none.
-func (sc *Scrub) Every() time.Duration { return sc.every }
-
-// Wait waits as long as reading n bytes of some in all should take.
-//
-// Errors: ctx.Err().
-func (sc *Scrub) Wait(ctx context.Context, n, all int64) error {
-	timer := time.NewTimer(sc.pause(n, all, time.Now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // scrubber is the goroutine that reads.
 type scrubber struct {
 	s       *Store
-	limit   *Scrub
+	limit   *background.Scrub
 	ctx     context.Context
 	pass    check.Position
 	saved   time.Time
@@ -95,16 +45,16 @@ func (s *Store) scrubLoop() {
 	defer cancel()
 	s.helpScrub(cancel)
 	b := &scrubber{s: s, limit: s.opt.Scrub, ctx: ctx, pass: s.loadScrub(), saved: time.Now()}
-	if s.opt.Scrub.every <= 0 {
-		b.limit = NewScrub(0, DefaultScrubRate)
+	if s.opt.Scrub.Every() <= 0 {
+		b.limit = background.NewScrub(0, background.DefaultScrubRate)
 	}
 	if b.pass.BeganNs == 0 {
 		b.pass.BeganNs = time.Now().UnixNano()
 	}
 	s.scrubLastNs.Store(b.pass.LastNs)
-	b.wait(rand.N(min(s.opt.Scrub.every/100, scrubBegin) + 1)) // replicas start at one time
+	b.wait(rand.N(min(s.opt.Scrub.Every()/100, scrubBegin) + 1)) // replicas start at one time
 	b.suspects()
-	if s.opt.Scrub.every <= 0 {
+	if s.opt.Scrub.Every() <= 0 {
 		b.wait(math.MaxInt64)
 	}
 	for ctx.Err() == nil {
@@ -116,7 +66,7 @@ func (s *Store) scrubLoop() {
 		b.segment(seg)
 		seg.release()
 	}
-	if b.changed || len(b.s.damaged.news) > 0 {
+	if b.changed || len(b.s.damaged.News()) > 0 {
 		b.save()
 	}
 }
@@ -196,7 +146,7 @@ func (b *scrubber) segment(seg *sealedSegment) {
 	right = b.note(disk.Rest()) && right
 	b.read(seg.file.IndexBytes())
 	if right {
-		b.s.mended(seg.file.Path())
+		b.s.damaged.SegmentRight(seg.file.Path())
 	}
 	b.pass.Segment, b.pass.Block = seg.meta.ID+1, 0
 	b.save()
@@ -206,7 +156,7 @@ func (b *scrubber) segment(seg *sealedSegment) {
 func (b *scrubber) note(err error) bool {
 	if errors.As(err, new(*segment.CorruptError)) {
 		b.s.counters.scrubDamages.Add(1)
-		_ = b.s.noteDamage(err)
+		_ = b.s.damaged.Note(err)
 	}
 	return err == nil
 }
@@ -237,7 +187,7 @@ func (b *scrubber) rest(bytes int64) {
 			all += seg.file.Size()
 		}
 	}
-	b.wait(b.limit.pause(bytes, all, time.Now()))
+	b.wait(b.limit.Pause(bytes, all, time.Now()))
 }
 
 // wait waits, and saves damage that is found meanwhile.
@@ -248,7 +198,7 @@ func (b *scrubber) wait(d time.Duration) {
 		select {
 		case <-timer.C:
 			return
-		case <-b.s.damaged.news:
+		case <-b.s.damaged.News():
 			b.save()
 		case <-b.ctx.Done():
 			return
@@ -260,10 +210,11 @@ func (b *scrubber) wait(d time.Duration) {
 func (b *scrubber) finish() {
 	b.rest(b.owed)
 	b.owed = 0
-	c := check.New(b.ctx, check.Options{BytesPerSec: b.limit.rate, Damage: func(d api.Damage) {
+	found := func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)
-		b.s.noteOther(d)
-	}})
+		b.s.damaged.FoundOther(d)
+	}
+	c := check.New(b.ctx, check.Options{BytesPerSec: b.limit.BytesPerSec(), Damage: found})
 	c.Shards = len(b.s.shards)
 	err := b.s.verifyOthers(b.ctx, c)
 	if b.ctx.Err() != nil || errors.Is(err, ErrClosed) {
@@ -271,18 +222,18 @@ func (b *scrubber) finish() {
 	}
 	b.s.counters.scrubPasses.Add(1)
 	now := time.Now()
-	due := time.Unix(0, b.pass.BeganNs).Add(b.limit.every)
+	due := time.Unix(0, b.pass.BeganNs).Add(b.limit.Every())
 	b.pass = check.Position{LastNs: now.UnixNano()} // and what is saved as damaged
 	b.s.scrubLastNs.Store(b.pass.LastNs)
 	b.save()
-	b.wait(max(min(due.Sub(now), b.limit.every), scrubLeast))
+	b.wait(max(min(due.Sub(now), b.limit.Every()), scrubLeast))
 	b.pass.BeganNs = time.Now().UnixNano()
 }
 
 // save notes the position.
 func (b *scrubber) save() {
 	b.saved, b.changed = time.Now(), false
-	b.pass.Damaged = b.s.damagedSegments()
+	b.pass.Damaged = b.s.damaged.Segments()
 	// Without it the pass begins again after the next start.
 	name := filepath.Join(b.s.opt.Dir, layout.ScrubFile)
 	_ = durable.ReplaceFile(name, journal.AppendLine(nil, &b.pass))

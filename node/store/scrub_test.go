@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // hasty has a store read everything all the time.
-func hasty() *Scrub { return NewScrub(time.Nanosecond, 1<<40) }
+func hasty() *background.Scrub { return background.NewScrub(time.Nanosecond, 1<<40) }
 
 func newScrubber(r *rotRun) *scrubber {
 	return &scrubber{s: r.s, limit: hasty(), ctx: r.Context(), pass: r.s.loadScrub(),
@@ -35,7 +36,7 @@ func (b *scrubber) all() {
 // forgotten by the one after the file was put right.
 func TestScrub(t *testing.T) {
 	rng := randomSource(t)
-	r := startRot(t, rng, "", NewScrub(0, 1))
+	r := startRot(t, rng, "", background.NewScrub(0, 1))
 	b := newScrubber(r)
 	if b.all(); len(r.s.Damage()) > 0 {
 		t.Fatal(r.s.Damage())
@@ -92,7 +93,7 @@ func writeOver(t *testing.T, path string, data []byte) {
 
 // A pass goes on where it was when the process is started again.
 func TestScrubGoesOn(t *testing.T) {
-	r := startRot(t, randomSource(t), "", NewScrub(0, 1))
+	r := startRot(t, randomSource(t), "", background.NewScrub(0, 1))
 	b := newScrubber(r)
 	seg := b.next()
 	b.segment(seg)
@@ -118,10 +119,10 @@ func TestScrubGoesOn(t *testing.T) {
 // Damage that a query met is known again soon after the next start, also where nothing is searched.
 func TestScrubRemembers(t *testing.T) {
 	t.Run("searching", func(t *testing.T) { testRemembers(t, nil) })
-	t.Run("not searching", func(t *testing.T) { testRemembers(t, NewScrub(0, 1)) })
+	t.Run("not searching", func(t *testing.T) { testRemembers(t, background.NewScrub(0, 1)) })
 }
 
-func testRemembers(t *testing.T, scrub *Scrub) {
+func testRemembers(t *testing.T, scrub *background.Scrub) {
 	r := startRot(t, randomSource(t), "", scrub) // its goroutine saves what is found
 	r.sure = true
 	file := r.rot()
@@ -133,7 +134,7 @@ func testRemembers(t *testing.T, scrub *Scrub) {
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := openTest(t, Options{Dir: opt.Dir, Now: leapingClock(), Scrub: NewScrub(0, 1)})
+	s := openTest(t, Options{Dir: opt.Dir, Now: leapingClock(), Scrub: background.NewScrub(0, 1)})
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for len(s.Damage()) == 0 {
@@ -146,24 +147,6 @@ func testRemembers(t *testing.T, scrub *Scrub) {
 	if all := s.Damage(); len(all) != 1 || all[0].File != file || s.Stats().ScrubPasses > 0 {
 		t.Fatalf("%v, want %s", all, file)
 	}
-}
-
-// Pauses spread a pass over its time, and stores that share a rate keep to it together.
-func TestScrubPause(t *testing.T) {
-	f := func(sc *Scrub, n, all int64, at, want time.Duration) {
-		t.Helper()
-		if got := sc.pause(n, all, time.Unix(1e9, 0).Add(at)); got.Round(time.Millisecond) != want {
-			t.Errorf("%d of %d bytes: %v, want %v", n, all, got, want)
-		}
-	}
-	slow := NewScrub(100*time.Second, 1e6)
-	f(slow, 10, 1000, 0, time.Second)
-	f(slow, 1000, 1000, time.Second, 100*time.Second)
-	f(slow, 1000, 0, time.Hour, 100*time.Second) // of a segment that was merged meanwhile
-	full := NewScrub(100*time.Second, 1e6)
-	f(full, 1e6, 1e12, 0, time.Second)
-	f(full, 1e6, 1e12, 0, 2*time.Second) // of another store
-	f(full, 1e6, 1e12, 5*time.Second, time.Second)
 }
 
 // The scrub runs by itself, and ends with its store.
@@ -195,7 +178,7 @@ func TestScrubRuns(t *testing.T) {
 
 // A position that is damaged is named, and one that is right is not.
 func TestCheckOfTheScrub(t *testing.T) {
-	r := startRot(t, randomSource(t), "", NewScrub(0, 1))
+	r := startRot(t, randomSource(t), "", background.NewScrub(0, 1))
 	newScrubber(r).all()
 	path := r.s.opt.Dir + "/" + layout.ScrubFile
 	if err := r.s.Close(); err != nil {

@@ -99,7 +99,7 @@ func (s *Store) sealOldest(sh *shard) error {
 	immutable := sh.state.Load().immutable[0]
 	var seg *sealedSegment
 	var e manifest.Edit
-	err := s.underLimit(s.opt.Background.seals, func() (err error) {
+	err := s.opt.Background.Seals.Run(s.stop, ErrClosed, func() (err error) {
 		seg, e, err = s.writeSegment(sh, immutable)
 		return err
 	})
@@ -112,14 +112,14 @@ func (s *Store) sealOldest(sh *shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
 	}
 	sh.replace(immutable, seg)
-	s.setBacklog()
-	s.addHeadBytes(immutable.head.Grown() - immutable.head.Bytes())
+	s.behind.SetSegments(mostMergeable(s.all))
+	s.heads.Add(immutable.head.Grown() - immutable.head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	s.setReleaseError(s.releaseLog()) // the next seal tries again
+	s.releaseErr.Set(releaseFailure(s.releaseLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -328,18 +328,16 @@ func (s *Store) releaseLogNow() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	err := s.releaseLog()
-	s.setReleaseError(err)
+	s.releaseErr.Set(releaseFailure(err))
 	return err
 }
 
-// setReleaseError notes why files of the log that are not needed are still there, nil for none.
-func (s *Store) setReleaseError(err error) {
-	if err != nil {
-		err = fmt.Errorf("release log: %w", err)
+// releaseFailure says why files of the log that are not needed are still there, nil for none.
+func releaseFailure(err error) error {
+	if err == nil {
+		return nil
 	}
-	s.budgetMu.Lock()
-	defer s.budgetMu.Unlock()
-	s.releaseErr = err
+	return fmt.Errorf("release log: %w", err)
 }
 
 // releaseLog deletes log files whose rows are all in sealed segments. What else they hold, the

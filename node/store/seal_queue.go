@@ -31,7 +31,7 @@ func (s *Store) sealQueued(q *sealQueue) error {
 		if errors.Is(err, ErrClosed) {
 			return err
 		}
-		s.setSealError(err)
+		s.heads.SetSealErr(err)
 		if err != nil {
 			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
 			q.retry = time.After(q.wait)
@@ -55,22 +55,4 @@ func (s *Store) discard(seg *sealedSegment, cause error) error {
 		return errors.Join(cause, os.Remove(path))
 	}
 	return cause
-}
-
-func (s *Store) sealError() error {
-	s.budgetMu.Lock()
-	defer s.budgetMu.Unlock()
-	return s.sealErr
-}
-
-// setSealError notes why sealing does not go on, or that it does, and tells puts that wait for it.
-func (s *Store) setSealError(err error) {
-	s.budgetMu.Lock()
-	defer s.budgetMu.Unlock()
-	if err == nil && s.sealErr == nil {
-		return
-	}
-	s.sealErr = err
-	close(s.headsShrunk)
-	s.headsShrunk = make(chan struct{})
 }

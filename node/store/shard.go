@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
 )
 
 // shard is a group of slots with a head and sealed segments of its own.
@@ -34,14 +35,14 @@ type sealedSegment struct {
 	// users are who opened it, until it is in a read state, and then snapshots and merges.
 	users atomic.Int64
 
-	damaged atomic.Bool // see damages; no merge reads it in vain
+	damaged atomic.Bool // see [damage.Known]; no merge reads it in vain
 
 	purgedTo atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
 	expiring expiring     // the merger's
 
 	// window says with which neighbours it may be merged, as the merger has found; nil: with any,
 	// or not known yet.
-	window atomic.Pointer[ageWindow]
+	window atomic.Pointer[mergepolicy.Window]
 }
 
 func (seg *sealedSegment) retain() { seg.users.Add(1) }

@@ -65,7 +65,7 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *layout.Snapsho
 			}
 		}
 		info.AcqNs, info.Index = s.clock.Floor(), s.Applied()
-		writers = s.writers.encode(info.AcqNs)
+		writers = s.writers.Encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})
 	if err = errors.Join(err, failed); err != nil {

@@ -53,7 +53,7 @@ func TestSnapshotsDuringWrites(t *testing.T) {
 			}
 			b := sh.batch(rng, 1+rng.IntN(200), time.Now().UnixNano())
 			mu.Lock()
-			res, err := s.Put(t.Context(), b, WriterSeq{[16]byte{1}, i})
+			res, err := s.Put(t.Context(), b, WriterSeq{ID: [16]byte{1}, Seq: i})
 			if err == nil {
 				m.add(b, splitByShard(b, 2), res)
 			}
@@ -130,7 +130,7 @@ func checkSnapshot(t *testing.T, dir string, info layout.Snapshot, m *model) {
 // A retry that was answered before the snapshot is answered by it, too.
 func TestSnapshotKnowsWriters(t *testing.T) {
 	s := openTest(t, Options{Now: leapingClock()})
-	b, w := batchOf(record.Key{MID: 1}), WriterSeq{[16]byte{1}, 1}
+	b, w := batchOf(record.Key{MID: 1}), WriterSeq{ID: [16]byte{1}, Seq: 1}
 	res := mustPut(t, s, b, w)
 	dir := filepath.Join(t.TempDir(), "snapshot")
 	if _, err := s.Snapshot(t.Context(), dir); err != nil {

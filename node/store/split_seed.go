@@ -80,7 +80,7 @@ func (s *Store) seedTo(
 	err = s.onCommitter(ctx, func() {
 		acq := s.clock.Floor()
 		at.NextNs = acq + 1
-		writers = s.writers.encode(acq)
+		writers = s.writers.Encode(acq)
 		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)
 	})
 	if err = errors.Join(err, failed); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) HoldsData(ctx context.Context) (holds bool, err error) {
 	err = s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
-		holds = !s.isEmpty() || s.writers.count() > 0
+		holds = !s.isEmpty() || s.writers.Count() > 0
 	})
 	return holds, err
 }

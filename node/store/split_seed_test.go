@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -97,9 +98,9 @@ func TestSeed(t *testing.T) {
 			t.Errorf("applied %d, durable %d, slots %v", r.Applied(), r.Durable(), r.Slots())
 		}
 		h, err := r.Horizon(t.Context())
-		known, decideErr := r.writers.decide(writer, next)
+		known, decideErr := r.writers.Decide(writer, next)
 		if err := errors.Join(err, decideErr); err != nil || h != next || known == nil ||
-			known.first != reply.FirstAcqNs {
+			known.FirstNs != reply.FirstAcqNs {
 			t.Errorf("horizon %d, want %d; the writer is known by %+v, %v", h, next, known, err)
 		}
 		if events := r.Events(); len(events) != 1 || events[0].Kind != event.Erase {
@@ -133,7 +134,7 @@ func TestSeedRefuses(t *testing.T) {
 	refused(openTest(t, Options{Shards: 2}), ErrShards)
 	refused(openTest(t, Options{Group: testGroup}), ErrReplicated)
 	copied := openTest(t, Options{})
-	if _, err := copied.PutRange(t.Context(), &Range{Of: "x", ToNs: 10}); err != nil {
+	if _, err := copied.PutRange(t.Context(), &mirror.Range{Of: "x", ToNs: 10}); err != nil {
 		t.Fatal(err)
 	}
 	refused(copied, ErrIsCopy)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -74,7 +75,7 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 			return
 		}
 	}
-	data, err := AppendPut(nil, b, WriterSeq{[16]byte{1}, g.index + 1})
+	data, err := commands.AppendPut(nil, b, WriterSeq{ID: [16]byte{1}, Seq: g.index + 1})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 	if rng.IntN(5) == 0 {
 		within, all = slots.Range{From: 5, To: 6}, false // of a view that is too old, or too new
 	}
-	out := g.apply(clock, AppendWithin(nil, within, data))
+	out := g.apply(clock, commands.AppendWithin(nil, within, data))
 	if all != (out.Err == nil) || !all && !errors.Is(out.Err, ErrOtherSlots) {
 		g.Fatalf("a put of a group that holds %v: %+v", g.held, out)
 	}
@@ -102,9 +103,9 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 func (g *splitGroup) hide(rng *rand.Rand, sh *shape, clock int64) {
 	g.Helper()
 	box := sh.eventBox(rng, &model{rows: g.rows})
-	kind, encode := event.Erase, AppendErase
+	kind, encode := event.Erase, commands.AppendErase
 	if rng.IntN(3) == 0 {
-		kind, encode = event.Purge, AppendPurge
+		kind, encode = event.Purge, commands.AppendPurge
 	}
 	data, err := encode(nil, box)
 	if err != nil {
@@ -114,7 +115,7 @@ func (g *splitGroup) hide(rng *rand.Rand, sh *shape, clock int64) {
 	if rng.IntN(4) == 0 {
 		within.From, within.To = 5, 5+1+uint32(rng.IntN(9))
 	}
-	out := g.apply(clock, AppendWithin(nil, within, data))
+	out := g.apply(clock, commands.AppendWithin(nil, within, data))
 	if within != g.held {
 		if !errors.Is(out.Err, ErrOtherSlots) {
 			g.Fatalf("%v of a group that holds %v, for one with %v: %+v", kind, g.held, within, out)
@@ -135,9 +136,9 @@ func (g *splitGroup) split(clock int64, name string) *splitGroup {
 		held.To = slots.Count
 	}
 	middle := held.From + (held.To-held.From)/2
-	sp := &Split{Keep: slots.Range{From: held.From, To: middle},
+	sp := &commands.Split{Keep: slots.Range{From: held.From, To: middle},
 		Leave: slots.Range{From: middle, To: held.To}, Child: 7, Group: name}
-	data, err := AppendSplit(nil, sp)
+	data, err := commands.AppendSplit(nil, sp)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func (g *splitGroup) change(rng *rand.Rand, sh *shape, clock int64) {
 	case op < 14:
 		g.hide(rng, sh, clock)
 	case op < 16:
-		g.apply(clock, AppendClose(nil))
+		g.apply(clock, commands.AppendClose(nil))
 	case op < 17:
 		if err := g.store.WaitForMerges(g.Context()); err != nil {
 			g.Fatal(err)
@@ -276,13 +277,13 @@ func TestSplitsAgainstSlices(t *testing.T) {
 func TestSplitsAreChecked(t *testing.T) {
 	f := func(keepFrom, keepTo, leaveFrom, leaveTo uint32, group string, want bool) {
 		t.Helper()
-		sp := &Split{slots.Range{From: keepFrom, To: keepTo},
-			slots.Range{From: leaveFrom, To: leaveTo}, 2, group}
-		data, err := AppendSplit(nil, sp)
+		sp := &commands.Split{Keep: slots.Range{From: keepFrom, To: keepTo},
+			Leave: slots.Range{From: leaveFrom, To: leaveTo}, Child: 2, Group: group}
+		data, err := commands.AppendSplit(nil, sp)
 		if (err == nil) != want {
 			t.Errorf("%+v: %v", sp, err)
 		}
-		if got, ok := ParseSplit(data); ok != want || want && *got != *sp {
+		if got, ok := commands.ParseSplit(data); ok != want || want && *got != *sp {
 			t.Errorf("%+v is read as %+v", sp, got)
 		}
 	}

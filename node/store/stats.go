@@ -3,21 +3,21 @@ package store
 import "sync/atomic"
 
 type counters struct {
-	rows, groups, syncNs, putsDelayed atomic.Int64
-	seals, sealedRows, sealNs         atomic.Int64
-	merges, mergedRows, mergeNs       atomic.Int64
-	throttledNs, purgedRows           atomic.Int64
-	backdatedRows, backdatedPuts      atomic.Int64
-	scans, blocksScanned              atomic.Int64
-	scrubBytes, scrubDamages          atomic.Int64
-	scrubPasses                       atomic.Int64
+	rows, flushes, logNs         atomic.Int64
+	seals, sealedRows, sealNs    atomic.Int64
+	merges, mergedRows, mergeNs  atomic.Int64
+	purgedRows                   atomic.Int64
+	backdatedRows, backdatedPuts atomic.Int64
+	scans, blocksScanned         atomic.Int64
+	scrubBytes, scrubDamages     atomic.Int64
+	scrubPasses                  atomic.Int64
 }
 
 // Counts are of a store since Open.
 type Counts struct {
 	RowsPut       int64 // rows acknowledged
-	Groups        int64 // commit groups: synced flushes that held rows
-	SyncNs        int64 // time spent writing and syncing the log
+	LogFlushes    int64 // flushes of the log that held rows
+	LogNs         int64 // time spent on them: writing, and syncing but in a replica
 	PutsDelayed   int64 // puts that waited for room in the heads
 	Seals         int64 // heads sealed
 	SealedRows    int64 // rows sealed
@@ -61,8 +61,8 @@ type Stats struct {
 // Add adds the counts of another store.
 func (c *Counts) Add(o *Counts) {
 	c.RowsPut += o.RowsPut
-	c.Groups += o.Groups
-	c.SyncNs += o.SyncNs
+	c.LogFlushes += o.LogFlushes
+	c.LogNs += o.LogNs
 	c.PutsDelayed += o.PutsDelayed
 	c.Seals += o.Seals
 	c.SealedRows += o.SealedRows
@@ -107,22 +107,19 @@ func (s *Stats) Add(o *Stats) {
 // Stats returns the present figures. Cost: a few microseconds per segment.
 func (s *Store) Stats() Stats {
 	st := Stats{Counts: Counts{
-		RowsPut: s.counters.rows.Load(), Groups: s.counters.groups.Load(),
-		SyncNs: s.counters.syncNs.Load(), PutsDelayed: s.counters.putsDelayed.Load(),
+		RowsPut: s.counters.rows.Load(), LogFlushes: s.counters.flushes.Load(),
+		LogNs: s.counters.logNs.Load(), PutsDelayed: s.heads.Delayed(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
-		ThrottledNs: s.counters.throttledNs.Load(), PurgedRows: s.counters.purgedRows.Load(),
+		ThrottledNs: s.behind.DelayedNs(), PurgedRows: s.counters.purgedRows.Load(),
 		BackdatedPuts: s.counters.backdatedPuts.Load(),
 		BackdatedRows: s.counters.backdatedRows.Load(),
 		Scans:         s.counters.scans.Load(),
 		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
-	}, Shards: len(s.shards), Writers: s.writers.count(),
+	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
-	s.mergeMu.Lock()
-	st.MergeErr = s.mergeErr
-	s.mergeMu.Unlock()
 	for _, sh := range s.all {
 		now := sh.state.Load()
 		for _, seg := range now.sealed {

@@ -2,7 +2,8 @@
 // background seals, versions, the horizon and recovery.
 //
 // It owns a directory and the order of things in it: a row is acknowledged after the log is
-// synced, visible after it is in a head, and leaves the log only when a sealed segment holds it.
+// synced, visible when it is in a head and below the horizon, and leaves the log only when a sealed
+// segment holds it.
 // It knows nothing of networks, JSON or plugins. Its main type is [Store].
 package store
 
@@ -21,18 +22,23 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/damage"
+	"github.com/pentad-db/pentad/node/store/headbudget"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/notify"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/node/store/workers"
+	"github.com/pentad-db/pentad/node/store/writers"
 )
 
 // Store is an open directory. All methods may be called from many goroutines.
 //
 // Goroutines: one commits puts to the log and the heads, one seals, one merges, one lets retentions
-// take their steps, one wakes feeds, one looks for space when there was none. Close stops and waits
-// for them.
+// take their steps, one wakes feeds, one scrubs segments, one looks for space when there was none.
+// Close stops and waits for them.
 type Store struct {
 	opt            Options
 	lock           *os.File
@@ -40,7 +46,7 @@ type Store struct {
 	clock          *acqtime.Clock
 	time           *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
-	writers        *writers
+	writers        *writers.Table[putRequest]
 	shards         []*shard
 	all            []*shard // shards, and the backdated shard of each
 
@@ -49,11 +55,11 @@ type Store struct {
 	seals      chan sealRequest // the sealer is the only reader
 	stop       chan struct{}    // closed by Close, once
 	drained    chan struct{}    // closed by the committer when it ends: no queued put is read
-	wg         sync.WaitGroup   // committer, sealer, merger, what takes steps and wakes
+	wg         sync.WaitGroup   // of all these goroutines
 	failed     health.Latch     // after its error nothing may be put; set by the committer
 	counters   counters
 
-	feeds *feedNotifier // feeds that wait for commits
+	feeds *notify.Notifier // feeds that wait for commits
 
 	// What follows is of a replica.
 	replicated bool
@@ -87,7 +93,7 @@ type Store struct {
 
 	blockClock *segment.VerifyClock // by which blocks of segments are verified again
 
-	damaged damages
+	damaged *damage.Known
 
 	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
 	lookedAt    lookedAt   // guarded by findingLost
@@ -98,19 +104,15 @@ type Store struct {
 
 	nextID        atomic.Uint64 // of the next segment file
 	exceedsMemory atomic.Bool   // segments do not fit memory
-	backlog       atomic.Int64  // segments beyond calmSegments, of the shard that has most
+	behind        throttle.Throttle
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
-	waiters   mergeWaiters // who waits until nothing is due, guarded by mergeMu
-	mergeErr  error        // why a merge that is due was not done, guarded by mergeMu
+	waiters   mergeWaiters  // who waits until nothing is due, guarded by mergeMu
+	mergeErr  health.Latest // why a merge that is due was not done
 
-	budgetMu    sync.Mutex
-	headBytes   int64         // bytes of all heads, guarded by budgetMu
-	headsShrunk chan struct{} // closed and replaced when headBytes falls, guarded by budgetMu
-	sealErr     error         // why the last seal failed, guarded by budgetMu
-	// releaseErr is why files of the log are kept that are not needed, guarded by budgetMu.
-	releaseErr error
+	heads      *headbudget.Budget
+	releaseErr health.Latest // why files of the log are kept that are not needed
 }
 
 // Report says what Open found and mended.
@@ -137,13 +139,16 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
-		opt: opt, writers: newWriters(), files: map[uint64][]uint64{}, feeds: newFeedNotifier(),
+		opt: opt, writers: writers.New[putRequest](), files: map[uint64][]uint64{},
+		feeds:    notify.New(),
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
-		stop: make(chan struct{}), drained: make(chan struct{}), headsShrunk: make(chan struct{}),
+		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
-		damaged: damages{files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)},
 	}
+	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})
+	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadMax, Wait: opt.PutWait,
+		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
 	s.workers = workers.NewPool(opt.Workers, s.stop)
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
@@ -155,7 +160,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	}
 	s.opt.Now = acqtime.Clamped(s.time.NowNs)
 	s.clock = acqtime.New(s.opt.Now)
-	fileNs := newestFile(opt.Dir)
+	fileNs := layout.NewestFile(opt.Dir)
 	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
 	}
@@ -166,7 +171,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.committing <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(s.followLoop)
+	s.wg.Go(func() { s.feeds.Run(s.clock.Published, s.stop) })
 	if !s.replicated {
 		s.wg.Go(s.spaceLoop)
 	}

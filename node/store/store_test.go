@@ -16,6 +16,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -110,7 +111,7 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for seq, first := range want {
-			got := mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{id, seq})
+			got := mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{ID: id, Seq: seq})
 			first.Duplicate = true
 			if got != first {
 				t.Fatalf("%s: retry of %d: %+v, want %+v", when, seq, got, first)
@@ -121,7 +122,7 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 		}
 	}
 	for seq := uint64(1); seq <= 60; seq++ {
-		want[seq] = mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{id, seq})
+		want[seq] = mustPut(t, s, batchOf(record.Key{MID: int64(seq)}), WriterSeq{ID: id, Seq: seq})
 	}
 	check("at once")
 	if err := s.Seal(t.Context()); err != nil {
@@ -139,9 +140,9 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 	check("reopened")
 	s = crashAndReopen(t, s, &opt)
 	check("after a crash")
-	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{id, 200})
-	_, err := s.Put(t.Context(), batchOf(record.Key{MID: 2}), WriterSeq{id, 61})
-	if !errors.Is(err, ErrSequenceTooOld) {
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{ID: id, Seq: 200})
+	_, err := s.Put(t.Context(), batchOf(record.Key{MID: 2}), WriterSeq{ID: id, Seq: 61})
+	if !errors.Is(err, writers.ErrTooOld) {
 		t.Fatalf("a sequence far below the newest: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -157,7 +158,7 @@ func TestSameSequenceAtOnceIsStoredOnce(t *testing.T) {
 		wg.Go(func() {
 			for seq := uint64(1); seq <= 50; seq++ {
 				b := batchOf(record.Key{MID: int64(seq)})
-				res, err := s.Put(t.Context(), b, WriterSeq{[16]byte{9}, seq})
+				res, err := s.Put(t.Context(), b, WriterSeq{ID: [16]byte{9}, Seq: seq})
 				if err != nil {
 					t.Error(err)
 				}
@@ -318,27 +319,4 @@ func TestStatsDuringClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-}
-
-func FuzzParseWriters(f *testing.F) {
-	dir := f.TempDir()
-	table := newWriters()
-	for i := range 3 {
-		table.record(WriterSeq{[16]byte{byte(i)}, uint64(i)},
-			answer{seq: uint64(i), first: 7, records: 3})
-	}
-	if err := table.save(dir); err != nil {
-		f.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, layout.WritersFile))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := parseWriters(data)
-		if err == nil && len(table) > len(data)/layout.WriterBytes {
-			t.Fatalf("%d writers from %d bytes", len(table), len(data))
-		}
-	})
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -62,7 +64,7 @@ func (p *promisee) is(horizon, given int64) {
 // nothing else, and is not there after a restart.
 func TestLeases(t *testing.T) {
 	p := newPromisee(t)
-	p.apply(1000, AppendClose(nil))
+	p.apply(1000, commands.AppendClose(nil))
 	p.LeaseHorizon(p.index, 2000)
 	p.is(2000, 1000)
 	p.LeaseHorizon(p.index, 1500) // came late
@@ -70,9 +72,9 @@ func TestLeases(t *testing.T) {
 	p.LeaseHorizon(p.index+1, 2500) // of a command that is not here yet
 	p.is(2000, 1000)
 	p.LeaseHorizon(p.index+2, 2400) // says nothing that is not said
-	p.apply(2100, AppendClose(nil))
+	p.apply(2100, commands.AppendClose(nil))
 	p.is(2500, 2100)
-	p.apply(2600, AppendClose(nil))
+	p.apply(2600, commands.AppendClose(nil))
 	p.is(2600, 2600)
 	feed, err := p.Feed(record.Box{}, false, 0)
 	if err != nil {
@@ -94,11 +96,11 @@ func TestLeases(t *testing.T) {
 // TestLeasesOfACopy: no promise counts while a replica is a copy.
 func TestLeasesOfACopy(t *testing.T) {
 	p := newPromisee(t)
-	p.apply(2600, AppendClose(nil))
+	p.apply(2600, commands.AppendClose(nil))
 	p.LeaseHorizon(p.index, 3000)
 	p.LeaseHorizon(p.index+1, 3500)
-	rng := Range{Of: "00000000000000000000000000000007", ToNs: 500}
-	command, err := AppendRange(nil, &rng)
+	rng := mirror.Range{Of: "00000000000000000000000000000007", ToNs: 500}
+	command, err := commands.AppendRange(nil, &rng)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestLeasesOfACopy(t *testing.T) {
 		p.is(500, 2600)
 		p.again()
 	}
-	p.apply(3200, AppendRelease(nil))
+	p.apply(3200, commands.AppendRelease(nil))
 	p.is(3200, 3200)
 	p.LeaseHorizon(p.index, 4000)
 	p.is(4000, 3200)

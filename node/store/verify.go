@@ -52,7 +52,7 @@ func (s *Store) VerifySegment(
 func (s *Store) tellDamage(opt *check.Options) {
 	tell := opt.Damage
 	opt.Damage = func(d api.Damage) {
-		s.noteFound(d)
+		s.damaged.Found(d)
 		if tell != nil {
 			tell(d)
 		}

@@ -12,14 +12,13 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
-	"github.com/pentad-db/pentad/sdk/api"
 )
 
 // verifyOthers reads the files that are no segments: MANIFEST, WRITERS and the log. All that they
 // hold is in memory, so they are written again where they are damaged, but for those of a replica,
 // which is replaced as a whole.
 func (s *Store) verifyOthers(ctx context.Context, c *check.Checker) error {
-	s.forgetOther()
+	s.damaged.ForgetOthers()
 	before := c.Report.Damages
 	if err := s.readOthers(c); err != nil {
 		return err
@@ -36,7 +35,7 @@ func (s *Store) verifyOthers(ctx context.Context, c *check.Checker) error {
 	again.Shards = c.Shards
 	err := s.readOthers(again)
 	if err == nil && again.Report.Damages == 0 {
-		s.noteMended()
+		s.damaged.OthersRewritten()
 		c.Report.Notes = append(c.Report.Notes,
 			"damaged files other than segments were written again from memory: nothing is lost")
 	}
@@ -134,24 +133,4 @@ func (s *Store) rewriteManifest() error {
 		return err
 	}
 	return s.manifest.Append(e)
-}
-
-// noteFound remembers damage that reading a file has found.
-func (s *Store) noteFound(d api.Damage) {
-	if filepath.Ext(d.File) == layout.SegmentSuffix {
-		_ = s.noteDamage(corrupt(d.File, d.Offset, d.Reason))
-		return
-	}
-	s.noteOther(d)
-}
-
-// noteMended says of the damage of other files that they were written again.
-func (s *Store) noteMended() {
-	s.damaged.mu.Lock()
-	defer s.damaged.mu.Unlock()
-	for i, d := range s.damaged.other {
-		s.damaged.other[i] = &segment.CorruptError{File: d.File, Offset: d.Offset,
-			Reason: d.Reason + "; it was written again from memory"}
-	}
-	s.damaged.mended = true
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store/check"
+	"github.com/pentad-db/pentad/node/store/damage"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -69,7 +70,7 @@ func TestOtherFilesAreWrittenAgain(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, report, err)
 		}
 		if all := s.Problems(); len(all) == 0 || all[0].Code != "file_damaged" ||
-			all[0].Advice != adviceMended {
+			all[0].Advice != damage.AdviceRewritten {
 			t.Errorf("%s: problems %+v", what, all)
 		}
 		killed := filepath.Join(t.TempDir(), "store")

@@ -1,16 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/store/layout"
-	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -27,7 +22,7 @@ func TestPutAfter(t *testing.T) {
 	}
 	isGap := func(err error, newest uint64) {
 		t.Helper()
-		var gap *GapError
+		var gap *writers.GapError
 		if !errors.As(err, &gap) || gap.Newest != newest {
 			t.Fatalf("%v; the newest is %d", err, newest)
 		}
@@ -55,20 +50,20 @@ func TestPutAfter(t *testing.T) {
 		t.Fatalf("the newest again: %+v, %v", res, err)
 	}
 	isGap(s.Follows(id, 25), 30)
-	_, known, err := s.writers.admit(&putRequest{writer: WriterSeq{id, 40}, previous: new(uint64)})
+	_, known, err := s.writers.Admit(WriterSeq{ID: id, Seq: 40}, new(uint64), &putRequest{})
 	if known != nil {
 		t.Fatal("it is under way")
 	}
 	isGap(err, 30)
 	at := uint64(30)
-	first := &putRequest{writer: WriterSeq{id, 40}, previous: &at}
-	if _, _, err := s.writers.admit(first); err != nil {
+	first := WriterSeq{ID: id, Seq: 40}
+	if _, _, err := s.writers.Admit(first, &at, &putRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := put(41, 30); !errors.Is(err, ErrOverloaded) {
 		t.Fatalf("a second one is under way: %v", err)
 	}
-	s.writers.abandon(first.writer)
+	s.writers.Abandon(first)
 	if _, err := put(41, 30); err != nil {
 		t.Fatal(err)
 	}
@@ -76,58 +71,8 @@ func TestPutAfter(t *testing.T) {
 	cancel()
 	b := &record.Batch{}
 	b.Append(record.Key{}, nil)
-	_, _ = s.PutAfter(ctx, b, WriterSeq{id, 50}, 41) // stored or not
+	_, _ = s.PutAfter(ctx, b, WriterSeq{ID: id, Seq: 50}, 41) // stored or not
 	if _, err := put(50, 41); err != nil {
 		t.Fatalf("after one that was given up: %v", err)
-	}
-}
-
-// TestWritersUntil: a table up to an acq has no lasting writer whose newest batch is not below, as
-// it would pass for one that lacks nothing.
-func TestWritersUntil(t *testing.T) {
-	table, again := newWriters(), newWriters()
-	lasting, other := [16]byte{'e', 'd', 'g', 'e', 1}, [16]byte{9}
-	for i := range uint64(3) {
-		a := answer{seq: i + 1, first: int64(100 * (i + 1)), records: 10}
-		table.record(WriterSeq{lasting, a.seq}, a)
-		table.record(WriterSeq{other, a.seq}, a)
-	}
-	for untilNs, want := range map[int64]bool{0: false, 250: false, 309: false, 310: true,
-		math.MaxInt64: true} {
-		var err error
-		if again.byID, err = parseWriters(table.encode(untilNs)); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := again.byID[lasting]; ok != want || again.byID[other] == nil {
-			t.Errorf("up to %d: %v", untilNs, again.byID)
-		}
-	}
-}
-
-// TestRepairForgetsWriters: a repair that cut the log up to an acq leaves out of WRITERS the edges
-// whose newest batch may have been cut, and makes no such file.
-func TestRepairForgetsWriters(t *testing.T) {
-	dir := t.TempDir()
-	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, heldNs: 100}
-	if err := r.forgetWriters(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, layout.WritersFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("a file is made: %v", err)
-	}
-	table := newWriters()
-	for i := range byte(2) {
-		id := WriterSeq{[16]byte{'e', 'd', 'g', 'e', i}, 1}
-		table.record(id, answer{seq: 1, first: 149 + int64(i), records: 1})
-	}
-	if err := table.save(dir); err != nil {
-		t.Fatal(err)
-	}
-	again := newWriters()
-	if err := cmp.Or(r.forgetWriters(), again.load(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if again.count() != 1 || again.byID[[16]byte{'e', 'd', 'g', 'e', 0}] == nil {
-		t.Errorf("%v are known", again.byID)
 	}
 }

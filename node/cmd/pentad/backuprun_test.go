@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -57,7 +58,7 @@ func putRows(t *testing.T, db *client.Client, from, count int64) {
 func TestBackupOfADamagedNode(t *testing.T) {
 	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
 	n, err := node.Open(t.Context(), node.Options{Dir: dir, Listen: "127.0.0.1:0",
-		Store: store.Options{Scrub: store.NewScrub(0, 1)}})
+		Store: store.Options{Scrub: background.NewScrub(0, 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func threeNodes(t *testing.T) (dir, addr string) {
 	for i := range 3 {
 		opt := node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0",
 			Fail:  func(err error) { t.Errorf("node %d must end: %v", i, err) },
-			Store: store.Options{Scrub: store.NewScrub(0, 1), SealRows: 1000},
+			Store: store.Options{Scrub: background.NewScrub(0, 1), SealRows: 1000},
 			Cluster: cluster.Config{TokenFile: file, RaftBind: freeaddr.New(t),
 				Bind: freeaddr.New(t), Join: []string{first}}}
 		if i == 0 {

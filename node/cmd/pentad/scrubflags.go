@@ -1,11 +1,10 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
+	"github.com/spf13/cobra"
 )
 
 // scrubFlags say how fast a node reads its files in search of damage.
@@ -24,9 +23,9 @@ func (s *scrubFlags) add(c *cobra.Command) {
 		"limit of reading for --scrub-every, in MB/s")
 }
 
-func (s *scrubFlags) scrub() (*store.Scrub, error) {
+func (s *scrubFlags) scrub() (*background.Scrub, error) {
 	if s.every == scrubOff {
-		return store.NewScrub(0, 1), nil
+		return background.NewScrub(0, 1), nil
 	}
 	every, err := timeparse.Duration(s.every)
 	if err != nil || every <= 0 {
@@ -37,5 +36,5 @@ func (s *scrubFlags) scrub() (*store.Scrub, error) {
 		return nil, cli.Usagef("--scrub-rate %g: not a number of MB per second above 0",
 			s.megabytes)
 	}
-	return store.NewScrub(every, max(1, int64(s.megabytes*1e6))), nil
+	return background.NewScrub(every, max(1, int64(s.megabytes*1e6))), nil
 }

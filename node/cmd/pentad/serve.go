@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/memory"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/internal/prefault"
 )
 
 // minClockOffset is what --max-clock-offset must be at least: below it, readings of clocks that
@@ -165,7 +165,7 @@ func (a *app) serve(
 	fmt.Fprintf(a.Stdout, "listening on http://%s\n", n.Addr())
 	var ahead sync.WaitGroup
 	if at == nil { // edges are small
-		ahead.Go(func() { store.KeepMemoryPrefaulted(ctx, memory.Total(opt.MemoryBytes)) })
+		ahead.Go(func() { prefault.Keep(ctx, memory.Total(opt.MemoryBytes)) })
 	}
 	<-ctx.Done()
 	a.Note("stopping")

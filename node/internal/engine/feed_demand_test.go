@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -41,7 +42,7 @@ func openIdleGroup(t *testing.T, number byte) *idleGroup {
 		Queries: admission.New(admission.Options{Permits: 8})}, false)
 	g := &idleGroup{T: t,
 		localSource: &localSource{engine: e, store: s, group: cluster.GroupID(number)}}
-	g.apply(store.AppendClose(nil))
+	g.apply(commands.AppendClose(nil))
 	return g
 }
 
@@ -68,7 +69,7 @@ func (g *idleGroup) changes(
 		inner.Pass(acqNs)
 		go func() {
 			time.Sleep(3 * time.Millisecond)
-			g.apply(store.AppendClose(nil))
+			g.apply(commands.AppendClose(nil))
 			g.asked.Add(1)
 		}()
 	})
@@ -127,7 +128,7 @@ func TestAFeedDoesNotWaitForIdleGroups(t *testing.T) {
 			time.Sleep(5 * feed.SourceBeat)
 			var b record.Batch
 			b.Append(record.Key{CID: 1, MID: 1, MOID: 1, CapNs: int64(round)}, f64(1))
-			command, err := store.AppendPut(nil, &b, store.WriterSeq{})
+			command, err := commands.AppendPut(nil, &b, store.WriterSeq{})
 			if err != nil {
 				t.Fatal(err)
 			}

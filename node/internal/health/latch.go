@@ -20,3 +20,18 @@ func (l *Latch) Err() error {
 	}
 	return nil
 }
+
+// Latest holds the error with which the last try of something ended, which is tried again: nil
+// while it works. The zero value has none. All methods may be called from many goroutines.
+type Latest struct{ err atomic.Pointer[error] }
+
+// Set notes how a try ended.
+func (l *Latest) Set(err error) { l.err.Store(&err) }
+
+// Err returns how the last try ended.
+func (l *Latest) Err() error {
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 // Names in the directory of a machine.
@@ -102,7 +103,7 @@ func (m *Machine) Close() error { return m.store.Load().Close() }
 // Store returns the store, for reads. A store that Install has replaced returns that it is closed.
 func (m *Machine) Store() *store.Store { return m.store.Load() }
 
-// AppendClock begins a proposal, to which a command is appended, e.g. by [store.AppendPut].
+// AppendClock begins a proposal, to which a command is appended, e.g. by [commands.AppendPut].
 func AppendClock(dst []byte, clockNs int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(clockNs))
 }
@@ -143,7 +144,7 @@ func (m *Machine) Apply(entries []replica.Entry, results []any) error {
 		if err != nil {
 			return errors.Join(m.apply(results), err)
 		}
-		if sp, ok := store.ParseSplit(c.Data); ok {
+		if sp, ok := commands.ParseSplit(c.Data); ok {
 			done := len(m.commands)
 			if err := m.apply(results); err != nil {
 				return err

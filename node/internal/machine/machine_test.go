@@ -17,6 +17,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -44,14 +45,14 @@ func entries(t testing.TB, rng *rand.Rand, from uint64, count int) []replica.Ent
 			for range 1 + rng.IntN(20) {
 				b.Append(record.Key{MID: rng.Int64N(20), CapNs: rng.Int64N(50)}, []byte("abc"))
 			}
-			e.Data, err = store.AppendPut(data, b,
+			e.Data, err = commands.AppendPut(data, b,
 				store.WriterSeq{ID: [16]byte{1}, Seq: rng.Uint64N(e.Index + 10)})
 		case op < 16:
-			e.Data, err = store.AppendErase(data, box)
+			e.Data, err = commands.AppendErase(data, box)
 		case op < 17:
-			e.Data, err = store.AppendPurge(data, box)
+			e.Data, err = commands.AppendPurge(data, box)
 		case op < 19:
-			e.Data = store.AppendClose(data)
+			e.Data = commands.AppendClose(data)
 		default: // a new leader's
 		}
 		if err != nil {
@@ -369,7 +370,7 @@ func TestInstallCutShort(t *testing.T) {
 // An entry that is no proposal stops the replica after those before it.
 func TestEntryIsNoProposal(t *testing.T) {
 	m := open(t, t.TempDir())
-	all := []replica.Entry{{Index: 1, Data: store.AppendClose(AppendClock(nil, 5))},
+	all := []replica.Entry{{Index: 1, Data: commands.AppendClose(AppendClock(nil, 5))},
 		{Index: 2, Data: []byte("short")}}
 	results := make([]any, 2)
 	err := m.Apply(all, results)

@@ -11,12 +11,13 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 // prepareSplit writes the initial state of the group that a split at an index creates, from the
 // state before it, and makes it durable: once the split is applied, no other replica may have it.
 // The write is atomic, and repeated as long as the split is not applied.
-func (m *Machine) prepareSplit(sp *store.Split, index uint64) error {
+func (m *Machine) prepareSplit(sp *commands.Split, index uint64) error {
 	s := m.store.Load()
 	if s.Applied()+1 != index || !s.WillSplit(sp) {
 		return nil // it was applied before, or has no effect
@@ -42,7 +43,7 @@ func (m *Machine) prepareSplit(sp *store.Split, index uint64) error {
 }
 
 // inherit converts a snapshot of this group's store into that of the new group.
-func (m *Machine) inherit(dir string, sp *store.Split) error {
+func (m *Machine) inherit(dir string, sp *commands.Split) error {
 	opt := m.opt
 	opt.Dir = dir
 	s, _, err := store.Open(context.Background(), opt)

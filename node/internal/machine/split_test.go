@@ -9,13 +9,14 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 const childGroup = "ffeeddccbbaa99887766554433221100"
 
 func splitEntry(t *testing.T, index uint64) replica.Entry {
 	t.Helper()
-	data, err := store.AppendSplit(AppendClock(nil, 5), &store.Split{
+	data, err := commands.AppendSplit(AppendClock(nil, 5), &commands.Split{
 		Keep: slots.Range{To: 8000}, Leave: slots.Range{From: 8000, To: slots.Count}, Child: 3,
 		Group: childGroup})
 	if err != nil {
@@ -59,7 +60,7 @@ func TestSplitOutlivesCrashes(t *testing.T) {
 		},
 		"before the split, what it leaves made": func(groups string, m *Machine) *Machine {
 			apply(t, m, all[:60])
-			sp, _ := store.ParseSplit(all[60].Data[clockBytes:])
+			sp, _ := commands.ParseSplit(all[60].Data[clockBytes:])
 			if err := m.prepareSplit(sp, 61); err != nil || !m.Left(3) {
 				t.Fatal(err)
 			}

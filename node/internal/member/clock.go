@@ -121,20 +121,6 @@ func clockPeers(v *cluster.View, self cluster.NodeID) (nodes int, asked []cluste
 	return min(nodes, maxPinged+1), asked[:min(len(asked), maxPinged)]
 }
 
-// mayNotLead returns the nodes that say that their clocks are wrong.
-func (m *Member) mayNotLead() map[cluster.NodeID]bool {
-	out := map[cluster.NodeID]bool{}
-	for _, p := range m.clock.State().Peers {
-		if p.Off {
-			out[cluster.NodeID(p.Node)] = true
-		}
-	}
-	if !m.clock.MayLead() {
-		out[m.self.ID] = true
-	}
-	return out
-}
-
 // stamp returns the time at which a command of a group that this node leads begins its acqs.
 //
 // Errors: ErrUndecided; a *replica.NotLeaderError without a leader, while no other node was heard

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 // distrusted is a replica here that is not what it should be.
@@ -112,7 +113,7 @@ func (m *Member) replaceable(group cluster.GroupID, err error) bool {
 
 // ofOtherRules reports whether what was read is known to another version of the program.
 func ofOtherRules(err error) bool {
-	return errors.Is(err, cluster.ErrOtherRules) || errors.Is(err, store.ErrUnknownCommand)
+	return errors.Is(err, cluster.ErrOtherRules) || errors.Is(err, commands.ErrUnknown)
 }
 
 // advise says of the state of the cluster that is damaged, with no other replica to make one from,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 // A feed over several groups hands on a record when the horizons of all have passed it, and those
@@ -176,7 +176,7 @@ func (m *Member) closeNow(group cluster.GroupID) {
 		defer m.hurries.end(group)
 		ctx, cancel := context.WithTimeout(m.open, restEvery)
 		defer cancel()
-		_, _ = m.Here(ctx, group, store.AppendClose(nil)) // closeGroups says the same
+		_, _ = m.Here(ctx, group, commands.AppendClose(nil)) // closeGroups says the same
 	})
 }
 

@@ -2,13 +2,14 @@ package member
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 const (
@@ -22,21 +23,28 @@ const (
 	closeEvery = 200 * time.Millisecond
 	restEvery  = time.Second
 	restAfter  = 10 * time.Second
+	// noGroup is the group of a report that is of its node.
+	noGroup = cluster.GroupID(math.MaxUint32)
 )
 
 // leaderReport is what a leader says of its group, or what a node says of a replica that it does
-// not trust: then Broken alone is set.
+// not trust: then Broken alone is set. A node that may not lead says so in a report of noGroup,
+// which nodes that do not know of such reports pass over.
 type leaderReport struct {
-	Group    cluster.GroupID     `json:"group"`
-	Voters   []cluster.ReplicaID `json:"voters"`
-	Live     []cluster.ReplicaID `json:"live"`
-	CaughtUp []cluster.ReplicaID `json:"caught_up"`
-	Broken   []cluster.ReplicaID `json:"broken,omitempty"`
+	Group      cluster.GroupID     `json:"group"`
+	MayNotLead bool                `json:"may_not_lead,omitempty"`
+	Voters     []cluster.ReplicaID `json:"voters"`
+	Live       []cluster.ReplicaID `json:"live"`
+	CaughtUp   []cluster.ReplicaID `json:"caught_up"`
+	Broken     []cluster.ReplicaID `json:"broken,omitempty"`
 }
 
 // reports says how the groups are that this node leads, and which replicas here are to be replaced.
 func (m *Member) reports() []leaderReport {
 	out := m.brokenReports()
+	if !m.run.MayLead() {
+		out = append(out, leaderReport{Group: noGroup, MayNotLead: true})
+	}
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
 		if err != nil || st.Leader == 0 || st.Leader != st.Replica {
@@ -153,11 +161,6 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 		})
 	}
 	wg.Wait()
-	for id := range m.mayNotLead() {
-		x := h.Nodes[id]
-		x.MayNotLead = true
-		h.Nodes[id] = x
-	}
 	heard := map[cluster.NodeID]bool{m.self.ID: true}
 	for _, p := range m.gossip.Load().Peers() {
 		heard[p.Meta.Node.ID] = p.State != cluster.PeerDead
@@ -173,10 +176,15 @@ func (m *Member) Health(v *cluster.View) cluster.Health {
 	return h
 }
 
-// groupHealth fills in what nodes said of groups.
+// groupHealth fills in what nodes said of themselves and of groups.
 func groupHealth(v *cluster.View, h *cluster.Health, said map[cluster.NodeID][]leaderReport) {
-	for _, reports := range said {
+	for id, reports := range said {
 		for _, r := range reports {
+			if r.MayNotLead {
+				x := h.Nodes[id]
+				x.MayNotLead = true
+				h.Nodes[id] = x
+			}
 			if int(r.Group) < len(h.Groups) {
 				h.Groups[r.Group].Broken = append(h.Groups[r.Group].Broken, r.Broken...)
 			}
@@ -222,7 +230,7 @@ func (m *Member) closeGroups() {
 		shutAt time.Time
 	}
 	all := map[cluster.GroupID]*last{}
-	command := store.AppendClose(nil)
+	command := commands.AppendClose(nil)
 	for {
 		select {
 		case <-next.C:

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 )
 
 // below are the levels of a program that does not know the newest one.
@@ -84,7 +84,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 	if !errors.As(err, new(*segment.CorruptError)) {
 		t.Errorf("a corrupt state: %v", err)
 	}
-	if m.replaceable(1, errors.Join(replica.ErrStopped, store.ErrUnknownCommand)) {
+	if m.replaceable(1, errors.Join(replica.ErrStopped, commands.ErrUnknown)) {
 		t.Error("a replica with a command of a newer program is to be replaced")
 	}
 }

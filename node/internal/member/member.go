@@ -32,6 +32,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/background"
 )
 
 // mostQuota bounds what waits for the disk and for machines.
@@ -124,7 +125,7 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 		seen: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
 		distrusted: map[cluster.GroupID]distrusted{}, hurries: newHurries()}
 	m.setClock()
-	m.opt.Store.Background = store.NewBackgroundLimit(max(1, runtime.GOMAXPROCS(0)/2))
+	m.opt.Store.Background = background.NewLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {

@@ -42,6 +42,7 @@ type groups interface {
 	Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error)
 	Tell(node uint64, note []byte) bool
 	SetSnapshotRate(bytesPerSec int64)
+	MayLead() bool
 	Lack() error
 	Look()
 	Mistaken() uint64

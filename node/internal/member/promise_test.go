@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -37,7 +37,7 @@ func (s *simulation) promiseAndGo() {
 		s.violated("a new cluster is not whole: %s", s.missing())
 		return
 	}
-	command, err := store.AppendErase(nil, record.Box{record.CID: {record.At(1)}})
+	command, err := commands.AppendErase(nil, record.Box{record.CID: {record.At(1)}})
 	if err != nil {
 		s.violated("%v", err)
 		return

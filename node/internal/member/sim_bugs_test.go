@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -67,7 +67,7 @@ func (s *simulation) spoil(m *simMachine, entries []replica.Entry) []replica.Ent
 
 // eraseHead is how the command of an erase begins.
 func eraseHead() []byte {
-	command, err := store.AppendErase(nil, record.Box{record.CID: {record.At(1)}})
+	command, err := commands.AppendErase(nil, record.Box{record.CID: {record.At(1)}})
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -219,8 +220,8 @@ func (w *simWriter) parts(
 	}
 	var parts []Part
 	for g, of := range rows {
-		parts = append(parts, Part{g, store.AppendWithin(nil, v.Groups[g].Slots,
-			store.AppendPutRows(nil, b, of, writer))})
+		parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots,
+			commands.AppendPutRows(nil, b, of, writer))})
 	}
 	answers, errs := p.member.Load().DoAll(ctx, parts, true)
 	rest = new(record.Batch)
@@ -300,7 +301,7 @@ func (s *simulation) everywhere(rng *rand.Rand, box *record.Box, command []byte)
 		v := p.member.Load().View()
 		var parts []Part
 		for _, g := range v.GroupsOf(box) {
-			parts = append(parts, Part{g, store.AppendWithin(nil, v.Groups[g].Slots, command)})
+			parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots, command)})
 		}
 		_, errs := p.member.Load().DoAll(ctx, parts, true)
 		err := errors.Join(errs...)
@@ -320,9 +321,9 @@ func (s *simulation) hide(rng *rand.Rand) {
 	for s.rest(rng, 4*time.Second) {
 		h := simHiding{cid: simErased, below: time.Now().Add(-upTo(rng, 5*time.Second)).UnixNano(),
 			asked: time.Now()}
-		encode, name := store.AppendErase, "erases"
+		encode, name := commands.AppendErase, "erases"
 		if rng.IntN(2) == 0 {
-			h.cid, encode, name = simPurged, store.AppendPurge, "purges"
+			h.cid, encode, name = simPurged, commands.AppendPurge, "purges"
 		}
 		box := record.Box{record.CID: {record.At(int64(h.cid))},
 			record.Cap: {{From: 0, To: h.below}}}
@@ -352,7 +353,7 @@ func (s *simulation) hide(rng *rand.Rand) {
 func (s *simulation) setRetention(rng *rand.Rand) {
 	ages := map[int32]time.Duration{simKept: time.Hour, simExpiring: 20 * time.Second}
 	for _, cid := range []int32{simKept, simExpiring} {
-		command, err := store.AppendRetention(nil, retention.Rule{CID: &cid,
+		command, err := commands.AppendRetention(nil, retention.Rule{CID: &cid,
 			MaxCapAgeNs: int64(ages[cid])})
 		if err != nil {
 			s.violated("retention: %v", err)

@@ -235,6 +235,8 @@ func (r *simGroups) Tell(node uint64, note []byte) bool {
 
 func (r *simGroups) SetSnapshotRate(int64) {}
 
+func (r *simGroups) MayLead() bool { return r.core.MayLead() }
+
 func (r *simGroups) Lack() error { return nil }
 
 func (r *simGroups) Look() {}

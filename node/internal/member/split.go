@@ -9,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/machine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -74,7 +74,7 @@ func (m *Member) splitGroups(v *cluster.View) {
 			of.Store().Slots() == v.Groups[parent].Slots {
 			continue
 		}
-		command, err := store.AppendSplit(nil, &store.Split{Keep: v.Groups[parent].Slots,
+		command, err := commands.AppendSplit(nil, &commands.Split{Keep: v.Groups[parent].Slots,
 			Leave: group.Slots, Child: cluster.GroupID(g), Group: m.identity(cluster.GroupID(g))})
 		m.mu.Lock()
 		busy := m.changing[parent]

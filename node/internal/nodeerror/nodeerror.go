@@ -24,6 +24,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -81,7 +82,7 @@ func ToWire(err error) *wire.Error {
 	if errors.As(err, &guest) {
 		return wire.NewFault(guestKind(guest.Kind), err.Error(), Fault(guest))
 	}
-	var gap *store.GapError
+	var gap *writers.GapError
 	if errors.As(err, &gap) {
 		return wire.NewGap(err.Error(), gap.Newest)
 	}
@@ -116,7 +117,7 @@ func kindOf(err error) wire.Kind {
 		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrLate),
 		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),
-		errors.Is(err, store.ErrTooManyWriters):
+		errors.Is(err, writers.ErrTooMany):
 		return wire.KindOverloaded
 	case errors.Is(err, store.ErrClosed),
 		errors.Is(err, admission.ErrDrained),
@@ -140,7 +141,7 @@ func kindOf(err error) wire.Kind {
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy), errors.Is(err, store.ErrReplicated):
 		return wire.KindForbidden
-	case errors.Is(err, store.ErrSequenceTooOld):
+	case errors.Is(err, writers.ErrTooOld):
 		return wire.KindSequenceTooOld
 	case errors.Is(err, context.DeadlineExceeded):
 		return wire.KindTimeout

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -46,8 +47,8 @@ func TestSplitByGroup(t *testing.T) {
 				continue
 			}
 			w := store.WriterSeq{ID: [16]byte{1}, Seq: 7}
-			want, err := store.AppendPut(nil, parts[g], w)
-			got := store.AppendPutRows(nil, &b, rows, w)
+			want, err := commands.AppendPut(nil, parts[g], w)
+			got := commands.AppendPutRows(nil, &b, rows, w)
 			if err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("of %d groups: the command of rows of group %d differs from that of "+
 					"its part; %v", groups, g, err)

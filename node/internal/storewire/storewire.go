@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -57,8 +58,8 @@ func State(st *store.State) (*wire.State, error) {
 }
 
 // Range returns what a range frame has in terms of the store.
-func Range(in *wire.Range) *store.Range {
-	r := &store.Range{Timeline: in.Timeline, Box: in.Box, FromNs: in.FromNs, ToNs: in.ToNs,
+func Range(in *wire.Range) *mirror.Range {
+	r := &mirror.Range{Timeline: in.Timeline, Box: in.Box, FromNs: in.FromNs, ToNs: in.ToNs,
 		Rows: in.Rows, Whole: in.Whole}
 	if in.Of != ([16]byte{}) {
 		r.Of = hex.EncodeToString(in.Of[:])

@@ -28,8 +28,8 @@ type Clock struct {
 	copied   bool   // the store is a copy: next is its horizon, and stands still between ranges
 	driven   bool   // the store is a replica: next moves with its log only
 	index    uint64 // of the last command of the log of a replica that was applied
-	// leasedNs is what leaders of the group have promised of its horizon apart from the log, and
-	// holds here; promise does once its command was applied. While the replica is a copy there is
+	// leasedNs is the lease of a leader on the horizon of the group that holds here, apart from the
+	// log; pendingLease holds once its command was applied. While the replica is a copy there is
 	// none, as its acqs are not those of the group; voidNs is its horizon from before.
 	leasedNs      int64
 	pendingLease  Position
@@ -37,7 +37,7 @@ type Clock struct {
 	voidNs        int64
 }
 
-// New returns a clock that follows now, nanoseconds since 1970, which ends as clamped does.
+// New returns a clock that follows now, nanoseconds since 1970.
 func New(now func() int64) *Clock { return &Clock{now: now} }
 
 // Open notes the acq above all acqs that were found on disk.

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -181,7 +182,7 @@ func (c *Checker) Writers(name string) error {
 	if err != nil {
 		return fmt.Errorf("read writers: %w", err)
 	}
-	if err := layout.ParseWriters(buf, func(*layout.Writer) {}); err != nil {
+	if err := writers.Parse(buf, func(*writers.Writer) {}); err != nil {
 		c.Damaged(name, 0, "%v", err)
 	}
 	return c.Read(int64(len(buf)))

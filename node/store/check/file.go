@@ -12,6 +12,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -60,7 +61,7 @@ func KindOf(path string) (Kind, error) {
 		return KindSegment, nil
 	case segment.StartsLog(start):
 		return KindLog, nil
-	case binary.LittleEndian.Uint32(start) == layout.WritersMagic:
+	case binary.LittleEndian.Uint32(start) == writers.Magic:
 		return KindWriters, nil
 	case start[8] == ' ' && start[9] == '{':
 		return KindManifest, nil

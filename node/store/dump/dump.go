@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -364,7 +365,7 @@ func (d *dumper) writers(path string, first FileLine) error {
 		return err
 	}
 	var all []Writer
-	err = layout.ParseWriters(buf, func(w *layout.Writer) {
+	err = writers.Parse(buf, func(w *writers.Writer) {
 		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.High, len(w.Answers), w.LastAcqNs})
 	})
 	if err != nil {

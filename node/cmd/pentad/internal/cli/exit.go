@@ -22,7 +22,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Exit codes. They are documented in rootHelp and never change their meaning.
+// Exit codes. They are documented in the help of pentad and never change their meaning.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1

@@ -53,7 +53,7 @@ func SumRecords(groups []wire.Group) (records uint64) {
 	return records
 }
 
-// AskGroups runs an aggregate plugin by name, as pluginRun does.
+// AskGroups runs an aggregate plugin by name.
 func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, params string) (
 	[]wire.Group, *plugin.Doc, error) {
 	_, doc, call, err := FindPlugin(ctx, db, name)

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/store/repair"
+	"github.com/spf13/cobra"
 )
 
 // RepairCommand returns pentad repair.
@@ -41,7 +40,7 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 	if dir == "" {
 		dir = path
 	}
-	r, err := store.RepairLog(ctx, dir, cut)
+	r, err := repair.Log(ctx, dir, cut)
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 }
 
 // acqsOf says which acqs rows have that are set aside.
-func acqsOf(r *store.RepairReport) string {
+func acqsOf(r *repair.Report) string {
 	if r.Rows == 0 {
 		return ""
 	}

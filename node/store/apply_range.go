@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mirror"
+)
+
+// applyRange is [Store.PutRange] of a replica. What it refuses depends on the manifest alone, which
+// is the same on all replicas at this place of the log. Events come first, as there: a crash leaves
+// them without the rows, and the command comes again. The caller is the committer.
+func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
+	refused, err := s.followInLog(r)
+	if err != nil {
+		return s.failApply(err)
+	}
+	at := s.position()
+	if refused == nil && r.FromNs > at.NextNs {
+		refused = fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
+			ErrNotCopied, r.FromNs, at.NextNs)
+	}
+	if out.Err = refused; refused != nil {
+		return s.passOver(from)
+	}
+	out.AcqNs = r.ToNs - 1 // the greatest below the horizon
+	if r.ToNs <= at.NextNs {
+		return s.passOver(from)
+	}
+	r = r.Above(at.NextNs)
+	if err := s.syncApplied(); err != nil {
+		return s.failApply(err)
+	}
+	purges, err := s.copyEvents(r)
+	if errors.Is(err, ErrNotCopied) || errors.Is(err, manifest.ErrTooManyEvents) {
+		*out = Outcome{Err: err}
+		return s.passOver(from)
+	}
+	if err != nil {
+		return s.failApply(err)
+	}
+	if err := s.writeRange(r, acqtime.Position{Index: from.Index, NextNs: r.ToNs}); err != nil {
+		return err
+	}
+	if purges {
+		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
+	}
+	return nil
+}
+
+// passOver notes that a command was applied that does nothing.
+func (s *Store) passOver(from Command) error {
+	return s.applyRun([]Command{from}, []loggedCommand{{}}, make([]Outcome, 1))
+}
+
+// writeRange writes the rows of a range and where the replica stands with them.
+func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
+	var group []*putRequest
+	s.applyMu.Lock()
+	buf := &s.apply.buffers
+	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
+	if r.Len() > 0 {
+		buf.data = commands.AppendRangeRows(buf.data, r.Rows)
+		buf.entries = append(buf.entries, s.shards[0].nextEntry())
+		group = append(group, &putRequest{rows: r.Len(), bytes: int64(len(buf.data)),
+			byShard: []shardRows{{rows: *r.Rows}}})
+	}
+	file, err := s.writeApplied(buf, at, group)
+	s.applyMu.Unlock()
+	if err != nil {
+		return s.failApply(err)
+	}
+	s.noteFile(file, buf.entries)
+	s.insert(group)
+	s.clock.Drive(at)
+	tellFeeds(s.feeds, group)
+	if len(r.Events)+len(r.Policies) > 0 {
+		s.feeds.Changed()
+	}
+	s.counters.rows.Add(int64(r.Len()))
+	s.sealFull()
+	s.behind.Wait(r.Len(), s.stop)
+	return nil
+}
+
+// followInLog is [Store.follow] of a replica.
+func (s *Store) followInLog(r *mirror.Range) (refused, err error) {
+	s.manifestMu.Lock()
+	box := event.BoxOf(&r.Box)
+	m, empty := s.manifest.Copied, s.isEmpty()
+	s.manifestMu.Unlock()
+	switch {
+	case m != nil && m.Store != r.Of:
+		return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
+			"into a new cluster", ErrNotCopied, r.Of, m.Store), nil
+	case m != nil && !event.SameBox(&m.Box, &box):
+		return fmt.Errorf("%w: this is a copy of another box; take the same selectors each "+
+			"time, or copy into a new cluster", ErrNotCopied), nil
+	case m != nil:
+		return nil, nil
+	case !empty:
+		return fmt.Errorf("%w: the cluster holds records or events of its own; copy into a new "+
+			"one, or give the records new acqs", ErrNotCopied), nil
+	case r.FromNs != 0:
+		return fmt.Errorf("%w: a copy begins at acq 0, not at %d", ErrNotCopied, r.FromNs), nil
+	}
+	return nil, s.becomeCopyInLog(r, box)
+}
+
+// becomeCopyInLog is [Store.becomeCopy] of a replica, which stays that of its group. What its log
+// says of the horizon so far is void, as long as it is a copy.
+func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
+	if err := s.syncApplied(); err != nil {
+		return err
+	}
+	was := s.position()
+	at := acqtime.Position{Index: was.Index}
+	s.log.Roll()
+	file, err := s.log.Append([]segment.Entry{appliedEntry(at)})
+	if err != nil {
+		return fmt.Errorf("begin copy: %w", err)
+	}
+	s.manifestMu.Lock()
+	defer s.manifestMu.Unlock()
+	s.noteEntries(file, nil)
+	err = s.manifest.Append(manifest.Edit{Applied: &at,
+		Copy: &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
+			VoidNs: was.NextNs}})
+	if err != nil {
+		return err
+	}
+	s.applyMu.Lock()
+	s.applied = at
+	s.applyMu.Unlock()
+	s.clock.RevokeLeases(was.NextNs)
+	s.clock.Drive(at)
+	return nil
+}
+
+// applyRelease is [Store.ReleaseCopy] of a replica. Its horizon goes on above all that was ever
+// promised, here and while it was no copy. The caller is the committer.
+func (s *Store) applyRelease(from Command, out *Outcome) error {
+	if s.manifest.Copied == nil { // only the committer changes it
+		out.Err = ErrNoCopy
+		return s.passOver(from)
+	}
+	if err := s.syncApplied(); err != nil {
+		return s.failApply(err)
+	}
+	at := acqtime.Position{Index: from.Index,
+		NextNs: max(acqtime.Clamp(from.ClockNs), s.position().NextNs)}
+	s.manifestMu.Lock()
+	at.NextNs = max(at.NextNs, s.manifest.Copied.VoidNs)
+	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
+	err := s.manifest.Append(manifest.Edit{Release: true, Applied: &at})
+	s.manifestMu.Unlock()
+	if err != nil {
+		return s.failApply(err)
+	}
+	s.clock.AcceptLeases()
+	s.come(at)
+	out.AcqNs = at.NextNs - 1
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package background limits what the stores of a process do at once, beside puts and queries.
+//
+// It does not know what a seal or a merge does. Its main type is [Limit]. It starts no goroutine.
+package background
+
+// Limit limits how many seals, due merges and idle merges run at once in the stores that share it.
+// A node has dozens of replicas, whose heads fill up at about the same time: without a limit they
+// would occupy all processors and several times the memory.
+type Limit struct{ Seals, Merges, IdleMerges Permits }
+
+// NewLimit returns a limit of n seals, n due merges and one idle merge.
+func NewLimit(n int) *Limit {
+	return &Limit{make(Permits, n), make(Permits, n), make(Permits, 1)}
+}
+
+// Permits are as many as may run at once of one kind of work; it is full while all of them do.
+type Permits chan struct{}
+
+// Run waits for a permit and calls do while it holds it. It returns stopped, and does nothing, if
+// stop is closed before.
+func (p Permits) Run(stop <-chan struct{}, stopped error, do func() error) error {
+	select {
+	case p <- struct{}{}:
+		defer func() { <-p }()
+		return do()
+	case <-stop:
+		return stopped
+	}
+}

@@ -1,0 +1,69 @@
+package mergepolicy
+
+import (
+	"maps"
+	"time"
+)
+
+const (
+	// RetryAfter is how long a merge that failed is left alone.
+	RetryAfter = time.Minute
+	// damagedRetry is the same for a segment whose damage is known: a purge needs all of it.
+	damagedRetry = time.Hour
+)
+
+// Failures are the merges that failed and were not tried again since. The zero value has none.
+type Failures struct {
+	retry time.Duration
+	runs  map[uint64]failure // by the first segment
+}
+
+type failure struct {
+	at  time.Time
+	err error
+}
+
+// NewFailures returns none. A merge that fails is left alone for retry.
+func NewFailures(retry time.Duration) Failures {
+	return Failures{retry: retry, runs: map[uint64]failure{}}
+}
+
+// May reports whether the run that begins with a segment may be tried.
+func (f Failures) May(first uint64, damaged bool) bool {
+	run, failed := f.runs[first]
+	retry := f.retry
+	if damaged {
+		retry = max(retry, damagedRetry)
+	}
+	return !failed || time.Since(run.at) > retry
+}
+
+// Note remembers how the merge of some segments ended. What was merged is not there to be tried
+// again.
+func (f Failures) Note(run []uint64, err error) {
+	if err != nil {
+		f.runs[run[0]] = failure{time.Now(), err}
+		return
+	}
+	for _, id := range run {
+		delete(f.runs, id)
+	}
+}
+
+// Forget drops the runs that a look which began then might have tried: they are not due any more.
+func (f Failures) Forget(began time.Time) {
+	maps.DeleteFunc(f.runs, func(_ uint64, run failure) bool {
+		return began.Sub(run.at) > f.retry
+	})
+}
+
+// Newest returns the error of the run that failed last, nil for none.
+func (f Failures) Newest() error {
+	var last failure
+	for _, run := range f.runs {
+		if last.err == nil || run.at.After(last.at) {
+			last = run
+		}
+	}
+	return last.err
+}

@@ -1,0 +1,130 @@
+// Package mergepolicy chooses which neighbouring segments of a shard are merged next.
+//
+// It does not know what a segment holds, nor how a merge is done: it is told of sizes and times,
+// and returns a [Run]. Its main functions are [Due] and [Idle]. It starts no goroutine.
+package mergepolicy
+
+const (
+	// FanIn is how many neighbours of about one size are merged at once. More would write each row
+	// less often and leave more segments to ask.
+	FanIn = 4
+	// MaxRows keeps merged segments below 65,536 blocks, which are not all full.
+	MaxRows = 100 << 20
+	// maxBytes bounds the time that a merge takes, and the room on disk that it needs.
+	maxBytes = 32 << 30
+	// idleShare is how many times larger the largest segment may be than the others of an idle
+	// merge together. It bounds how often a row is rewritten if every pause leads to a merge.
+	idleShare = 4
+)
+
+// Segment is what the choice depends on.
+type Segment struct {
+	Rows, Bytes int64
+	MaxRows     int64 // of the segments that are made of such as this one
+	Newest      Window
+	Damaged     bool // known to be: no merge can read it
+	Left        bool // a merge that begins with it is left alone, as it failed lately
+}
+
+// Run are the neighbours [From, To) of some segments, and how many rows they have together. The
+// zero value is none.
+type Run struct {
+	From, To int
+	Rows     int64
+}
+
+// IsNone reports whether a run is none.
+func (r Run) IsNone() bool { return r.To == 0 }
+
+// Due returns the smallest run that is due: FanIn or more neighbours of which none is much larger
+// than the others. Segments of an age window that is over are merged as those of an idle store are.
+func Due(all []Segment) (best Run) {
+	for at, end := range undamaged(all) {
+		for from, to := range together(all, at, end) {
+			run := dueIn(all, from, to)
+			if run.IsNone() && isOver(all, from, to, end) {
+				run = idleIn(all, from, to)
+			}
+			if !run.IsNone() && (best.IsNone() || run.Rows < best.Rows) {
+				best = run
+			}
+		}
+	}
+	return best
+}
+
+// Idle returns the run that a store at rest merges next.
+func Idle(all []Segment) Run {
+	for at, end := range undamaged(all) {
+		for from, to := range together(all, at, end) {
+			if run := idleIn(all, from, to); !run.IsNone() {
+				return run
+			}
+		}
+	}
+	return Run{}
+}
+
+// Mergeable returns how many segments those neighbours have that have most of those that merges
+// still make fewer.
+func Mergeable(all []Segment) (most int) {
+	for from, to := range together(all, 0, len(all)) {
+		count := 0
+		for _, seg := range all[from:to] {
+			if seg.Rows < seg.MaxRows/4 && seg.Bytes < maxBytes/4 {
+				count++ // larger ones will not be merged any more
+			}
+		}
+		most = max(most, count)
+	}
+	return most
+}
+
+// dueIn returns FanIn or more neighbours of which none is much larger than the others, and which
+// may be tried; the smallest ones first. Rows are then rewritten a logarithmic number of times.
+func dueIn(all []Segment, begin, end int) Run {
+	for level := range 16 {
+		most := int64(1) << (2 * level) // rows of a segment of this level at most
+		for from := begin; from < end; from++ {
+			to, rows, bytes, largest := from, int64(0), int64(0), int64(0)
+			for to < end && to-from < 2*FanIn {
+				more := all[to].Rows
+				bytes += all[to].Bytes
+				if more > most || rows+more > all[from].MaxRows || bytes > maxBytes {
+					break
+				}
+				rows += more
+				largest = max(largest, more)
+				to++
+			}
+			if to-from >= FanIn && largest <= rows/2 && !all[from].Left {
+				return Run{from, to, rows}
+			}
+		}
+	}
+	return Run{}
+}
+
+// idleIn returns the most neighbours that may be merged into one segment and of which none is
+// idleShare times as large as the others together, the fewest rows first.
+func idleIn(all []Segment, begin, end int) (best Run) {
+	for from := begin; from < end; from++ {
+		rows, bytes, largest := int64(0), int64(0), int64(0)
+		for to := from; to < end; to++ {
+			more := all[to].Rows
+			rows, bytes = rows+more, bytes+all[to].Bytes
+			if rows > all[from].MaxRows || bytes > maxBytes {
+				break
+			}
+			largest = max(largest, more)
+			run := Run{from, to + 1, rows}
+			count := run.To - run.From
+			pays := count > 1 && largest <= idleShare*(rows-largest) && !all[from].Left
+			better := count > best.To-best.From || count == best.To-best.From && rows < best.Rows
+			if pays && better {
+				best = run
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,170 @@
+package writers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/sdk/crc32c"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+const (
+	// Magic begins the file WRITERS.
+	Magic = 0x31575450 // "PTW1"
+	// MaxAnswers is how many answers are kept per writer: the greatest number of batches that a
+	// client may have in flight and still retry.
+	MaxAnswers = 64
+	// EntryBytes is what a writer takes in the file besides its answers.
+	EntryBytes = 16 + 8 + 8 + 4
+
+	answerBytes = 8 + 8 + 4
+)
+
+// Writer is what the file WRITERS says of a writer.
+type Writer struct {
+	ID        [16]byte
+	High      uint64 // its greatest sequence
+	LastAcqNs int64
+	Answers   []Answer
+}
+
+// Answer is the answer to a batch of a writer: consecutive acqs.
+type Answer struct {
+	Seq     uint64
+	FirstNs int64 // acq of the first record
+	Records uint32
+}
+
+// UntilNs returns the acq above those of its records.
+func (a Answer) UntilNs() int64 { return a.FirstNs + int64(a.Records) }
+
+// Parse reads the file WRITERS and calls visit for each writer, which it lends for the call:
+// magic u32, count u32, then per writer id, high u64, last acq i64, n u32 and n answers {seq u64,
+// first acq i64, records u32}, then crc32c over all before it.
+func Parse(buf []byte, visit func(*Writer)) error {
+	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != Magic {
+		return errors.New("not a writers table")
+	}
+	body, sum := buf[:len(buf)-4], binary.LittleEndian.Uint32(buf[len(buf)-4:])
+	if crc32c.Sum(body) != sum {
+		return errors.New("checksum differs")
+	}
+	count, rest := binary.LittleEndian.Uint32(body[4:]), body[8:]
+	var w Writer
+	for range count {
+		if len(rest) < EntryBytes {
+			return errors.New("ends inside a writer")
+		}
+		w.ID, w.High = [16]byte(rest[:16]), binary.LittleEndian.Uint64(rest[16:])
+		w.LastAcqNs, w.Answers = int64(binary.LittleEndian.Uint64(rest[24:])), w.Answers[:0]
+		n := binary.LittleEndian.Uint32(rest[32:])
+		rest = rest[EntryBytes:]
+		if n > MaxAnswers || uint64(len(rest)) < uint64(n)*answerBytes {
+			return errors.New("ends inside the answers of a writer")
+		}
+		for range n {
+			w.Answers = append(w.Answers, Answer{
+				Seq:     binary.LittleEndian.Uint64(rest),
+				FirstNs: int64(binary.LittleEndian.Uint64(rest[8:])),
+				Records: binary.LittleEndian.Uint32(rest[16:]),
+			})
+			rest = rest[answerBytes:]
+		}
+		visit(&w)
+	}
+	if len(rest) != 0 {
+		return errors.New("bytes follow the last writer")
+	}
+	return nil
+}
+
+// Save writes the table to dir, so that log files which also hold it may go.
+func (t *Table[R]) Save(dir string) error {
+	return Replace(dir, t.Encode(math.MaxInt64))
+}
+
+// Replace makes a file that Encode returned the one of a directory.
+func Replace(dir string, table []byte) error {
+	return durable.ReplaceFile(filepath.Join(dir, layout.WritersFile), table)
+}
+
+// Encode returns the file, with those answers whose records all have an acq below untilNs. Of a
+// lasting writer whose newest batch is not below, nothing is known of what is there.
+func (t *Table[R]) Encode(untilNs int64) []byte {
+	t.mu.Lock()
+	buf := binary.LittleEndian.AppendUint32(nil, Magic)
+	count, countAt := uint32(0), len(buf)
+	buf = binary.LittleEndian.AppendUint32(buf, 0)
+	for id, w := range t.byID {
+		if record.Lasting(id) && !slices.ContainsFunc(w.answers, func(a Answer) bool {
+			return a.Seq == w.high && a.UntilNs() <= untilNs
+		}) {
+			continue
+		}
+		count++
+		buf = append(buf, id[:]...)
+		buf = binary.LittleEndian.AppendUint64(buf, w.high)
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.lastAcq))
+		at, n := len(buf), uint32(0)
+		buf = binary.LittleEndian.AppendUint32(buf, 0)
+		for _, a := range w.answers {
+			if a.UntilNs() > untilNs {
+				continue
+			}
+			n++
+			buf = binary.LittleEndian.AppendUint64(buf, a.Seq)
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(a.FirstNs))
+			buf = binary.LittleEndian.AppendUint32(buf, a.Records)
+		}
+		binary.LittleEndian.PutUint32(buf[at:], n)
+	}
+	t.mu.Unlock()
+	binary.LittleEndian.PutUint32(buf[countAt:], count)
+	return binary.LittleEndian.AppendUint32(buf, crc32c.Sum(buf))
+}
+
+// Load reads what Save wrote; a missing file is an empty table.
+//
+// Errors: *segment.CorruptError.
+func (t *Table[R]) Load(dir string) error {
+	name := filepath.Join(dir, layout.WritersFile)
+	buf, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read writers: %w", err)
+	}
+	table, err := parseTable(buf)
+	if err != nil {
+		return &segment.CorruptError{File: name, Reason: err.Error()}
+	}
+	t.byID, t.lasting = table, 0
+	for id := range table {
+		if record.Lasting(id) {
+			t.lasting++
+		}
+	}
+	return nil
+}
+
+// parseTable reads what Encode wrote.
+func parseTable(buf []byte) (map[[16]byte]*writer, error) {
+	table := map[[16]byte]*writer{}
+	err := Parse(buf, func(w *Writer) {
+		table[w.ID] = &writer{high: w.High, lastAcq: w.LastAcqNs,
+			answers: slices.Clone(w.Answers)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return table, nil
+}

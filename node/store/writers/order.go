@@ -1,0 +1,73 @@
+package writers
+
+import (
+	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
+// it was answered already (known), or it is new. It depends on nothing but what was recorded
+// before, so it is the same on all replicas, whatever they forgot for good already.
+//
+// Errors: ErrTooOld, ErrTooMany.
+func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.byID[id.ID]
+	if w != nil && (w.lastAcq >= baseNs-IdleNs || record.Lasting(id.ID)) {
+		return w.find(id)
+	}
+	if w != nil || t.room(id.ID, 0) == nil {
+		return nil, nil
+	}
+	if t.eldest < baseNs-IdleNs {
+		t.sweep(baseNs)
+	}
+	return nil, t.room(id.ID, 0)
+}
+
+// find returns the answer to a sequence, nil when it is new.
+func (w *writer) find(id Seq) (*Answer, error) {
+	for i := range w.answers {
+		if w.answers[i].Seq == id.Seq {
+			a := w.answers[i]
+			return &a, nil
+		}
+	}
+	if w.high >= MaxAnswers && id.Seq <= w.high-MaxAnswers ||
+		record.Lasting(id.ID) && id.Seq < w.high {
+		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrTooOld)
+	}
+	return nil, nil
+}
+
+// sweep forgets writers as Expire does, and notes since when one of those that stay, or that come
+// after it, was silent at most. The caller holds mu.
+func (t *Table[R]) sweep(nowNs int64) {
+	t.eldest = nowNs
+	for id, w := range t.byID {
+		switch {
+		case record.Lasting(id):
+		case w.lastAcq < nowNs-IdleNs:
+			delete(t.byID, id)
+		default:
+			t.eldest = min(t.eldest, w.lastAcq)
+		}
+	}
+}
+
+// RecordInOrder stores an answer of a replica, as its command is applied or from its log. What the
+// file of writers held before is not recorded again, nor is what comes before it in the log.
+func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
+	t.mu.Lock()
+	w := t.byID[id.ID]
+	known := w != nil && a.FirstNs <= w.lastAcq
+	if w != nil && w.lastAcq < a.FirstNs-IdleNs && !record.Lasting(id.ID) {
+		delete(t.byID, id.ID) // it was silent for so long that it begins anew
+	}
+	t.mu.Unlock()
+	if !known {
+		t.Record(id, a)
+	}
+}
