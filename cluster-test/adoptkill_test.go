@@ -20,6 +20,7 @@ import (
 // cluster, and starts it again: everything is there, with its acq. Where the kill came before the
 // step that counts, the directory is still that of a stand-alone node.
 func TestKilledAdoption(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	kills := 3
 	if text := os.Getenv("PENTAD_KILLS"); text != "" {
 		var err error
@@ -30,8 +31,7 @@ func TestKilledAdoption(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d kills", seed, kills)
 	rng := rand.New(rand.NewPCG(seed, 13))
-	bin, origin := build(t), t.TempDir()
-	token := filepath.Join(t.TempDir(), "token")
+	bin, origin, token := build(t), t.TempDir(), filepath.Join(t.TempDir(), "token")
 	writeToken(t, bin, token)
 	n := &process{bin: bin, dir: origin, addr: freeAddress(t)}
 	t.Cleanup(n.kill)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -47,6 +48,11 @@ var builds = sync.OnceValue(func() string {
 func TestMain(m *testing.M) {
 	if err := ownMounts(); err != nil {
 		panic(err)
+	}
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} { // processes are as those of users
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
 	}
 	races := filepath.Join(builds(), "race") // where a process writes what its detector finds
 	if err := os.Setenv("GORACE", "log_path="+races); err != nil {
@@ -133,11 +139,15 @@ func lookAtSources(t *testing.T) {
 	}
 }
 
+var building sync.Mutex // held while a program is built
+
 // build builds the program, with the race detector if the tests have it.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	lookAtSources(t)
-	if raceDetector {
+	if rounds.Race {
 		flags = append(flags, "-race")
 	}
 	name := strings.Join(append([]string{"pentad"}, flags...), "")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
@@ -80,6 +81,7 @@ func crashes() map[string]func(l *lonely, config cluster.Config) {
 // the stand-alone node has moved, its directory is as it was and may be used as before; from then
 // on the adoption goes on.
 func TestAdoptAfterCrashes(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	for name, crash := range crashes() {
 		t.Run(name, func(t *testing.T) {
 			l := newLonely(t)

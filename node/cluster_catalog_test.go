@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
@@ -120,6 +121,7 @@ func (c *nodesTogether) unknown(n *Node, ref string) {
 }
 
 func TestPluginsOfACluster(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 2)
 	a, b, last := c.nodes[0], c.nodes[1], c.nodes[2]
 	c.put(a, readings(0, 300), store.WriterSeq{})

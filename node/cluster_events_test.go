@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -84,6 +85,7 @@ func agedReadings(devices int64, now time.Time) *record.Batch {
 }
 
 func TestAClusterErasesPurgesAndLetsExpire(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	b := openBeside(t, 4)
 	now := time.Now()
 	writer := store.WriterSeq{ID: [16]byte{1}, Seq: 1}
@@ -208,6 +210,7 @@ func plainPolicies(all []Policy) (out []string) {
 
 // An erase that names groups, as PROTOCOL.md has it, leaves what others hold.
 func TestAnEraseOfGroupsIsOfTheseAlone(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 1, 2)
 	c.put(c.nodes[0], readings(0, 400), store.WriterSeq{})
 	one, other := dial(t, c.nodes[0]).OfGroups([]int{1}), dial(t, c.nodes[0]).OfGroups([]int{2})

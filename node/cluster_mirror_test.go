@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
@@ -19,6 +20,7 @@ import (
 // A cluster is made a copy of a node, range by range; one of its nodes dies on the way, and groups
 // that are ahead of others take only what they lack.
 func TestAClusterBecomesACopy(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 4)
 	one := openTest(t, Options{})
 	now := time.Now()
@@ -166,6 +168,7 @@ func (c *nodesTogether) isCopyOf(one *Node, st store.State) {
 // A moment that lies after the end of a copy is answered with what the copy has: its horizon does
 // not come there by waiting.
 func TestACopyAnswersAfterItsEnd(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 1, 2)
 	rows := &record.Batch{}
 	for i := range int64(100) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
@@ -157,6 +158,7 @@ func (c *nodesTogether) put(n *Node, b *record.Batch, w store.WriterSeq) (res st
 }
 
 func TestAClusterStoresAndAnswers(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 4)
 	writer := store.WriterSeq{ID: [16]byte{1}, Seq: 1}
 	for i, n := range c.nodes {

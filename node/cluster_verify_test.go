@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/check"
@@ -37,6 +38,7 @@ func keptGroups(t *testing.T, info api.Snapshot, to string) {
 // Snapshots of replicas are backed up group by group, and a backup is continued from another
 // replica: what is restored of all groups is what the cluster holds.
 func TestAClusterIsVerifiedAndKept(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 2)
 	to := t.TempDir()
 	for i, n := range c.nodes[:2] {

@@ -242,6 +242,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 // TestCachedStatesChangeNothing asks the same questions again and again while data come, are
 // corrected, deleted, erased and purged, sealed and merged.
 func TestCachedStatesChangeNothing(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)

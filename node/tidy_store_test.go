@@ -10,10 +10,12 @@ func storeRooms() map[string][]string {
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
 			"node/store/acqtime", "node/store/retention", "node/store/layout",
 			"node/store/check", "node/store/manifest",
-			"node/store/bounds", "node/store/tombstone", "node/store/workers",
-			"node/store/background", "node/store/headbudget", "node/store/notify",
-			"node/store/throttle", "node/store/writers", "node/store/mirror",
-			"node/store/commands", "node/store/damage", "node/store/mergepolicy",
+			"node/store/background", "node/store/blocks", "node/store/bounds",
+			"node/store/commands", "node/store/damage", "node/store/diff",
+			"node/store/headbudget", "node/store/mergepolicy", "node/store/mirror",
+			"node/store/notify", "node/store/scan", "node/store/shards", "node/store/throttle",
+			"node/store/tombstone", "node/store/versions", "node/store/workers",
+			"node/store/writers",
 			"golang.org/x/sys", "github.com/zeebo/xxh3"},
 		"node/store/archive": {"sdk/record", "sdk/api", "node/segment", "node/store",
 			"node/store/manifest", "node/internal/durable", "node/internal/formats",
@@ -51,5 +53,29 @@ func storeRooms() map[string][]string {
 			"node/internal/slots", "node/store/acqtime", "node/store/event", "node/store/mirror",
 			"node/store/retention", "node/store/writers"},
 		"node/store/event": {"sdk/record", "node/internal/slots"},
+	}
+}
+
+// readingRooms are the part of the store that reads, from the read state of a shard up.
+func readingRooms() map[string][]string {
+	return map[string][]string{
+		"node/store/shards": {"sdk/record", "index", "node/segment", "node/internal/partials",
+			"node/store/bounds", "node/store/event", "node/store/layout", "node/store/manifest",
+			"node/store/mergepolicy", "node/store/retention", "node/store/tombstone"},
+		"node/store/blocks": {"sdk/record", "index", "node/segment", "node/internal/cpushare",
+			"node/internal/partials", "node/internal/slots", "node/store/event",
+			"node/store/shards", "node/store/tombstone"},
+		"node/store/versions": {"sdk/record", "index", "node/segment", "node/store/blocks",
+			"node/store/bounds", "node/store/event", "node/store/shards",
+			"node/store/tombstone"},
+		"node/store/last": {"sdk/record", "index", "node/segment", "node/store/blocks",
+			"node/store/bounds", "node/store/shards", "node/store/versions"},
+		"node/store/scan": {"sdk/record", "sdk/api", "index", "node/segment",
+			"node/internal/cpushare", "node/internal/partials", "node/store/blocks",
+			"node/store/bounds", "node/store/last", "node/store/shards", "node/store/versions",
+			"node/store/workers"},
+		"node/store/diff": {"sdk/record", "index", "node/segment", "node/store/blocks",
+			"node/store/bounds", "node/store/event", "node/store/scan", "node/store/shards",
+			"node/store/tombstone", "node/store/versions"},
 	}
 }

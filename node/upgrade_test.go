@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
@@ -335,6 +336,7 @@ func (c *nodesTogether) raise(db *client.Client) {
 // TestNodesOfTheLevelBefore: they join a cluster that could be raised, and after the raise neither
 // join nor come back; what they have is not damaged.
 func TestNodesOfTheLevelBefore(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again")
 	c := openTogetherWith(t, 1, 1, after)
 	before(&c.options[0]) // of what joins
 	second := c.join("z1")

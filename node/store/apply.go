@@ -298,7 +298,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
 	segment.StampRowsEntry(buf.data[start:], c.put.answer.FirstNs)
 	c.put.bytes = int64(len(c.Data))
-	e := s.shards[0].nextEntry()
+	e := s.shards[0].NextEntry()
 	e.Rest = c.Data[segment.StampBytes:]
 	buf.entries = append(buf.entries, e)
 }
@@ -320,7 +320,7 @@ func (s *Store) writeApplied(
 	s.counters.logNs.Add(int64(time.Since(began)))
 	s.counters.flushes.Add(1)
 	if err != nil {
-		s.shards[0].lastIndex -= uint64(len(group))
+		s.shards[0].LastIndex -= uint64(len(group))
 		return 0, err
 	}
 	s.applied = at

@@ -66,7 +66,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
 	if r.Len() > 0 {
 		buf.data = commands.AppendRangeRows(buf.data, r.Rows)
-		buf.entries = append(buf.entries, s.shards[0].nextEntry())
+		buf.entries = append(buf.entries, s.shards[0].NextEntry())
 		group = append(group, &putRequest{rows: r.Len(), bytes: int64(len(buf.data)),
 			byShard: []shardRows{{rows: *r.Rows}}})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -61,7 +62,7 @@ func (s *Store) PutBackdated(
 	}
 	s.backdatedMu.Lock()
 	defer s.backdatedMu.Unlock()
-	rows, err := s.newBackdated(ctx, byAcq(b), &res)
+	rows, err := s.newBackdated(ctx, shards.ByAcq(b), &res)
 	for err == nil && rows.Len() > 0 {
 		var again bool
 		if again, err = s.tryBackdated(ctx, rows, &res); !again {
@@ -165,9 +166,9 @@ func (s *Store) countAt(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.acquirePair()
+		now := sh.AcquirePair()
 		there.count(now)
-		now.release()
+		now.Release()
 	}
 	return there, nil
 }
@@ -277,7 +278,7 @@ func (l *knownLook) sink(b *record.Batch) error {
 
 // backdatedHead is the rows of a put for one backdated shard, and the new head that contains them.
 type backdatedHead struct {
-	shard *shard // its backdated shard
+	shard *shards.Shard // its backdated shard
 	rows  *record.Batch
 	old   *index.Head // the present one, whose rows it has, too
 	head  *index.Head
@@ -310,7 +311,7 @@ func (s *Store) tryBackdated(
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		for i := range parts {
-			again = again || parts[i].shard.state.Load().head != parts[i].old
+			again = again || parts[i].shard.State.Load().Head != parts[i].old
 		}
 		if again = again || s.tombstones.Load() != tombstones; !again {
 			res.PutNs, failed = s.commitBackdated(put, parts)
@@ -336,11 +337,11 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	var parts []backdatedHead
 	for i := range put.byShard {
 		rows := &put.byShard[i]
-		p := backdatedHead{shard: s.shards[rows.shard].backdated, rows: &rows.rows}
-		now := p.shard.acquire()
-		p.old = now.head
-		p.head = withRows(p.old, p.rows)
-		now.release()
+		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
+		now := p.shard.Acquire()
+		p.old = now.Head
+		p.head = shards.WithRows(p.old, p.rows)
+		now.Release()
 		parts = append(parts, p)
 	}
 	return parts, nil
@@ -358,7 +359,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	putNs = s.clock.Reserve(1)
 	entries := make([]segment.Entry, 0, len(parts))
 	for _, p := range parts {
-		e := p.shard.nextEntry()
+		e := p.shard.NextEntry()
 		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{
 			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, Shared: true,
 			BatchFirstAcqNs: putNs, BatchRecords: uint32(put.rows),
@@ -378,7 +379,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	grown := int64(0)
 	s.backdatedSeq.Add(1)
 	for _, p := range parts {
-		p.shard.setHead(p.head, p.rows, putNs)
+		p.shard.SetHead(p.head, p.rows, putNs)
 		grown += p.head.Grown() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -271,6 +272,7 @@ func TestPutBackdatedPurged(t *testing.T) {
 // TestPutBackdatedMerges: segments whose acqs lie among one another are merged, region by region,
 // into one, without what was purged.
 func TestPutBackdatedMerges(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong does the same")
 	rng := randomSource(t)
 	opt := Options{Dir: t.TempDir(), Shards: 2, Now: leapingClock(), retainEvery: time.Hour,
 		Index: index.Options{BlockRows: 64}, regionBytes: 8_000}
@@ -289,7 +291,7 @@ func TestPutBackdatedMerges(t *testing.T) {
 	}
 	mustSettle(t, s)
 	for _, sh := range s.all[2:] {
-		if n := len(sh.state.Load().sealed); n == 0 || n > 8 {
+		if n := len(sh.State.Load().Sealed); n == 0 || n > 8 {
 			t.Errorf("%d segments aside of 13 that were sealed", n)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
 )
 
@@ -53,13 +54,13 @@ func (b *Builder) Add(dir string, f Exported) error {
 	if err != nil {
 		return err
 	}
-	defer seg.release()
-	meta := seg.meta
+	defer seg.Release()
+	meta := seg.Meta
 	if f.LastAcqNs < b.untilNs {
 		meta = b.place(meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
-			err = segment.CopySealed(b.source.segmentPath(meta.ID), seg.file, text)
+			err = segment.CopySealed(b.source.segmentPath(meta.ID), seg.File, text)
 		}
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func (b *Builder) place(meta manifest.Segment) manifest.Segment {
 }
 
 // openExported opens a segment, checking that it is the one that was exported.
-func openExported(path string, f Exported) (*sealedSegment, error) {
+func openExported(path string, f Exported) (*shards.Segment, error) {
 	file, err := segment.OpenSealed(path, nil)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func openExported(path string, f Exported) (*sealedSegment, error) {
 	if err != nil || meta.Shard != f.Shard || meta.Rows != f.Rows || meta.LastAcqNs != f.LastAcqNs {
 		return nil, corrupt(path, 0, "it describes another segment than the part does")
 	}
-	return openSegment(path, meta, nil)
+	return shards.Open(path, meta, nil)
 }
 
 // Finish writes the answers to writers that a file WRITERS in another directory has, an empty log

@@ -275,7 +275,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		for i := range r.byShard {
 			buf.data = r.appendEntry(buf.data, &r.byShard[i])
 			ends = append(ends, len(buf.data))
-			buf.entries = append(buf.entries, s.shards[r.byShard[i].shard].nextEntry())
+			buf.entries = append(buf.entries, s.shards[r.byShard[i].shard].NextEntry())
 		}
 	}
 	start := 0
@@ -317,7 +317,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 // covers their indexes.
 func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) {
 	for i := range entries {
-		s.all[entries[i].Shard].lastIndex--
+		s.all[entries[i].Shard].LastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.clock.Cancel()
@@ -361,7 +361,7 @@ func (s *Store) insert(group []*putRequest) {
 	var grown int64
 	for _, r := range group {
 		for i := range r.byShard {
-			head := s.shards[r.byShard[i].shard].state.Load().head
+			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)
 			grown += head.Grown()
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
@@ -64,6 +65,7 @@ func askBent(t *testing.T, s *Store, q *record.Query, m *model) (answered bool) 
 // Bits are flipped at random places of every kind of file. The store opens or says which file is
 // damaged; what it answers is right. No flipped bit of the log passes for a torn write.
 func TestBentFilesNeverLie(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	s, m := confinedStore(t, Options{Dir: t.TempDir(), Workers: 1})
 	if err := s.Close(); err != nil {
@@ -124,19 +126,19 @@ func flipBit(t *testing.T, path string, at int) {
 func TestUnreadablePagesAreConfined(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		s, m := confinedStore(t, Options{Workers: workers})
-		lost := s.shards[1].state.Load().sealed[0]
-		if err := os.Truncate(lost.file.Path(), 0); err != nil {
+		lost := s.shards[1].State.Load().Sealed[0]
+		if err := os.Truncate(lost.File.Path(), 0); err != nil {
 			t.Fatal(err)
 		}
 		var damage *segment.CorruptError
 		_, err := s.Scan(t.Context(), &record.Query{}, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil
 		})
-		if !errors.As(err, &damage) || damage.File != lost.file.Path() {
+		if !errors.As(err, &damage) || damage.File != lost.File.Path() {
 			t.Fatalf("a scan of a segment that is cut: %v", err)
 		}
 		q := &record.Query{}
-		q.Box[record.Acq] = record.RangeSet{{From: lost.meta.LastAcqNs + 1, To: record.Acq.Max()}}
+		q.Box[record.Acq] = record.RangeSet{{From: lost.Meta.LastAcqNs + 1, To: record.Acq.Max()}}
 		compare(t, "what came later", scanRows(t, s, q), m.query(q))
 		b := batchOf(record.Key{MID: 1}, record.Key{MID: 64000})
 		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
@@ -147,7 +149,7 @@ func TestUnreadablePagesAreConfined(t *testing.T) {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		if !slices.ContainsFunc(report.Damage, func(d api.Damage) bool {
-			return d.File == lost.file.Path()
+			return d.File == lost.File.Path()
 		}) {
 			t.Errorf("%+v", report)
 		}

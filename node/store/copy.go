@@ -77,7 +77,7 @@ func (s *Store) IsCopy() bool {
 func (s *Store) isEmpty() bool {
 	m := s.manifest
 	for _, sh := range s.all {
-		if sh.lastIndex > 0 {
+		if sh.LastIndex > 0 {
 			return false
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	}
 	for i := range entries {
 		data := entries[i].Data
-		entries[i] = s.shards[put.byShard[i].shard].nextEntry()
+		entries[i] = s.shards[put.byShard[i].shard].NextEntry()
 		entries[i].Data = data
 	}
 	began := time.Now()

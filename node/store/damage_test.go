@@ -11,25 +11,23 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
-// fewer is a number of rounds, with -short a fifth of it.
-func fewer(rounds int) int {
-	if testing.Short() {
-		return rounds / 5
-	}
-	return rounds
-}
+// fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
+func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
 
 // The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
 // with whole batches, a prefix of what was put, and takes new rows.
 func TestLogCutAnywhere(t *testing.T) {
+	rounds.NotUnderRace(t, "it cuts a log at many places in one goroutine")
 	src := t.TempDir()
 	s := openTest(t, Options{Dir: src, Shards: 4})
 	rng := randomSource(t)
@@ -90,6 +88,7 @@ func rowsAfterCut(t *testing.T, dir string, cut int) int {
 // One bit is flipped at many places of a sealed segment: the answer is right, or an error names
 // the file.
 func TestSealedSegmentBent(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	dir := t.TempDir()
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 30, moids: 2, caps: 100}
@@ -231,20 +230,20 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := openSegment(path, meta, nil)
+	sealed, err := shards.Open(path, meta, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sealed.file.Close()
-	seg := &segmentScan{sealedSegment: sealed}
+	defer sealed.File.Close()
+	seg := &blocks.Planned{Segment: sealed}
 	var damage *segment.CorruptError
-	if _, err := new(worker).open(seg, index.Candidate{}); !errors.As(err, &damage) {
+	if _, err := new(blocks.Reader).Open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)
 	}
-	if err := seg.stampRows([]int64{49}); err != nil {
+	if err := seg.StampRows([]int64{49}); err != nil {
 		t.Error(err)
 	}
-	if err := seg.stampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
+	if err := seg.StampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
 		t.Errorf("a rank beyond the rows: %v", err)
 	}
 }

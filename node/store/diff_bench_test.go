@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -46,7 +47,7 @@ func BenchmarkDiff(b *testing.B) {
 	gone := erase(record.Box{})
 	ask := func(name string, fromNs, toNs int64) {
 		b.Run(name, func(b *testing.B) {
-			var stats ScanStats
+			var stats scan.Stats
 			for b.Loop() {
 				var err error
 				stats, err = s.Diff(b.Context(), &record.Diff{FromNs: fromNs, ToNs: toNs},

@@ -166,18 +166,18 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	}
 	var all stored
 	for _, sh := range s.shards {
-		now := sh.acquire()
-		defer now.release()
-		if !sh.backdated.state.Load().isEmpty() {
+		now := sh.Acquire()
+		defer now.Release()
+		if !sh.Backdated.State.Load().IsEmpty() {
 			return nil, ErrBelow
 		}
-		for _, seg := range now.sealed {
-			all.segments = append(all.segments, seg.idx)
+		for _, seg := range now.Sealed {
+			all.segments = append(all.segments, seg.Index)
 		}
-		for _, f := range now.immutable {
-			all.heads = append(all.heads, f.head)
+		for _, f := range now.Immutable {
+			all.heads = append(all.heads, f.Head)
 		}
-		all.heads = append(all.heads, now.head)
+		all.heads = append(all.heads, now.Head)
 	}
 	end, done := all.below(toNs), all.below(fromNs)
 	for done+rows < end && len(cuts) < MaxSlices {

@@ -239,8 +239,8 @@ func (s *Store) finishPurges() error {
 // isClean reports whether no segment can hold rows that a purge concerns.
 func (s *Store) isClean(acqNs int64) bool {
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			if seg.purgedTo.Load() < acqNs {
+		for _, seg := range sh.State.Load().Sealed {
+			if seg.PurgedTo.Load() < acqNs {
 				return false
 			}
 		}

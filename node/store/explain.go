@@ -2,19 +2,11 @@ package store
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-func dimCounts(n [record.NumDims]int) api.DimCounts {
-	return api.DimCounts{CID: n[record.CID], MID: n[record.MID], MOID: n[record.MOID],
-		Cap: n[record.Cap], Acq: n[record.Acq]}
-}
 
 // Explain runs a query as Scan does, counts the rows and says how they were found. Order, limit
 // and plugins of q are the caller's, as with Scan.
@@ -31,92 +23,15 @@ func (s *Store) ExplainPartials(
 ) (api.Explanation, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
-	x := explaining{began: time.Now()}
+	began := time.Now()
 	sc, err := s.newScan(ctx, q)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	defer sc.giveBack()
-	x.out = api.Explanation{HorizonNs: sc.horizon, Shards: len(s.shards),
-		Segments: []api.SegmentPlan{}}
-	if !sc.empty {
-		sc.explain = &x
-		x.running = time.Now()
-		err = sc.run(func(worker int) (Consumer, error) {
-			to, err := discard(worker)
-			to.Columns = segment.AllColumns
-			if newApart != nil {
-				to.Partials = newApart()
-			}
-			return to, err
-		})
-	}
+	defer sc.Close()
+	out, err := sc.Explain(began, newApart)
+	out.Shards = len(s.shards)
 	s.counters.scans.Add(1)
-	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
-	out, st := &x.out, &sc.stats
-	out.HeadFound, out.Found, out.Examined = st.HeadRows, st.Rows, st.RowsExamined
-	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
-	out.Partials, out.PartialsKnown = st.Partials, st.PartialsKnown
-	out.Workers, out.TookNs = st.Workers, int64(time.Since(x.began)-x.describing)
-	return *out, err
-}
-
-// explaining is an explanation in the making.
-type explaining struct {
-	out            api.Explanation
-	began, running time.Time
-	describing     time.Duration // not the query's
-}
-
-// describe tells of the partitions of a scan that was planned and not cut yet.
-func (x *explaining) describe(sc *scan) {
-	planned := time.Now()
-	x.out.PlanNs = int64(planned.Sub(x.running))
-	x.out.ShardsAsked = len(sc.waiting)
-	for _, p := range slices.Backward(sc.waiting) {
-		p.eachHead(func(h *index.Head) {
-			if rows := h.Rows(); rows > 0 {
-				x.out.Heads++
-				x.out.HeadRows += int64(rows)
-			}
-		})
-		for _, sealed := range slices.Backward(p.state.sealed) {
-			x.add(explainSegment(sealed, &p.box))
-		}
-	}
-	x.describing = time.Since(planned)
-}
-
-func (x *explaining) add(seg api.SegmentPlan) {
-	x.out.Segments = append(x.out.Segments, seg)
-	x.out.Blocks += seg.Blocks
-	if seg.SkippedBy != "" {
-		x.out.ByBounds += seg.Blocks
-		return
-	}
-	x.out.ByLists += seg.Blocks - seg.Listed
-	x.out.ByZones.Add(seg.ByZones)
-	x.out.Candidates += seg.Candidates
-	x.out.Inside += seg.Inside
-}
-
-func explainSegment(sealed *sealedSegment, box *record.Box) api.SegmentPlan {
-	out := api.SegmentPlan{Shard: sealed.meta.Shard, ID: sealed.meta.ID, Rows: sealed.idx.Rows(),
-		Backdated: sealed.meta.IsBackdated(), Blocks: sealed.idx.Blocks(),
-		Bytes: sealed.file.Size()}
-	if d, ok := missed(sealed, box); ok {
-		out.SkippedBy = d.String()
-		return out
-	}
-	plan := plans.Get().(*index.Plan)
-	defer plans.Put(plan)
-	sealed.idx.Plan(box, plan)
-	if plan.Stats.Lists == 0 && plan.Stats.Listed == 0 {
-		out.SkippedBy = record.Acq.String() // between two rows: no list was needed to tell
-		return out
-	}
-	out.Lists, out.Listed = plan.Stats.Lists, plan.Stats.Listed
-	out.ByZones = dimCounts(plan.Stats.ByZones)
-	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
-	return out
+	s.counters.blocksScanned.Add(int64(sc.Stats.BlocksScanned))
+	return out, err
 }

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,6 +21,7 @@ import (
 // many as there are, every block is accounted for, and candidates are what a look at every zone
 // finds.
 func TestExplain(t *testing.T) {
+	rounds.NotUnderRace(t, "it looks at plans in one goroutine")
 	for _, room := range []int{0, 20} {
 		rng := randomSource(t)
 		sh := shape{cids: 3, mids: 200, moids: 3, caps: 300}
@@ -78,18 +81,18 @@ func checkExplained(
 	box := widened(q, x.HorizonNs)
 	sum, at := 0, 0
 	for _, sh := range s.shards {
-		now := sh.state.Load()
-		for i := len(now.sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
+		now := sh.State.Load()
+		for i := len(now.Sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
 			seg := &x.Segments[at]
-			if seg.ID != now.sealed[i].meta.ID {
+			if seg.ID != now.Sealed[i].Meta.ID {
 				break // the shard was not asked
 			}
 			at++
 			sum += seg.Candidates
 			dropped[seg.SkippedBy]++
-			if want := meeting(now.sealed[i], &box); seg.Candidates != want ||
-				seg.Shard != sh.id || seg.Blocks != now.sealed[i].idx.Blocks() ||
-				seg.SkippedBy != skippedBy(now.sealed[i], &box) {
+			if want := meeting(now.Sealed[i], &box); seg.Candidates != want ||
+				seg.Shard != sh.ID || seg.Blocks != now.Sealed[i].Index.Blocks() ||
+				seg.SkippedBy != skippedBy(now.Sealed[i], &box) {
 				t.Fatalf("%d blocks meet %v: %+v", want, box, seg)
 			}
 		}
@@ -118,12 +121,12 @@ func widened(q *record.Query, horizonNs int64) record.Box {
 }
 
 // meeting counts the blocks whose zones meet a box, one by one.
-func meeting(seg *sealedSegment, box *record.Box) int {
+func meeting(seg *shards.Segment, box *record.Box) int {
 	byRank := *box
-	byRank[record.Acq] = appendRanks(nil, seg, box)
+	byRank[record.Acq] = shards.AppendRanks(nil, seg, box)
 	count := 0
-	for i := range seg.idx.Blocks() {
-		b, meets := seg.idx.Block(uint32(i)), len(byRank[record.Acq]) > 0
+	for i := range seg.Index.Blocks() {
+		b, meets := seg.Index.Block(uint32(i)), len(byRank[record.Acq]) > 0
 		for d := range record.NumDims {
 			meets = meets && byRank[d].Meets(b.Min[d], b.Max[d])
 		}
@@ -135,18 +138,18 @@ func meeting(seg *sealedSegment, box *record.Box) int {
 }
 
 // skippedBy looks at every block for the dimension in which none can match.
-func skippedBy(seg *sealedSegment, box *record.Box) string {
+func skippedBy(seg *shards.Segment, box *record.Box) string {
 	for d := range record.NumDims {
 		lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
-		for i := range seg.idx.Blocks() {
-			b := seg.idx.Block(uint32(i))
+		for i := range seg.Index.Blocks() {
+			b := seg.Index.Block(uint32(i))
 			lo, hi = min(lo, b.Min[d]), max(hi, b.Max[d])
 		}
 		if record.Dim(d) != record.Acq && !box[d].Meets(lo, hi) {
 			return record.Dim(d).String()
 		}
 	}
-	if len(appendRanks(nil, seg, box)) == 0 {
+	if len(shards.AppendRanks(nil, seg, box)) == 0 {
 		return record.Acq.String()
 	}
 	return ""
@@ -156,7 +159,7 @@ func skippedBy(seg *sealedSegment, box *record.Box) string {
 func TestExplainHidden(t *testing.T) {
 	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
 	for _, room := range []int{7, 1 << 18} {
-		s.opt.versionRoom = room
+		s.scans.Source.Room = room
 		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})
 		if err != nil || x.Found != 3000 || x.Hidden != 6000 || x.Heads != 2 ||
 			x.HeadRows != 3000 || x.HeadFound != 3000 || len(x.Segments) != 4 {

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -121,18 +122,18 @@ func (x *Export) state() (manifest.Edit, error) {
 
 // all writes the rows of every shard. All rows below the horizon are in what the shards hold now.
 func (e *exporter) all() error {
-	var sources []*readState
+	var sources []*shards.State
 	for _, sh := range e.store.shards {
-		now := sh.acquire()
-		defer now.release()
+		now := sh.Acquire()
+		defer now.Release()
 		sources = append(sources, now)
-		for _, seg := range now.sealed {
-			e.total += int64(seg.meta.Rows)
+		for _, seg := range now.Sealed {
+			e.total += int64(seg.Meta.Rows)
 		}
-		for _, f := range now.immutable {
-			e.total += int64(f.head.Rows())
+		for _, f := range now.Immutable {
+			e.total += int64(f.Head.Rows())
 		}
-		e.total += int64(now.head.Rows())
+		e.total += int64(now.Head.Rows())
 	}
 	for shard, now := range sources {
 		if err := e.shard(uint32(shard), now); err != nil {
@@ -142,22 +143,22 @@ func (e *exporter) all() error {
 	return nil
 }
 
-func (e *exporter) shard(shard uint32, now *readState) error {
-	for _, seg := range now.sealed {
+func (e *exporter) shard(shard uint32, now *shards.State) error {
+	for _, seg := range now.Sealed {
 		if err := e.segment(seg); err != nil {
 			return err
 		}
-		e.done += int64(seg.meta.Rows)
+		e.done += int64(seg.Meta.Rows)
 		if err := e.progress(); err != nil {
 			return err
 		}
 	}
-	for _, f := range now.immutable {
-		if err := e.head(shard, f.head); err != nil {
+	for _, f := range now.Immutable {
+		if err := e.head(shard, f.Head); err != nil {
 			return err
 		}
 	}
-	return e.head(shard, now.head)
+	return e.head(shard, now.Head)
 }
 
 func (e *exporter) progress() error {
@@ -173,22 +174,22 @@ func (e *exporter) progress() error {
 }
 
 // segment exports the rows of a sealed segment.
-func (e *exporter) segment(seg *sealedSegment) error {
+func (e *exporter) segment(seg *shards.Segment) error {
 	from, until := e.opt.FromAcqNs, e.opt.UntilAcqNs
-	first := seg.idx.AcqOf(0)
-	if seg.meta.LastAcqNs < from || first >= until {
+	first := seg.Index.AcqOf(0)
+	if seg.Meta.LastAcqNs < from || first >= until {
 		return nil
 	}
-	if first >= from && seg.meta.LastAcqNs < until {
-		meta := e.next(seg.meta)
+	if first >= from && seg.Meta.LastAcqNs < until {
+		meta := e.next(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err != nil {
 			return err
 		}
-		if err := segment.CopySealed(e.path(meta), seg.file, text); err != nil {
+		if err := segment.CopySealed(e.path(meta), seg.File, text); err != nil {
 			return err
 		}
-		return e.add(meta, first, seg.file.Path())
+		return e.add(meta, first, seg.File.Path())
 	}
 	meta, err := extract(e.store, seg, from, until,
 		func(rows manifest.Segment) (string, manifest.Segment) {
@@ -198,8 +199,8 @@ func (e *exporter) segment(seg *sealedSegment) error {
 	if err != nil || meta.Rows == 0 {
 		return err
 	}
-	lo, _ := seg.idx.RankRange(from, until)
-	return e.add(meta, seg.idx.AcqOf(lo), seg.file.Path())
+	lo, _ := seg.Index.RankRange(from, until)
+	return e.add(meta, seg.Index.AcqOf(lo), seg.File.Path())
 }
 
 // next gives a segment its place in the directory.
@@ -216,29 +217,29 @@ func (e *exporter) path(meta manifest.Segment) string {
 // extract writes the rows of a segment whose acq lies in a range into a segment of their own, for
 // which place gives the path and what it is called. Without such rows it writes none.
 func extract(
-	s *Store, seg *sealedSegment, fromNs, untilNs int64,
+	s *Store, seg *shards.Segment, fromNs, untilNs int64,
 	place func(rows manifest.Segment) (string, manifest.Segment),
 ) (manifest.Segment, error) {
-	lo, hi := seg.idx.RankRange(fromNs, untilNs)
+	lo, hi := seg.Index.RankRange(fromNs, untilNs)
 	if lo >= hi {
 		return manifest.Segment{}, nil
 	}
-	dropped := make([]uint64, (seg.idx.Rows()+63)/64)
-	for rank := range uint32(seg.idx.Rows()) {
+	dropped := make([]uint64, (seg.Index.Rows()+63)/64)
+	for rank := range uint32(seg.Index.Rows()) {
 		if rank < lo || rank >= hi {
 			dropped[rank>>6] |= 1 << (rank & 63)
 		}
 	}
-	m := &merger{store: s, run: []*sealedSegment{seg},
+	m := &merger{store: s, run: []*shards.Segment{seg},
 		acq: record.Range{From: fromNs, To: untilNs}}
-	m.worker.copies = true
+	m.reader.Copies = true
 	var err error
-	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.idx}, [][]uint64{dropped})
+	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.Index}, [][]uint64{dropped})
 	if err != nil {
 		return manifest.Segment{}, err
 	}
-	meta := seg.meta
-	meta.Rows, meta.LastAcqNs = hi-lo, seg.idx.AcqOf(hi-1)
+	meta := seg.Meta
+	meta.Rows, meta.LastAcqNs = hi-lo, seg.Index.AcqOf(hi-1)
 	path, meta := place(meta)
 	return meta, m.write(path, meta)
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // backdated exports all backdated rows, if some came since those that the caller has.
 func (e *exporter) backdated() ([]uint64, error) {
 	sources := e.store.acquireBackdated()
 	for _, now := range sources {
-		defer now.release()
+		defer now.Release()
 	}
 	known := e.opt.Aside
 	if known == nil {
@@ -22,7 +23,7 @@ func (e *exporter) backdated() ([]uint64, error) {
 	}
 	var marks []uint64
 	for _, now := range sources {
-		marks = append(marks, now.lastBackdated())
+		marks = append(marks, now.LastBackdated())
 	}
 	if slices.Equal(marks, known) {
 		return nil, nil
@@ -37,41 +38,32 @@ func (e *exporter) backdated() ([]uint64, error) {
 
 // acquireBackdated returns what the backdated shards hold at one moment, to be released by the
 // caller: of a put all rows, or none.
-func (s *Store) acquireBackdated() []*readState {
+func (s *Store) acquireBackdated() []*shards.State {
 	for {
-		var all []*readState
+		var all []*shards.State
 		puts := s.backdatedSeq.Load()
 		for _, sh := range s.shards {
-			all = append(all, sh.backdated.acquire())
+			all = append(all, sh.Backdated.Acquire())
 		}
 		if puts&1 == 0 && s.backdatedSeq.Load() == puts {
 			return all
 		}
 		for _, now := range all {
-			now.release()
+			now.Release()
 		}
 		runtime.Gosched() // the committer is in the midst of it
 	}
 }
 
-// lastBackdated returns the log index up to which a read state of a backdated shard holds
-// everything.
-func (s *readState) lastBackdated() uint64 {
-	if s.head.Rows() > 0 {
-		return s.info.last
-	}
-	return s.first - 1
-}
-
-func (e *exporter) backdatedShard(shard uint32, now *readState) error {
-	for _, seg := range now.sealed {
-		meta := e.next(seg.meta)
+func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
+	for _, seg := range now.Sealed {
+		meta := e.next(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
-			err = segment.CopySealed(e.path(meta), seg.file, text)
+			err = segment.CopySealed(e.path(meta), seg.File, text)
 		}
 		if err == nil {
-			err = e.add(meta, seg.idx.AcqOf(0), seg.file.Path())
+			err = e.add(meta, seg.Index.AcqOf(0), seg.File.Path())
 		}
 		if err == nil {
 			err = e.progress()
@@ -80,12 +72,12 @@ func (e *exporter) backdatedShard(shard uint32, now *readState) error {
 			return err
 		}
 	}
-	for _, f := range now.immutable {
-		if err := e.backdatedHead(shard, f.head, f.info.putNs); err != nil {
+	for _, f := range now.Immutable {
+		if err := e.backdatedHead(shard, f.Head, f.Info.PutNs); err != nil {
 			return err
 		}
 	}
-	return e.backdatedHead(shard, now.head, now.info.putNs)
+	return e.backdatedHead(shard, now.Head, now.Info.PutNs)
 }
 
 func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -37,6 +36,9 @@ const (
 // position is of another store, or of this one before it was restored.
 var ErrAhead = errors.New("the position lies above the horizon, so it is of another history: " +
 	"begin again from one that this node gave")
+
+// errSliceFull says that there are more rows than a slice holds.
+var errSliceFull = errors.New("slice is full")
 
 // Slice is what happened in a box in a stretch of acq, in the order of acq. It is memory that one
 // Read hands to the next; what it holds is valid until then.
@@ -159,11 +161,11 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		if passed > 0 {
 			err = f.gather(ctx, out, &f.box, share)
 		}
-		if errors.Is(err, errFull) && f.next+1 == end {
+		if errors.Is(err, errSliceFull) && f.next+1 == end {
 			f.inside = []record.Box{f.box}
 			continue
 		}
-		if errors.Is(err, errFull) {
+		if errors.Is(err, errSliceFull) {
 			f.span = max(1, min(f.span, passed)/2)
 			continue
 		}
@@ -218,9 +220,9 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.acquirePair()
-		defer now.release()
-		parts = now.appendBelow(parts, f.next)
+		now := sh.AcquirePair()
+		defer now.Release()
+		parts = now.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {
 		for _, part := range parts {
@@ -248,30 +250,9 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	return low, below(low) - before, nil
 }
 
-// appendBelow appends what counts rows below a moment in whatever holds rows from an acq on.
-func (s *readState) appendBelow(
-	parts []func(acqNs int64) int, fromNs int64,
-) []func(acqNs int64) int {
-	for _, seg := range s.sealed {
-		if seg.idx.Bounds()[record.Acq].Max >= fromNs {
-			parts = append(parts, func(acqNs int64) int {
-				_, rows := seg.idx.RankRange(math.MinInt64, acqNs)
-				return int(rows)
-			})
-		}
-	}
-	for _, immutable := range s.immutable {
-		parts = append(parts, immutable.head.CountBelow)
-	}
-	if s.head.Rows() > 0 {
-		parts = append(parts, s.head.CountBelow)
-	}
-	return parts
-}
-
 // gather reads the rows of the slice in a box, in no order.
 //
-// Errors: errFull when they are more than a slice holds, which then has some of them.
+// Errors: errSliceFull when they are more than a slice holds, which then has some of them.
 func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share int) error {
 	q := record.Query{Box: *box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
@@ -283,7 +264,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 		out.raw.AppendRows(b, 0, b.Len())
 		if rows > 0 &&
 			(rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
-			return errFull
+			return errSliceFull
 		}
 		return nil
 	}

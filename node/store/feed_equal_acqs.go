@@ -20,7 +20,7 @@ func (f *Feed) readInside(
 		box := f.inside[last]
 		out.reset(f.next, f.next+1)
 		err := f.gather(ctx, out, &box, share)
-		if errors.Is(err, errFull) {
+		if errors.Is(err, errSliceFull) {
 			parts := bounds.Halve(&box, &out.raw)
 			if parts == nil {
 				return false, fmt.Errorf("acq %s: %d rows have the same five parts; run pentad "+

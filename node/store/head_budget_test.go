@@ -33,7 +33,7 @@ func TestSealDuringScans(t *testing.T) {
 		for range 3 {
 			fill()
 			seen, want := make([]bool, total), total
-			head := s.shards[0].state.Load().head
+			head := s.shards[0].State.Load().Head
 			inHead := 0
 			_, err := s.Scan(t.Context(), &record.Query{View: view}, func(int) (Sink, error) {
 				return func(b *record.Batch) error {

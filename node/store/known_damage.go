@@ -16,8 +16,8 @@ func (s *Store) noteDamage(err error) error { return s.damaged.Note(err) }
 func (s *Store) livePaths() map[string]bool {
 	live := map[string]bool{}
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			live[seg.file.Path()] = true
+		for _, seg := range sh.State.Load().Sealed {
+			live[seg.File.Path()] = true
 		}
 	}
 	return live
@@ -26,9 +26,9 @@ func (s *Store) livePaths() map[string]bool {
 // markDamaged tells a segment whether its damage is known.
 func (s *Store) markDamaged(path string, damaged bool) {
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			if seg.file.Path() == path {
-				seg.damaged.Store(damaged)
+		for _, seg := range sh.State.Load().Sealed {
+			if seg.File.Path() == path {
+				seg.Damaged.Store(damaged)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -29,11 +28,11 @@ func TestLastReadsLittle(t *testing.T) {
 		}
 	}
 	blocks := 0
-	for _, seg := range s.shards[0].state.Load().sealed {
-		if seg.series == nil {
+	for _, seg := range s.shards[0].State.Load().Sealed {
+		if seg.Series == nil {
 			t.Fatal("a segment has no series table")
 		}
-		blocks += seg.idx.Blocks()
+		blocks += seg.Index.Blocks()
 	}
 	for _, n := range []uint32{1, 3} { // a block counts once for each of its runs that is read
 		stats, err := s.Scan(t.Context(), &record.Query{View: record.ViewLatest, Last: n},
@@ -74,38 +73,5 @@ func TestLastLosesAReading(t *testing.T) {
 		q := record.Query{View: record.ViewLatest, Last: n,
 			Box: record.Box{record.Acq: {{From: 0, To: asked}}}}
 		compare(t, "last", scanRows(t, s, &q), m.query(&q))
-	}
-}
-
-// TestLastState holds what the state keeps of one series against everything that it was told.
-func TestLastState(t *testing.T) {
-	rng := randomSource(t)
-	for range 300 {
-		n := 1 + rng.IntN(5)
-		var l lastState
-		l.reset(n, 1<<20)
-		number := l.announce(index.Series{MID: 1})
-		l.settle()
-		best := map[int64]lastRow{}
-		for acq := range int64(200) { // newer versions come later, as in descending order they may
-			r := lastRow{capNs: rng.Int64N(40), acqNs: acq, at: rowAt{row: uint32(acq)}}
-			if err := l.add(number, r, true); err != nil {
-				t.Fatal(err)
-			}
-			best[r.capNs] = r
-		}
-		want := 0
-		rows := l.shownRows(1)[0]
-		for capNs := int64(39); capNs >= 0 && want < n; capNs-- {
-			if r, ok := best[capNs]; ok {
-				want++
-				if !slices.Contains(rows, uint64(r.at.row)) {
-					t.Fatalf("n %d: the version of cap %d is missing", n, capNs)
-				}
-			}
-		}
-		if len(rows) != want || l.kept != want {
-			t.Fatalf("n %d: %d rows, %d kept, want %d", n, len(rows), l.kept, want)
-		}
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pentad-db/pentad/node/store/bounds"
-	"github.com/pentad-db/pentad/node/store/event"
-	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -51,35 +49,6 @@ func (s *Store) Versions(
 		return nil, stats, err
 	}
 	slices.SortFunc(all, func(a, b record.Version) int { return a.Key.Compare(b.Key) })
-	s.judge(all, &q.Box, stats.HorizonNs)
+	versions.Judge(all, s.tombstones.Load().Tree, &q.Box, stats.HorizonNs)
 	return all, stats, nil
-}
-
-// judge says of versions, in their order, which erases from below the horizon hide them, and which
-// are the latest.
-func (s *Store) judge(all []record.Version, box *record.Box, horizonNs int64) {
-	var erases []*tombstone.Range
-	b := bounds.Of(box)
-	s.tombstones.Load().Tree.Each(box, &b, func(h *tombstone.Range) {
-		if h.Kind == event.Erase && h.AcqNs < horizonNs {
-			erases = append(erases, h)
-		}
-	})
-	tree := tombstone.NewTree(erases)
-	next := record.Key{CID: -1} // of the reading that comes after; none has this cid
-	found := false
-	for i := range slices.Backward(all) {
-		v := &all[i]
-		if h := tree.Oldest(v.Key); h != nil {
-			v.HiddenAcqNs = h.AcqNs
-		}
-		k := v.Key
-		k.AcqNs = 0
-		if k != next {
-			next, found = k, false
-		}
-		if !found && v.HiddenAcqNs == 0 {
-			v.Latest, found = true, true
-		}
-	}
 }

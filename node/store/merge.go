@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // mergeLoop is the only goroutine that merges. When it falls behind, the committer slows down, see
@@ -80,18 +82,18 @@ func (s *Store) wakeMerger() {
 // merge replaces neighbouring segments, or one, by one that holds their rows but for those that
 // were purged. Until the line in the manifest is synced the inputs are live, from then on the
 // output.
-func (s *Store) merge(sh *shard, run []*sealedSegment) error {
+func (s *Store) merge(sh *shards.Shard, run []*shards.Segment) error {
 	began := time.Now()
 	if err := s.manifestFailure(); err != nil { // a whole run would be written for nothing
-		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
 	}
 	for _, seg := range run { // the read state that held them may be replaced meanwhile
-		seg.retain()
-		defer seg.release()
+		seg.Retain()
+		defer seg.Release()
 	}
 	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {
-		return fmt.Errorf("merge shard %d: %w", sh.id, err)
+		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
 	}
 	if err := s.replaceByMerged(sh, run, merged, e); err != nil {
 		return err
@@ -103,28 +105,28 @@ func (s *Store) merge(sh *shard, run []*sealedSegment) error {
 
 // replaceByMerged makes a merged segment live, nil when no row is left, and its run go.
 func (s *Store) replaceByMerged(
-	sh *shard, run []*sealedSegment, merged *sealedSegment, e manifest.Edit,
+	sh *shards.Shard, run []*shards.Segment, merged *shards.Segment, e manifest.Edit,
 ) error {
 	rows := 0
 	for _, seg := range run {
-		e.Remove = append(e.Remove, seg.meta.ID)
-		rows += seg.idx.Rows()
+		e.Remove = append(e.Remove, seg.Meta.ID)
+		rows += seg.Index.Rows()
 	}
 	s.manifestMu.Lock()
 	err := s.manifest.Append(e)
 	s.manifestMu.Unlock()
 	if err != nil {
-		return fmt.Errorf("merge shard %d: %w", sh.id, s.discard(merged, err))
+		return fmt.Errorf("merge shard %d: %w", sh.ID, s.discard(merged, err))
 	}
-	sh.replaceRun(run, merged)
+	sh.ReplaceRun(run, merged)
 	for _, seg := range run {
-		if err := os.Remove(seg.file.Path()); err != nil {
+		if err := os.Remove(seg.File.Path()); err != nil {
 			return fmt.Errorf("remove merged segment: %w", err) // the next Open does
 		}
 	}
 	if merged != nil {
-		rows -= merged.idx.Rows()
-		s.counters.mergedRows.Add(int64(merged.meta.Rows))
+		rows -= merged.Index.Rows()
+		s.counters.mergedRows.Add(int64(merged.Meta.Rows))
 	}
 	s.counters.purgedRows.Add(int64(rows))
 	return nil
@@ -140,33 +142,33 @@ func (s *Store) manifestFailure() error {
 // writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
 // when no row is left. The edit is to make it live.
 func (s *Store) writeMerged(
-	sh *shard, run []*sealedSegment,
-) (*sealedSegment, manifest.Edit, error) {
+	sh *shards.Shard, run []*shards.Segment,
+) (*shards.Segment, manifest.Edit, error) {
 	h := s.tombstones.Load()
 	m := &merger{store: s, run: run, tombstones: h.Removable}
-	m.worker.copies = true
+	m.reader.Copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
 	for i, seg := range run {
-		g, err := s.purgedFrom(seg, seg.tombstonesOver(h))
+		g, err := s.purgedFrom(seg, tombstonesOver(seg, h))
 		if err != nil {
 			return nil, e, err
 		}
-		indexes[i], dropped[i] = seg.idx, g.ranks
+		indexes[i], dropped[i] = seg.Index, g.ranks
 		e.AddRemoved(g.counts)
 	}
 	var err error
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
 		return nil, e, err
 	}
-	first, last := run[0].meta, run[len(run)-1].meta
+	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
-		e.Gone = []manifest.GoneRange{{Shard: sh.id, FirstIndex: first.FirstIndex,
+		e.Gone = []manifest.GoneRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
 			LastIndex: last.LastIndex}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
-		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(m.ranks.Rows()),
+		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(m.ranks.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:   m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
 		PurgedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
@@ -188,7 +190,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	}
 	var marks []byte
 	err = segment.Guard(func() error {
-		marks, err = m.run[len(m.run)-1].file.SectionCopy(layout.SectionMarks)
+		marks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionMarks)
 		return err
 	}, m.mappings)
 	if err != nil {
@@ -202,4 +204,17 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		},
 	})
 	return err
+}
+
+// setExceedsMemory notes whether the segments are larger than half the memory of the process, so
+// that what was read may be gone again.
+func (s *Store) setExceedsMemory() {
+	total := uint64(0)
+	for _, sh := range s.all {
+		for _, seg := range sh.State.Load().Sealed {
+			total += uint64(seg.File.Size())
+		}
+	}
+	may := memory.Limit()
+	s.ahead.ExceedsMemory.Store(may > 0 && total > may/2)
 }

@@ -3,38 +3,39 @@ package store
 import (
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // newest returns when the newest row was captured, or acquired. A capture in the future is not
 // taken for more than its acquisition.
-func (seg *sealedSegment) newest(d record.Dim) int64 {
+func newestOf(seg *shards.Segment, d record.Dim) int64 {
 	if d == record.Cap {
-		return min(seg.idx.Bounds()[record.Cap].Max, seg.meta.LastAcqNs)
+		return min(seg.Index.Bounds()[record.Cap].Max, seg.Meta.LastAcqNs)
 	}
-	return seg.meta.LastAcqNs
+	return seg.Meta.LastAcqNs
 }
 
 // noteWindow finds the window of a segment, once for each history. The merger calls it.
-func (seg *sealedSegment) noteWindow(h *tombstone.Set) {
-	if seg.expiring.windowOf == h {
+func noteWindow(seg *shards.Segment, h *tombstone.Set) {
+	if seg.Expiring.WindowOf == h {
 		return
 	}
-	seg.expiring.windowOf = h
+	seg.Expiring.WindowOf = h
 	var w *mergepolicy.Window
 	for i := range h.Ages {
 		r := &h.Ages[i]
-		if newest := seg.newest(r.Dim); newest >= r.FloorNs && seg.holds(r.Scope) {
+		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayHold(seg, r.Scope) {
 			w = &mergepolicy.Window{WidthNs: r.WindowNs, FromNs: newest, ToNs: newest}
 			break
 		}
 	}
-	seg.window.Store(w)
+	seg.Window.Store(w)
 }
 
-// holds reports whether the segment may hold rows of a tenant and quantity.
-func (seg *sealedSegment) holds(sc retention.Scope) bool {
+// mayHold reports whether the segment may hold rows of a tenant and quantity.
+func mayHold(seg *shards.Segment, sc retention.Scope) bool {
 	if sc.CID == nil && sc.MOID == nil {
 		return true
 	}
@@ -45,14 +46,14 @@ func (seg *sealedSegment) holds(sc retention.Scope) bool {
 	if sc.MOID != nil {
 		box[record.MOID] = record.RangeSet{record.At(int64(*sc.MOID))}
 	}
-	x := &seg.expiring
-	some, known := x.holds[key]
+	x := &seg.Expiring
+	some, known := x.Holds[key]
 	if !known {
-		if x.holds == nil {
-			x.holds = map[retention.ScopeKey]bool{}
+		if x.Holds == nil {
+			x.Holds = map[retention.ScopeKey]bool{}
 		}
-		some = seg.about(&box) > 0
-		x.holds[key] = some
+		some = about(seg, &box) > 0
+		x.Holds[key] = some
 	}
 	return some
 }

@@ -12,12 +12,12 @@ func TestWindowsOfSegments(t *testing.T) {
 	a := newAging(t, Options{})
 	a.put(1, 2)
 	mustSeal(t, a.s)
-	seg := a.s.shards[0].state.Load().sealed[0]
+	seg := a.s.shards[0].State.Load().Sealed[0]
 	f := func(want int64) {
 		t.Helper()
 		a.calm()
 		width := int64(0)
-		if w := seg.window.Load(); w != nil {
+		if w := seg.Window.Load(); w != nil {
 			width = w.WidthNs
 		}
 		if width != want {
@@ -34,9 +34,9 @@ func TestWindowsOfSegments(t *testing.T) {
 	for range 50 {
 		a.pass(day)
 	}
-	sealed := a.s.shards[0].state.Load().sealed
-	if seg = sealed[0]; len(sealed) != 1 || seg.meta.Rows != 1 {
-		t.Fatalf("%+v", seg.meta)
+	sealed := a.s.shards[0].State.Load().Sealed
+	if seg = sealed[0]; len(sealed) != 1 || seg.Meta.Rows != 1 {
+		t.Fatalf("%+v", seg.Meta)
 	}
 	f(10 * day)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 )
 
@@ -16,28 +17,12 @@ import (
 // maxLooked bounds what is known of a segment: beyond, all is looked up again.
 const maxLooked = 256
 
-// expiring is what the merger knows of a segment and of policies.
-type expiring struct {
-	windowOf *tombstone.Set // sealedSegment.window is by this
-	holds    map[retention.ScopeKey]bool
-	looks    map[retention.ReleaseKey]look
-	// Between looks at the same history nothing is due before nextNs.
-	looked *tombstone.Set
-	nextNs int64
-}
-
-// look is what was found in a segment.
-type look struct {
-	freeOf  int64 // no row is concerned by the release with this acq
-	floorNs int64 // no row has rested for long enough before the floor is here
-}
-
 // nextExpired returns a segment that is to be rewritten because of what was released, or nil.
-func (s *Store) nextExpired(failed mergepolicy.Failures) (*shard, []*sealedSegment, error) {
+func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	h, now := s.tombstones.Load(), s.opt.Now()
-	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
-		for _, p := range seg.expired(h, now) {
-			if seg.liesIn(&p.Box) {
+	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
+		for _, p := range releasesOver(seg, h, now) {
+			if seg.LiesIn(&p.Box) {
 				return true, nil // it is deleted unread
 			}
 			g, err := s.purgedFrom(seg, []*tombstone.Range{p})
@@ -47,61 +32,61 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shard, []*sealedSegme
 			if g.rows > 0 && (g.restedNs >= p.Release.RestNs || p.Release.EndNs() <= now) {
 				return true, nil
 			}
-			seg.noteLook(p, &g)
+			noteLook(seg, p, &g)
 		}
 		return false, nil
 	})
 }
 
-// expired returns the releases for which the segment may have to be rewritten now.
-func (seg *sealedSegment) expired(h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
-	x := &seg.expiring
-	if x.looked == h && nowNs < x.nextNs {
+// releasesOver returns the releases for which the segment may have to be rewritten now.
+func releasesOver(seg *shards.Segment, h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
+	x := &seg.Expiring
+	if x.Looked == h && nowNs < x.NextNs {
 		return nil
 	}
-	x.looked, x.nextNs = h, math.MaxInt64
+	x.Looked, x.NextNs = h, math.MaxInt64
 	for _, p := range h.Removable {
-		if p.Kind != event.Retention || seg.isClean(p) {
+		if p.Kind != event.Retention || seg.IsClean(p) {
 			continue
 		}
-		if _, ok := seg.ranked(&p.Box); !ok {
+		if _, ok := seg.Ranked(&p.Box); !ok {
 			continue
 		}
-		if due := seg.dueNs(p); due <= nowNs || seg.liesIn(&p.Box) {
+		if due := dueNs(seg, p); due <= nowNs || seg.LiesIn(&p.Box) {
 			by = append(by, p)
 		} else {
-			x.nextNs = min(x.nextNs, due)
+			x.NextNs = min(x.NextNs, due)
 		}
 	}
 	if len(by) > 0 {
-		x.looked = nil // until it is known what becomes of them
+		x.Looked = nil // until it is known what becomes of them
 	}
 	return by
 }
 
 // dueNs returns when the segment may have to be rewritten for a release.
-func (seg *sealedSegment) dueNs(p *tombstone.Range) int64 {
-	known, looked := seg.expiring.looks[p.Release.Key]
+func dueNs(seg *shards.Segment, p *tombstone.Range) int64 {
+	known, looked := seg.Expiring.Looks[p.Release.Key]
 	switch {
-	case !looked || p.Release.FloorNs >= known.floorNs:
+	case !looked || p.Release.FloorNs >= known.FloorNs:
 		return p.Release.TimeNs
-	case p.Release.AcqNs == known.freeOf:
+	case p.Release.AcqNs == known.FreeOf:
 		return math.MaxInt64
 	}
 	return p.Release.EndNs()
 }
 
 // noteLook notes that no row of a release has rested for long enough.
-func (seg *sealedSegment) noteLook(p *tombstone.Range, g *purgedRows) {
-	x, r := &seg.expiring, &p.Release
-	if x.looks == nil || len(x.looks) > maxLooked {
-		x.looks = map[retention.ReleaseKey]look{}
+func noteLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
+	x, r := &seg.Expiring, &p.Release
+	if x.Looks == nil || len(x.Looks) > maxLooked {
+		x.Looks = map[retention.ReleaseKey]shards.Look{}
 	}
-	found := look{floorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
+	found := shards.Look{FloorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
 	if g.rows == 0 {
-		found.freeOf = r.AcqNs
+		found.FreeOf = r.AcqNs
 	}
-	x.looks[r.Key] = found
+	x.Looks[r.Key] = found
 }
 
 // releases are those whose rows are to leave the log, which holds those of quiet heads for as long

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,7 +36,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	}
 	mustSettle(t, s) // the merger rests: there are too few
 	sh := s.shards[0]
-	run := sh.state.Load().sealed
+	run := sh.State.Load().Sealed
 	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {
 		t.Fatal(err)
@@ -59,9 +60,9 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	next := s.nextID.Load()
 	check("a merge", s.merge(sh, run))
 	put := batchOf(record.Key{MID: 9})
-	sh.state.Load().head.Insert(put)
-	sh.lastIndex++
-	if !sh.rotate() {
+	sh.State.Load().Head.Insert(put)
+	sh.LastIndex++
+	if !sh.Rotate() {
 		t.Fatal("nothing to seal")
 	}
 	check("a seal", s.sealOldest(sh))
@@ -110,7 +111,7 @@ func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sh.replace(immutable, seg)
+	sh.Replace(immutable, seg)
 	settled := make(chan error, 1)
 	s.addWaiters(mergeWaiters{{done: settled}})
 	s.wakeMerger()
@@ -123,12 +124,12 @@ func TestWaitForMergesWaitsForALaterLook(t *testing.T) {
 	}
 }
 
-func rotateTest(t *testing.T, sh *shard) *immutableHead {
+func rotateTest(t *testing.T, sh *shards.Shard) *shards.ImmutableHead {
 	t.Helper()
-	if !sh.rotate() {
+	if !sh.Rotate() {
 		t.Fatal("nothing to seal")
 	}
-	return sh.state.Load().immutable[0]
+	return sh.State.Load().Immutable[0]
 }
 
 // isRunning reports whether a goroutine is in a method of the store.
@@ -156,7 +157,7 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 		put(0, 1000) // the smaller run is merged first
 		put(1, 4000)
 	}
-	path := s.shards[0].state.Load().sealed[1].file.Path()
+	path := s.shards[0].State.Load().Sealed[1].File.Path()
 	flipByte(t, path, 300)
 	put(1, 4000)
 	mustSettle(t, s)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 const (
@@ -35,7 +36,7 @@ func (i *idleness) lasts(s *Store, long time.Duration) bool {
 func (s *Store) sealIdle() (any bool) {
 	_ = s.onCommitter(context.Background(), func() { // it fails when the store is closed
 		for _, sh := range s.all {
-			if sh.state.Load().head.Rows() >= s.opt.idleSealRows {
+			if sh.State.Load().Head.Rows() >= s.opt.idleSealRows {
 				s.rotate(sh)
 				any = true
 			}
@@ -48,7 +49,7 @@ func (s *Store) sealIdle() (any bool) {
 // be done again with its segment.
 func (s *Store) hasImmutable() bool {
 	for _, sh := range s.all {
-		if len(sh.state.Load().immutable) > 0 {
+		if len(sh.State.Load().Immutable) > 0 {
 			return true
 		}
 	}
@@ -56,9 +57,9 @@ func (s *Store) hasImmutable() bool {
 }
 
 // nextIdleMerge returns the segments that a store at rest merges next.
-func (s *Store) nextIdleMerge(failed mergepolicy.Failures) (*shard, []*sealedSegment) {
+func (s *Store) nextIdleMerge(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment) {
 	for _, sh := range s.all {
-		sealed := sh.state.Load().sealed
+		sealed := sh.State.Load().Sealed
 		if run := mergepolicy.Idle(policyOf(sealed, failed)); !run.IsNone() {
 			return sh, sealed[run.From:run.To]
 		}

@@ -1,10 +1,13 @@
 package store
 
-import "github.com/pentad-db/pentad/node/store/mergepolicy"
+import (
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
+)
 
 // nextRun returns the segments that are to be rewritten next: those with purged rows first,
 // because callers wait for these to be gone. An error is of looking into the run.
-func (s *Store) nextRun(failed mergepolicy.Failures) (*shard, []*sealedSegment, error) {
+func (s *Store) nextRun(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	if sh, run, err := s.nextPurged(failed); run != nil {
 		return sh, run, err
 	}
@@ -15,14 +18,14 @@ func (s *Store) nextRun(failed mergepolicy.Failures) (*shard, []*sealedSegment, 
 }
 
 // nextMerge returns the smallest run of segments that is due, without runs that failed lately.
-func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shard, best []*sealedSegment) {
+func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shards.Shard, best []*shards.Segment) {
 	rows := int64(0)
 	h := s.tombstones.Load()
 	for _, sh := range s.all {
-		sealed := sh.state.Load().sealed
+		sealed := sh.State.Load().Sealed
 		for _, seg := range sealed {
-			if !seg.damaged.Load() {
-				seg.noteWindow(h)
+			if !seg.Damaged.Load() {
+				noteWindow(seg, h)
 			}
 		}
 		run := mergepolicy.Due(policyOf(sealed, failed))
@@ -34,15 +37,15 @@ func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shard, best []*seale
 }
 
 // policyOf returns what the choice of a merge depends on.
-func policyOf(sealed []*sealedSegment, failed mergepolicy.Failures) []mergepolicy.Segment {
+func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepolicy.Segment {
 	all := make([]mergepolicy.Segment, len(sealed))
 	for i, seg := range sealed {
-		damaged := seg.damaged.Load()
-		all[i] = mergepolicy.Segment{Rows: int64(seg.meta.Rows), Bytes: seg.file.Size(),
-			MaxRows: limitOf(seg), Newest: mergepolicy.Window{FromNs: seg.meta.LastAcqNs,
-				ToNs: seg.meta.LastAcqNs}, Damaged: damaged,
-			Left: !failed.May(seg.meta.ID, damaged)}
-		if w := seg.window.Load(); w != nil {
+		damaged := seg.Damaged.Load()
+		all[i] = mergepolicy.Segment{Rows: int64(seg.Meta.Rows), Bytes: seg.File.Size(),
+			MaxRows: limitOf(seg), Newest: mergepolicy.Window{FromNs: seg.Meta.LastAcqNs,
+				ToNs: seg.Meta.LastAcqNs}, Damaged: damaged,
+			Left: !failed.May(seg.Meta.ID, damaged)}
+		if w := seg.Window.Load(); w != nil {
 			all[i].Newest = *w
 		}
 	}
@@ -51,18 +54,18 @@ func policyOf(sealed []*sealedSegment, failed mergepolicy.Failures) []mergepolic
 
 // mostMergeable returns how many segments the shard has that has most of those that merges still
 // make fewer.
-func mostMergeable(all []*shard) (most int) {
+func mostMergeable(all []*shards.Shard) (most int) {
 	for _, sh := range all {
-		sealed := policyOf(sh.state.Load().sealed, mergepolicy.Failures{})
+		sealed := policyOf(sh.State.Load().Sealed, mergepolicy.Failures{})
 		most = max(most, mergepolicy.Mergeable(sealed))
 	}
 	return most
 }
 
 // idsOf returns the ids of segments.
-func idsOf(run []*sealedSegment) (ids []uint64) {
+func idsOf(run []*shards.Segment) (ids []uint64) {
 	for _, seg := range run {
-		ids = append(ids, seg.meta.ID)
+		ids = append(ids, seg.Meta.ID)
 	}
 	return ids
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -25,13 +27,13 @@ const (
 // merger feeds the rows of a run of segments, region by region, to a segment writer.
 type merger struct {
 	store      *Store
-	run        []*sealedSegment
+	run        []*shards.Segment
 	acq        record.Range       // of the rows that the new segment keeps; zero: all
 	tombstones []*tombstone.Range // whose rows it leaves out
 	ranks      *index.RankMap
 	builder    index.Builder
 	series     index.SeriesSet
-	worker     worker
+	reader     blocks.Reader
 	plan       index.Plan
 
 	memory *mergeMemory
@@ -121,14 +123,14 @@ func (m *merger) cluster(
 // mappings yields the files that are read.
 func (m *merger) mappings(yield func(*segment.Sealed) bool) {
 	for _, seg := range m.run {
-		if !yield(seg.file) {
+		if !yield(seg.File) {
 			return
 		}
 	}
 }
 
-// blocks returns the blocks [from, to) of a segment that hold late rows, or the others.
-func blocks(idx *index.Segment, late bool) (from, to int) {
+// blocksOf returns the blocks [from, to) of a segment that hold late rows, or the others.
+func blocksOf(idx *index.Segment, late bool) (from, to int) {
 	if late {
 		return idx.OnTime(), idx.Blocks()
 	}
@@ -140,7 +142,7 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 	total, rows := uint64(0), 0
 	if err := m.eachBlock(late, func(int) error {
 		total += m.cost()
-		rows += m.worker.block.Rows()
+		rows += m.reader.Block.Rows()
 		return nil
 	}); err != nil || total == 0 {
 		return nil, err
@@ -152,15 +154,15 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 		start, carry := sample.Len(), carried+m.cost()
 		n := carry / perSample
 		carried = carry % perSample
-		rows := uint64(m.worker.block.Rows())
-		sel := m.worker.sel[:0]
+		rows := uint64(m.reader.Block.Rows())
+		sel := m.reader.Chosen[:0]
 		for k := range n { // a row of many bytes may stand for several
 			// Blocks are sorted by device: equal steps would meet the same ones in many.
 			jitter := (uint64(sample.Len())*0x9e3779b97f4a7c15 + k*0xbf58476d1ce4e5b9) >> 40
 			sel = append(sel, uint32((k<<24+jitter)*rows/n>>24))
 		}
-		m.worker.sel = sel
-		if err := m.worker.block.Gather(sel, true, &sample); err != nil {
+		m.reader.Chosen = sel
+		if err := m.reader.Block.Gather(sel, true, &sample); err != nil {
 			return err
 		}
 		keep := start
@@ -187,7 +189,7 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 
 // cost is what the rows of the open block take when decoded.
 func (m *merger) cost() uint64 {
-	b := m.worker.block
+	b := m.reader.Block
 	return uint64(b.Rows())*keyBytes + b.PayloadBytes()
 }
 
@@ -197,10 +199,10 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 		if m.store.closed.Load() {
 			return ErrClosed
 		}
-		from, to := blocks(seg.idx, late)
+		from, to := blocksOf(seg.Index, late)
 		for b := from; b < to; b++ {
 			c := index.Candidate{Block: uint32(b)}
-			if _, err := m.worker.open(&segmentScan{sealedSegment: seg}, c); err != nil {
+			if _, err := m.reader.Open(&blocks.Planned{Segment: seg}, c); err != nil {
 				return err
 			}
 			if err := visit(i); err != nil {
@@ -216,7 +218,7 @@ func (m *merger) region(r *index.Region, late bool) error {
 	m.rows.Reset()
 	m.flags = m.flags[:0]
 	box := m.box(r)
-	m.worker.box = &box
+	m.reader.Box = &box
 	for i, seg := range m.run {
 		if m.store.closed.Load() {
 			return ErrClosed
@@ -271,24 +273,24 @@ func (m *merger) acqOf(rank int64) int64 {
 }
 
 // gather adds the rows of a region that lie in one input.
-func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
-	w := &m.worker
-	part := segmentScan{plan: &m.plan}
-	part.begin(seg, w.box, m.tombstones)
-	from, to := blocks(seg.idx, late)
-	m.store.readAhead(seg, m.plan.Candidates)
+func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
+	w := &m.reader
+	part := blocks.Planned{Plan: &m.plan}
+	part.Begin(seg, w.Box, m.tombstones)
+	from, to := blocksOf(seg.Index, late)
+	m.store.ahead.Ask(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue
 		}
 		runtime.Gosched() // queries come first
-		info, err := w.open(&part, c)
+		info, err := w.Open(&part, c)
 		if err != nil {
 			return err
 		}
-		w.sel = w.choose(&part, info, c.Need)
+		w.Chosen = w.Choose(&part, info, c.Need)
 		start := m.rows.Len()
-		if err := w.block.Gather(w.sel, false, &m.rows); err != nil {
+		if err := w.Block.Gather(w.Chosen, false, &m.rows); err != nil {
 			return err
 		}
 		for k, rank := range m.rows.AcqNs[start:] {
@@ -305,8 +307,8 @@ func (m *merger) gather(i int, seg *sealedSegment, late bool) error {
 // flag notes which of the chosen rows of the open block, the first of which is row start, may
 // supersede an older one.
 func (m *merger) flag(start int) {
-	for k, i := range m.worker.sel {
-		if !m.worker.block.Flag(int(i)) {
+	for k, i := range m.reader.Chosen {
+		if !m.reader.Block.Flag(int(i)) {
 			continue
 		}
 		at := start + k

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/scan"
 )
 
 const (
@@ -61,7 +62,7 @@ type Options struct {
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
-	blockNow func() time.Time // drives Store.blockClock; time.Now
+	blockNow func() time.Time // drives Store.ahead; time.Now
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
 	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
@@ -97,7 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.blockNow = time.Now
 	}
 	o.versionRoom = cmp.Or(o.versionRoom, defaultVersionRoom)
-	o.parallelRows = cmp.Or(o.parallelRows, parallelRows)
+	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, layout.MaxShards)

@@ -6,39 +6,24 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // tombstonesOver returns what may be removed and may concern rows of the segment.
-func (seg *sealedSegment) tombstonesOver(h *tombstone.Set) []*tombstone.Range {
+func tombstonesOver(seg *shards.Segment, h *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
 	for _, p := range h.Removable {
-		if _, ok := seg.ranked(&p.Box); ok && !seg.isClean(p) {
+		if _, ok := seg.Ranked(&p.Box); ok && !seg.IsClean(p) {
 			all = append(all, p)
 		}
 	}
 	return all
-}
-
-// isClean reports whether the segment is known to hold no row that a tombstone covers.
-func (seg *sealedSegment) isClean(h *tombstone.Range) bool {
-	return h.AcqNs <= seg.meta.PurgedAcqNs ||
-		h.Kind == event.Purge && h.AcqNs <= seg.purgedTo.Load()
-}
-
-// liesIn reports whether a box holds every row.
-func (seg *sealedSegment) liesIn(box *record.Box) bool {
-	bounds := seg.idx.Bounds()
-	for d := range record.NumDims {
-		if !box[d].Covers(bounds[d].Min, bounds[d].Max) {
-			return false
-		}
-	}
-	return true
 }
 
 // purgedRows says which rows of a segment a merge leaves out.
@@ -53,11 +38,11 @@ type purgedRows struct {
 }
 
 // purgedFrom finds the rows of a segment that some tombstones cover.
-func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedRows, err error) {
+func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purgedRows, err error) {
 	if len(by) == 0 {
 		return g, nil
 	}
-	m := merger{run: []*sealedSegment{seg}}
+	m := merger{run: []*shards.Segment{seg}}
 	err = segment.Guard(func() error {
 		g, err = s.findPurged(seg, by)
 		return err
@@ -65,42 +50,43 @@ func (s *Store) purgedFrom(seg *sealedSegment, by []*tombstone.Range) (g purgedR
 	return g, s.damaged.Note(err)
 }
 
-func (s *Store) findPurged(seg *sealedSegment, by []*tombstone.Range) (purgedRows, error) {
+func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
-	w := &worker{workerMemory: workerMemory{copies: true}} // its ranks decide what goes
+	w := new(blocks.Reader)
+	w.Copies = true // its ranks decide what goes
 	var keys record.Batch
-	part := &segmentScan{plan: new(index.Plan)}
+	part := &blocks.Planned{Plan: new(index.Plan)}
 	for _, h := range by {
-		if h.ExceptSlots.To == 0 && seg.liesIn(&h.Box) {
-			return seg.allPurged(h, g), nil
+		if h.ExceptSlots.To == 0 && seg.LiesIn(&h.Box) {
+			return allPurged(seg, h, g), nil
 		}
 		before := g.rows
 		if g.ranks == nil {
-			g.ranks = make([]uint64, (seg.idx.Rows()+63)/64)
+			g.ranks = make([]uint64, (seg.Index.Rows()+63)/64)
 		}
-		w.box = &h.Box
-		part.begin(seg, w.box, nil)
-		s.readAhead(seg, part.plan.Candidates)
-		for _, c := range part.plan.Candidates {
+		w.Box = &h.Box
+		part.Begin(seg, w.Box, nil)
+		s.ahead.Ask(seg, part.Plan.Candidates)
+		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed
 			}
-			info, err := w.open(part, c)
+			info, err := w.Open(part, c)
 			if err != nil {
 				return g, err
 			}
-			w.sel = w.choose(part, info, c.Need)
+			w.Chosen = w.Choose(part, info, c.Need)
 			if h.ExceptSlots.To > 0 {
-				w.sel = w.outsideSlots(h.ExceptSlots, w.sel)
+				w.Chosen = w.OutsideSlots(h.ExceptSlots, w.Chosen)
 			}
 			keys.Reset()
-			if err := w.block.Gather(w.sel, true, &keys); err != nil {
+			if err := w.Block.Gather(w.Chosen, true, &keys); err != nil {
 				return g, err
 			}
 			for i, rank := range keys.AcqNs {
 				g.add(uint64(rank))
 				if h.Kind == event.Retention {
-					acqNs := seg.idx.AcqOf(uint32(rank))
+					acqNs := seg.Index.AcqOf(uint32(rank))
 					g.restedNs = max(g.restedNs, h.Release.Rested(keys.CapNs[i], acqNs))
 				}
 			}
@@ -125,8 +111,8 @@ func (g *purgedRows) add(rank uint64) {
 }
 
 // allPurged adds the rows that g does not have yet.
-func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows {
-	rows := seg.idx.Rows()
+func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows {
+	rows := seg.Index.Rows()
 	if h.Kind == event.Purge && g.rows < rows {
 		g.counts = append(g.counts, manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
 	}
@@ -138,19 +124,19 @@ func (seg *sealedSegment) allPurged(h *tombstone.Range, g purgedRows) purgedRows
 }
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
-func (s *Store) nextPurged(failed mergepolicy.Failures) (*shard, []*sealedSegment, error) {
+func (s *Store) nextPurged(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	h := s.tombstones.Load()
 	newest := h.NewestPurge
-	return s.firstDue(failed, func(seg *sealedSegment) (bool, error) {
-		if seg.purgedTo.Load() >= newest {
+	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
+		if seg.PurgedTo.Load() >= newest {
 			return false, nil
 		}
-		by := slices.DeleteFunc(seg.tombstonesOver(h), func(h *tombstone.Range) bool {
+		by := slices.DeleteFunc(tombstonesOver(seg, h), func(h *tombstone.Range) bool {
 			return h.Kind != event.Purge
 		})
 		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
-			seg.purgedTo.Store(newest)
+			seg.PurgedTo.Store(newest)
 		}
 		return g.rows > 0, err
 	})
@@ -158,16 +144,16 @@ func (s *Store) nextPurged(failed mergepolicy.Failures) (*shard, []*sealedSegmen
 
 // firstDue returns the first segment that is due, leaving out those that failed lately.
 func (s *Store) firstDue(
-	failed mergepolicy.Failures, isDue func(seg *sealedSegment) (bool, error),
-) (*shard, []*sealedSegment, error) {
+	failed mergepolicy.Failures, isDue func(seg *shards.Segment) (bool, error),
+) (*shards.Shard, []*shards.Segment, error) {
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			if !failed.May(seg.meta.ID, seg.damaged.Load()) {
+		for _, seg := range sh.State.Load().Sealed {
+			if !failed.May(seg.Meta.ID, seg.Damaged.Load()) {
 				continue
 			}
 			due, err := isDue(seg)
 			if due || err != nil {
-				return sh, []*sealedSegment{seg}, err
+				return sh, []*shards.Segment{seg}, err
 			}
 		}
 	}
@@ -178,15 +164,13 @@ func (s *Store) firstDue(
 func (s *Store) dropPurged(
 	rows *record.Batch, flags []uint64, h *tombstone.Set,
 ) (removed []manifest.Removal) {
-	sc := new(scan)
-	sc.tombstones = h.Removable
-	if len(sc.tombstones) == 0 || rows.Len() == 0 {
+	if len(h.Removable) == 0 || rows.Len() == 0 {
 		return nil
 	}
 	counts := map[int64]uint64{}
 	keep := 0
 	for i := range rows.Len() {
-		if by := sc.coveredBy(rows.Key(i)); by != nil {
+		if by := tombstone.FirstOver(h.Removable, rows.Key(i)); by != nil {
 			if by.Kind == event.Purge {
 				counts[by.AcqNs]++
 			}

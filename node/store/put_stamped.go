@@ -121,7 +121,7 @@ func (s *Store) commitStamped(
 	}
 	for i, shard := range shards {
 		data := entries[i].Data
-		entries[i] = s.shards[shard].nextEntry()
+		entries[i] = s.shards[shard].NextEntry()
 		entries[i].Data = data
 	}
 	began := time.Now()

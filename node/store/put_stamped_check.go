@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -48,7 +49,7 @@ func (s *Store) CheckStamped(
 			record.FormatNs(now))
 	}
 	if below {
-		_, err = s.unknownBackdated(ctx, byAcq(b), &PutBackdatedResult{})
+		_, err = s.unknownBackdated(ctx, shards.ByAcq(b), &PutBackdatedResult{})
 		return 0, err
 	}
 	return s.checkOld(ctx, b)

@@ -13,9 +13,9 @@ func rankBytes(t *testing.T, s *Store, wantRows int) (bytes int) {
 	t.Helper()
 	rows := 0
 	for _, sh := range s.all {
-		for _, seg := range sh.state.Load().sealed {
-			bytes += len(seg.file.Section(layout.SectionRanks))
-			rows += seg.idx.Rows()
+		for _, seg := range sh.State.Load().Sealed {
+			bytes += len(seg.File.Section(layout.SectionRanks))
+			rows += seg.Index.Rows()
 		}
 	}
 	if rows != wantRows {

@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -40,7 +41,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 	if err := s.adopt(); err != nil {
 		return err
 	}
-	s.shards, s.all = newShards(s.manifest.Shards)
+	s.shards, s.all = shards.New(s.manifest.Shards)
 	s.nextID.Store(s.manifest.NextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (s *Store) recover(ctx context.Context, report *Report, fileNs int64) error
 		return err
 	}
 	for _, g := range s.manifest.Gone {
-		s.all[g.Shard].skipTo(g.LastIndex)
+		s.all[g.Shard].SkipTo(g.LastIndex)
 	}
 	s.publishTombstones()
 	if err := s.checkComplete(); err != nil {
@@ -171,48 +172,21 @@ func (s *Store) openSegments() error {
 	})
 	for _, m := range live {
 		path := s.segmentPath(m.ID)
-		seg, err := openSegment(path, m, s.blockClock)
+		seg, err := shards.Open(path, m, s.ahead.Clock)
 		if errors.Is(err, os.ErrNotExist) {
 			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 		}
 		if err != nil {
 			return err
 		}
-		marks, err := index.ParseWatermarks(seg.file.Section(layout.SectionMarks))
+		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
 		if err != nil {
-			seg.release()
+			seg.Release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		s.all[m.Shard].addRecovered(seg, marks)
+		s.all[m.Shard].AddRecovered(seg, marks)
 	}
 	return nil
-}
-
-// addRecovered puts a segment behind those that are there.
-func (sh *shard) addRecovered(seg *sealedSegment, marks *index.Watermarks) {
-	sh.change(func(old *readState) *readState {
-		next := old.with(append(slices.Clip(old.sealed), seg), old.immutable)
-		if next.first = max(old.first, seg.meta.LastIndex+1); !sh.isBackdated() {
-			marks.Raise(old.head.Watermarks())
-			next.head = index.NewHead(marks)
-		}
-		sh.lastIndex = next.first - 1
-		return next
-	})
-	seg.release()
-}
-
-// skipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
-func (sh *shard) skipTo(last uint64) {
-	sh.change(func(old *readState) *readState {
-		if old.first > last {
-			return nil
-		}
-		next := old.with(old.sealed, old.immutable)
-		next.first = last + 1
-		sh.lastIndex = last
-		return next
-	})
 }
 
 // startClock makes the clock start above everything that was given or promised before.

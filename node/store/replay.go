@@ -6,6 +6,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,7 +20,7 @@ type replay struct {
 	clean     bool  // the last entry was that of a clean close
 	applied   uint64
 	lines     uint64 // that the manifest had when the log was written
-	backdated map[*shard]*replayedBackdated
+	backdated map[*shards.Shard]*replayedBackdated
 }
 
 // reach notes how far the log of a replica was applied.
@@ -89,23 +90,23 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 		}
 	}
 	sh := s.all[e.Shard]
-	if e.Index <= sh.sealedUpTo() {
+	if e.Index <= sh.SealedUpTo() {
 		return nil // a sealed segment holds it
 	}
-	if e.Index != sh.lastIndex+1 {
-		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.lastIndex)
+	if e.Index != sh.LastIndex+1 {
+		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.LastIndex)
 	}
-	sh.lastIndex = e.Index
+	sh.LastIndex = e.Index
 	r.report.ReplayedRows += int(n)
-	if sh.isBackdated() {
+	if sh.IsBackdated() {
 		r.addBackdated(sh, &h)
 		return nil
 	}
-	head := sh.state.Load().head
+	head := sh.State.Load().Head
 	head.Insert(&r.batch)
 	s.heads.Add(head.Grown())
 	if s.isFull(head) { // many immutable heads may have been lost at once
-		sh.rotate()
+		sh.Rotate()
 	}
 	return nil
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -53,11 +55,11 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 		return 0, 0
 	}
 	for _, sh := range s.all {
-		now := sh.acquire()
-		for _, seg := range now.sealed {
-			if n := seg.about(box); n > 0 {
+		now := sh.Acquire()
+		for _, seg := range now.Sealed {
+			if n := about(seg, box); n > 0 {
 				rows += n
-				bytes += uint64(float64(seg.file.Size()) * float64(n) / float64(seg.meta.Rows))
+				bytes += uint64(float64(seg.File.Size()) * float64(n) / float64(seg.Meta.Rows))
 			}
 		}
 		count := func(h *index.Head) {
@@ -65,32 +67,32 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 			rows += n
 			bytes += n * uint64(h.Bytes()) / uint64(max(1, h.Rows()))
 		}
-		count(now.head)
-		for _, f := range now.immutable {
-			count(f.head)
+		count(now.Head)
+		for _, f := range now.Immutable {
+			count(f.Head)
 		}
-		now.release()
+		now.Release()
 	}
 	return rows, bytes
 }
 
 // about counts the rows of blocks that lie in a box, and half of those that may.
-func (seg *sealedSegment) about(box *record.Box) (rows uint64) {
-	ranked, ok := seg.ranked(box)
+func about(seg *shards.Segment, box *record.Box) (rows uint64) {
+	ranked, ok := seg.Ranked(box)
 	if !ok {
 		return 0
 	}
-	part := &segmentScan{plan: new(index.Plan)}
+	part := &blocks.Planned{Plan: new(index.Plan)}
 	err := segment.Guard(func() error {
-		part.begin(seg, box, nil)
+		part.Begin(seg, box, nil)
 		return nil
-	}, (&merger{run: []*sealedSegment{seg}}).mappings)
+	}, (&merger{run: []*shards.Segment{seg}}).mappings)
 	if err != nil {
 		return 0
 	}
-	for _, c := range part.plan.Candidates {
-		info := seg.idx.Block(c.Block)
-		switch all, some := covers(&ranked, info); {
+	for _, c := range part.Plan.Candidates {
+		info := seg.Index.Block(c.Block)
+		switch all, some := blocks.Covers(&ranked, info); {
 		case all:
 			rows += uint64(info.Rows)
 		case some:

@@ -168,7 +168,7 @@ func TestExpiredRowsAreRemoved(t *testing.T) {
 		}
 	}
 	// What is not read is not missed.
-	flipByte(t, a.s.shards[0].state.Load().sealed[0].file.Path(), 100)
+	flipByte(t, a.s.shards[0].State.Load().Sealed[0].File.Path(), 100)
 	a.set(retention.Rule{MaxCapAgeNs: 30*hour - 1, DelayNs: 4 * hour})
 	left(80)
 	a.wall.Add(3 * hour)

@@ -101,16 +101,16 @@ func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 	a.Helper()
 	rows, oldest = map[int32]int{}, map[int32]int64{}
 	for _, sh := range a.s.all {
-		now := sh.state.Load()
-		m := &merger{store: a.s, run: now.sealed}
+		now := sh.State.Load()
+		m := &merger{store: a.s, run: now.Sealed}
 		for _, late := range []bool{false, true} {
 			err := m.eachBlock(late, func(int) error {
 				var keys record.Batch
-				sel := make([]uint32, m.worker.block.Rows())
+				sel := make([]uint32, m.reader.Block.Rows())
 				for i := range sel {
 					sel[i] = uint32(i)
 				}
-				if err := m.worker.block.Gather(sel, true, &keys); err != nil {
+				if err := m.reader.Block.Gather(sel, true, &keys); err != nil {
 					return err
 				}
 				for i, cid := range keys.CID {
@@ -329,10 +329,10 @@ func minDelayOf(r retention.Rule) int64 {
 // inHeads counts the rows of a tenant that heads show.
 func (a *aging) inHeads(cid int32) (n int) {
 	for _, sh := range a.s.all {
-		now := sh.state.Load()
-		heads := []*index.Head{now.head}
-		for _, f := range now.immutable {
-			heads = append(heads, f.head)
+		now := sh.State.Load()
+		heads := []*index.Head{now.Head}
+		for _, f := range now.Immutable {
+			heads = append(heads, f.Head)
 		}
 		box := boxOf(record.CID, int64(cid), int64(cid)+1)
 		for _, head := range heads {

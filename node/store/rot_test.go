@@ -114,16 +114,16 @@ func (r *rotRun) apply(data []byte) Outcome {
 // rot flips a bit in blocks of one of the segments, or anywhere in its file, and returns its name.
 func (r *rotRun) rot() string {
 	r.Helper()
-	sealed := r.s.all[0].state.Load().sealed
+	sealed := r.s.all[0].State.Load().Sealed
 	seg := sealed[r.rng.IntN(len(sealed))]
-	first, size := int64(0), seg.file.Size()
+	first, size := int64(0), seg.File.Size()
 	switch {
 	case r.sure: // the first columns of the first block
 		seg, first, size = sealed[0], 40, 60
 	case r.rng.IntN(4) > 0:
-		size -= seg.file.IndexBytes()
+		size -= seg.File.IndexBytes()
 	}
-	f, err := os.OpenFile(seg.file.Path(), os.O_RDWR, 0)
+	f, err := os.OpenFile(seg.File.Path(), os.O_RDWR, 0)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (r *rotRun) rot() string {
 	if _, err := f.WriteAt(one[:], at); err != nil {
 		r.Fatal(err)
 	}
-	return seg.file.Path()
+	return seg.File.Path()
 }
 
 // askRot is scanRows that returns errors.
@@ -413,15 +413,15 @@ func (r *rotRun) confined(file string) {
 		r.Fatalf("%s is not among the problems", file)
 	}
 	r.pass(segment.VerifyAfter)
-	for _, seg := range r.s.all[0].state.Load().sealed {
-		if seg.file.Path() == file {
+	for _, seg := range r.s.all[0].State.Load().Sealed {
+		if seg.File.Path() == file {
 			continue
 		}
 		q := &record.Query{}
-		q.Box[record.Acq] = record.RangeSet{{From: seg.idx.AcqOf(0), To: seg.meta.LastAcqNs + 1}}
+		q.Box[record.Acq] = record.RangeSet{{From: seg.Index.AcqOf(0), To: seg.Meta.LastAcqNs + 1}}
 		rows, err := askRot(r.s, q)
 		if err != nil {
-			r.Fatalf("segment %d: %v", seg.meta.ID, err)
+			r.Fatalf("segment %d: %v", seg.Meta.ID, err)
 		}
 		compare(r, "the rest", rows, r.want(q))
 	}

@@ -1,13 +1,16 @@
 package store
 
-import "github.com/pentad-db/pentad/index"
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/shards"
+)
 
 // sealFull rotates the heads that are full, the head that pins the oldest log file if there are too
 // many, and the largest ones while all together exceed half the budget. It runs on the committer:
 // nothing is inserted meanwhile.
 func (s *Store) sealFull() {
 	for _, sh := range s.all {
-		if h := sh.state.Load().head; s.isFull(h) || sh.isBackdated() && backdatedFull(h) {
+		if h := sh.State.Load().Head; s.isFull(h) || sh.IsBackdated() && backdatedFull(h) {
 			s.rotate(sh)
 		}
 	}
@@ -29,15 +32,15 @@ func (s *Store) isFull(h *index.Head) bool {
 }
 
 // rotate gives the shard an empty head and hands the old one to the sealer.
-func (s *Store) rotate(sh *shard) {
-	if sh.rotate() {
+func (s *Store) rotate(sh *shards.Shard) {
+	if sh.Rotate() {
 		s.requestSeal(sh)
 	}
 }
 
 // requestSeal asks for the oldest immutable head of the shard. When the sealer is far behind it
 // waits, and with it all puts.
-func (s *Store) requestSeal(sh *shard) {
+func (s *Store) requestSeal(sh *shards.Shard) {
 	select {
 	case s.seals <- sealRequest{shard: sh}:
 	case <-s.stop:
@@ -47,7 +50,7 @@ func (s *Store) requestSeal(sh *shard) {
 // sealReplayed asks for the heads that recovery filled.
 func (s *Store) sealReplayed() {
 	for _, sh := range s.all {
-		for range sh.state.Load().immutable {
+		for range sh.State.Load().Immutable {
 			s.requestSeal(sh)
 		}
 	}
@@ -57,11 +60,11 @@ func (s *Store) sealReplayed() {
 // largestOver returns the shard with the largest head if the mutable heads take more than half the
 // budget, else nil. So when puts wait, immutable heads take the other half, and a seal is under way
 // that frees some.
-func largestOver(all []*shard, budget int64) *shard {
+func largestOver(all []*shards.Shard, budget int64) *shards.Shard {
 	var total, most int64
-	var largest *shard
+	var largest *shards.Shard
 	for _, sh := range all {
-		size := sh.state.Load().head.Bytes()
+		size := sh.State.Load().Head.Bytes()
 		total += size
 		if size > most {
 			most, largest = size, sh

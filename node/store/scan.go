@@ -2,57 +2,12 @@ package store
 
 import (
 	"context"
-	"math"
-	"sync"
 	"time"
 
-	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store/bounds"
-	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
 )
-
-const (
-	// sinkRows is about how many rows a sink gets at once: enough to amortise a call into a
-	// plugin, few enough to stay in the CPU caches.
-	sinkRows = 2048
-	// spanRows is how many neighbouring rows of a block are gathered at once.
-	spanRows = 4096
-	// sinkBytes is how many payload bytes make a sink be called early: with one payload of the
-	// largest size more they still fit a frame.
-	sinkBytes = 8 << 20
-	// chunkBlocks is how many neighbouring blocks a worker takes at once.
-	chunkBlocks = 8
-	// A morsel has at most maxMorselTasks tasks, fewer where there would not be about minMorsels,
-	// and one if it is among the last singleTaskMorsels.
-	maxMorselTasks    = 4
-	minMorsels        = 16
-	singleTaskMorsels = 12
-	// spinTime is how long a worker that is done waits awake for others that are at work.
-	spinTime = 100 * time.Microsecond
-)
-
-// ScanStats says what a scan saw and what it cost.
-type ScanStats struct {
-	HorizonNs int64 // the scan saw every row with acq below this, and no other
-	// PurgedAcqNs is the acq of the newest purge, step of a retention or put below the horizon that
-	// meets the box, 0 for none: answers from before may differ below their horizons.
-	PurgedAcqNs   int64
-	Rows          uint64 // rows given to sinks
-	Segments      int    // sealed segments that were planned
-	BlocksScanned uint64 // blocks opened
-	BlocksInside  uint64 // of these, blocks that lie wholly inside the box
-	RowsExamined  uint64 // rows of the opened blocks
-	HeadRows      uint64 // rows given out by heads
-	BytesRead     uint64 // bytes of the opened blocks
-
-	Partials       uint64 // of blocks, see [PartialSink]
-	PartialsKnown  uint64 // of these, those whose rows a sink did not need
-	VersionsHidden uint64 // rows that were met and left out for a newer version
-	Workers        int
-	TookNs         int64
-}
 
 // Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
 // each worker that finds something to do, in any order, one at a time, while other workers may be
@@ -89,7 +44,7 @@ func (s *Store) ScanInto(
 
 func (s *Store) scanInto(
 	ctx context.Context, q *record.Query,
-	newScan func(context.Context, *record.Query) (*scan, error),
+	newScan func(context.Context, *record.Query) (*scan.Scan, error),
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
 	s.scanning.RLock()
@@ -99,16 +54,16 @@ func (s *Store) scanInto(
 	if err != nil {
 		return ScanStats{}, err
 	}
-	defer sc.giveBack()
-	if sc.empty {
-		sc.stats.TookNs = int64(time.Since(began))
-		return sc.stats, nil
+	defer sc.Close()
+	if sc.Empty {
+		sc.Stats.TookNs = int64(time.Since(began))
+		return sc.Stats, nil
 	}
-	err = sc.run(newConsumer)
-	sc.stats.TookNs = int64(time.Since(began))
+	err = sc.Run(newConsumer)
+	sc.Stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
-	s.counters.blocksScanned.Add(int64(sc.stats.BlocksScanned))
-	return sc.stats, s.noteDamage(err)
+	s.counters.blocksScanned.Add(int64(sc.Stats.BlocksScanned))
+	return sc.Stats, s.noteDamage(err)
 }
 
 // Count returns how many rows the box of q holds. In the view of all versions, blocks that lie
@@ -133,199 +88,29 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 	if err != nil {
 		return 0, ScanStats{}, err
 	}
-	defer sc.giveBack()
-	if sc.empty {
-		sc.stats.TookNs = int64(time.Since(began))
-		return 0, sc.stats, nil
+	defer sc.Close()
+	if sc.Empty {
+		sc.Stats.TookNs = int64(time.Since(began))
+		return 0, sc.Stats, nil
 	}
-	sc.countOnly = true
-	err = sc.run(discard)
-	sc.stats.Rows += sc.countedInside
-	sc.stats.TookNs = int64(time.Since(began))
-	return sc.stats.Rows, sc.stats, s.noteDamage(err)
+	err = sc.Count()
+	sc.Stats.TookNs = int64(time.Since(began))
+	return sc.Stats.Rows, sc.Stats, s.noteDamage(err)
 }
 
-// scan is one running query, and memory that it hands on to the next one.
-type scan struct {
-	asking
-	scanMemory
-}
-
-// asking is what is asked, and what came of it.
-type asking struct {
-	ctx       context.Context
-	store     *Store
-	keysOnly  bool
-	countOnly bool
-	ordered   bool // sinks fold rows into sums of floats, which depend on the order
-	done      int  // tasks of the passes before
-	empty     bool
-	noTombs   bool // also in the view of all versions: plugins never see tombstones
-	verify    bool // every block that is opened is verified
-
-	box     record.Box // what rows must satisfy to be looked at
-	winners record.RangeSet
-
-	view    record.View
-	lastN   uint32 // readings of each series; 0: all
-	horizon int64
-	end     int64 // rows and erases with this acq or a greater one are not looked at
-
-	acq           [1]record.Range
-	cachedBlocks  int  // blocks that were opened to find newer versions
-	seenOnce      bool // these blocks are not opened again for their rows
-	countedInside uint64
-	stats         ScanStats
-	explain       *explaining // nil but for Explain
-}
-
-type scanMemory struct {
-	tombstones []*tombstone.Range // what hides rows of the box, oldest first
-	states     []*readState
-	waiting    []*partition // not scanned yet; the last one comes next
-	pass       []*partition // being scanned
-	tasks      []task       // of the pass
-	pool       []*worker
-	finder     worker // opens blocks to find newer versions
-	blockCache []*cachedBlock
-	attaching  sync.Mutex // held while one of the workers gets its consumer
-}
-
-// segmentScan is one sealed segment's part of a scan.
-type segmentScan struct {
-	*sealedSegment
-	plan       *index.Plan
-	ranks      record.RangeSet // the box's acq as ranks of this segment
-	cached     []*cachedBlock  // blocks that are open already, ascending
-	tombstones []rankedTombstone
-}
-
-// task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
-// set everything.
-type task struct {
-	partition *partition
-	head      *index.Head
-	segment   *segmentScan
-	from, to  int
-	last      bool
-}
-
-// newScan fixes the horizon and the box. For a view that resolves versions the box is widened to
-// every acq that can hide a row of the asked ones.
-func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan, error) {
+// newScan begins a scan up to the horizon.
+func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
 	horizon, err := s.Horizon(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.newScanAt(ctx, q, horizon)
+	return s.scans.Begin(ctx, q, horizon), nil
 }
 
 // newQuietScan is newScan at the horizon as it is, which does not follow the clock for it.
-func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan, error) {
+func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.newScanAt(ctx, q, s.clock.Published())
-}
-
-func (s *Store) newScanAt(
-	ctx context.Context, q *record.Query, horizon int64,
-) (*scan, error) {
-	sc := scans.Get().(*scan)
-	sc.ctx, sc.store, sc.box, sc.horizon = ctx, s, q.Box, horizon
-	sc.keysOnly, sc.view, sc.lastN, sc.verify = q.KeysOnly, q.View, q.Last, q.Verify
-	s.blockClock.Refresh()
-	sc.ordered = q.Aggregate.Name != ""
-	sc.noTombs = sc.ordered || len(q.Filters) > 0
-	sc.finder.scan = sc
-	sc.stats.HorizonNs = horizon
-	end := horizon
-	if q.View == record.ViewAsOf {
-		end = min(end, q.AsOfAcqNs)
-	}
-	sc.end = end
-	from := int64(math.MinInt64)
-	if acq := q.Box[record.Acq]; len(acq) > 0 {
-		from = acq[0].From
-		if q.View == record.ViewAll {
-			sc.box[record.Acq] = bounds.Clip(acq, end)
-			sc.empty = len(sc.box[record.Acq]) == 0
-			return sc, nil
-		}
-		sc.winners = acq
-	}
-	sc.empty = from >= end
-	sc.acq[0] = record.Range{From: from, To: end}
-	sc.box[record.Acq] = sc.acq[:]
-	return sc, nil
-}
-
-// scans are kept with the memory that they have gathered, so that a query of few rows allocates
-// next to nothing.
-var scans = sync.Pool{New: func() any { return new(scan) }}
-
-// giveBack ends the use of a scan. What was used is set to zero in its place: a scan is large
-// enough for a copy to be felt.
-func (sc *scan) giveBack() {
-	for _, w := range sc.pool[:min(sc.stats.Workers, len(sc.pool))] {
-		w.reset()
-	}
-	sc.finder.reset()
-	clear(sc.states)
-	clear(sc.tombstones)
-	sc.states, sc.tombstones = sc.states[:0], sc.tombstones[:0]
-	sc.waiting, sc.pass, sc.tasks = sc.waiting[:0], sc.pass[:0], sc.tasks[:0]
-	sc.asking = asking{}
-	scans.Put(sc)
-}
-
-// run works pass after pass off, with more workers than one when there is enough to do.
-func (sc *scan) run(newConsumer func(worker int) (Consumer, error)) error {
-	defer sc.release() // after Guard, which looks for a fault in the files of the read states
-	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.mappings)
-}
-
-func (sc *scan) runPasses(newConsumer func(worker int) (Consumer, error)) error {
-	sc.begin()
-	more, err := sc.nextPass()
-	if err != nil {
-		return err
-	}
-	n := sc.workers()
-	sc.stats.Workers = n
-	for len(sc.pool) < n {
-		sc.pool = append(sc.pool, new(worker))
-	}
-	all := sc.pool[:n]
-	for i, w := range all {
-		w.scan, w.number = sc, i
-	}
-	for more && err == nil {
-		if err = sc.work(all, newConsumer); err == nil {
-			sc.done += len(sc.tasks)
-			more, err = sc.nextPass()
-		}
-	}
-	sc.collect(all)
-	return err
-}
-
-func (sc *scan) collect(all []*worker) {
-	for _, w := range all {
-		sc.stats.add(w)
-	}
-	sc.stats.add(&sc.finder)
-}
-
-func (st *ScanStats) add(w *worker) {
-	st.Rows += w.rows
-	st.BlocksScanned += w.blocks
-	st.BlocksInside += w.inside
-	st.RowsExamined += w.examined
-	st.HeadRows += w.headRows
-	st.BytesRead += w.bytes
-	st.VersionsHidden += w.superseded
-	st.Partials += w.partialCount
-	st.PartialsKnown += w.partialsKnown
-	st.Segments += w.planned
+	return s.scans.Begin(ctx, q, s.clock.Published()), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -253,30 +254,6 @@ func TestMorselsAreAlike(t *testing.T) {
 	}
 }
 
-// TestMorsels: each task is in one lot, and morsels of several come first.
-func TestMorsels(t *testing.T) {
-	for tasks := range 300 {
-		l, next, size := morselsOf(tasks), 0, maxMorselTasks
-		for k := range l.at(tasks) {
-			from, to := l.from(k), l.from(k+1)
-			if from != next || to <= from || to-from > size || l.at(from) != k {
-				t.Fatalf("%d tasks: lot %d has those from %d to %d, the last ended at %d", tasks, k,
-					from, to, next)
-			}
-			for task := from + 1; task < to; task++ {
-				if l.at(task) != k+1 {
-					t.Fatalf("%d tasks: task %d of lot %d is said to be before lot %d", tasks, task,
-						k, l.at(task))
-				}
-			}
-			next, size = to, to-from
-		}
-		if next != tasks || tasks > singleTaskMorsels && size != 1 {
-			t.Fatalf("%d tasks: lots end at %d, the last has %d", tasks, next, size)
-		}
-	}
-}
-
 // wantLotsAlike returns how many workers did a morsel in four scans together, and how many morsels
 // one had.
 func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) {
@@ -292,7 +269,7 @@ func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) 
 		var mu sync.Mutex
 		var rows atomic.Uint64
 		got, of := map[int][]uint64{}, map[int]bool{}
-		_, err := s.ScanInto(WithConcurrentScans(t.Context(), beside), q,
+		_, err := s.ScanInto(scan.WithConcurrent(t.Context(), beside), q,
 			func(worker int) (Consumer, error) {
 				w := &takesMorsels{mu: &mu, lots: got, of: of, rows: &rows, me: worker}
 				return Consumer{Rows: w.take, Columns: segment.AllColumns, Partials: w}, nil

@@ -46,7 +46,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%d rows", len(whole))
 	}
 	for _, room := range []int{1, 7, 100, 1000} {
-		s.opt.versionRoom = room
+		s.scans.Source.Room = room
 		compare(t, "in pieces", scanRows(t, s, &q), whole)
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil
@@ -89,31 +89,6 @@ func TestPartitionsInOrder(t *testing.T) {
 		if !slices.EqualFunc(ask(), first, slices.Equal) {
 			t.Fatal("the order of rows changes")
 		}
-	}
-}
-
-// TestNewest holds the table of versions against a map, and fills it.
-func TestNewest(t *testing.T) {
-	rng := randomSource(t)
-	n := newNewestTable(5000)
-	known := map[reading]int64{}
-	var b record.Batch
-	for i := range 20_000 {
-		b.AppendStamped(record.Key{CID: int32(rng.IntN(3)), MID: rng.Int64N(50),
-			MOID: int32(rng.IntN(3)), CapNs: rng.Int64N(50), AcqNs: rng.Int64N(1000)}, nil)
-		r := reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
-		acqNs, had := known[r]
-		if n.supersedes(b.Key(i)) != (had && acqNs > b.AcqNs[i]) {
-			t.Fatalf("row %d: hides is wrong", i)
-		}
-		known[r] = max(acqNs, b.AcqNs[i])
-		err := n.add(&b, i)
-		if full := !had && len(known) > 5000; full != (err != nil) || n.count != len(known) {
-			t.Fatalf("row %d: %d readings of %d: %v", i, n.count, len(known), err)
-		}
-	}
-	if n.count <= 5000 {
-		t.Fatalf("%d readings", n.count)
 	}
 }
 

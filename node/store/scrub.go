@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -64,7 +65,7 @@ func (s *Store) scrubLoop() {
 			continue
 		}
 		b.segment(seg)
-		seg.release()
+		seg.Release()
 	}
 	if b.changed || len(b.s.damaged.News()) > 0 {
 		b.save()
@@ -81,19 +82,19 @@ func (s *Store) helpScrub(cancel func()) {
 
 // next returns the live segment with the least id from the position on, to be released by the
 // caller.
-func (b *scrubber) next() (best *sealedSegment) {
+func (b *scrubber) next() (best *shards.Segment) {
 	for _, sh := range b.s.all {
-		now := sh.acquire()
-		for _, seg := range now.sealed {
-			if seg.meta.ID >= b.pass.Segment && (best == nil || seg.meta.ID < best.meta.ID) {
+		now := sh.Acquire()
+		for _, seg := range now.Sealed {
+			if seg.Meta.ID >= b.pass.Segment && (best == nil || seg.Meta.ID < best.Meta.ID) {
 				if best != nil {
-					best.release()
+					best.Release()
 				}
 				best = seg
-				seg.retain()
+				seg.Retain()
 			}
 		}
-		now.release()
+		now.Release()
 	}
 	return best
 }
@@ -109,24 +110,24 @@ func (b *scrubber) suspects() {
 		if seg == nil {
 			continue
 		}
-		if seg.meta.ID == id {
+		if seg.Meta.ID == id {
 			b.segment(seg)
 		}
-		seg.release()
+		seg.Release()
 	}
 	b.pass.Segment, b.pass.Block = at.Segment, at.Block
 }
 
 // segment reads one segment from the position on, and goes on after damage.
-func (b *scrubber) segment(seg *sealedSegment) {
+func (b *scrubber) segment(seg *shards.Segment) {
 	first := b.pass.Block
-	if seg.meta.ID != b.pass.Segment {
+	if seg.Meta.ID != b.pass.Segment {
 		first = 0
 	}
-	b.pass.Segment, b.pass.Block = seg.meta.ID, first
-	disk, err := seg.file.OpenDisk(b.memory)
+	b.pass.Segment, b.pass.Block = seg.Meta.ID, first
+	disk, err := seg.File.OpenDisk(b.memory)
 	if err != nil {
-		b.pass.Segment, b.pass.Block = seg.meta.ID+1, 0 // it was merged, or no file can be opened
+		b.pass.Segment, b.pass.Block = seg.Meta.ID+1, 0 // it was merged, or no file can be opened
 		b.rest(0)
 		return
 	}
@@ -135,8 +136,8 @@ func (b *scrubber) segment(seg *sealedSegment) {
 		b.memory = disk
 	}()
 	right := first == 0
-	for ; b.pass.Block < seg.idx.Blocks(); b.pass.Block++ {
-		info := seg.idx.Block(uint32(b.pass.Block))
+	for ; b.pass.Block < seg.Index.Blocks(); b.pass.Block++ {
+		info := seg.Index.Block(uint32(b.pass.Block))
 		_, err := disk.Block(b.pass.Block, info.Offset)
 		right = b.note(err) && right
 		if b.read(int64(info.Size)); b.ctx.Err() != nil {
@@ -144,11 +145,11 @@ func (b *scrubber) segment(seg *sealedSegment) {
 		}
 	}
 	right = b.note(disk.Rest()) && right
-	b.read(seg.file.IndexBytes())
+	b.read(seg.File.IndexBytes())
 	if right {
-		b.s.damaged.SegmentRight(seg.file.Path())
+		b.s.damaged.SegmentRight(seg.File.Path())
 	}
-	b.pass.Segment, b.pass.Block = seg.meta.ID+1, 0
+	b.pass.Segment, b.pass.Block = seg.Meta.ID+1, 0
 	b.save()
 }
 
@@ -183,8 +184,8 @@ func (b *scrubber) read(bytes int64) {
 func (b *scrubber) rest(bytes int64) {
 	all := int64(0)
 	for _, sh := range b.s.all {
-		for _, seg := range sh.state.Load().sealed {
-			all += seg.file.Size()
+		for _, seg := range sh.State.Load().Sealed {
+			all += seg.File.Size()
 		}
 	}
 	b.wait(b.limit.Pause(bytes, all, time.Now()))

@@ -27,7 +27,7 @@ func newScrubber(r *rotRun) *scrubber {
 func (b *scrubber) all() {
 	for seg := b.next(); seg != nil; seg = b.next() {
 		b.segment(seg)
-		seg.release()
+		seg.Release()
 	}
 	b.finish()
 }
@@ -42,8 +42,8 @@ func TestScrub(t *testing.T) {
 		t.Fatal(r.s.Damage())
 	}
 	for range 30 {
-		segments := r.s.all[0].state.Load().sealed
-		paths := []string{segments[0].file.Path(), segments[2].file.Path()}
+		segments := r.s.all[0].State.Load().Sealed
+		paths := []string{segments[0].File.Path(), segments[2].File.Path()}
 		var whole [][]byte
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
@@ -97,18 +97,18 @@ func TestScrubGoesOn(t *testing.T) {
 	b := newScrubber(r)
 	seg := b.next()
 	b.segment(seg)
-	seg.release()
-	if b = newScrubber(r); b.pass.Segment != seg.meta.ID+1 || b.pass.Bytes < 1000 {
-		t.Fatalf("%+v after segment %d", b.pass, seg.meta.ID)
+	seg.Release()
+	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID+1 || b.pass.Bytes < 1000 {
+		t.Fatalf("%+v after segment %d", b.pass, seg.Meta.ID)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.ctx, seg = ctx, b.next()
 	b.segment(seg) // reads a block and no more
-	seg.release()
+	seg.Release()
 	b.save()
-	if b = newScrubber(r); b.pass.Segment != seg.meta.ID {
-		t.Fatalf("%+v in segment %d", b.pass, seg.meta.ID)
+	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID {
+		t.Fatalf("%+v in segment %d", b.pass, seg.Meta.ID)
 	}
 	writeOver(t, r.s.opt.Dir+"/"+layout.ScrubFile, []byte("damaged"))
 	if b = newScrubber(r); !reflect.DeepEqual(b.pass, check.Position{}) {
@@ -164,7 +164,7 @@ func TestScrubRuns(t *testing.T) {
 			t.Fatal("nothing was read")
 		}
 	}
-	path := s.all[0].state.Load().sealed[0].file.Path()
+	path := s.all[0].State.Load().Sealed[0].File.Path()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -16,13 +16,15 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // sealRequest asks the sealer to seal the oldest immutable head of the shard, or, with done set, to
 // report that everything asked for before is sealed.
 type sealRequest struct {
-	shard *shard
+	shard *shards.Shard
 	done  chan error
 }
 
@@ -88,35 +90,35 @@ func (s *Store) sealLoop() {
 	}
 }
 
-func (s *Store) sealOldest(sh *shard) error {
+func (s *Store) sealOldest(sh *shards.Shard) error {
 	began := time.Now()
 	if err := s.manifestFailure(); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
 	}
 	if err := s.syncReplica(); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
 	}
-	immutable := sh.state.Load().immutable[0]
-	var seg *sealedSegment
+	immutable := sh.State.Load().Immutable[0]
+	var seg *shards.Segment
 	var e manifest.Edit
 	err := s.opt.Background.Seals.Run(s.stop, ErrClosed, func() (err error) {
 		seg, e, err = s.writeSegment(sh, immutable)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.id, err)
+		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if err := s.manifest.Append(e); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.id, s.discard(seg, err))
+		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discard(seg, err))
 	}
-	sh.replace(immutable, seg)
+	sh.Replace(immutable, seg)
 	s.behind.SetSegments(mostMergeable(s.all))
-	s.heads.Add(immutable.head.Grown() - immutable.head.Bytes())
+	s.heads.Add(immutable.Head.Grown() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
-		s.counters.sealedRows.Add(int64(seg.meta.Rows))
+		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
 	s.releaseErr.Set(releaseFailure(s.releaseLog())) // the next seal tries again
@@ -127,34 +129,34 @@ func (s *Store) sealOldest(sh *shard) error {
 // writeSegment clusters the rows of an immutable head into a new segment file and opens it, without
 // those that were purged; there is no segment when none is left. The edit is to make it live.
 func (s *Store) writeSegment(
-	sh *shard, immutable *immutableHead,
-) (*sealedSegment, manifest.Edit, error) {
+	sh *shards.Shard, immutable *shards.ImmutableHead,
+) (*shards.Segment, manifest.Edit, error) {
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
-	flags := immutable.head.ReadAll(rows)
+	flags := immutable.Head.ReadAll(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := clearDoubtful(sh, immutable, rows, flags); err != nil {
+	if err := versions.ClearDoubtful(sh, immutable, rows, flags); err != nil {
 		return nil, manifest.Edit{}, err
 	}
 	h := s.tombstones.Load()
 	e := manifest.Edit{Removed: s.dropPurged(rows, flags, h)}
 	if rows.Len() == 0 {
-		e.Gone = []manifest.GoneRange{{Shard: sh.id, FirstIndex: immutable.first,
-			LastIndex: immutable.last}}
+		e.Gone = []manifest.GoneRange{{Shard: sh.ID, FirstIndex: immutable.First,
+			LastIndex: immutable.Last}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
-		ID: s.nextID.Add(1) - 1, Shard: sh.id, Rows: uint32(rows.Len()),
-		FirstIndex: immutable.first, LastIndex: immutable.last,
+		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(rows.Len()),
+		FirstIndex: immutable.First, LastIndex: immutable.Last,
 		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.NewestRemovable,
-		PutAcqNs: immutable.info.putNs,
+		PutAcqNs: immutable.Info.PutNs,
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
-	marks := index.AppendWatermarks(nil, immutable.head.Watermarks())
+	marks := index.AppendWatermarks(nil, immutable.Head.Watermarks())
 	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
@@ -164,8 +166,8 @@ func (s *Store) writeSegment(
 
 // openNew opens a segment that was just written. The manifest does not name it, so it goes when it
 // cannot be read.
-func (s *Store) openNew(path string, meta manifest.Segment) (*sealedSegment, error) {
-	seg, err := openSegment(path, meta, s.blockClock)
+func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, error) {
+	seg, err := shards.Open(path, meta, s.ahead.Clock)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
@@ -235,41 +237,6 @@ func (s *Store) segmentPath(id uint64) string {
 	return filepath.Join(s.opt.Dir, layout.SegmentName(id))
 }
 
-// openSegment maps a segment file and loads its index, checking that it is the one meant.
-func openSegment(
-	path string, want manifest.Segment, clock *segment.VerifyClock,
-) (*sealedSegment, error) {
-	file, err := segment.OpenSealed(path, clock)
-	if err != nil {
-		return nil, err
-	}
-	var meta manifest.Segment
-	if err := json.Unmarshal(file.Meta(), &meta); err != nil || meta != want {
-		_ = file.Close()
-		return nil, corrupt(path, 0, "describes another segment than the manifest does")
-	}
-	idx, err := index.Parse(file.Section(layout.SectionDirectory),
-		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
-	if err != nil {
-		_ = file.Close()
-		return nil, layout.BadSection(path, "index sections", err)
-	}
-	if err := meta.CheckAcqs(idx); err != nil {
-		_ = file.Close()
-		return nil, corrupt(path, 0, err.Error())
-	}
-	seg := &sealedSegment{meta: meta, file: file, idx: idx}
-	seg.purgedTo.Store(meta.PurgedAcqNs)
-	seg.retain()
-	if src := file.Section(layout.SectionSeries); src != nil {
-		if seg.series, err = index.ParseSeries(src); err != nil {
-			_ = file.Close()
-			return nil, layout.BadSection(path, "series table", err)
-		}
-	}
-	return seg, nil
-}
-
 // noteFile remembers which log file holds the newest entries of which shards. The committer
 // calls it after each flush.
 func (s *Store) noteFile(file uint64, entries []segment.Entry) {
@@ -292,14 +259,14 @@ func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
 }
 
 // oldestNeeded returns the oldest log file that holds an unsealed entry and the shard it is of.
-func (s *Store) oldestNeeded() (file uint64, sh *shard) {
+func (s *Store) oldestNeeded() (file uint64, sh *shards.Shard) {
 	file = math.MaxUint64
 	for f, last := range s.files {
 		if f > file {
 			continue
 		}
 		for id, sh2 := range s.all {
-			if last[id] > sh2.sealedUpTo() {
+			if last[id] > sh2.SealedUpTo() {
 				file, sh = f, sh2
 				break
 			}
@@ -310,14 +277,14 @@ func (s *Store) oldestNeeded() (file uint64, sh *shard) {
 
 // pinning returns the shard whose unsealed rows keep the oldest log file, when there are too many
 // files and it is not already being sealed.
-func (s *Store) pinning() *shard {
+func (s *Store) pinning() *shards.Shard {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if len(s.files) <= s.opt.LogFiles {
 		return nil
 	}
 	_, sh := s.oldestNeeded()
-	if sh == nil || len(sh.state.Load().immutable) > 0 {
+	if sh == nil || len(sh.State.Load().Immutable) > 0 {
 		return nil
 	}
 	return sh

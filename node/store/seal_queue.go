@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // sealQueue is the sealer's work: a shard stands in it once for each immutable head that is to be
 // sealed, oldest first.
 type sealQueue struct {
-	shards []*shard
+	shards []*shards.Shard
 	wait   time.Duration
 	retry  <-chan time.Time // nil while sealing works
 }
@@ -45,12 +46,12 @@ func (s *Store) sealQueued(q *sealQueue) error {
 
 // discard takes back a segment that the manifest does not name: for lack of room, or because it
 // had failed before. After another error it may name it.
-func (s *Store) discard(seg *sealedSegment, cause error) error {
+func (s *Store) discard(seg *shards.Segment, cause error) error {
 	if seg == nil {
 		return cause
 	}
-	path := seg.file.Path()
-	seg.release()
+	path := seg.File.Path()
+	seg.Release()
 	if durable.IsNoSpace(cause) || errors.Is(cause, manifest.ErrUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}

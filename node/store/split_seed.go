@@ -110,7 +110,7 @@ func (s *Store) linkSeed(
 	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Position,
 ) ([]byte, error) {
 	for _, sh := range s.all {
-		if now := sh.state.Load(); len(now.immutable) > 0 || now.head.Rows() > 0 {
+		if now := sh.State.Load(); len(now.Immutable) > 0 || now.Head.Rows() > 0 {
 			return nil, errors.New("rows were put after the store was sealed")
 		}
 	}

@@ -264,8 +264,8 @@ func TestSplitsAgainstSlices(t *testing.T) {
 		}
 		g.check(rng, sh)
 		rows := 0
-		for _, seg := range g.store.all[0].state.Load().sealed {
-			rows += seg.idx.Rows()
+		for _, seg := range g.store.all[0].State.Load().Sealed {
+			rows += seg.Index.Rows()
 		}
 		if rows > len(g.rows) { // erased ones are still there
 			t.Errorf("slots %v: %d rows on disk, %d are of the group", g.held, rows, len(g.rows))

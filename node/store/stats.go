@@ -121,19 +121,19 @@ func (s *Store) Stats() Stats {
 	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	for _, sh := range s.all {
-		now := sh.state.Load()
-		for _, seg := range now.sealed {
-			st.Rows += int64(seg.meta.Rows)
-			st.SegmentBytes += seg.file.Size()
-			st.IndexBytes += seg.file.IndexBytes()
+		now := sh.State.Load()
+		for _, seg := range now.Sealed {
+			st.Rows += int64(seg.Meta.Rows)
+			st.SegmentBytes += seg.File.Size()
+			st.IndexBytes += seg.File.IndexBytes()
 		}
-		st.Segments += len(now.sealed)
-		for _, f := range now.immutable {
-			st.HeadRows += int64(f.head.Rows())
-			st.HeadBytes += f.head.Bytes()
+		st.Segments += len(now.Sealed)
+		for _, f := range now.Immutable {
+			st.HeadRows += int64(f.Head.Rows())
+			st.HeadBytes += f.Head.Bytes()
 		}
-		st.HeadRows += int64(now.head.Rows())
-		st.HeadBytes += now.head.Bytes()
+		st.HeadRows += int64(now.Head.Rows())
+		st.HeadBytes += now.Head.Bytes()
 	}
 	st.Rows += st.HeadRows
 	log := s.log.Stats()

@@ -22,14 +22,18 @@ import (
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
+	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/damage"
 	"github.com/pentad-db/pentad/node/store/headbudget"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/notify"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/scan"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/node/store/workers"
 	"github.com/pentad-db/pentad/node/store/writers"
 )
@@ -47,8 +51,8 @@ type Store struct {
 	time           *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers.Table[putRequest]
-	shards         []*shard
-	all            []*shard // shards, and the backdated shard of each
+	shards         []*shards.Shard
+	all            []*shards.Shard // shards, and the backdated shard of each
 
 	puts       chan *putRequest // bounded; the committer is the only reader
 	committing chan struct{}    // full while a goroutine is the committer
@@ -77,10 +81,8 @@ type Store struct {
 	backdatedSeq atomic.Uint64 // odd while the rows of such a put become visible
 
 	// scanning is held for reading by scans; Close takes it to unmap segments.
-	scanning      sync.RWMutex
-	parallelScans atomic.Int32 // scans of several workers that are running
-	workers       *workers.Pool
-	closed        atomic.Bool
+	scanning sync.RWMutex
+	closed   atomic.Bool
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
@@ -91,7 +93,8 @@ type Store struct {
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 	releases   releases            // of retentions, that are to leave the log
 
-	blockClock *segment.VerifyClock // by which blocks of segments are verified again
+	ahead blocks.Readahead
+	scans scan.Runner
 
 	damaged *damage.Known
 
@@ -144,12 +147,15 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		cleanLog: map[int64]uint64{},
 		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
-		mergeWake: make(chan struct{}, 1), blockClock: segment.NewVerifyClock(opt.blockNow),
+		mergeWake: make(chan struct{}, 1),
 	}
 	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})
 	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadMax, Wait: opt.PutWait,
 		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
-	s.workers = workers.NewPool(opt.Workers, s.stop)
+	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
+	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
+	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
+	s.scans.Source = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.time = opt.Clock
 	switch {
@@ -194,7 +200,7 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	s.workers.Wait()
+	s.scans.Pool.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
 		_, err = s.appendLog(s.marks(s.clock.Finish(), true))
@@ -209,12 +215,12 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	for _, sh := range s.all {
-		now := sh.state.Load()
-		for _, seg := range now.sealed {
-			seg.kept.Drop()
-			errs = append(errs, seg.file.Close())
+		now := sh.State.Load()
+		for _, seg := range now.Sealed {
+			seg.Kept.Drop()
+			errs = append(errs, seg.File.Close())
 		}
-		now.releaseHeads()
+		now.ReleaseHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())

@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // flagged returns how many rows of the sealed segments are flagged, and of how many.
 func flagged(s *Store) (flagged, rows int) {
 	for _, sh := range s.shards {
-		now := sh.acquire()
-		defer now.release()
-		for _, seg := range now.sealed {
-			for i := range seg.idx.Blocks() {
-				flagged += int(seg.idx.Block(uint32(i)).Flagged)
+		now := sh.Acquire()
+		defer now.Release()
+		for _, seg := range now.Sealed {
+			for i := range seg.Index.Blocks() {
+				flagged += int(seg.Index.Block(uint32(i)).Flagged)
 			}
-			rows += seg.idx.Rows()
+			rows += seg.Index.Rows()
 		}
 	}
 	return flagged, rows
@@ -38,7 +39,7 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 			}
 		}
 		mustPut(t, s, b, WriterSeq{})
-		doubtful += len(s.shards[0].state.Load().head.Doubtful())
+		doubtful += len(s.shards[0].State.Load().Head.Doubtful())
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func TestLateRowsAreNotFlagged(t *testing.T) {
 		put(i^3, "a")
 	}
 	put1(t, s, 7, 0, "b")
-	late := s.shards[0].state.Load().head.Flagged()
+	late := s.shards[0].State.Load().Head.Flagged()
 	check := func() {
 		t.Helper()
 		q := latest()
@@ -119,15 +120,15 @@ func checkFlags(
 	t.Helper()
 	sh := s.shards[0]
 	rows := new(record.Batch)
-	flags := sh.state.Load().head.ReadAll(rows)
-	doubtful := sh.state.Load().head.Doubtful()
-	older := sh.acquire()
-	defer older.release()
+	flags := sh.State.Load().Head.ReadAll(rows)
+	doubtful := sh.State.Load().Head.Doubtful()
+	older := sh.Acquire()
+	defer older.Release()
 	tables := true
-	for _, seg := range older.sealed {
-		tables = tables && seg.series != nil
+	for _, seg := range older.Sealed {
+		tables = tables && seg.Series != nil
 	}
-	clearFalse(flags, rows, doubtful, older.sealed)
+	versions.ClearFalse(flags, rows, doubtful, older.Sealed)
 	own := map[index.Series]int64{}
 	for i := range rows.Len() {
 		k := rows.Key(i)

@@ -49,7 +49,7 @@ func (r *remoteSource) events(ctx context.Context) (out []event.Event, err error
 	return out, nil
 }
 
-// eventOf is the reverse of newJSONEvent.
+// eventOf is the event of a document.
 func eventOf(in *api.Event) (e event.Event, err error) {
 	e = event.Event{AcqNs: in.AcqNs}
 	if in.Done != nil && in.Removed != nil {

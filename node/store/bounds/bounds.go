@@ -5,6 +5,7 @@ package bounds
 
 import (
 	"math"
+	"slices"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -83,4 +84,36 @@ func Extent(set record.RangeSet, d record.Dim) index.Bound {
 		return index.Bound{Min: d.Min(), Max: d.Max() - 1}
 	}
 	return index.Bound{Min: set[0].From, Max: set[len(set)-1].To - 1}
+}
+
+// Cut returns the parts of a box below a value and from it on.
+func Cut(box *record.Box, d record.Dim, at int64) (below, from record.Box) {
+	below, from = *box, *box
+	below[d] = Within(box[d], record.Range{From: d.Min(), To: at})
+	from[d] = Within(box[d], record.Range{From: at, To: d.Max()})
+	return below, from
+}
+
+// Within returns what of a normalised set lies in a range.
+func Within(set record.RangeSet, r record.Range) record.RangeSet {
+	if len(set) == 0 {
+		return record.RangeSet{r}
+	}
+	var out record.RangeSet
+	for _, s := range set {
+		if s = (record.Range{From: max(s.From, r.From), To: min(s.To, r.To)}); s.From < s.To {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Middle returns a value that has some of the values below it and others not.
+func Middle(values []int64) (int64, bool) {
+	slices.Sort(values)
+	values = slices.Compact(values)
+	if len(values) < 2 {
+		return 0, false
+	}
+	return values[len(values)/2], true
 }

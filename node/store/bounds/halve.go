@@ -20,8 +20,7 @@ func Halve(box *record.Box, rows *record.Batch) []record.Box {
 			at = values[sortedAbove(values, least)]
 		}
 		if at > least {
-			low, high := *box, *box
-			low[d], high[d] = cutRanges(d, box[d], at)
+			low, high := Cut(box, d, at)
 			return []record.Box{high, low}
 		}
 	}
@@ -32,20 +31,4 @@ func Halve(box *record.Box, rows *record.Batch) []record.Box {
 func sortedAbove(values []int64, above int64) int {
 	at, _ := slices.BinarySearch(values, above+1)
 	return min(at, len(values)-1)
-}
-
-// cutRanges divides a normalised set of a dimension into what lies below a value and the rest.
-func cutRanges(d record.Dim, set record.RangeSet, at int64) (low, high record.RangeSet) {
-	if len(set) == 0 {
-		set = record.RangeSet{record.All(d)}
-	}
-	for _, r := range set {
-		if r.From < at {
-			low = append(low, record.Range{From: r.From, To: min(r.To, at)})
-		}
-		if r.To > at {
-			high = append(high, record.Range{From: max(r.From, at), To: r.To})
-		}
-	}
-	return low, high
 }

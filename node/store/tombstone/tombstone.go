@@ -36,6 +36,16 @@ func (h *Range) Contains(k record.Key) bool {
 	return h.Box.Contains(k) && (h.ExceptSlots.To == 0 || !h.ExceptSlots.Has(k.CID, k.MID))
 }
 
+// FirstOver returns the first of some tombstones that covers a row, nil for none.
+func FirstOver(all []*Range, k record.Key) *Range {
+	for _, h := range all {
+		if h.Contains(k) {
+			return h
+		}
+	}
+	return nil
+}
+
 // Of returns the tombstone of an event; ok is false if the box lies above the event's acq.
 func Of(e *event.Event) (h *Range, ok bool) {
 	h = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.Kept}

@@ -1,0 +1,241 @@
+package blocks
+
+import (
+	"math/bits"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// A query of few devices, or of a short time, opens many blocks for a few rows of each, and mostly
+// waits for memory. So the blocks of a task are opened together, then searched together, and then
+// their rows are gathered: each step prefetches what the next one needs of a block, and continues
+// with another block.
+
+// fewRows is the most rows of a block that make it batchable by any dimension.
+const fewRows = 64
+
+// Prefetched is an open block, and its rows that are to be taken.
+type Prefetched struct {
+	Block   segment.Block
+	info    *index.BlockInfo
+	need    uint8
+	devices []segment.MIDs
+	Spans   []segment.Span
+	rows    int
+}
+
+// IsBatchable reports whether only devices are to be looked at in a block, and can be searched for,
+// or whether one dimension leaves few rows of it.
+func (w *Reader) IsBatchable(seg *Planned, c index.Candidate) bool {
+	if c.Need == 0 || c.Need&(c.Need-1) != 0 || c.Need == NeedTombstones {
+		return false
+	}
+	if c.Need == 1<<record.MID {
+		return SortedByDevice(seg.Index.Block(c.Block)) && seg.lookupCached(c.Block) == nil
+	}
+	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
+}
+
+// isPrefetchable is isBatchable where blocks that lie inside the box are held, too.
+func (w *Reader) isPrefetchable(seg *Planned, c index.Candidate) bool {
+	return c.Need == 0 && seg.lookupCached(c.Block) == nil || w.IsBatchable(seg, c)
+}
+
+// scanBatch is scanBlock for blocks of the same task of which few rows are to be looked at.
+func (w *Gatherer) scanBatch(seg *Planned, candidates []index.Candidate) error {
+	for len(w.prefetched) < len(candidates) {
+		w.prefetched = append(w.prefetched, new(Prefetched))
+	}
+	all := w.prefetched[:len(candidates)]
+	err := w.openBatch(seg, candidates, all)
+	for _, h := range all {
+		h.close()
+	}
+	return err
+}
+
+func (w *Gatherer) openBatch(seg *Planned, candidates []index.Candidate, all []*Prefetched) error {
+	for _, c := range candidates {
+		w.prefetchFront(seg, c)
+	}
+	for i, c := range candidates {
+		if err := w.openAhead(seg, c, all[i]); err != nil {
+			return err
+		}
+	}
+	for _, h := range all {
+		w.searchBlock(seg, h)
+		if !w.CountOnly {
+			h.Block.PrefetchRows(h.Spans, w.Columns&^segment.Columns(h.need))
+		}
+	}
+	for _, h := range all {
+		if err := w.takePrefetched(seg, h); err != nil {
+			return err
+		}
+		h.close() // at once: it may have a large payload open
+	}
+	return nil
+}
+
+// close ends the use of a block.
+func (h *Prefetched) close() {
+	h.info = nil // it would keep the directory of a segment that merges replace
+	h.Block.Forget()
+}
+
+// openAhead opens a block.
+func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err error) {
+	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
+		return err
+	}
+	h.need = c.Need
+	if c.Need == 0 {
+		return nil
+	}
+	if c.Need != 1<<record.MID {
+		w.prefetchTested(seg, h)
+		return nil
+	}
+	h.devices = w.devicesOf(&h.Block, h.info, h.devices[:0])
+	h.Spans = h.Spans[:0]
+	lo := 0
+	for i := range h.info.Subs {
+		hi := int(h.info.Subs[i].End)
+		for _, m := range h.devices {
+			h.Spans = h.Block.LikelyMIDs(lo, hi, m, h.Spans)
+		}
+		lo = hi
+	}
+	h.Block.PrefetchMIDs(h.Spans)
+	return nil
+}
+
+// prefetchTested asks for what is tested of a block.
+func (w *Reader) prefetchTested(seg *Planned, h *Prefetched) {
+	h.Spans = h.Spans[:0]
+	lo := 0
+	for i := range h.info.Subs {
+		sub := &h.info.Subs[i]
+		if untested, _ := w.needOf(seg, sub, h.need); untested != 0 && lo < int(sub.End) {
+			h.Spans = append(h.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
+		}
+		lo = int(sub.End)
+	}
+	h.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(h.need)), h.Spans)
+}
+
+// searchBlock finds the rows of a block.
+func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
+	h.Spans, h.rows = h.Spans[:0], 0
+	if h.need == 0 {
+		h.rows = h.Block.Rows()
+		h.Spans = append(h.Spans, segment.Span{Hi: uint32(h.rows)})
+		return
+	}
+	if h.need != 1<<record.MID {
+		w.searchTested(seg, h)
+		return
+	}
+	lo := 0
+	for i := range h.info.Subs {
+		hi := int(h.info.Subs[i].End)
+		for _, m := range h.devices {
+			if from, to := h.Block.SearchMIDs(lo, hi, m); from < to {
+				h.Spans = append(h.Spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
+				h.rows += to - from
+			}
+		}
+		lo = hi
+	}
+}
+
+// searchTested is search by a dimension that leaves few rows.
+func (w *Reader) searchTested(seg *Planned, h *Prefetched) {
+	w.Block = &h.Block
+	w.Chosen = w.Choose(seg, h.info, h.need)
+	h.rows = len(w.Chosen)
+	for _, at := range w.Chosen {
+		if n := len(h.Spans); n > 0 && h.Spans[n-1].Hi == at {
+			h.Spans[n-1].Hi++
+			continue
+		}
+		h.Spans = append(h.Spans, segment.Span{Lo: at, Hi: at + 1})
+	}
+}
+
+// takePrefetched adds the rows of a block to the batch.
+func (w *Gatherer) takePrefetched(seg *Planned, h *Prefetched) error {
+	if w.CountOnly || h.rows == 0 {
+		w.Rows += uint64(h.rows)
+		return nil
+	}
+	if err := w.flushFull(); err != nil {
+		return err
+	}
+	if len(w.Batch.Data) < BatchBytes &&
+		(w.KeysOnly() || h.Block.FitSpans(h.rows, BatchBytes)) {
+		return w.take(seg, &h.Block, nil, h.Spans)
+	}
+	if len(h.Spans) == 1 {
+		return w.takeSpan(seg, &h.Block, int(h.Spans[0].Lo), int(h.Spans[0].Hi))
+	}
+	w.Block, w.Chosen = &h.Block, w.Chosen[:0]
+	for _, s := range h.Spans {
+		for i := s.Lo; i < s.Hi; i++ {
+			w.Chosen = append(w.Chosen, i)
+		}
+	}
+	return w.TakeChosen(seg)
+}
+
+// Next returns block i of those that are opened one after another, nil if it is not one
+// to be prefetched. The next one is searched meanwhile, and the one after that opened.
+func (w *Gatherer) Next(
+	seg *Planned, open []index.Candidate, i int,
+) (*Prefetched, error) {
+	ring := &w.ring
+	toOpen, toSearch, toLoad := i+2, i+1, i+frontDistance
+	if i == 0 {
+		toOpen, toSearch, toLoad = 0, 0, 0
+	}
+	for k := toLoad; k < min(i+frontDistance+1, len(open)); k++ {
+		w.prefetchFront(seg, open[k])
+	}
+	for k := toOpen; k < min(i+3, len(open)); k++ {
+		if w.isPrefetchable(seg, open[k]) {
+			if err := w.openAhead(seg, open[k], &ring[k%len(ring)]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for k := toSearch; k < min(i+2, len(open)); k++ {
+		if h := &ring[k%len(ring)]; h.info != nil {
+			w.searchBlock(seg, h)
+			w.prefetch.Set(&h.Block, h.Spans, w.Columns)
+			if k == i {
+				w.prefetch.Finish()
+			}
+		}
+	}
+	if h := &ring[i%len(ring)]; h.info != nil {
+		w.prefetch.Attach(&h.Block)
+		return h, nil
+	}
+	w.prefetch.Finish()
+	return nil, nil
+}
+
+// GatherOpened is scanBlock for a block that may be held.
+func (w *Gatherer) GatherOpened(
+	seg *Planned, c index.Candidate, h *Prefetched,
+) error {
+	if h == nil {
+		return w.GatherBlock(seg, c)
+	}
+	defer h.close()
+	defer w.prefetch.Finish()
+	return w.takePrefetched(seg, h)
+}

@@ -1,0 +1,153 @@
+package blocks
+
+import (
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// filterOrder is the order in which dimensions are tested: those that vary most in a block, and
+// so drop most rows, first.
+var filterOrder = [record.NumDims]record.Dim{
+	record.MID, record.Cap, record.Acq, record.MOID, record.CID,
+}
+
+// Choose returns the positions of the rows of the open block that lie in the box and are not
+// hidden, in ascending order.
+func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, need uint8) []uint32 {
+	sel := w.Chosen[:0]
+	if need == 0 {
+		return w.filterSpan(seg, 0, 0, w.Block.Rows(), sel)
+	}
+	w.findDevices(info, need)
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		if untested, some := w.needOf(seg, sub, need); some && lo < hi {
+			sel = w.filterSub(seg, untested, lo, hi, sel)
+		}
+		lo = hi
+	}
+	if need&NeedTombstones != 0 {
+		return w.dropCovered(seg, info, sel)
+	}
+	return sel
+}
+
+// count returns how many rows choose would, where none can be hidden.
+func (w *Reader) count(seg *Planned, info *index.BlockInfo, need uint8) (rows int) {
+	w.findDevices(info, need)
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		switch untested, some := w.needOf(seg, sub, need); {
+		case !some || lo == hi:
+		case untested == 0:
+			rows += hi - lo
+		case w.searched && untested == 1<<record.MID:
+			for _, m := range w.devices {
+				from, to := w.Block.SearchMIDs(lo, hi, m)
+				rows += max(0, to-from)
+			}
+		default:
+			w.Chosen = w.filterSub(seg, untested, lo, hi, w.Chosen[:0])
+			rows += len(w.Chosen)
+		}
+		lo = hi
+	}
+	return rows
+}
+
+// needOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its own
+// zones may lie inside the box, or outside.
+func (w *Reader) needOf(
+	seg *Planned, sub *index.SubRun, need uint8,
+) (untested uint8, some bool) {
+	caps, rankLo, rankHi := w.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
+	if !caps.Meets(sub.CapLo, sub.CapHi) || !seg.Ranks.Meets(rankLo, rankHi) {
+		return 0, false
+	}
+	if caps.Covers(sub.CapLo, sub.CapHi) {
+		need &^= 1 << record.Cap
+	}
+	if seg.Ranks.Covers(rankLo, rankHi) {
+		need &^= 1 << record.Acq
+	}
+	return need, true
+}
+
+// findDevices translates the devices of the box for the open block, where its sub-runs are sorted
+// by device.
+func (w *Reader) findDevices(info *index.BlockInfo, need uint8) {
+	w.devices = w.devices[:0]
+	if w.searched = need>>record.MID&1 == 1 && SortedByDevice(info); w.searched {
+		w.devices = w.devicesOf(w.Block, info, w.devices)
+	}
+}
+
+// SortedByDevice reports whether the sub-runs of a block are: when tenant and quantity are
+// constant.
+func SortedByDevice(info *index.BlockInfo) bool {
+	return info.Min[record.CID] == info.Max[record.CID] &&
+		info.Min[record.MOID] == info.Max[record.MOID]
+}
+
+// devicesOf appends the devices of the box as a block stores them.
+func (w *Reader) devicesOf(
+	b *segment.Block, info *index.BlockInfo, dst []segment.MIDs,
+) []segment.MIDs {
+	for _, r := range w.Box[record.MID] {
+		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
+			dst = append(dst, b.FindMIDs(r.From, r.To, info.Max[record.MID]))
+		}
+	}
+	return dst
+}
+
+// filterSub appends the positions of the matching rows of a sub-run.
+func (w *Reader) filterSub(
+	seg *Planned, need uint8, lo, hi int, sel []uint32,
+) []uint32 {
+	if !w.searched {
+		return w.filterSpan(seg, need, lo, hi, sel)
+	}
+	for _, m := range w.devices {
+		if from, to := w.Block.SearchMIDs(lo, hi, m); from < to {
+			sel = w.filterSpan(seg, need&^(1<<record.MID), from, to, sel)
+		}
+	}
+	return sel
+}
+
+// filterSpan tests the needed dimensions on the rows [lo, hi).
+func (w *Reader) filterSpan(seg *Planned, need uint8, lo, hi int, sel []uint32) []uint32 {
+	start, first := len(sel), true
+	for _, d := range filterOrder {
+		if need>>d&1 == 0 {
+			continue
+		}
+		set := w.Box[d]
+		if d == record.Acq {
+			set = seg.Ranks
+		}
+		if first {
+			sel, first = w.Block.FilterSpan(d, set, lo, hi, sel), false
+		} else {
+			sel = sel[:start+len(w.Block.Filter(d, set, sel[start:]))]
+		}
+		if len(sel) == start {
+			return sel
+		}
+	}
+	if first {
+		sel = slices.Grow(sel, hi-lo)[:start+hi-lo]
+		for i, all := 0, sel[start:]; i < len(all); i++ {
+			all[i] = uint32(lo + i)
+		}
+	}
+	return sel
+}

@@ -1,0 +1,85 @@
+package blocks
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
+// valid during the call. An error ends the scan.
+type Sink func(b *record.Batch) error
+
+// Consumer receives the rows of one worker of a scan.
+type Consumer struct {
+	Rows    Sink
+	Columns segment.Columns // of rows that Rows looks at
+	// Partials gets rows of whole blocks one by one, see [PartialSink]; nil: Rows gets all.
+	Partials PartialSink
+	// PayloadBuffer, unless it is nil, is called before a batch is gathered, and returns a buffer
+	// for its payloads, or nil. The buffer belongs to the worker until Rows has returned. nested:
+	// the buffer of the last call is still in use, so another one is needed. Payloads that do not
+	// fit are stored elsewhere. In a view that resolves versions the buffer may contain payloads of
+	// rows that are dropped.
+	PayloadBuffer func(nested bool) []byte
+	// Done, unless it is nil, is called after a worker other than the first has delivered its last
+	// row. The scan does not wait for it to return.
+	Done func()
+}
+
+// BlockPartial is the rows that a box selects of one sealed block. An equal one has the same rows
+// in every query.
+type BlockPartial struct {
+	partials.Fragment
+	Known bool // set by the sink in Plan: it has a state and needs no rows
+}
+
+// PartialSink is the half of a consumer that aggregates sealed blocks one by one, so that the state
+// of each can be cached. Which partials a scan has depends only on what is stored and on the query.
+type PartialSink interface {
+	// Wants is called before blocks of a segment with this number of blocks. If it returns false,
+	// their rows come with all others.
+	Wants(seg *partials.Segment, blocks int) bool
+	// BeginMorsel says of which morsel all is that comes until EndMorsel. Morsels have the same
+	// rows, in the same batches, in whatever worker and in whatever order they are done; their
+	// numbers ascend, not one by one.
+	BeginMorsel(number int)
+	EndMorsel() error
+	// Plan announces the next partials of the segment, and sets Known. They are valid until the
+	// next Plan.
+	Plan(ctx context.Context, parts []BlockPartial) error
+	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
+	// then End is called.
+	Begin() (rows bool)
+	End()
+}
+
+// lentBuffer is memory of a consumer in which the payloads of a batch are put together.
+type lentBuffer struct {
+	bytes int    // 0: there is none
+	own   []byte // of the batch
+}
+
+// begin lets the payloads of an empty batch lie in a room.
+func (l *lentBuffer) begin(b *record.Batch, room []byte) {
+	if l.bytes == 0 && len(room) > 0 {
+		l.bytes, l.own = len(room), b.Data
+		b.Data = room[:0:len(room)]
+	}
+}
+
+// end gives a batch, which is empty, its own memory back, and reports whether the payloads did not
+// fit into what was lent.
+func (l *lentBuffer) end(b *record.Batch) (outgrown bool) {
+	if l.bytes == 0 {
+		return false
+	}
+	outgrown = cap(b.Data) != l.bytes
+	if !outgrown {
+		b.Data = l.own[:0]
+	}
+	*l = lentBuffer{}
+	return outgrown
+}

@@ -1,0 +1,252 @@
+package blocks
+
+import (
+	"cmp"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Gatherer is a reader that gathers the rows that it chooses, for a consumer.
+type Gatherer struct {
+	Reader
+	gathering
+	gathererMemory
+}
+
+// gathering is what a gatherer works for.
+type gathering struct {
+	Consumer Consumer
+	Columns  segment.Columns // of rows
+	lent     lentBuffer      // to the batch
+	nested   bool            // other rows are gathered already, see SetAside
+	Resolver Resolver        // nil: all rows are shown
+}
+
+// Resolver removes from a batch the rows from start on that are not to be shown.
+type Resolver interface {
+	Resolve(b *record.Batch, start int)
+}
+
+type gathererMemory struct {
+	Batch      record.Batch // of what was gathered
+	prefetched []*Prefetched
+	ring       [3]Prefetched         // blocks that are opened and searched ahead
+	prefetch   segment.PrefetchQueue // of the next of these
+	aside      record.Batch          // see SetAside
+	lentAside  lentBuffer            // to it
+	single     [1]index.Candidate    // held by itself
+	span       [1]segment.Span
+}
+
+// Reset forgets everything but memory, and of that what only unusual rows need.
+func (w *Gatherer) Reset() {
+	w.lent.end(&w.Batch)
+	w.lentAside.end(&w.aside)
+	w.gathering = gathering{}
+	Empty(&w.Batch)
+	Empty(&w.aside)
+	w.Reader.reset()
+}
+
+// BatchRows is about how many rows a sink gets at once: enough to amortise a call into a plugin,
+// few enough to stay in the CPU caches.
+const BatchRows = 2048
+
+// spanRows is how many neighbouring rows of a block are gathered at once.
+const spanRows = 4096
+
+// BatchBytes is how many payload bytes make a sink be called early: with one payload of the
+// largest size more they still fit a frame.
+const BatchBytes = 8 << 20
+
+// TaskBlocks is how many neighbouring blocks a worker takes at once.
+const TaskBlocks = 8
+
+// Gather adds the rows of candidates of a segment that lie in the box to the batch, which goes to
+// the consumer whenever there are enough.
+//
+// Errors: *segment.CorruptError, ctx.Err(), and those of the consumer; the same below.
+func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
+	for len(candidates) > 0 {
+		n, hold := 1, w.IsBatchable(seg, candidates[0])
+		for n < len(candidates) && w.IsBatchable(seg, candidates[n]) == hold {
+			n++
+		}
+		if err := w.scanBlocks(seg, candidates[:n], hold); err != nil {
+			return err
+		}
+		candidates = candidates[n:]
+	}
+	return nil
+}
+
+func (w *Gatherer) scanBlocks(
+	seg *Planned, candidates []index.Candidate, hold bool,
+) error {
+	if hold {
+		return w.scanBatch(seg, candidates)
+	}
+	for i, c := range candidates {
+		if len(candidates) > frontDistance {
+			w.prefetchNext(seg, candidates, i)
+		}
+		if err := w.GatherBlock(seg, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GatherBlock adds the rows of a block that lie in the box to the batch.
+func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
+	if f := seg.lookupCached(c.Block); f != nil {
+		return w.takeCached(seg, f)
+	}
+	if w.IsBatchable(seg, c) {
+		w.single[0] = c
+		return w.scanBatch(seg, w.single[:])
+	}
+	if err := w.flushFull(); err != nil {
+		return err
+	}
+	info, err := w.Open(seg, c)
+	if err != nil {
+		return err
+	}
+	if c.Need == 0 && !w.CountOnly {
+		return w.takeSpan(seg, w.Block, 0, w.Block.Rows())
+	}
+	if w.CountOnly && c.Need&NeedTombstones == 0 {
+		w.Rows += uint64(w.count(seg, info, c.Need))
+		return nil
+	}
+	w.Chosen = w.Choose(seg, info, c.Need)
+	if w.CountOnly {
+		w.Rows += uint64(len(w.Chosen))
+		return nil
+	}
+	return w.TakeChosen(seg)
+}
+
+// flushFull hands the gathered rows to the sink when there are enough.
+func (w *Gatherer) flushFull() error {
+	if w.Batch.Len() < BatchRows {
+		return nil
+	}
+	return w.Flush()
+}
+
+// TakeChosen adds the chosen rows of the open block to the batch, without those that the resolver
+// removes.
+func (w *Gatherer) TakeChosen(seg *Planned) error {
+	if len(w.Chosen) == 0 {
+		return nil
+	}
+	if lo, hi := int(w.Chosen[0]), int(w.Chosen[len(w.Chosen)-1])+1; hi-lo == len(w.Chosen) {
+		return w.takeSpan(seg, w.Block, lo, hi) // ascending, so nothing is missing between
+	}
+	for rest := w.Chosen; len(rest) > 0; {
+		n := len(rest)
+		if !w.KeysOnly() {
+			n = w.Block.Fit(rest, BatchBytes)
+		}
+		if err := w.take(seg, w.Block, rest[:n], nil); err != nil {
+			return err
+		}
+		if rest = rest[n:]; len(rest) > 0 || len(w.Batch.Data) >= BatchBytes {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeSpan is TakeChosen for the rows [lo, hi) of a block.
+func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
+	for lo < hi {
+		end := min(hi, lo+spanRows)
+		if !w.KeysOnly() {
+			end = b.FitSpan(lo, end, BatchBytes)
+		}
+		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
+		if err := w.take(seg, b, nil, w.span[:]); err != nil {
+			return err
+		}
+		if lo = end; lo < hi || len(w.Batch.Data) >= BatchBytes {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take adds rows of a block to the batch: those of sel, or with nil those of spans.
+func (w *Gatherer) take(
+	seg *Planned, b *segment.Block, sel []uint32, spans []segment.Span,
+) error {
+	start, parts := w.Batch.Len(), w.Columns
+	if start == 0 && w.Consumer.PayloadBuffer != nil {
+		w.lent.begin(&w.Batch, w.Consumer.PayloadBuffer(w.nested))
+	}
+	if err := b.GatherColumns(sel, spans, parts, &w.Batch); err != nil {
+		return err
+	}
+	if parts>>record.Acq&1 != 0 {
+		if err := seg.StampRows(w.Batch.AcqNs[start:]); err != nil {
+			return err
+		}
+	}
+	if w.Resolver != nil {
+		w.Resolver.Resolve(&w.Batch, start)
+	}
+	return nil
+}
+
+// Flush hands the gathered rows to the consumer.
+func (w *Gatherer) Flush() error {
+	n := w.Batch.Len()
+	if n == 0 {
+		return nil
+	}
+	w.Rows += uint64(n)
+	err := w.Consumer.Rows(&w.Batch)
+	w.Batch.Reset()
+	if w.lent.end(&w.Batch) {
+		w.Consumer.PayloadBuffer = nil // it is too small
+	}
+	return cmp.Or(err, w.Stint.Yield(w.Ctx))
+}
+
+// KeysOnly reports whether no payload is read.
+func (w *Gatherer) KeysOnly() bool { return w.Columns&segment.Payloads == 0 }
+
+// SetAside begins a batch of its own: rows that were gathered before stay where they are, until
+// TakeBack.
+func (w *Gatherer) SetAside() {
+	if w.nested = w.Batch.Len() > 0; w.nested {
+		w.swapBatches()
+	}
+}
+
+// TakeBack goes on with the batch that SetAside left. The other one is empty.
+func (w *Gatherer) TakeBack() {
+	if w.nested {
+		w.swapBatches()
+		w.nested = false
+	}
+}
+
+func (w *Gatherer) swapBatches() {
+	w.Batch, w.aside, w.lent, w.lentAside = w.aside, w.Batch, w.lentAside, w.lent
+}
+
+// CloseRing ends the use of the blocks that Next opened.
+func (w *Gatherer) CloseRing() {
+	for i := range w.ring {
+		w.ring[i].close()
+	}
+}

@@ -1,0 +1,95 @@
+package blocks
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Planned is a sealed segment on which a box was planned.
+type Planned struct {
+	*shards.Segment
+	Plan       *index.Plan
+	Ranks      record.RangeSet // the box's acq as ranks of this segment
+	Cached     []*Cached       // blocks that are open already, ascending
+	tombstones []rankedTombstone
+}
+
+var planned = sync.Pool{New: func() any { return &Planned{Plan: new(index.Plan)} }}
+
+// Plans are memory for plans.
+var Plans = sync.Pool{New: func() any { return new(index.Plan) }}
+
+// Begin is Plan in the memory of a segment that was planned before, or is new.
+func (seg *Planned) Begin(sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range) {
+	seg.Segment = sealed
+	sealed.Index.Plan(box, seg.Plan)
+	seg.Ranks = shards.AppendRanks(seg.Ranks[:0], sealed, box)
+	clear(seg.tombstones)
+	seg.tombstones = seg.tombstones[:0]
+	if len(hidden) > 0 {
+		seg.applyTombstones(hidden)
+	}
+}
+
+// StampRows turns the ranks that a block stores into acquisition times.
+//
+// Errors: *segment.CorruptError for ranks that the segment does not have.
+func (seg *Planned) StampRows(ranks []int64) error {
+	rows := uint64(seg.Index.Rows())
+	for _, rank := range ranks {
+		if uint64(rank) >= rows {
+			return &segment.CorruptError{File: seg.File.Path(),
+				Reason: fmt.Sprintf("a block holds rank %d of %d rows", rank, rows)}
+		}
+	}
+	seg.Index.ReplaceByAcqs(ranks)
+	return nil
+}
+
+// RowsIn estimates how many rows of a block lie in a box, as if they were spread evenly.
+func (seg *Planned) RowsIn(box *record.Box, c index.Candidate) int {
+	info := seg.Index.Block(c.Block)
+	rows := float64(info.Rows)
+	for d := range record.NumDims {
+		set := box[d]
+		if record.Dim(d) == record.Acq {
+			set = seg.Ranks
+		}
+		if c.Need>>d&1 == 0 || len(set) > fewRanges {
+			continue
+		}
+		least, end, in := float64(info.Min[d]), float64(info.Max[d])+1, 0.0
+		for _, r := range set {
+			in += max(0, min(float64(r.To), end)-max(float64(r.From), least))
+		}
+		rows *= in / (end - least)
+	}
+	return int(rows)
+}
+
+// fewRanges of a dimension are looked at to tell how many rows of a block are read.
+const fewRanges = 4
+
+// Plan plans a box on a segment, without what some range tombstones, oldest first, hide. The caller
+// frees it.
+func Plan(
+	sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range,
+) *Planned {
+	seg := planned.Get().(*Planned)
+	seg.Begin(sealed, box, hidden)
+	return seg
+}
+
+// Free ends the use of a segment that Plan returned: its memory is used again.
+func (seg *Planned) Free() {
+	seg.Segment = nil
+	clear(seg.Cached)
+	seg.Cached = seg.Cached[:0]
+	planned.Put(seg)
+}

@@ -1,0 +1,75 @@
+package blocks
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Opening a block is dominated by cache misses on its front and on the first column that is
+// filtered. Both are prefetched some blocks ahead.
+const (
+	frontDistance   = 5
+	columnDistance  = 2
+	deviceSlackRows = 24 // that a device is found away from where it would be if ids were even
+)
+
+// prefetchNext asks for what is needed soon when candidate i is opened next.
+func (w *Reader) prefetchNext(seg *Planned, candidates []index.Candidate, i int) {
+	if i == 0 {
+		for _, c := range candidates[:min(frontDistance, len(candidates))] {
+			w.prefetchFront(seg, c)
+		}
+		for _, c := range candidates[:min(columnDistance, len(candidates))] {
+			w.prefetchColumn(seg, c)
+		}
+	}
+	if i+frontDistance < len(candidates) {
+		w.prefetchFront(seg, candidates[i+frontDistance])
+	}
+	if i+columnDistance < len(candidates) {
+		w.prefetchColumn(seg, candidates[i+columnDistance])
+	}
+}
+
+func (w *Reader) prefetchFront(seg *Planned, c index.Candidate) {
+	if seg.File.RecentlyVerified(int(c.Block)) {
+		seg.File.PrefetchFront(seg.Index.Block(c.Block).Offset)
+	}
+}
+
+// prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
+func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
+	need := c.Need &^ NeedTombstones
+	if need == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
+		return
+	}
+	first := filterOrder[0]
+	for _, d := range filterOrder {
+		if need>>d&1 != 0 {
+			first = d
+			break
+		}
+	}
+	info := seg.Index.Block(c.Block)
+	from, to := 0.0, 1.0
+	if set := w.Box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
+		width := float64(info.Max[record.MID]-info.Min[record.MID]) + 1
+		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
+		to = min(1, float64(set[0].To-info.Min[record.MID])/width)
+	}
+	w.tested = w.tested[:0]
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		if lo < hi && w.Box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
+			seg.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
+			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
+			w.tested = append(w.tested, segment.Span{Lo: uint32(max(lo, start-deviceSlackRows)),
+				Hi: uint32(min(hi, end+deviceSlackRows))})
+		}
+		lo = hi
+	}
+	seg.File.PrefetchColumn(info.Offset, first, w.tested)
+}

@@ -1,0 +1,143 @@
+// Package blocks reads the rows of sealed segments: the one way in which scans, last readings,
+// diffs, merges and purges open blocks.
+//
+// It owns the plan of a box on a segment, the choice of rows in a block, what range tombstones hide
+// of it, and what is asked of memory and disk ahead. Rows come out as batches, for a [Consumer] or
+// for a caller that looks at them itself. It knows neither heads nor newer versions of a row nor
+// the store. Its main types are [Planned], [Reader] and [Gatherer]. It starts no goroutines: a
+// reader belongs to one at a time.
+package blocks
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Counts say what a reader did.
+type Counts struct {
+	Rows       uint64 // rows given to the consumer, or counted
+	Blocks     uint64 // blocks opened
+	Inside     uint64 // of these, blocks that are taken whole
+	Examined   uint64 // rows of the opened blocks
+	Bytes      uint64 // bytes of the opened blocks
+	HeadRows   uint64 // rows that came from heads; the user of the reader counts them
+	Superseded uint64 // rows left out for a newer version; the user counts them
+	Planned    int    // segments planned; the user counts them where it plans by itself
+}
+
+// Reader opens blocks of segments and chooses rows of them. It is used by one goroutine.
+type Reader struct {
+	readerState
+	readerMemory
+}
+
+// readerState is what a reader works at, and what it has done.
+type readerState struct {
+	Counts
+	Ctx       context.Context // of what takes turns; nil: it takes none
+	Stint     cpushare.Worker // of the question that is worked at, if it takes turns
+	steps     int             // blocks opened, see step
+	Verify    bool            // every block that is opened is verified
+	Copies    bool            // what it reads is written elsewhere, see shards.Segment.OpenBlock
+	CountOnly bool            // rows are counted, and not taken
+	Box       *record.Box     // what rows are chosen by
+	outside   bool            // the last of devs is held elsewhere
+	searched  bool            // devices can be searched for
+	Block     *segment.Block  // that is open
+}
+
+type readerMemory struct {
+	own     segment.Block
+	Chosen  []uint32       // what Choose returned, and TakeChosen takes; memory for it
+	tested  []segment.Span // rows that are looked at first of the block that is loaded ahead
+	covered []uint32       // rows of a block that an event hides
+	devs    record.Batch   // devices of such rows
+	devices []segment.MIDs // of the box, in the open block
+}
+
+// reset forgets everything but memory, and of that what only unusual rows need.
+func (w *Reader) reset() {
+	if w.Block != nil {
+		w.own.Release()
+	}
+	w.readerState = readerState{}
+	Empty(&w.devs)
+}
+
+// Open checks and parses a block, which is w.Block then.
+//
+// Errors: *segment.CorruptError, ctx.Err().
+func (w *Reader) Open(seg *Planned, c index.Candidate) (*index.BlockInfo, error) {
+	return w.openAs(seg, c, &w.own)
+}
+
+// openAs is open in the memory of a block.
+func (w *Reader) openAs(
+	seg *Planned, c index.Candidate, b *segment.Block,
+) (*index.BlockInfo, error) {
+	if err := w.step(); err != nil {
+		return nil, err
+	}
+	w.Block = b
+	info, err := seg.OpenBlock(c.Block, b, w.Copies || w.Verify)
+	if err != nil {
+		return nil, err
+	}
+	w.Blocks++
+	w.Bytes += uint64(info.Size)
+	w.Examined += uint64(info.Rows)
+	if c.Need == 0 {
+		w.Inside++
+	}
+	return info, nil
+}
+
+// Reopen opens a block once more, which counts nothing.
+//
+// Errors: *segment.CorruptError.
+func (w *Reader) Reopen(seg *Planned, number uint32) error {
+	w.Block = &w.own
+	_, err := seg.OpenBlock(number, &w.own, w.Copies || w.Verify)
+	return err
+}
+
+// Keys opens a block and makes a batch hold the stamped keys of its rows that are in the box and
+// not hidden.
+//
+// Errors: *segment.CorruptError, ctx.Err().
+func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
+	info, err := w.Open(seg, c)
+	if err != nil {
+		return err
+	}
+	w.Chosen = w.Choose(seg, info, c.Need)
+	to.Reset()
+	if err := w.Block.Gather(w.Chosen, true, to); err != nil {
+		return err
+	}
+	return seg.StampRows(to.AcqNs)
+}
+
+// stepBlocks is after how many blocks a worker looks whether it is still its turn: to look at the
+// clock takes as long as opening the tenth of a small one.
+const stepBlocks = 16
+
+// step is called for each block; merges take no turns.
+func (w *Reader) step() error {
+	if w.steps++; w.steps%stepBlocks != 0 || w.Ctx == nil {
+		return nil
+	}
+	return w.Stint.Yield(w.Ctx)
+}
+
+// Empty leaves a batch without rows, and without memory that only unusual rows need.
+func Empty(batch *record.Batch) {
+	batch.Reset()
+	if cap(batch.Data) > BatchBytes {
+		*batch = record.Batch{}
+	}
+}

@@ -1,0 +1,144 @@
+package blocks
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/slots"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// NeedTombstones is the bit of a candidate's Need which says that a range tombstone may cover some
+// rows of the block. It is above the bits of the dimensions.
+const NeedTombstones = 1 << 7
+
+// applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
+// one covers whole, and marks those that some may cover in part.
+func (seg *Planned) applyTombstones(by []*tombstone.Range) {
+	for _, h := range by {
+		if h.Kind != event.Erase && !h.HideOnly && seg.IsClean(h) {
+			continue
+		}
+		if box, ok := seg.Ranked(&h.Box); ok {
+			seg.tombstones = append(seg.tombstones, rankedTombstone{box, h.ExceptSlots})
+		}
+	}
+	if len(seg.tombstones) == 0 {
+		return
+	}
+	rest := seg.Plan.Candidates[:0]
+	for _, c := range seg.Plan.Candidates {
+		all, some := seg.covers(seg.Index.Block(c.Block))
+		if all {
+			continue
+		}
+		if some {
+			c.Need |= NeedTombstones
+		}
+		rest = append(rest, c)
+	}
+	seg.Plan.Candidates = rest
+}
+
+// covers reports whether a tombstone covers all rows of a block, or some may cover a few.
+func (seg *Planned) covers(info *index.BlockInfo) (all, some bool) {
+	for i := range seg.tombstones {
+		one, part := seg.tombstones[i].covers(info)
+		if one {
+			return true, true
+		}
+		some = some || part
+	}
+	return false, some
+}
+
+// rankedTombstone is a range tombstone in terms of one segment.
+type rankedTombstone struct {
+	box         record.Box // with acq as ranks
+	exceptSlots slots.Range
+}
+
+// covers reports whether all rows of a block, or maybe some, are covered.
+func (h *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
+	all, some = Covers(&h.box, info)
+	if h.exceptSlots.To == 0 || !some {
+		return all, some
+	}
+	cid, least, most := info.Min[record.CID], info.Min[record.MID], info.Max[record.MID]
+	if cid != info.Max[record.CID] || least>>slots.BlockBits != most>>slots.BlockBits {
+		return false, true
+	}
+	except := h.exceptSlots.Has(int32(cid), least)
+	return all && !except, !except
+}
+
+// Covers reports whether all rows of a block, or maybe some, lie in a box with acq as ranks.
+func Covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
+	all = true
+	for d := range record.NumDims {
+		if !box[d].Meets(info.Min[d], info.Max[d]) {
+			return false, false
+		}
+		all = all && box[d].Covers(info.Min[d], info.Max[d])
+	}
+	return all, true
+}
+
+// dropCovered removes from sel, which ascends, the rows of the open block that a tombstone covers.
+func (w *Reader) dropCovered(seg *Planned, info *index.BlockInfo, sel []uint32) []uint32 {
+	for i := range seg.tombstones {
+		h := &seg.tombstones[i]
+		box := &h.box
+		if _, some := h.covers(info); !some {
+			continue
+		}
+		covered := append(w.covered[:0], sel...)
+		for _, d := range filterOrder {
+			if len(box[d]) > 0 {
+				covered = w.Block.Filter(d, box[d], covered)
+			}
+		}
+		if h.exceptSlots.To > 0 {
+			covered = w.OutsideSlots(h.exceptSlots, covered)
+		}
+		sel = subtract(sel, covered)
+		w.covered = covered
+	}
+	return sel
+}
+
+// OutsideSlots keeps the rows of the open block whose devices are outside a range of slots.
+func (w *Reader) OutsideSlots(inside slots.Range, sel []uint32) []uint32 {
+	w.devs.Reset()
+	// Keys have no chunks: without payloads it cannot fail.
+	_ = w.Block.GatherColumns(sel, nil, 1<<record.CID|1<<record.MID, &w.devs)
+	keep := 0
+	for i, at := range sel {
+		cid, mid := w.devs.CID[i], w.devs.MID[i]
+		if i == 0 || cid != w.devs.CID[i-1] || mid != w.devs.MID[i-1] {
+			w.outside = !inside.Has(cid, mid)
+		}
+		if w.outside {
+			sel[keep] = at
+			keep++
+		}
+	}
+	return sel[:keep]
+}
+
+// subtract removes from an ascending list the elements of another one, in place.
+func subtract(sel, other []uint32) []uint32 {
+	if len(other) == 0 {
+		return sel
+	}
+	keep := 0
+	for _, i := range sel {
+		if len(other) > 0 && other[0] == i {
+			other = other[1:]
+			continue
+		}
+		sel[keep] = i
+		keep++
+	}
+	return sel[:keep]
+}

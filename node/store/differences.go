@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/pentad-db/pentad/node/store/diff"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Diff gives to sink what became of the readings of a box between two moments: how the view as of
+// ToNs differs from that as of FromNs. A reading that was put again with the payload that it had
+// is no difference. What is purged was never there, at either moment. Differences come in no order.
+//
+// Errors: *record.InvalidError, ErrClosed, *segment.CorruptError, ctx.Err(), and what sink returns.
+// Cost: that of the rows that were acquired between the moments or erased between them, and of
+// finding the older versions of those that have some; at most versionRoom readings in memory.
+func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (ScanStats, error) {
+	s.scanning.RLock()
+	defer s.scanning.RUnlock()
+	began := time.Now()
+	checked := *ask
+	if err := checked.Normalize(); err != nil {
+		return ScanStats{}, err
+	}
+	horizon, err := s.Horizon(ctx)
+	if err != nil {
+		return ScanStats{}, err
+	}
+	stats, err := diff.Run(ctx, &s.scans.Source, horizon, &checked, sink)
+	stats.TookNs = int64(time.Since(began))
+	s.counters.scans.Add(1)
+	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))
+	return stats, s.noteDamage(err)
+}

@@ -1,0 +1,332 @@
+// Package last finds the newest readings of every series in a box: what a query for the last n asks
+// for.
+//
+// It owns the order in which heads and blocks are looked at, so that few are, and the readings that
+// were found so far. It reads a read state through package blocks, asks package versions which rows
+// are hidden, and knows nothing of the store or of the other workers of a scan. Its main function
+// is [Give]. It starts no goroutines.
+package last
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/store/versions"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// search finds the newest readings of every series in a box of one shard.
+//
+// Heads come first, from the newest row back, then the runs of all segments by descending greatest
+// cap. A chunk or run is passed over when no series that can be in it has room for its caps. That
+// is final unless a reading that took the room turns out to have a newer version that is not shown;
+// a series to which that happens is looked at once more, with the versions that hide others found
+// before.
+type search struct {
+	*blocks.Gatherer
+	asked    *versions.Resolver
+	now      *shards.State
+	box      record.Box
+	state    state
+	newer    *versions.Table // with lost series: every version that hides another
+	segments []*segmentState
+	spare    []*segmentState // memory of those of before
+	heads    []*index.Head   // newest first
+	cell     index.HeadCell
+	chunks   []index.HeadChunk // of the cell
+	inHead   []index.HeadRow
+	inCell   []need // the series of the cell
+	arena    []need // of runs
+	spans    []span // of the open block
+	tails    []segment.Span
+	named    record.Batch // rows of which only the series is read
+	found    record.Batch
+}
+
+var searches = sync.Pool{New: func() any { return new(search) }}
+
+// Give gives the newest n readings of each series in a box of one shard to the consumer of a
+// gatherer. What else is asked, a resolver knows, which is not changed: many may give of one.
+//
+// Errors: *segment.CorruptError, ctx.Err(), and those of the consumer.
+// Cost: the rows of at most asked.Room readings in memory; a box that has more is cut.
+func Give(
+	w *blocks.Gatherer, asked *versions.Resolver, n int, now *shards.State, box record.Box,
+) error {
+	l := searches.Get().(*search)
+	l.Gatherer, l.asked, l.now, l.box = w, asked, now, box
+	l.state.reset(n, asked.Room)
+	w.Box = &l.box
+	err := l.find()
+	if err == nil && len(l.state.lost) > 0 {
+		err = l.findLost()
+	}
+	if err == nil {
+		err = l.give()
+	}
+	at, d := int64(0), record.Dim(0)
+	halve := errors.Is(err, versions.ErrFull)
+	if halve {
+		at, d = l.state.middle()
+	} else {
+		w.Superseded += l.state.overtaken
+	}
+	l.release()
+	if !halve {
+		return err
+	}
+	below, from := bounds.Cut(&box, d, at)
+	if err := Give(w, asked, n, now, below); err != nil {
+		return err
+	}
+	return Give(w, asked, n, now, from)
+}
+
+// release lets another query have the memory.
+func (l *search) release() {
+	l.forgetSegments()
+	clear(l.heads)
+	l.Gatherer, l.asked, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
+	searches.Put(l)
+}
+
+// findLost looks once more at the series that lost a reading.
+func (l *search) findLost() error {
+	lost := l.box
+	lost[record.MID] = l.state.forgetLost()
+	sc := new(versions.Resolver)
+	sc.Begin(l.asked.Ctx, &l.asked.Source)
+	sc.Box, sc.Winners, sc.View = lost, l.asked.Winners, l.asked.View
+	sc.Horizon, sc.Tombstones = l.asked.Horizon, l.asked.Tombstones
+	sc.Cache.Once = true
+	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
+	defer sc.Release()
+	whole := l.box
+	for {
+		more, err := sc.NextPass()
+		if err != nil || !more {
+			l.box, l.newer = whole, nil
+			l.Blocks += sc.Finder.Blocks
+			l.Bytes += sc.Finder.Bytes
+			l.Examined += sc.Finder.Examined
+			return err
+		}
+		for _, p := range sc.Pass {
+			l.box, l.newer = p.Box, p.Newest
+			if err := l.find(); err != nil {
+				l.box = whole
+				return err
+			}
+		}
+	}
+}
+
+func (l *search) find() error {
+	l.forgetSegments()
+	l.heads, l.arena = l.heads[:0], l.arena[:0]
+	l.heads = append(l.heads, l.now.Head)
+	for i := len(l.now.Immutable) - 1; i >= 0; i-- {
+		l.heads = append(l.heads, l.now.Immutable[i].Head)
+	}
+	for i, h := range l.heads {
+		if err := l.head(uint32(i), h); err != nil {
+			return err
+		}
+	}
+	return l.findSealed()
+}
+
+// head takes in what of a head can be among the newest.
+func (l *search) head(source uint32, h *index.Head) error {
+	if h.Rows() == 0 {
+		return nil
+	}
+	for _, id := range h.Cells(&l.box) {
+		if err := l.asked.Ctx.Err(); err != nil {
+			return err
+		}
+		h.Cell(id, &l.box, &l.cell)
+		l.inCell = l.inCell[:0]
+		for _, s := range l.cell.Series {
+			l.inCell = append(l.inCell, need{l.state.announce(s.Series), s.NewestNs})
+		}
+		if err := l.cellRows(source, h); err != nil {
+			return err
+		}
+	}
+	l.state.settle()
+	return nil
+}
+
+// cellRows takes in what of the cell in hand can be among the newest.
+func (l *search) cellRows(source uint32, h *index.Head) error {
+	const atOnce = 16
+	caps := l.box[record.Cap]
+	for to := l.cell.Chunks; to > 0 && len(l.inCell) > 0; {
+		from := max(0, to-atOnce)
+		l.chunks = h.Chunks(l.cell.ID, from, to, l.chunks[:0])
+		for i := to - 1; i >= from && len(l.inCell) > 0; i-- {
+			k := &l.chunks[i-from]
+			if caps.Meets(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.inCell, k.Caps) {
+				if err := l.chunk(source, h, i, k.BeforeNs); err != nil {
+					return err
+				}
+			}
+			if k.BeforeNs < bounds.Extent(caps, record.Cap).Min {
+				return nil
+			}
+		}
+		to = from
+	}
+	return nil
+}
+
+// chunk takes in what of a chunk of the cell in hand can be among the newest, and drops the series
+// that need nothing of those before it, whose caps reach up to beforeNs.
+func (l *search) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
+	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.asked.Horizon, l.inHead[:0])
+	if err := l.takeHead(source); err != nil {
+		return err
+	}
+	l.inCell = slices.DeleteFunc(l.inCell, func(n need) bool {
+		return l.state.series[n.number].floorNs > beforeNs
+	})
+	return nil
+}
+
+// takeHead takes in rows of the cell in hand, the newest first.
+func (l *search) takeHead(source uint32) error {
+	for i := len(l.inHead) - 1; i >= 0; i-- {
+		r := &l.inHead[i]
+		number, ok := l.numberOf(l.inCell, index.Series{CID: r.Key.CID, MOID: r.Key.MOID,
+			MID: r.Key.MID})
+		if !ok {
+			continue // it needs no more, or came after the series were listed
+		}
+		at := rowAt{source: source, part: l.cell.ID, row: r.Row}
+		if err := l.take(number, r.Key, at, r.Flagged, r.Tomb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes in a row of a series.
+func (l *search) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
+	if l.asked.CoveredBy(k) != nil {
+		return nil
+	}
+	if l.newer.Supersedes(k) {
+		l.state.overtaken++
+		return nil
+	}
+	row := rowState{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.asked.Shows(k)}
+	return l.state.add(number, row, flagged || l.now.Backdated != nil)
+}
+
+// need is a series that may have rows in a source, and the greatest cap that it can have there.
+type need struct {
+	number   uint32
+	newestNs int64
+}
+
+// anyNeeds reports whether one of the series has room for caps of a range that it can have.
+func (l *search) anyNeeds(needs []need, caps index.Bound) bool {
+	for i := range needs {
+		if l.needs(&needs[i], caps) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *search) needs(n *need, caps index.Bound) bool {
+	return l.state.series[n.number].floorNs <= caps.Max && caps.Min <= n.newestNs
+}
+
+// search returns the place of the first of some series that is not below s.
+func (l *search) search(needs []need, s index.Series) int {
+	lo, hi := 0, len(needs)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.state.series[needs[mid].number].Compare(s) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (l *search) numberOf(needs []need, s index.Series) (uint32, bool) {
+	if i := l.search(needs, s); i < len(needs) && l.state.series[needs[i].number].Series == s {
+		return needs[i].number, true
+	}
+	return 0, false
+}
+
+// give hands out the rows that remain, source by source in the order of their places.
+func (l *search) give() error {
+	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.Sealed)) {
+		if source < len(l.heads) {
+			if err := l.giveHead(l.heads[source], rows); err != nil {
+				return err
+			}
+			continue
+		}
+		seg := &blocks.Planned{Segment: l.now.Sealed[source-len(l.heads)]}
+		for from := 0; from < len(rows); {
+			to := from + 1
+			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
+				to++
+			}
+			if err := l.giveBlock(seg, rows[from:to]); err != nil {
+				return err
+			}
+			from = to
+		}
+	}
+	return nil
+}
+
+func (l *search) giveHead(h *index.Head, rows []uint64) error {
+	l.HeadRows += uint64(len(rows))
+	for len(rows) > 0 {
+		if err := l.makeRoom(); err != nil {
+			return err
+		}
+		some := rows[:min(len(rows), blocks.BatchRows)]
+		rows = rows[h.Gather(some, l.KeysOnly(), blocks.BatchBytes, &l.Batch):]
+	}
+	return nil
+}
+
+// makeRoom flushes the batch when it has enough rows for the sink.
+func (l *search) makeRoom() error {
+	if l.Batch.Len() >= blocks.BatchRows || len(l.Batch.Data) >= blocks.BatchBytes {
+		return l.Flush()
+	}
+	return nil
+}
+
+// giveBlock hands out rows of one block.
+func (l *search) giveBlock(seg *blocks.Planned, rows []uint64) error {
+	if err := l.makeRoom(); err != nil {
+		return err
+	}
+	id := uint32(rows[0] >> 32)
+	if err := l.Reopen(seg, id); err != nil {
+		return err
+	}
+	l.Chosen = l.Chosen[:0]
+	for _, r := range rows {
+		l.Chosen = append(l.Chosen, uint32(r))
+	}
+	return l.TakeChosen(seg)
+}

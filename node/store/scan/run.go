@@ -1,0 +1,221 @@
+// Package scan runs queries over the read states of a store: it gives the rows in a box to
+// consumers, counts them, or says how they would be found.
+//
+// It owns the tasks of a scan, the workers that share them and the order in which rows come. It
+// reads what a [versions.Source] pins up to a horizon that is given, and knows nothing of the
+// store, of plugins, or of the order and limit of a query. Its main types are [Runner], which the
+// scans of a store share, and [Scan]. The first worker of a scan is the caller's goroutine, the
+// others are those of a workers.Pool; all have ended when Run returns, but for Consumer.Done.
+package scan
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/node/store/versions"
+	"github.com/pentad-db/pentad/node/store/workers"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Stats says what a scan saw and what it cost.
+type Stats struct {
+	HorizonNs int64 // the scan saw every row with acq below this, and no other
+	// PurgedAcqNs is the acq of the newest purge, step of a retention or put below the horizon that
+	// meets the box, 0 for none: answers from before may differ below their horizons.
+	PurgedAcqNs   int64
+	Rows          uint64 // rows given to sinks
+	Segments      int    // sealed segments that were planned
+	BlocksScanned uint64 // blocks opened
+	BlocksInside  uint64 // of these, blocks that lie wholly inside the box
+	RowsExamined  uint64 // rows of the opened blocks
+	HeadRows      uint64 // rows given out by heads
+	BytesRead     uint64 // bytes of the opened blocks
+
+	Partials       uint64 // of blocks, see [blocks.PartialSink]
+	PartialsKnown  uint64 // of these, those whose rows a sink did not need
+	VersionsHidden uint64 // rows that were met and left out for a newer version
+	Workers        int
+	TookNs         int64
+}
+
+// Add adds what a reader did.
+func (st *Stats) Add(w *blocks.Counts) {
+	st.Rows += w.Rows
+	st.BlocksScanned += w.Blocks
+	st.BlocksInside += w.Inside
+	st.RowsExamined += w.Examined
+	st.HeadRows += w.HeadRows
+	st.BytesRead += w.Bytes
+	st.VersionsHidden += w.Superseded
+	st.Segments += w.Planned
+}
+
+// Runner is what the scans of a store share.
+type Runner struct {
+	Source  versions.Source
+	Workers int // goroutines of one scan at most
+	// Enough is how many rows that are read make a second worker pay.
+	Enough  int
+	Pool    *workers.Pool // runs all workers but the first
+	running atomic.Int32  // scans of several workers
+}
+
+// Scan is one running query, and memory that it hands on to the next one.
+type Scan struct {
+	versions.Resolver
+	asking
+	scanMemory
+}
+
+// asking is what is asked, and what came of it.
+type asking struct {
+	runner    *Runner
+	keysOnly  bool
+	countOnly bool
+	ordered   bool   // sinks fold rows into sums of floats, which depend on the order
+	done      int    // tasks of the passes before
+	Empty     bool   // nothing can lie in the box
+	verify    bool   // every block that is opened is verified
+	lastN     uint32 // readings of each series; 0: all
+
+	acq           [1]record.Range
+	countedInside uint64
+	Stats         Stats
+	explain       *explaining // nil but for Explain
+}
+
+type scanMemory struct {
+	tasks     []task // of the pass
+	pool      []*worker
+	attaching sync.Mutex // held while one of the workers gets its consumer
+}
+
+// scans are kept with the memory that they have gathered, so that a query of few rows allocates
+// next to nothing.
+var scans = sync.Pool{New: func() any { return new(Scan) }}
+
+// Begin begins a scan of the rows below a horizon, which the caller closes. The query is
+// normalised. For a view that resolves versions the box is widened to every acq that can hide a row
+// of the asked ones.
+func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Scan {
+	sc := scans.Get().(*Scan)
+	sc.Begin(ctx, &r.Source)
+	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
+	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
+	sc.ordered = q.Aggregate.Name != ""
+	sc.NoTombs = sc.ordered || len(q.Filters) > 0
+	sc.Finder.Verify = q.Verify
+	sc.Stats.HorizonNs = horizon
+	end := horizon
+	if q.View == record.ViewAsOf {
+		end = min(end, q.AsOfAcqNs)
+	}
+	sc.End = end
+	from := int64(math.MinInt64)
+	if acq := q.Box[record.Acq]; len(acq) > 0 {
+		from = acq[0].From
+		if q.View == record.ViewAll {
+			sc.Box[record.Acq] = bounds.Clip(acq, end)
+			sc.Empty = len(sc.Box[record.Acq]) == 0
+			return sc
+		}
+		sc.Winners = acq
+	}
+	sc.Empty = from >= end
+	sc.acq[0] = record.Range{From: from, To: end}
+	sc.Box[record.Acq] = sc.acq[:]
+	return sc
+}
+
+// Close ends the use of a scan. What was used is set to zero in its place: a scan is large
+// enough for a copy to be felt.
+func (sc *Scan) Close() {
+	for _, w := range sc.pool[:min(sc.Stats.Workers, len(sc.pool))] {
+		w.reset()
+	}
+	sc.Resolver.Reset()
+	sc.tasks = sc.tasks[:0]
+	sc.asking = asking{}
+	scans.Put(sc)
+}
+
+// Count counts the rows of the box, in the view of all versions, into Stats.Rows. Errors are those
+// of Run.
+func (sc *Scan) Count() error {
+	sc.countOnly = true
+	err := sc.Run(discard)
+	sc.Stats.Rows += sc.countedInside
+	return err
+}
+
+// Run works pass after pass off, with more workers than one when there is enough to do. It is
+// called once.
+//
+// Errors: *segment.CorruptError, ctx.Err(), and those of consumers.
+func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
+	defer sc.Release() // after Guard, which looks for a fault in the files of the read states
+	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
+}
+
+func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {
+	sc.Acquire()
+	sc.Stats.PurgedAcqNs = sc.PurgedAcqNs
+	sc.Stats.Segments += sc.Partition()
+	if sc.explain != nil {
+		sc.explain.describe(sc)
+	}
+	more, err := sc.takePass()
+	if err != nil {
+		return err
+	}
+	n := sc.workers()
+	sc.Stats.Workers = n
+	for len(sc.pool) < n {
+		sc.pool = append(sc.pool, new(worker))
+	}
+	all := sc.pool[:n]
+	for i, w := range all {
+		w.scan, w.number, w.Ctx = sc, i, sc.Ctx
+		if sc.lastN == 0 {
+			w.Resolver = w
+		}
+		w.Verify, w.CountOnly = sc.verify, sc.countOnly
+	}
+	for more && err == nil {
+		if err = sc.work(all, newConsumer); err == nil {
+			sc.done += len(sc.tasks)
+			more, err = sc.takePass()
+		}
+	}
+	sc.collect(all)
+	return err
+}
+
+// takePass is nextPass, and lists the tasks of the pass.
+func (sc *Scan) takePass() (bool, error) {
+	sc.tasks = sc.tasks[:0]
+	more, err := sc.NextPass()
+	for _, p := range sc.Pass {
+		sc.addTasks(p)
+	}
+	return more, err
+}
+
+func (sc *Scan) collect(all []*worker) {
+	for _, w := range all {
+		sc.Stats.Add(&w.Counts)
+		sc.Stats.Partials += w.partialCount
+		sc.Stats.PartialsKnown += w.partialsKnown
+	}
+	sc.Stats.Add(&sc.Finder.Counts)
+}
+
+// discard makes the consumer of scans that only count.
+func discard(int) (blocks.Consumer, error) {
+	return blocks.Consumer{Rows: func(*record.Batch) error { return nil }}, nil
+}

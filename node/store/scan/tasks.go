@@ -1,0 +1,54 @@
+package scan
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/versions"
+)
+
+// task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
+// set everything.
+type task struct {
+	partition *versions.Partition
+	head      *index.Head
+	segment   *blocks.Planned
+	from, to  int
+	last      bool
+}
+
+// addTasks lists the work. Newest rows come first: most dashboards stop early at a limit.
+func (sc *Scan) addTasks(p *versions.Partition) {
+	if sc.lastN > 0 {
+		sc.tasks = append(sc.tasks, task{partition: p, last: true})
+		return
+	}
+	p.EachHead(func(h *index.Head) {
+		if h.Rows() > 0 {
+			sc.tasks = append(sc.tasks, task{partition: p, head: h})
+		}
+	})
+	for _, seg := range p.Segments {
+		if sc.countOnly {
+			sc.countInside(seg)
+		}
+		n := len(seg.Plan.Candidates)
+		for from := 0; from < n; from += blocks.TaskBlocks {
+			sc.tasks = append(sc.tasks,
+				task{partition: p, segment: seg, from: from, to: min(from+blocks.TaskBlocks, n)})
+		}
+	}
+}
+
+// countInside counts the blocks that lie inside the box and leaves the others as candidates.
+func (sc *Scan) countInside(seg *blocks.Planned) {
+	rest := seg.Plan.Candidates[:0]
+	for _, c := range seg.Plan.Candidates {
+		if c.Need == 0 {
+			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
+			sc.Stats.BlocksInside++
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	seg.Plan.Candidates = rest
+}

@@ -1,0 +1,156 @@
+package scan
+
+import (
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/last"
+	"github.com/pentad-db/pentad/node/store/versions"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// worker runs tasks and gathers rows for its consumer.
+type worker struct {
+	blocks.Gatherer
+	doing
+	partials partialMemory
+}
+
+// doing is what a worker works at, and what it has done.
+type doing struct {
+	scan      *Scan
+	partition *versions.Partition // that is being scanned
+	number    int
+
+	partialCount, partialsKnown uint64
+}
+
+// reset forgets everything but memory, and of that what only unusual rows need.
+func (w *worker) reset() {
+	w.doing = doing{}
+	w.Gatherer.Reset()
+}
+
+// Resolve removes what is not to be shown of the partition that is being scanned.
+func (w *worker) Resolve(b *record.Batch, start int) {
+	w.Superseded += w.scan.Keep(w.partition, b, start)
+}
+
+// workOrdered does every n-th task, so that the same rows come to the same sink in the same
+// order whenever a scan is repeated.
+func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
+	for i := w.number; i < len(w.scan.tasks) && !stopped.Load(); i += workers {
+		if err := w.do(&w.scan.tasks[i]); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// work does whichever tasks are next, which is faster when tasks differ, or processors. Of morsels
+// each worker has a stretch of its own first, and then helps with those of others: so a question
+// that is asked again finds more of its blocks in the caches of the processor that read them.
+func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
+	all := morselsOf(len(w.scan.tasks))
+	if w.Consumer.Partials == nil {
+		all, next = morsels{tasks: all.tasks, size: 1}, next[:1]
+	}
+	for i := range next {
+		s := (w.number + i) % len(next)
+		from, to := all.at(all.tasks*s/len(next)), all.at(all.tasks*(s+1)/len(next))
+		for !stopped.Load() {
+			k := from + int(next[s].Add(1)) - 1
+			if k >= to {
+				break
+			}
+			if err := w.doMorsel(all.from(k), all.from(k+1)); err != nil {
+				return err
+			}
+		}
+	}
+	if stopped.Load() {
+		return nil
+	}
+	return w.Flush()
+}
+
+func (w *worker) do(t *task) error {
+	if err := w.scan.Ctx.Err(); err != nil {
+		return err
+	}
+	if t.last {
+		return last.Give(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
+			t.partition.Box)
+	}
+	if t.head != nil {
+		w.partition = t.partition
+		return w.scanHead(t)
+	}
+	w.Box, w.partition = &t.partition.Box, t.partition
+	candidates := t.segment.Plan.Candidates[t.from:t.to]
+	partials := w.Consumer.Partials
+	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
+		return w.scanWithPartials(t, candidates)
+	}
+	w.scan.Ahead.Ask(t.segment.Segment, candidates)
+	return w.Gather(t.segment, candidates)
+}
+
+// scanHead gives the rows of a head to the sink; they come in batches of their own.
+func (w *worker) scanHead(t *task) error {
+	sc := w.scan
+	if sc.countOnly && len(sc.Tombstones) == 0 {
+		n := uint64(t.head.Count(&t.partition.Box, sc.Horizon))
+		w.Rows += n
+		w.HeadRows += n
+		return nil
+	}
+	take := func(b *record.Batch, _ []uint64) error {
+		if err := sc.Ctx.Err(); err != nil {
+			return err
+		}
+		sc.DropCovered(b)
+		w.Resolve(b, 0)
+		n := uint64(b.Len())
+		if n == 0 {
+			return nil
+		}
+		w.Rows += n
+		w.HeadRows += n
+		return w.Consumer.Rows(b)
+	}
+	return t.head.Scan(&t.partition.Box, sc.Horizon, w.KeysOnly(), take)
+}
+
+// attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
+// was stopped gets none: whatever one failed to make, others would fail to make again.
+func (w *worker) attach(
+	newConsumer func(worker int) (blocks.Consumer, error), stopped *atomic.Bool,
+) (err error) {
+	if w.Consumer.Rows != nil {
+		return nil
+	}
+	w.scan.attaching.Lock()
+	defer w.scan.attaching.Unlock()
+	if stopped.Load() {
+		return nil
+	}
+	if w.Consumer, err = newConsumer(w.number); err != nil {
+		stopped.Store(true)
+	}
+	w.Columns = w.scan.columnsRead(w.Consumer.Columns)
+	return err
+}
+
+// columnsRead returns which parts of rows are read for who looks at some. Views that resolve
+// versions look at whole keys.
+func (sc *Scan) columnsRead(parts segment.Columns) segment.Columns {
+	if sc.keysOnly {
+		parts &= segment.Keys
+	}
+	if sc.View != record.ViewAll {
+		parts |= segment.Keys
+	}
+	return parts
+}

@@ -1,0 +1,109 @@
+package shards
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// New makes the shards of a directory. Each has a backdated shard for rows whose acqs are
+// among those of its other rows, so that heads, merges and flags can rely on ascending acqs. all
+// lists the shards, and then the backdated ones in the same order.
+func New(count int) (shards, all []*Shard) {
+	none := index.NewHead(index.TopWatermarks()) // a put replaces this head and inserts nothing
+	for i := range count {
+		backdated := &Shard{ID: uint32(count + i)}
+		backdated.begin(none)
+		sh := &Shard{ID: uint32(i), Backdated: backdated}
+		sh.begin(index.NewHead(index.NewWatermarks()))
+		shards = append(shards, sh)
+	}
+	all = slices.Clone(shards)
+	for _, sh := range shards {
+		all = append(all, sh.Backdated)
+	}
+	return shards, all
+}
+
+// IsBackdated reports whether the shard is one of backdated rows.
+func (sh *Shard) IsBackdated() bool { return sh.Backdated == nil }
+
+// BackdatedInfo is what is known of the head of a backdated shard.
+type BackdatedInfo struct {
+	last   uint64     // log index of the last entry in it
+	PutNs  int64      // acq of its newest put
+	bounds bounds.Box // of its rows
+}
+
+// NewestPut returns the acq of the newest put to a backdated shard of which rows may lie in a box,
+// or found when that is newer.
+func (s *State) NewestPut(box *record.Box, found int64) int64 {
+	b := bounds.Of(box)
+	for _, seg := range s.Sealed {
+		if _, ok := Missed(seg, box); !ok {
+			found = max(found, seg.Meta.PutAcqNs)
+		}
+	}
+	for _, f := range s.Immutable {
+		if f.Info.bounds.Meets(&b) {
+			found = max(found, f.Info.PutNs)
+		}
+	}
+	if s.Head.Rows() > 0 && s.Info.bounds.Meets(&b) {
+		found = max(found, s.Info.PutNs)
+	}
+	return found
+}
+
+// ByAcq returns rows in the order of acq, and of their keys where that is the same.
+func ByAcq(rows *record.Batch) *record.Batch {
+	order := make([]uint32, rows.Len())
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(rows.AcqNs[a], rows.AcqNs[b]),
+			rows.Key(int(a)).Compare(rows.Key(int(b))))
+	})
+	sorted := &record.Batch{}
+	sorted.AppendPicked(rows, order)
+	return sorted
+}
+
+// WithRows returns a head of the rows of one and of others.
+func WithRows(old *index.Head, more *record.Batch) *index.Head {
+	rows := new(record.Batch)
+	old.ReadAll(rows)
+	rows.AppendRows(more, 0, more.Len())
+	h := index.NewHead(index.TopWatermarks())
+	h.Insert(ByAcq(rows))
+	return h
+}
+
+// SetHead puts a head with some more rows, put at an acq, in place of the present one. Scans that
+// have that one go on without these rows: they have looked for the versions of others.
+func (sh *Shard) SetHead(h *index.Head, more *record.Batch, putNs int64) {
+	sh.change(func(old *State) *State {
+		next := old.with(old.Sealed, old.Immutable)
+		next.Head = h
+		next.Info = BackdatedInfo{sh.LastIndex, putNs, bounds.OfRows(more)}
+		next.Info.bounds[record.Acq] = bounds.Values(more.AcqNs)
+		if old.Head.Rows() > 0 {
+			next.Info.PutNs = max(putNs, old.Info.PutNs)
+			next.Info.bounds.Include(&old.Info.bounds)
+		}
+		return next
+	})
+}
+
+// LastBackdated returns the log index up to which a read state of a backdated shard holds
+// everything.
+func (s *State) LastBackdated() uint64 {
+	if s.Head.Rows() > 0 {
+		return s.Info.last
+	}
+	return s.first - 1
+}

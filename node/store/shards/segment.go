@@ -1,0 +1,193 @@
+package shards
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/mergepolicy"
+	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/store/tombstone"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Segment is an open sealed segment and its index. It is unmapped when its last use ends: those of
+// read states, of snapshots and of merges that read it.
+type Segment struct {
+	Meta   manifest.Segment
+	File   *segment.Sealed
+	Index  *index.Segment
+	Series *index.SeriesTable // nil when the segment has none
+	Kept   partials.Segment   // what sinks know of its blocks
+
+	users atomic.Int64 // what Retain counts; the first use is that of the caller of Open
+
+	Damaged atomic.Bool // damage of it is known; no merge reads it in vain
+
+	PurgedTo atomic.Int64 // no row is concerned by a purge with this acq or a smaller one
+	Expiring Expiring     // the merger's
+
+	// Window says with which neighbours it may be merged, as the merger has found; nil: with any,
+	// or not known yet.
+	Window atomic.Pointer[mergepolicy.Window]
+}
+
+// Retain begins a use of the segment.
+func (seg *Segment) Retain() { seg.users.Add(1) }
+
+// Release ends a use of the segment; the last one unmaps it.
+func (seg *Segment) Release() {
+	if seg.users.Add(-1) == 0 {
+		seg.Kept.Drop()
+		_ = seg.File.Close() // unmaps what was only read
+	}
+}
+
+// Expiring is what the merger knows of a segment and of policies.
+type Expiring struct {
+	WindowOf *tombstone.Set // Segment.Window is by this
+	Holds    map[retention.ScopeKey]bool
+	Looks    map[retention.ReleaseKey]Look
+	// Between looks at the same history nothing is due before NextNs.
+	Looked *tombstone.Set
+	NextNs int64
+}
+
+// Look is what the merger found in a segment of a release.
+type Look struct {
+	FreeOf  int64 // no row is concerned by the release with this acq
+	FloorNs int64 // no row has rested for long enough before the floor is here
+}
+
+// OpenBlock opens a block of a segment in the memory of b; nothing else in the store does. With
+// copied it reads from a copy that was verified, for what writes the rows elsewhere.
+//
+// Errors: *segment.CorruptError.
+func (seg *Segment) OpenBlock(
+	number uint32, b *segment.Block, copied bool,
+) (*index.BlockInfo, error) {
+	info := seg.Index.Block(number)
+	if !seg.File.RecentlyVerified(int(number)) {
+		seg.File.WillNeed(info.Offset, uint64(info.Size))
+	}
+	open := seg.File.Block
+	if copied {
+		open = seg.File.BlockCopy
+	}
+	if err := open(int(number), info.Offset, info.Size, b); err != nil {
+		return nil, err
+	}
+	if b.Rows() != int(info.Rows) {
+		return nil, &segment.CorruptError{File: seg.File.Path(), Offset: int64(info.Offset),
+			Reason: fmt.Sprintf("block %d holds %d rows, the directory says %d", number,
+				b.Rows(), info.Rows)}
+	}
+	return info, nil
+}
+
+// VerifyBlock compares a block with its checksum, after its rows were read.
+//
+// Errors: *segment.CorruptError.
+func (seg *Segment) VerifyBlock(number uint32) error {
+	info := seg.Index.Block(number)
+	return seg.File.VerifyBlock(int(number), info.Offset, info.Size)
+}
+
+// Missed returns the first dimension in which a box misses the bounds of a segment.
+func Missed(sealed *Segment, box *record.Box) (record.Dim, bool) {
+	bounds := sealed.Index.Bounds()
+	for d := range record.NumDims {
+		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
+			return record.Dim(d), true
+		}
+	}
+	return 0, false
+}
+
+// AppendRanks appends the acq of a box as ranks of a segment.
+func AppendRanks(
+	ranks record.RangeSet, sealed *Segment, box *record.Box,
+) record.RangeSet {
+	for _, r := range box[record.Acq] {
+		if lo, hi := sealed.Index.RankRange(r.From, r.To); lo < hi {
+			ranks = append(ranks, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	return ranks
+}
+
+// Ranked returns a box with acq as ranks of the segment; ok is false where the segment has no rows
+// in it.
+func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
+	bounds := seg.Index.Bounds()
+	for d := range record.NumDims {
+		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
+			return ranked, false
+		}
+	}
+	ranked = *box
+	ranked[record.Acq] = AppendRanks(nil, seg, box)
+	return ranked, len(box[record.Acq]) == 0 || len(ranked[record.Acq]) > 0
+}
+
+// IsClean reports whether the segment is known to hold no row that a tombstone covers.
+func (seg *Segment) IsClean(h *tombstone.Range) bool {
+	return h.AcqNs <= seg.Meta.PurgedAcqNs ||
+		h.Kind == event.Purge && h.AcqNs <= seg.PurgedTo.Load()
+}
+
+// LiesIn reports whether a box holds every row.
+func (seg *Segment) LiesIn(box *record.Box) bool {
+	bounds := seg.Index.Bounds()
+	for d := range record.NumDims {
+		if !box[d].Covers(bounds[d].Min, bounds[d].Max) {
+			return false
+		}
+	}
+	return true
+}
+
+// Open maps a segment file and loads its index, checking that it is the one meant. The caller
+// releases it.
+//
+// Errors: *segment.CorruptError, and those of the file system; os.ErrNotExist for a missing file.
+func Open(
+	path string, want manifest.Segment, clock *segment.VerifyClock,
+) (*Segment, error) {
+	file, err := segment.OpenSealed(path, clock)
+	if err != nil {
+		return nil, err
+	}
+	var meta manifest.Segment
+	if err := json.Unmarshal(file.Meta(), &meta); err != nil || meta != want {
+		_ = file.Close()
+		return nil, &segment.CorruptError{File: path,
+			Reason: "describes another segment than the manifest does"}
+	}
+	idx, err := index.Parse(file.Section(layout.SectionDirectory),
+		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
+	if err != nil {
+		_ = file.Close()
+		return nil, layout.BadSection(path, "index sections", err)
+	}
+	if err := meta.CheckAcqs(idx); err != nil {
+		_ = file.Close()
+		return nil, &segment.CorruptError{File: path, Reason: err.Error()}
+	}
+	seg := &Segment{Meta: meta, File: file, Index: idx}
+	seg.PurgedTo.Store(meta.PurgedAcqNs)
+	seg.Retain()
+	if src := file.Section(layout.SectionSeries); src != nil {
+		if seg.Series, err = index.ParseSeries(src); err != nil {
+			_ = file.Close()
+			return nil, layout.BadSection(path, "series table", err)
+		}
+	}
+	return seg, nil
+}

@@ -1,0 +1,165 @@
+// Package shards keeps what each shard of a store holds: sealed segments, heads that are being
+// sealed, and the head that takes rows.
+//
+// It owns the read state of a shard, which is replaced as a whole and never changed, and the uses
+// that keep segments mapped and the memory of heads: a reader acquires a read state and releases
+// it. It opens segments and their blocks. It knows neither log nor manifest, nor what rows are read
+// for. Its main types are [Shard], [State] and [Segment]. It starts no goroutines; readers and
+// what replaces read states may be on different ones.
+package shards
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/layout"
+)
+
+// Shard is a group of slots with a head and sealed segments of its own.
+type Shard struct {
+	ID        uint32
+	Backdated *Shard // of the backdated rows; nil when this is such a one
+	LastIndex uint64 // index of the newest log entry; the committer's, and recovery's
+
+	// mu guards the replacing of the read state; readers load it without.
+	mu    sync.Mutex
+	State atomic.Pointer[State]
+}
+
+// ImmutableHead is a head that takes no more rows, with the log indexes it covers.
+type ImmutableHead struct {
+	Head        *index.Head
+	First, Last uint64
+	Info        BackdatedInfo
+}
+
+// NextEntry returns the next log entry of the shard. The term of a stand-alone store is always 1.
+func (sh *Shard) NextEntry() segment.Entry {
+	sh.LastIndex++
+	return segment.Entry{Shard: sh.ID, Term: 1, Index: sh.LastIndex, Kind: layout.EntryRows}
+}
+
+// begin gives a new shard its first head.
+func (sh *Shard) begin(h *index.Head) {
+	sh.change(func(*State) *State { return &State{first: 1, Head: h} })
+}
+
+// Rotate starts a new head, unless the present one is empty. The committer calls it between
+// commits, so that no row is inserted into the old head afterwards.
+func (sh *Shard) Rotate() (immutable bool) {
+	sh.change(func(old *State) *State {
+		if immutable = old.Head.Rows() > 0; !immutable {
+			return nil
+		}
+		next := old.with(old.Sealed, append(slices.Clip(old.Immutable), &ImmutableHead{
+			Head: old.Head, First: old.first, Last: sh.LastIndex, Info: old.Info}))
+		next.Head = index.NewHead(old.Head.Watermarks())
+		next.first = sh.LastIndex + 1
+		return next
+	})
+	return immutable
+}
+
+// change makes what f returns, nil for no change, the present state. What only the one before
+// used goes after the lock: to unmap a gigabyte takes milliseconds.
+func (sh *Shard) change(f func(old *State) *State) {
+	if old := sh.publish(f); old != nil {
+		old.Release()
+	}
+}
+
+// publish returns the read state that is present no more, if there is one, for the caller to
+// release.
+func (sh *Shard) publish(f func(old *State) *State) *State {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	next := f(sh.State.Load())
+	if next == nil {
+		return nil
+	}
+	next.users.Store(1)
+	for _, seg := range next.Sealed {
+		seg.Retain()
+	}
+	next.Head.Retain()
+	for _, f := range next.Immutable {
+		f.Head.Retain()
+	}
+	return sh.State.Swap(next)
+}
+
+// SealedUpTo returns the log index up to which sealed segments hold everything.
+func (sh *Shard) SealedUpTo() uint64 {
+	now := sh.State.Load()
+	if len(now.Immutable) > 0 {
+		return now.Immutable[0].First - 1
+	}
+	return now.first - 1
+}
+
+// Replace swaps the oldest immutable head for the segment that now holds its rows, nil when none is
+// left.
+func (sh *Shard) Replace(immutable *ImmutableHead, seg *Segment) {
+	sh.change(func(old *State) *State {
+		if len(old.Immutable) == 0 || old.Immutable[0] != immutable {
+			panic("BUG: heads of a shard are sealed out of order")
+		}
+		if seg == nil {
+			return old.with(old.Sealed, old.Immutable[1:])
+		}
+		return old.with(append(slices.Clip(old.Sealed), seg), old.Immutable[1:])
+	})
+	if seg != nil {
+		seg.Release()
+	}
+}
+
+// ReplaceRun swaps neighbouring segments for the one that now holds their rows, nil when none is
+// left.
+func (sh *Shard) ReplaceRun(run []*Segment, merged *Segment) {
+	sh.change(func(old *State) *State {
+		at := slices.Index(old.Sealed, run[0])
+		if at < 0 || at+len(run) > len(old.Sealed) ||
+			old.Sealed[at+len(run)-1] != run[len(run)-1] {
+			panic("BUG: merged segments are not neighbours any more")
+		}
+		sealed := slices.Concat(old.Sealed[:at], old.Sealed[at+len(run):])
+		if merged != nil {
+			sealed = slices.Insert(sealed, at, merged)
+		}
+		return old.with(sealed, old.Immutable)
+	})
+	if merged != nil {
+		merged.Release()
+	}
+}
+
+// AddRecovered puts a segment behind those that are there.
+func (sh *Shard) AddRecovered(seg *Segment, marks *index.Watermarks) {
+	sh.change(func(old *State) *State {
+		next := old.with(append(slices.Clip(old.Sealed), seg), old.Immutable)
+		if next.first = max(old.first, seg.Meta.LastIndex+1); !sh.IsBackdated() {
+			marks.Raise(old.Head.Watermarks())
+			next.Head = index.NewHead(marks)
+		}
+		sh.LastIndex = next.first - 1
+		return next
+	})
+	seg.Release()
+}
+
+// SkipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
+func (sh *Shard) SkipTo(last uint64) {
+	sh.change(func(old *State) *State {
+		if old.first > last {
+			return nil
+		}
+		next := old.with(old.Sealed, old.Immutable)
+		next.first = last + 1
+		sh.LastIndex = last
+		return next
+	})
+}

@@ -1,0 +1,132 @@
+package shards
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// State is the immutable list of the segments and heads of a shard. The rows of Sealed come before
+// those of Immutable, and those before the rows of Head, in acq.
+type State struct {
+	Sealed    []*Segment
+	Immutable []*ImmutableHead // being sealed, oldest first
+	Head      *index.Head
+	first     uint64 // log index of the first entry in head
+	Info      BackdatedInfo
+
+	// Main and Backdated are what a pair was made of, a shard and its backdated shard; nil
+	// otherwise.
+	Main, Backdated *State
+
+	users atomic.Int64 // the shard, while this is its present state, and scans
+}
+
+// with returns a copy that is not used yet.
+func (s *State) with(sealed []*Segment, immutable []*ImmutableHead) *State {
+	return &State{Sealed: sealed, Immutable: immutable, Head: s.Head, first: s.first,
+		Info: s.Info}
+}
+
+// Release ends a use of the read state; the last one ends its use of the segments and heads.
+func (s *State) Release() {
+	if s.users.Add(-1) > 0 {
+		return
+	}
+	if s.Main != nil {
+		s.Main.Release()
+		s.Backdated.Release()
+		return
+	}
+	for _, seg := range s.Sealed {
+		seg.Release()
+	}
+	s.ReleaseHeads()
+}
+
+// ReleaseHeads ends the use of the heads only, for a store that closes its segments itself.
+func (s *State) ReleaseHeads() {
+	s.Head.Release()
+	for _, f := range s.Immutable {
+		f.Head.Release()
+	}
+}
+
+// Mappings yields the files of the read state.
+func (s *State) Mappings(yield func(*segment.Sealed) bool) {
+	for _, seg := range s.Sealed {
+		if !yield(seg.File) {
+			return
+		}
+	}
+}
+
+// IsEmpty reports whether the read state holds no row.
+func (s *State) IsEmpty() bool {
+	return len(s.Sealed)+len(s.Immutable) == 0 && s.Head.Rows() == 0
+}
+
+// Acquire returns the present state, to be released by the caller.
+func (sh *Shard) Acquire() *State {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := sh.State.Load()
+	now.users.Add(1)
+	return now
+}
+
+// AcquirePair returns what the shard and its backdated shard hold as one read state, to be released
+// by the caller.
+func (sh *Shard) AcquirePair() *State {
+	main := sh.Acquire()
+	if sh.Backdated.State.Load().IsEmpty() {
+		return main
+	}
+	below := sh.Backdated.Acquire()
+	pair := &State{Main: main, Backdated: below, Head: main.Head,
+		Sealed:    slices.Concat(below.Sealed, main.Sealed),
+		Immutable: slices.Concat(below.Immutable, main.Immutable)}
+	if below.Head.Rows() > 0 {
+		last := &ImmutableHead{Head: below.Head, Info: below.Info}
+		pair.Immutable = append([]*ImmutableHead{last}, pair.Immutable...)
+	}
+	pair.users.Store(1)
+	return pair
+}
+
+// AcquireFor is AcquirePair for a box: where no row that came below the horizon lies in it, only
+// what the shard holds.
+func (sh *Shard) AcquireFor(box *record.Box) *State {
+	now := sh.AcquirePair()
+	if now.Backdated == nil || now.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
+		return now
+	}
+	now.Backdated.Release()
+	return now.Main
+}
+
+// AppendBelow appends what counts rows below a moment in whatever holds rows from an acq on.
+func (s *State) AppendBelow(
+	parts []func(acqNs int64) int, fromNs int64,
+) []func(acqNs int64) int {
+	for _, seg := range s.Sealed {
+		if seg.Index.Bounds()[record.Acq].Max >= fromNs {
+			parts = append(parts, func(acqNs int64) int {
+				_, rows := seg.Index.RankRange(math.MinInt64, acqNs)
+				return int(rows)
+			})
+		}
+	}
+	for _, immutable := range s.Immutable {
+		parts = append(parts, immutable.Head.CountBelow)
+	}
+	if s.Head.Rows() > 0 {
+		parts = append(parts, s.Head.CountBelow)
+	}
+	return parts
+}

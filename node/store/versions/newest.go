@@ -1,0 +1,107 @@
+package versions
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// FindNewest collects the flagged rows that lie in the box of a partition.
+//
+// Errors: ErrFull when they are more readings than there is room for.
+func (sc *Resolver) FindNewest(p *Partition, room int) error {
+	if p.Flagged == 0 {
+		return nil
+	}
+	p.Newest = NewTable(room)
+	err := sc.findBackdated(p)
+	p.eachMainHead(func(h *index.Head) {
+		if err != nil || h.Flagged() == 0 {
+			return
+		}
+		err = h.ScanVersions(&p.Box, sc.Horizon, func(b *record.Batch) error {
+			for i := range b.Len() {
+				if sc.CoveredBy(b.Key(i)) != nil {
+					continue
+				}
+				if err := p.Newest.Add(b, i); err != nil {
+					return err
+				}
+			}
+			return sc.Ctx.Err()
+		})
+	})
+	for _, seg := range p.Segments {
+		if seg.Meta.IsBackdated() {
+			continue
+		}
+		sc.flagged = sc.flagged[:0]
+		for _, c := range seg.Plan.Candidates {
+			if seg.Index.Block(c.Block).Flagged > 0 {
+				sc.flagged = append(sc.flagged, c)
+			}
+		}
+		if err == nil {
+			err = sc.findFlagged(p, seg, sc.flagged)
+		}
+	}
+	return err
+}
+
+// findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.
+//
+// Errors: ErrFull when they are more readings than there is room for.
+func (sc *Resolver) findFlagged(
+	p *Partition, seg *blocks.Planned, candidates []index.Candidate,
+) error {
+	w := &sc.Finder
+	w.Box = &p.Box
+	for len(candidates) > 0 {
+		if err := sc.Ctx.Err(); err != nil {
+			return err
+		}
+		n, hold := 1, w.IsBatchable(seg, candidates[0])
+		for n < min(len(candidates), blocks.TaskBlocks) &&
+			w.IsBatchable(seg, candidates[n]) == hold {
+			n++
+		}
+		sc.Ahead.Ask(seg.Segment, candidates[:n])
+		all, stay := sc.Cache.Slots(n)
+		if err := w.OpenCached(seg, candidates[:n], all, hold); err != nil {
+			return err
+		}
+		for _, f := range all {
+			if err := sc.addFlagged(p, seg, f); err != nil {
+				return err
+			}
+		}
+		if stay {
+			seg.Cached = append(seg.Cached, all...)
+		}
+		candidates = candidates[n:]
+	}
+	return nil
+}
+
+// addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
+func (sc *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cached) error {
+	w := &sc.Finder
+	if f.InSpans {
+		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
+	} else {
+		w.Chosen = f.Block.Flagged(append(w.Chosen[:0], f.Sel...))
+	}
+	w.Batch.Reset()
+	if err := f.Block.Gather(w.Chosen, true, &w.Batch); err != nil {
+		return err
+	}
+	if err := seg.StampRows(w.Batch.AcqNs); err != nil {
+		return err
+	}
+	for i := range w.Batch.Len() {
+		if err := p.Newest.Add(&w.Batch, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package versions
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Partition is a part of the scan's box on one shard. A scan that resolves versions divides its box
+// into partitions whose versions fit its memory, and scans as many of them in a pass as fit
+// together. All versions of a reading are in one partition, since a box is cut by what they share.
+type Partition struct {
+	State     *shards.State
+	Box       record.Box
+	Planned   bool // its segments are listed
+	Segments  []*blocks.Planned
+	Flagged   int       // rows in the box that may hide others, at most
+	inHeads   int       // of these, rows in heads, most of which only came late
+	Newest    *Table    // with views that resolve versions
+	backdated []Reading // those with backdated rows
+}
+
+var partitions = sync.Pool{New: func() any { return new(Partition) }}
+
+// NewPartition returns a partition of a read state, of no box yet.
+func NewPartition(now *shards.State) *Partition {
+	p := partitions.Get().(*Partition)
+	p.State = now
+	return p
+}
+
+// Release gives back what the partition holds: it is used again.
+func (p *Partition) Release() {
+	for _, seg := range p.Segments {
+		seg.Free()
+	}
+	if p.Newest != nil {
+		newestTables.Put(p.Newest)
+	}
+	*p = Partition{Segments: p.Segments[:0], backdated: p.backdated[:0]}
+	partitions.Put(p)
+}
+
+// EachHead calls visit with the heads, newest first.
+func (p *Partition) EachHead(visit func(*index.Head)) {
+	visit(p.State.Head)
+	for _, immutable := range slices.Backward(p.State.Immutable) {
+		visit(immutable.Head)
+	}
+}
+
+func (p *Partition) eachHeadZone(visit func(index.FlaggedZone)) {
+	p.EachHead(func(h *index.Head) {
+		if h.Flagged() > 0 {
+			h.FlaggedZones(&p.Box, visit)
+		}
+	})
+}
+
+// eachMainHead calls visit with the heads of rows that came above the horizon, newest first.
+func (p *Partition) eachMainHead(visit func(*index.Head)) {
+	main := p.State
+	if main.Main != nil {
+		main = main.Main
+	}
+	visit(main.Head)
+	for _, immutable := range slices.Backward(main.Immutable) {
+		visit(immutable.Head)
+	}
+}

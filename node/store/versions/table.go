@@ -1,0 +1,211 @@
+package versions
+
+import (
+	"cmp"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/store/bounds"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Reading is what versions of one reading share.
+type Reading struct {
+	CID, MOID  int32
+	MID, CapNs int64
+}
+
+// version is a reading and the greatest acq known of it.
+type version struct {
+	Reading
+	acqNs int64
+}
+
+// Table maps readings to the acq of their newest version. It holds the readings of a box that
+// have a flagged row: one that may supersede an older version. A row is the newest version of its
+// reading unless the table has a greater acq: every row that supersedes another is flagged when it
+// enters a head, or looked for because the other one is backdated.
+//
+// It is a hash table with open addressing. Most lookups miss, which a byte of the hash decides: 0
+// in tags is a free place.
+type Table struct {
+	tags     []uint8 // a power of two; at most half of them are taken
+	versions []version
+	count    int
+	limit    int       // readings that it is to have at most
+	spare    []version // while the table grows
+}
+
+// ErrFull says that a table holds more readings than its limit.
+var ErrFull = errors.New("table of versions is full")
+
+var newestTables = sync.Pool{New: func() any { return new(Table) }}
+
+// firstPlaces is how small the table of a scan starts.
+const firstPlaces = 256
+
+// NewTable returns an empty table, which is to have at most some readings.
+func NewTable(limit int) *Table {
+	n := newestTables.Get().(*Table)
+	n.count, n.limit = 0, limit
+	n.resize(firstPlaces)
+	return n
+}
+
+// resize makes the table empty, with a number of places.
+func (n *Table) resize(places int) {
+	n.tags = slices.Grow(n.tags[:0], places)[:places]
+	clear(n.tags)
+	n.versions = slices.Grow(n.versions[:0], places)[:places]
+}
+
+func hashOf(cid, moid int32, mid, capNs int64) uint64 {
+	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
+	h := (uint64(mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ uint64(capNs)) * 0xff51afd7ed558ccd
+	return h ^ h>>32
+}
+
+func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
+
+// place returns where a reading is or would be, and its tag.
+func (n *Table) place(r *Reading) (at int, tag uint8) {
+	h, mask := hashOf(r.CID, r.MOID, r.MID, r.CapNs), len(n.tags)-1
+	tag = tagOf(h)
+	for at = int(h) & mask; ; at = (at + 1) & mask {
+		if t := n.tags[at]; t == 0 || t == tag && n.versions[at].Reading == *r {
+			return at, tag
+		}
+	}
+}
+
+// Add notes row i.
+func (n *Table) Add(b *record.Batch, i int) error {
+	r := Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
+	at, tag := n.place(&r)
+	if n.tags[at] != 0 {
+		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
+		return nil
+	}
+	n.tags[at], n.versions[at] = tag, version{r, b.AcqNs[i]}
+	if n.count++; 2*n.count > len(n.tags) {
+		n.grow()
+	}
+	if n.count > n.limit {
+		return ErrFull
+	}
+	return nil
+}
+
+func (n *Table) grow() {
+	n.spare = n.spare[:0]
+	for i, tag := range n.tags {
+		if tag != 0 {
+			n.spare = append(n.spare, n.versions[i])
+		}
+	}
+	n.resize(2 * len(n.tags))
+	for i := range n.spare {
+		at, tag := n.place(&n.spare[i].Reading)
+		n.tags[at], n.versions[at] = tag, n.spare[i]
+	}
+}
+
+// suspect returns the first row of a batch, from a row number on, whose tag is in the table, so
+// that supersedes must be asked; the number of rows if there is none.
+func (n *Table) suspect(b *record.Batch, from int) int {
+	rows := b.Len()
+	if n == nil || n.count == 0 {
+		return rows
+	}
+	cids, moids, mids, caps := b.CID[:rows], b.MOID[:rows], b.MID[:rows], b.CapNs[:rows]
+	tags, mask := n.tags, uint64(len(n.tags)-1)
+	for i := from; i < rows; i++ {
+		h := hashOf(cids[i], moids[i], mids[i], caps[i])
+		for at := h & mask; tags[at] != 0; at = (at + 1) & mask {
+			if tags[at] == tagOf(h) {
+				return i
+			}
+		}
+	}
+	return rows
+}
+
+// Supersedes reports whether the table has a newer version of a row.
+func (n *Table) Supersedes(k record.Key) bool {
+	if n == nil || n.count == 0 {
+		return false
+	}
+	at, _ := n.place(&Reading{k.CID, k.MOID, k.MID, k.CapNs})
+	return n.tags[at] != 0 && n.versions[at].acqNs > k.AcqNs
+}
+
+// middle returns a value of a dimension that has some of the readings below it and others not, if
+// they differ in it.
+func (n *Table) middle(d record.Dim) (int64, bool) {
+	values := make([]int64, 0, n.count)
+	for i, tag := range n.tags {
+		if tag != 0 {
+			r := &n.versions[i].Reading
+			key := record.Key{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.CapNs}
+			values = append(values, key.Part(d))
+		}
+	}
+	return bounds.Middle(values)
+}
+
+// AppendReadings appends the readings.
+func (n *Table) AppendReadings(dst []Reading) []Reading {
+	for i, tag := range n.tags {
+		if tag != 0 {
+			dst = append(dst, n.versions[i].Reading)
+		}
+	}
+	return dst
+}
+
+// SetValue puts a value in place of the acq of a reading, which is in the table.
+func (n *Table) SetValue(r *Reading, value int64) {
+	at, _ := n.place(r)
+	n.versions[at].acqNs = value
+}
+
+// Value returns the acq, or what SetValue put in its place, of the reading of row i.
+func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
+	at, _ := n.place(&Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
+	return n.versions[at].acqNs, n.tags[at] != 0
+}
+
+// maxZoneTests is the most superseded readings that are compared with the zones of each block.
+const maxZoneTests = 64
+
+// Misses reports whether none of the readings can have a version in a block.
+func (n *Table) Misses(info *index.BlockInfo) bool {
+	if n == nil || n.count == 0 {
+		return true
+	}
+	if n.count > maxZoneTests {
+		return false
+	}
+	for i, tag := range n.tags {
+		if tag != 0 && n.versions[i].within(info) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reading) within(info *index.BlockInfo) bool {
+	in := func(d record.Dim, v int64) bool { return info.Min[d] <= v && v <= info.Max[d] }
+	return in(record.CID, int64(r.CID)) && in(record.MOID, int64(r.MOID)) &&
+		in(record.MID, r.MID) && in(record.Cap, r.CapNs)
+}
+
+// Compare orders readings by tenant, quantity, device and cap.
+func (r *Reading) Compare(o *Reading) int {
+	return cmp.Or(cmp.Compare(r.CID, o.CID), cmp.Compare(r.MOID, o.MOID),
+		cmp.Compare(r.MID, o.MID), cmp.Compare(r.CapNs, o.CapNs))
+}
