@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 
-	"github.com/pentad-db/pentad/node/internal/commands"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/writes"
 )
 
 // openMember takes the node's place in its cluster.
@@ -42,7 +42,7 @@ func (n *Node) updateRoutes() {
 }
 
 // groups returns the groups of the cluster, for writes.
-func (n *Node) groups(m *member.Member) commands.Groups { return commands.New(m, &n.writerPool) }
+func (n *Node) groups(m *member.Member) writes.Groups { return writes.New(m, &n.writerPool) }
 
 // poke wakes the goroutine that receives from a channel with a buffer of one.
 func poke(waits chan struct{}) {

@@ -1,8 +1,8 @@
 package node
 
 import (
-	"github.com/pentad-db/pentad/node/internal/commands"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
+	"github.com/pentad-db/pentad/node/internal/writes"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -18,7 +18,7 @@ var (
 
 // PutError is the error of a put that some groups stored and others did not, or may not have. If it
 // is retried with the same writer and sequence, each row is stored once.
-type PutError = commands.PutError
+type PutError = writes.PutError
 
 // Kind returns the protocol's kind of an error of a method of Node.
 func (n *Node) Kind(err error) wire.Kind { return toWire(err).Kind }

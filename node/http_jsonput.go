@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pentad-db/pentad/node/internal/commands"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
+	"github.com/pentad-db/pentad/node/internal/writes"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -112,7 +112,7 @@ func (s *server) store(
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
 		res, err := s.node.Put(rc, some, puts.PartOf(w, part))
 		if err != nil {
-			e := commands.RestOf(err, w, written, some.Len(), b.Len(), keyed)
+			e := writes.RestOf(err, w, written, some.Len(), b.Len(), keyed)
 			httpserver.WriteError(ctx, e.WireOf(func(row int) int { return lines[row] }))
 			return
 		}

@@ -4,7 +4,7 @@
 //
 // File names begin with the room: http_ has handlers, cluster_ the node's part in a cluster,
 // metrics_ what /metrics shows. Queries run in node/internal/engine, and the writes of a cluster in
-// node/internal/commands.
+// node/internal/writes.
 //
 // It knows nothing of how rows are stored or found, groups agree or guests run. Its main type is
 // [Node], whose comment lists the goroutines.

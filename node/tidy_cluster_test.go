@@ -5,7 +5,7 @@ func clusterRooms() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
 		"node/internal/request": {"node/cluster", "node/internal/slots"},
-		"node/internal/commands": {"sdk/record", "sdk/api", "sdk/wire", "node/cluster",
+		"node/internal/writes": {"sdk/record", "sdk/api", "sdk/wire", "node/cluster",
 			"node/internal/member", "node/internal/nodeerror", "node/internal/puts",
 			"node/internal/request", "node/internal/slots", "node/replica", "node/segment",
 			"node/store", "node/store/retention"},

@@ -1,10 +1,10 @@
-// Package commands has the writes of a cluster: batches, erases, retentions and copies as commands
+// Package writes has the writes of a cluster: batches, erases, retentions and copies as commands
 // that each group applies, sent to the leaders of all groups that they concern, and again when a
 // group was split meanwhile.
 //
 // It knows nothing of how groups agree nor of what reads them. Its main type is [Groups]; a call
 // returns when its goroutines, one for each group, have ended.
-package commands
+package writes
 
 import (
 	"context"
