@@ -110,7 +110,7 @@ func (q *quick) runStats(ctx context.Context, n *node.Node, want *stats) (float6
 		box := q.tenth()
 		box.Aggregate.Name = "stats"
 		began := time.Now()
-		groups, _, err := n.Aggregate(node.Fresh(ctx), &box) // no state that an earlier run kept
+		groups, _, err := n.Fresh().Aggregate(ctx, &box) // no state that an earlier run kept
 		runs = append(runs, float64(time.Since(began)))
 		if err != nil {
 			return 0, 0, err
@@ -150,7 +150,7 @@ func (q *quick) againstNative(ctx context.Context, n *node.Node) error {
 		box = q.tenth()
 		box.Aggregate.Name = "stats"
 		began = time.Now()
-		groups, _, err := n.Aggregate(node.Fresh(ctx), &box)
+		groups, _, err := n.Fresh().Aggregate(ctx, &box)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
@@ -241,10 +242,10 @@ func (p *pluginFigures) ownSums(
 			return sumInStore(ctx, s, box)
 		}},
 		{"plugin", func(ctx context.Context, box record.Box) (float64, error) {
-			return sumWithPlugin(node.Fresh(ctx), n, box)
+			return sumWithPlugin(ctx, n.Fresh().Aggregate, box)
 		}},
 		{"plugin, states kept", func(ctx context.Context, box record.Box) (float64, error) {
-			return sumWithPlugin(ctx, n, box)
+			return sumWithPlugin(ctx, n.Aggregate, box)
 		}}}, closers, err
 }
 
@@ -276,8 +277,11 @@ func sumInStore(ctx context.Context, s *store.Store, box record.Box) (float64, e
 	return total, err
 }
 
-func sumWithPlugin(ctx context.Context, n *node.Node, box record.Box) (float64, error) {
-	groups, _, err := n.Aggregate(ctx, &record.Query{Box: box,
+func sumWithPlugin(
+	ctx context.Context,
+	aggregate func(context.Context, *record.Query) ([]wire.Group, wire.End, error), box record.Box,
+) (float64, error) {
+	groups, _, err := aggregate(ctx, &record.Query{Box: box,
 		Aggregate: record.PluginCall{Name: "sum"}})
 	if err != nil {
 		return 0, err

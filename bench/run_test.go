@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 	if dataMissing() {
 		workloads = "meters,tsbs,daily"
 	}
-	out, _ := measure(t, dir, "--rows", "60000", "--real", dataDir, "--systems",
+	out, _ := measure(t, dir, "--rows", "30000", "--real", dataDir, "--systems",
 		"pentad,pebble,duckdb", "--workloads", workloads)
 	if strings.Contains(out, "left out: workload") {
 		t.Errorf("a workload was left out:\n%s", out)
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	few := publicDir(t)
-	out, names := measure(t, few, "--rows", "60000", "--systems", strings.Join(embedded, ","),
+	out, names := measure(t, few, "--rows", "30000", "--systems", strings.Join(embedded, ","),
 		"--workloads", "thesis,corrections")
 	pages := ""
 	for _, d := range []string{dir, few} {
@@ -97,7 +97,7 @@ func measure(t *testing.T, dir string, flags ...string) (string, map[string]bool
 	t.Helper()
 	var out bytes.Buffer
 	c := root(&out)
-	c.SetArgs(append([]string{"run", "--out", dir, "--budget", "20ms"}, flags...))
+	c.SetArgs(append([]string{"run", "--out", dir, "--budget", "4ms"}, flags...))
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}

@@ -148,6 +148,7 @@ func (g *growing) until(what string, ok func(c *client.Client) bool) {
 // and one is lost. Every record that was acknowledged is there once, with the acq that it had; the
 // follower goes on from its acq; what the node was told is told still.
 func TestKilledNodeGrowsToThree(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	kills := 3
 	if text := os.Getenv("PENTAD_KILLS"); text != "" {
 		var err error

@@ -20,6 +20,7 @@ import (
 // cluster, and starts it again: everything is there, with its acq. Where the kill came before the
 // step that counts, the directory is still that of a stand-alone node.
 func TestKilledAdoption(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	kills := 3
 	if text := os.Getenv("PENTAD_KILLS"); text != "" {
 		var err error

@@ -138,6 +138,7 @@ func (p *clockPuts) allThere() {
 // that is started 400 days ahead leads nothing; each says so, and the odd one out ends. In the
 // short form there is one step.
 func TestClocksOfProcessesStep(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	long := planOf(t).faults > 8
 	f := newFarm(t, 3)
 	p := &clockPuts{farm: f}

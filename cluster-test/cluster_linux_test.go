@@ -61,6 +61,8 @@ const (
 	feedReaders = 2
 
 	faultsOfSplit = 6 // from one split of a group to the next
+
+	pauseOfShortForm = 10 * time.Millisecond // of writers: more records meet no other faults
 )
 
 // TestClusterOutlivesFaults starts a cluster of processes, writes to it, reads from it and follows
@@ -76,6 +78,9 @@ func TestClusterOutlivesFaults(t *testing.T) {
 	}()
 	can := f.possible()
 	l := &load{f: f, history: newHistory()}
+	if p.records == 0 && p.lasts == 0 {
+		l.pause = pauseOfShortForm
+	}
 	finish := l.begin(t, p)
 	began := time.Now()
 	counts, deck := map[string]int{}, deck{}

@@ -188,7 +188,7 @@ func TestADirectoryThatIsPutBack(t *testing.T) {
 // The first node of a cluster lost its directory and is started as before: it does not make a
 // second cluster, neither while others answer nor when they come later.
 func TestAWipedFirstNode(t *testing.T) {
-	t.Parallel()
+	t.Parallel() // it waits most of the time
 	f := newPlainFarm(t, build(t), 3)
 	defer func() {
 		if t.Failed() {

@@ -57,6 +57,7 @@ func cutOffs() []cutOff {
 // to that is answered early, by an error that says why, and by a client that knows all nodes from
 // another one.
 func TestAfterAtANodeThatIsCutOff(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	f := newFarm(t, 3)
 	if f.wires == nil {
 		required.Skip(t, required.Network, "the network of this machine cannot be cut")

@@ -20,6 +20,7 @@ const exportBatches = 18
 // node that answers when the first slice of the records has come: the file has all records below
 // its horizon. The long form kills each node.
 func TestExportOverAFailOver(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	f := newFarm(t, 3)
 	c := f.client(0)
 	defer func() { _ = c.Close() }()

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -46,6 +47,9 @@ var builds = sync.OnceValue(func() string {
 
 func TestMain(m *testing.M) {
 	if err := ownMounts(); err != nil {
+		panic(err)
+	}
+	if err := os.Unsetenv("GOGC"); err != nil { // processes are as those of users
 		panic(err)
 	}
 	races := filepath.Join(builds(), "race") // where a process writes what its detector finds
@@ -133,11 +137,15 @@ func lookAtSources(t *testing.T) {
 	}
 }
 
+var building sync.Mutex // held while a program is built
+
 // build builds the program, with the race detector if the tests have it.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	lookAtSources(t)
-	if raceDetector {
+	if rounds.Race {
 		flags = append(flags, "-race")
 	}
 	name := strings.Join(append([]string{"pentad"}, flags...), "")

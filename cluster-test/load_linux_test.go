@@ -26,7 +26,7 @@ type load struct {
 	f       *farm
 	history *history
 	heart   pulse
-	pause   time.Duration // of steady writers between two batches
+	pause   time.Duration // of writers between two batches
 
 	errors atomic.Int64 // that clients saw and did not mend themselves; questions may fail
 	asked  atomic.Int64 // questions answered and checked
@@ -81,6 +81,9 @@ func (l *load) roam(ctx, stop context.Context, writer int32, rng *rand.Rand) {
 			}
 			l.judge("put", err)
 			wait(ctx, time.Duration(10+rng.IntN(40))*time.Millisecond)
+		}
+		if l.pause > 0 {
+			wait(stop, l.pause)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -70,7 +71,7 @@ func (p *process) within(t *testing.T, what string, do func()) {
 	most := watchMemory(t, p.cmd.Process.Pid)
 	do()
 	allowed := int64(mayTake)
-	if raceDetector {
+	if rounds.Race {
 		allowed *= 4 // what the detector notes of each word is memory of the process, too
 	}
 	if took := most(); took == 0 || took > allowed {

@@ -386,6 +386,7 @@ func (u *upgrade) copies() (all []string) {
 // nothing is lost or doubled. With PENTAD_UPGRADES=30 as many random steps back and forth come
 // before.
 func TestAClusterOfProcessesIsUpgraded(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	u := newUpgrade(t)
 	replicas := u.copies()
 	finish := u.begin()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ import (
 //
 // Goroutines: one for each place; close ends them.
 type wires struct {
+	base  int      // what the last byte of an address is above the place and one
 	names []string // of the namespaces
 	ends  []*os.File
 	wg    sync.WaitGroup
@@ -37,21 +39,35 @@ type rule struct {
 // packetBytes is large, since each packet costs two system calls here.
 const packetBytes = 9000
 
+// Farms of a process have networks of their own, of as many addresses.
+const (
+	networkBytes     = 16
+	networkBits      = 28
+	networksAtATime  = 256 / networkBytes
+	mostPlacesOfFarm = networkBytes - 2 // the first and the last address are nobody's
+)
+
+var networks atomic.Int64 // that were made
+
 // newWires makes a namespace with an address for each machine of a farm.
 func newWires(f *farm) *wires {
-	w := &wires{}
+	number := int(networks.Add(1)-1) % networksAtATime
+	w := &wires{base: networkBytes * number}
 	places := len(f.nodes) + 1
+	if places > mostPlacesOfFarm {
+		f.Fatalf("%d nodes, at most %d have a network", len(f.nodes), mostPlacesOfFarm-1)
+	}
 	w.rules = make([][]rule, places)
 	net := fmt.Sprintf("10.%d.%d.", 64+os.Getpid()>>8&63, os.Getpid()&255)
 	for i := range places {
 		w.rules[i] = make([]rule, places)
 		in := []string{}
-		name, space := fmt.Sprintf("pentad%d.%d", os.Getpid(), i), ""
+		name, space := fmt.Sprintf("pt%d.%d.%d", os.Getpid(), number, i), ""
 		if i < len(f.nodes) {
 			f.run("ip", "netns", "add", name)
 			w.names = append(w.names, name)
 			in, space = []string{"-n", name}, filepath.Join("/run/netns", name)
-			f.nodes[i].space, f.nodes[i].host = space, net+fmt.Sprint(i+1)
+			f.nodes[i].space, f.nodes[i].host = space, net+fmt.Sprint(w.base+i+1)
 			f.run("ip", append(in, "link", "set", "lo", "up")...)
 		}
 		end, err := openTunnel(space, name)
@@ -59,7 +75,8 @@ func newWires(f *farm) *wires {
 			f.Fatalf("open a tunnel: %v", err)
 		}
 		w.ends = append(w.ends, end)
-		f.run("ip", append(in, "addr", "add", net+fmt.Sprint(i+1)+"/24", "dev", name)...)
+		at := fmt.Sprintf("%s%d/%d", net, w.base+i+1, networkBits)
+		f.run("ip", append(in, "addr", "add", at, "dev", name)...)
 		f.run("ip", append(in, "link", "set", name, "mtu", fmt.Sprint(packetBytes), "up")...)
 	}
 	for i := range w.ends {
@@ -125,7 +142,7 @@ func (w *wires) carry(from int) {
 		if n < 20 || packet[0]>>4 != 4 {
 			continue
 		}
-		to := int(packet[19]) - 1
+		to := int(packet[19]) - w.base - 1
 		if to < 0 || to >= len(w.ends) {
 			continue
 		}

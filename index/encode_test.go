@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,22 +36,23 @@ func TestParseGivesTheSame(t *testing.T) {
 	})
 }
 
-// damaged returns where damage is done: at every byte, with -short at some.
+// damaged returns where damage is done: at some bytes, in make test-long at every one.
 func damaged(t *testing.T, src []byte) (places []int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for at := range src {
-		if !testing.Short() || rng.IntN(30) == 0 {
+		if rng.IntN(rounds.Of(1, 6, 30)) == 0 {
 			places = append(places, at)
 		}
 	}
 	return places
 }
 
-// TestParseDamage cuts the sections at every byte and flips every bit. What is accepted must plan
+// TestParseDamage cuts the sections at bytes and flips each bit of them. What is accepted must plan
 // without harm; the checksums of the segment file tell that it is not the truth.
 func TestParseDamage(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	d, p, r := sections(t, 150)
 	whole := [3][]byte{d, p, r}
 	var plan Plan

@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -80,7 +81,7 @@ func (l *lonely) config(makes bool, groups int) cluster.Config {
 // again closes the first node and opens its directory by another configuration.
 func (l *lonely) again(config cluster.Config) error {
 	l.Helper()
-	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, errClosing) {
+	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		l.Fatal(err)
 	}
 	l.options[0].Cluster = config

@@ -7,14 +7,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 )
 
 // adopt makes the directory that of a cluster's first node, and does not start it.
 func (l *lonely) adopt(config cluster.Config) {
 	l.Helper()
-	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, errClosing) {
+	if err := l.nodes[0].Close(l.Context()); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		l.Fatal(err)
 	}
 	opt := member.AdoptOptions{Dir: l.options[0].Dir, Cluster: config,
@@ -79,6 +81,7 @@ func crashes() map[string]func(l *lonely, config cluster.Config) {
 // the stand-alone node has moved, its directory is as it was and may be used as before; from then
 // on the adoption goes on.
 func TestAdoptAfterCrashes(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	for name, crash := range crashes() {
 		t.Run(name, func(t *testing.T) {
 			l := newLonely(t)

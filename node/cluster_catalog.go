@@ -6,8 +6,8 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/node/internal/commands"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
@@ -27,20 +27,7 @@ type memberCatalog struct{ *member.Member }
 func (m memberCatalog) Change(ctx context.Context, c *catalog.Change, module []byte) error {
 	err := m.Tell(ctx, &cluster.ChangeCatalog{Change: *c, Module: module})
 	if c.Remove != nil || c.Forget != nil {
-		return removedBefore(err)
-	}
-	return err
-}
-
-// removedBefore returns nil for the error of a removal that found nothing: an earlier attempt, or
-// another client, has removed it.
-func removedBefore(err error) error {
-	kind := wire.Kind(0)
-	if err != nil {
-		kind = toWire(err).Kind
-	}
-	if kind == wire.KindUnknownPlugin || kind == wire.KindNotFound {
-		return nil
+		return commands.RemovedBefore(err)
 	}
 	return err
 }
@@ -50,7 +37,7 @@ func dropCursor(ctx context.Context, m *member.Member, name string) error {
 	if _, err := m.Cursors(ctx, name); err != nil {
 		return err
 	}
-	return removedBefore(m.Tell(ctx, &cluster.DropCursor{Name: name}))
+	return commands.RemovedBefore(m.Tell(ctx, &cluster.DropCursor{Name: name}))
 }
 
 // followCatalog keeps plugins ready that the cluster has.

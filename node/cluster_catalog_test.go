@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
@@ -105,7 +106,7 @@ func (c *nodesTogether) addNode() *Node {
 	c.until("the new node knows the cluster", func() bool {
 		v := n.member.Load().View()
 		_, known := v.Node(n.member.Load().Self())
-		return known && len(n.routes.Load().groups) == v.DataGroups() && v.DataGroups() > 0
+		return known && n.engine.Reach().Groups == v.DataGroups() && v.DataGroups() > 0
 	})
 	return n
 }
@@ -120,6 +121,7 @@ func (c *nodesTogether) unknown(n *Node, ref string) {
 }
 
 func TestPluginsOfACluster(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 2)
 	a, b, last := c.nodes[0], c.nodes[1], c.nodes[2]
 	c.put(a, readings(0, 300), store.WriterSeq{})

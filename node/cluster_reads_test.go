@@ -54,10 +54,8 @@ func TestReadsAfterWrites(t *testing.T) {
 // proved reports whether each node has proved its replicas of all groups.
 func (c *nodesTogether) proved() bool {
 	for _, n := range c.nodes {
-		for _, p := range n.routes.Load().groups {
-			if p.local == nil || !p.local.caughtUp.Load() {
-				return false
-			}
+		if at := n.engine.Reach(); at.Proved < at.Groups {
+			return false
 		}
 	}
 	return true

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -152,6 +153,7 @@ func TestAClusterSplitsUnderLoad(t *testing.T) {
 
 // A node that is killed at a split, and one that was down, get to where the others are.
 func TestAClusterSplitsWithoutANode(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 1)
 	l := c.startLoad(c.nodes[1], c.nodes[2])
 	f, stop := c.follow(c.nodes[2])

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -15,6 +16,7 @@ import (
 // and without the file that vouches for it, or empties it: its replicas are made again from those
 // of the other nodes.
 func TestALostLogFileIsNoticed(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	for name, lose := range map[string]func(dir, newest string) error{
 		"removed": func(_, newest string) error { return os.Remove(newest) },
 		"emptied": func(_, newest string) error { return os.Truncate(newest, 0) },

@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -112,9 +113,7 @@ func (c *nodesTogether) settled(voters int) bool {
 				return false
 			}
 		}
-		l := n.routes.Load()
-		if len(l.groups) != v.DataGroups() ||
-			slices.ContainsFunc(l.groups, (*groupRoute).unreachable) {
+		if at := n.engine.Reach(); at.Groups != v.DataGroups() || at.Unreachable > 0 {
 			return false
 		}
 	}
@@ -159,6 +158,7 @@ func (c *nodesTogether) put(n *Node, b *record.Batch, w store.WriterSeq) (res st
 }
 
 func TestAClusterStoresAndAnswers(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters do the same under load")
 	c := openTogether(t, 3, 4)
 	writer := store.WriterSeq{ID: [16]byte{1}, Seq: 1}
 	for i, n := range c.nodes {
@@ -220,7 +220,7 @@ func (c *nodesTogether) stop(i int) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if err := c.nodes[i].Close(ctx); err != nil && !errors.Is(err, errClosing) {
+	if err := c.nodes[i].Close(ctx); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		c.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/store"
 )
@@ -84,7 +85,7 @@ func (n *Node) CommitCursor(
 	ctx context.Context, name string, acqNs int64, force bool,
 ) (c cursors.Cursor, err error) {
 	if n.closing.Load() {
-		return c, errClosing
+		return c, nodeerror.ErrClosing
 	}
 	if err := checkCursorName(name); err != nil {
 		return c, err
@@ -110,7 +111,7 @@ func (n *Node) CommitCursor(
 // RemoveCursor forgets a cursor.
 func (n *Node) RemoveCursor(ctx context.Context, name string) error {
 	if n.closing.Load() {
-		return errClosing
+		return nodeerror.ErrClosing
 	}
 	if err := checkCursorName(name); err != nil {
 		return err

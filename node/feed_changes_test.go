@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -283,8 +284,8 @@ func TestChangesBeat(t *testing.T) {
 				}
 				return nil
 			})
-		if took := time.Since(began); !errors.Is(err, enough) || took < 4*heartbeat ||
-			took > 5*heartbeat {
+		if took := time.Since(began); !errors.Is(err, enough) || took < 4*engine.Heartbeat ||
+			took > 5*engine.Heartbeat {
 			t.Errorf("%d beats in %v, %v", beats, took, err)
 		}
 	})

@@ -3,45 +3,12 @@ package node
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/feed"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
-
-// TestGroupsThatLeaveANode: who reads or waits there is told to ask another node.
-func TestGroupsThatLeaveANode(t *testing.T) {
-	s := openSpread(t, 1, 1)
-	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
-	here := *s.near().routes.Load().groups[0].local
-	s.near().routes.Store(&routingTable{groups: []*groupRoute{{peer: &peer{name: "another"}}},
-		owners: evenOwners(1)})
-	var wg sync.WaitGroup
-	for what, ask := range map[string]func() error{
-		"a feed": func() error {
-			return here.changes(t.Context(), &record.Query{}, 0, true, new(feed.Demand),
-				func(*store.Slice) error { return nil })
-		},
-		"a question": func() error {
-			later := here
-			later.afterNs = s.clock.Load() + 1e18
-			return later.wait(t.Context())
-		},
-	} {
-		wg.Go(func() {
-			err := ask()
-			e := toWire(&SourceError{Source: "group", Err: err})
-			if e.Kind != wire.KindUnavailable || !sourceUnavailable(err) {
-				t.Errorf("%s: %v", what, err)
-			}
-		})
-	}
-	wg.Wait()
-}
 
 // TestDiffsWaitForTheirMoments: what comes before the second one would be missing.
 func TestDiffsWaitForTheirMoments(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -129,7 +130,7 @@ func TestChangesAreThoseOfOneStore(t *testing.T) {
 		want, _ := s.changes(s.whole, q, from)
 		got, events := s.changes(s.near(), q, from)
 		if !slices.Equal(got, want) {
-			t.Fatalf("%s from %d: %d rows, want %d, or others", queryText(q), from, len(got),
+			t.Fatalf("%s from %d: %d rows, want %d, or others", engine.QueryText(q), from, len(got),
 				len(want))
 		}
 		for _, e := range events {

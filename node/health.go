@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // healthEvery is how often problems are collected.

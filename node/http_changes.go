@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/changestream"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
@@ -29,10 +31,10 @@ const (
 var (
 	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
 		"keys", "type", "format", "since", "follow"}
-	horizonParams = []string{"cid", "mid", "moid", "cap", paramGroups, paramWithin,
-		paramAfter, paramRead}
-	followParams = []string{"since", "follow", "beat_ms", paramGroups, paramWithin,
-		paramAfter}
+	horizonParams = []string{"cid", "mid", "moid", "cap", request.ParamGroups, request.ParamWithin,
+		request.ParamAfter, request.ParamRead}
+	followParams = []string{"since", "follow", "beat_ms", request.ParamGroups, request.ParamWithin,
+		request.ParamAfter}
 )
 
 // changesRequest is a parsed request for changes.
@@ -41,7 +43,7 @@ type changesRequest struct {
 	fromNs int64
 	follow bool
 	beat   time.Duration // how often it is told how far it is; 0 for the usual
-	asked  requestOptions
+	asked  request.Options
 	out    changestream.Writer
 }
 
@@ -51,9 +53,9 @@ func (s *server) changes(ctx *fasthttp.RequestCtx) {
 	r, err := s.parseChanges(ctx)
 	done := func() {}
 	if err == nil {
-		rc, cancel := s.requestContext(ctx)
+		rc, cancel := s.watchedContext(ctx.Conn(), r.asked)
 		defer cancel()
-		done, err = s.node.precheckChanges(rc, r.q, r.fromNs)
+		done, err = s.node.engine.CheckChanges(rc, r.asked, r.q, r.fromNs)
 	}
 	if err == nil {
 		err = s.http.CheckFeed(ctx)
@@ -77,7 +79,7 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if string(ctx.Method()) == http.MethodPost {
 		r.out.Form = changestream.Frames
 		err = wire.ParseQuery(ctx.PostBody(), r.q)
-	} else if r.q, err = s.parseBox(ctx); err == nil {
+	} else if r.q, err = s.parseQuery(ctx); err == nil {
 		if r.out.Payloads,
 			err = rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type"))); err == nil {
 			r.out.Form, err = parseChangesForm(ctx)
@@ -89,9 +91,9 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 	if err != nil {
 		return r, err
 	}
-	r.asked, _ = parseRequestOptions(args) // Options.Check has
+	r.asked = askedOf(ctx)
 	if text := string(ctx.Request.Header.Peek(wire.FeedHeader)); text != "" {
-		if r.asked.feedID, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if r.asked.FeedID, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return r, params.Bad(wire.FeedHeader, fmt.Errorf("%q is not a number",
 				params.Clip(text)))
 		}
@@ -108,14 +110,14 @@ func (s *server) parseChanges(ctx *fasthttp.RequestCtx) (r *changesRequest, err 
 func parseBeat(args *fasthttp.Args) (time.Duration, error) {
 	text := string(args.Peek("beat_ms"))
 	if text == "" {
-		return heartbeat, nil
+		return engine.Heartbeat, nil
 	}
 	ms, err := strconv.ParseUint(text, 10, 31)
 	beat := time.Duration(ms) * time.Millisecond
-	if err != nil || beat < leastBeat || beat > heartbeat {
+	if err != nil || beat < leastBeat || beat > engine.Heartbeat {
 		return 0, params.Bad("beat_ms", fmt.Errorf("%q is not a time of %s to %s in ms",
 			params.Clip(text),
-			leastBeat, heartbeat))
+			leastBeat, engine.Heartbeat))
 	}
 	return beat, nil
 }
@@ -172,10 +174,10 @@ func (s *server) feed(out *httpserver.Feed, r *changesRequest) {
 		gone = gone || err != nil
 		return err
 	}
-	running, cancel := context.WithCancel(withOptions(s.http.Running(), r.asked))
+	running, cancel := context.WithCancel(s.http.Running())
 	defer cancel()
 	defer out.Watch(cancel)()
-	closed, err := s.node.changesWith(running, r.q, r.fromNs, r.follow, r.beat,
+	closed, err := s.node.engine.Changes(running, r.asked, r.q, r.fromNs, r.follow, r.beat,
 		func(b *store.Slice) error {
 			return write(func(w *bufio.Writer) error { return r.out.Slice(w, b) })
 		})

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/engine"
 )
 
 // TestAReaderOfChangesHangsUp: its place is free at once, and not when beats meet no reader. Of
@@ -32,12 +34,12 @@ func TestAReaderOfChangesHangsUp(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for n.server.http.Feeds() > 0 && time.Since(began) < 4*heartbeat {
+		for n.server.http.Feeds() > 0 && time.Since(began) < 4*engine.Heartbeat {
 			<-tick.C
 		}
-		if time.Since(began) < heartbeat/2 {
+		if time.Since(began) < engine.Heartbeat/2 {
 			return
 		}
 	}
-	t.Errorf("readers that left were not noticed within %v", heartbeat/2)
+	t.Errorf("readers that left were not noticed within %v", engine.Heartbeat/2)
 }

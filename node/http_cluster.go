@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -32,7 +33,7 @@ func (s *server) memberFor(ctx *fasthttp.RequestCtx) *member.Member {
 	err := &wire.Error{Kind: wire.KindNotFound, Message: "this node is in no cluster; it is in " +
 		"one when it is started with --cluster-token"}
 	if s.node.opt.Cluster.TokenFile != "" {
-		err = toWire(errNoView) // it is being opened
+		err = toWire(nodeerror.ErrNoView) // it is being opened
 	}
 	httpserver.WriteError(ctx, err)
 	return nil

@@ -7,7 +7,9 @@ import (
 	"net/http"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -25,16 +27,13 @@ var (
 	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
 )
 
-func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest, s.node.Erase) }
+func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest, false) }
 
-func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, s.node.Purge) }
+func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, true) }
 
 // hide erases or purges the box of a frame or of parameters.
-func (s *server) hide(
-	ctx *fasthttp.RequestCtx, view record.View,
-	do func(ctx context.Context, box record.Box) (int64, error),
-) {
-	rc, cancel := s.requestContext(ctx)
+func (s *server) hide(ctx *fasthttp.RequestCtx, view record.View, purge bool) {
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	var b wire.Box
 	var dry bool
@@ -47,15 +46,15 @@ func (s *server) hide(
 		b, dry, err = s.parseHide(ctx)
 	}
 	if err == nil && dry {
-		s.dryRun(rc, ctx, &record.Query{Box: b.Box, View: view})
+		s.dryRun(rc, asked, ctx, &record.Query{Box: b.Box, View: view})
 		return
 	}
 	var acq int64
 	if err == nil && s.node.closing.Load() {
-		err = errClosing
+		err = nodeerror.ErrClosing
 	}
 	if err == nil {
-		acq, err = do(rc, b.Box)
+		acq, err = s.node.hide(rc, asked, b.Box, purge)
 	}
 	switch {
 	case err != nil:
@@ -85,7 +84,7 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 	if err := params.Check(ctx.QueryArgs(), hideParams); err != nil {
 		return b, false, err
 	}
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	if err != nil {
 		return b, false, err
 	}
@@ -106,8 +105,10 @@ func (s *server) parseHide(ctx *fasthttp.RequestCtx) (b wire.Box, dry bool, err 
 }
 
 // dryRun answers with the number of records that would be hidden.
-func (s *server) dryRun(rc context.Context, ctx *fasthttp.RequestCtx, q *record.Query) {
-	count, _, err := s.node.Count(rc, q)
+func (s *server) dryRun(
+	rc context.Context, asked request.Options, ctx *fasthttp.RequestCtx, q *record.Query,
+) {
+	count, _, err := s.node.engine.Count(rc, asked, q)
 	writeDryRun(ctx, count, err)
 }
 
@@ -122,21 +123,21 @@ func writeDryRun(ctx *fasthttp.RequestCtx, records uint64, err error) {
 // paramsOfPeers are the parameters of what people ask for without any, and others for groups.
 func paramsOfPeers(ctx *fasthttp.RequestCtx) []string {
 	switch args := ctx.QueryArgs(); {
-	case args.Has(paramGroups):
+	case args.Has(request.ParamGroups):
 		return peerParams
-	case args.Has(paramOfGroup):
-		return []string{paramOfGroup}
+	case args.Has(request.ParamOfGroup):
+		return []string{request.ParamOfGroup}
 	}
 	return nil
 }
 
 func (s *server) events(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []event.Event
 	if err == nil {
-		all, err = s.node.Events(rc)
+		all, err = s.node.engine.Events(rc, asked)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
@@ -167,12 +168,12 @@ func newJSONPolicy(p Policy) api.Retention {
 }
 
 func (s *server) retention(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	err := params.Check(ctx.QueryArgs(), paramsOfPeers(ctx))
 	var all []Policy
 	if err == nil {
-		all, err = s.node.Retention(rc)
+		all, err = s.node.engine.Retention(rc, asked)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

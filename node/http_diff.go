@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -16,24 +18,24 @@ import (
 
 // checkMoments is that of the node, before an answer begins.
 func (s *server) checkMoments(ctx *fasthttp.RequestCtx, ask *record.Diff) error {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	return s.node.checkMoments(rc, ask)
+	return s.node.engine.CheckMoments(rc, asked, ask)
 }
 
 // Of records of a view that the path names, and of what is told of versions. These are of the whole
 // history of readings, so they have no range of acq.
 var (
 	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
-		paramAfter, paramRead, paramWithin}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format", paramPartial,
-		paramAfter, paramRead, paramWithin}
+		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
-		paramPartial, paramAfter, paramRead, paramWithin}
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
-		paramPartial, paramAfter, paramRead, paramWithin}
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 )
 
 // diffFrame answers a diff frame with frames of differences. An error before the first has
@@ -44,7 +46,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	if err == nil {
 		err = s.checkMoments(ctx, ask)
 	}
-	var permit *queryPermit
+	var permit *engine.Admitted
 	if err == nil {
 		permit, err = s.prepare(ctx, &record.Query{Box: ask.Box})
 	}
@@ -55,7 +57,7 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType(wire.ContentType)
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
 		var buf []byte
-		end, err := s.node.diff(rc, ask, func(d *record.Differences) error {
+		end, err := permit.Diff(rc, ask, func(d *record.Differences) error {
 			var err error
 			if buf, err = wire.AppendDifferences(buf[:0], d); err != nil {
 				return err
@@ -74,14 +76,14 @@ func (s *server) diffFrame(ctx *fasthttp.RequestCtx) {
 
 // versionsFrame answers a box frame with frames of versions.
 func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	var box wire.Box
 	err := wire.ParseBox(ctx.PostBody(), &box)
 	var all []record.Version
 	var end wire.End
 	if err == nil {
-		all, end, err = s.node.Versions(rc, &box.Box)
+		all, end, err = s.node.engine.Versions(rc, asked, &box.Box)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
@@ -89,7 +91,7 @@ func (s *server) versionsFrame(ctx *fasthttp.RequestCtx) {
 	}
 	setStatus(ctx, &end)
 	ctx.SetContentType(wire.ContentType)
-	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+	s.stream(ctx, asked, func(_ context.Context, w *bufio.Writer) error {
 		var buf []byte
 		for len(all) > 0 {
 			n, err := framed(all), error(nil)
@@ -123,7 +125,7 @@ func framed(all []record.Version) int {
 
 // getDiff answers with differences, as getRecords does with records.
 func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	ask := &record.Diff{}
 	if err == nil {
 		ask.Box = q.Box
@@ -140,15 +142,15 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamRows(ctx, "differences", &record.Query{Box: ask.Box}, func(
-		rc context.Context, _ *prepared, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
 	) (wire.End, error) {
-		end, err := s.node.diff(rc, ask, func(d *record.Differences) error {
+		end, err := a.Diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
 				if err := out.Row(rowjson.DifferenceOf(d, i, kind)); err != nil {
 					return err
 				}
 				if q.Limit > 0 && uint64(out.Rows) == q.Limit {
-					return errEnough
+					return engine.ErrEnough
 				}
 			}
 			return nil
@@ -160,7 +162,7 @@ func (s *server) getDiff(ctx *fasthttp.RequestCtx) {
 
 // getVersions answers with every version of readings.
 func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	var box wire.Box
 	if err == nil {
 		box.Box = q.Box
@@ -178,9 +180,9 @@ func (s *server) getVersions(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamRows(ctx, "versions", &record.Query{Box: box.Box}, func(
-		rc context.Context, _ *prepared, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
 	) (wire.End, error) {
-		all, end, err := s.node.versions(rc, &box.Box)
+		all, end, err := a.Versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {
 			err = out.Row(rowjson.VersionOf(&all[i], kind))
 		}

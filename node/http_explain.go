@@ -12,7 +12,7 @@ import (
 // explain takes the parameters of records, so that a query can be explained unchanged. Those of the
 // output format are ignored.
 func (s *server) explain(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	if err == nil {
 		_, err = rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type")))
 	}
@@ -33,9 +33,9 @@ func (s *server) explainFrame(ctx *fasthttp.RequestCtx) {
 func (s *server) writeExplanation(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 	var x api.Explanation
 	if err == nil {
-		rc, cancel := s.requestContext(ctx)
+		rc, asked, cancel := s.requestContext(ctx)
 		defer cancel()
-		x, err = s.node.Explain(rc, q)
+		x, err = s.node.engine.Explain(rc, asked, q)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -19,17 +19,15 @@ import (
 
 var batches = sync.Pool{New: func() any { return new(record.Batch) }}
 
-var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxPooledBytes keeps batches of large payloads out of the pool.
-const maxPooledBytes = 4 << 20
+// mostPooledBytes keeps batches of large payloads out of the pool.
+const mostPooledBytes = 4 << 20
 
 func (s *server) put(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
 	p := wire.Put{Batch: batches.Get().(*record.Batch)}
 	defer func() {
-		if cap(p.Batch.Data) <= maxPooledBytes {
+		if cap(p.Batch.Data) <= mostPooledBytes {
 			batches.Put(p.Batch)
 		}
 	}()
@@ -63,7 +61,7 @@ func (s *server) query(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
-		end, err := s.node.queryFrames(rc, &permit.prepared, func(frames []byte) error {
+		end, err := permit.Frames(rc, func(frames []byte) error {
 			_, err := w.Write(frames)
 			return err
 		})
@@ -88,9 +86,9 @@ func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	_, end, err := s.node.Count(rc, q)
+	_, end, err := s.node.engine.Count(rc, asked, q)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
@@ -98,15 +96,6 @@ func (s *server) countFrame(ctx *fasthttp.RequestCtx) {
 	setStatus(ctx, &end)
 	ctx.SetContentType(wire.ContentType)
 	ctx.SetBody(wire.AppendEnd(nil, &end))
-}
-
-// tail returns a copy of the rows of a batch from n on.
-func tail(b *record.Batch, n int) *record.Batch {
-	rest := &record.Batch{}
-	for i := n; i < b.Len(); i++ {
-		rest.AppendRow(b, i)
-	}
-	return rest
 }
 
 // groupsPerFrame bounds a groups frame.
@@ -123,20 +112,19 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 	streamed := false
 	defer func() {
 		if !streamed {
-			permit.done()
+			permit.Done()
 		}
 	}()
-	rc, cancel := s.watchedContext(ctx.Conn(), permit.asked)
+	rc, cancel := s.watchedContext(ctx.Conn(), permit.Asked())
 	defer cancel()
-	found, err := s.node.findGroups(rc, &permit.prepared)
+	found, err := permit.Groups(rc)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	permit.release = found.close
 	var body []byte
 	each := func(rc context.Context, full func() error) (wire.End, error) {
-		return found.each(rc, func(groups []wire.Group) error {
+		return found.Each(rc, func(groups []wire.Group) error {
 			for len(groups) > 0 {
 				n := min(len(groups), groupsPerFrame)
 				body = wire.AppendGroups(body, groups[:n])
@@ -148,14 +136,14 @@ func (s *server) aggregate(ctx *fasthttp.RequestCtx, q *record.Query) {
 			return nil
 		})
 	}
-	if !found.over.Used() {
+	if !found.Spilled() {
 		end, _ := each(rc, func() error { return nil }) // cannot fail
 		setStatus(ctx, &end)
 		ctx.SetBody(wire.AppendEnd(body, &end))
 		return
 	}
 	streamed = true
-	setStatus(ctx, &found.end)
+	setStatus(ctx, found.End())
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
 		end, err := each(rc, func() error {
 			_, err := w.Write(body)
@@ -185,11 +173,12 @@ func (s *server) states(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.SetContentType(wire.ContentType)
-	s.stream(ctx, func(rc context.Context, w *bufio.Writer) error {
+	asked := askedOf(ctx)
+	s.stream(ctx, asked, func(rc context.Context, w *bufio.Writer) error {
 		var body []byte
 		var frame []wire.GroupState
 		size := 0
-		end, err := s.node.States(rc, q, func(one wire.GroupState) error {
+		end, err := s.node.engine.States(rc, asked, q, func(one wire.GroupState) error {
 			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
 				body = wire.AppendStates(body[:0], frame)
 				frame, size = frame[:0], len(one.State)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -21,7 +22,7 @@ func (s *server) ready(ctx *fasthttp.RequestCtx) {
 
 func (s *server) readiness() (said api.Readiness, err error) {
 	if s.node.closing.Load() {
-		return said, errClosing
+		return said, nodeerror.ErrClosing
 	}
 	if err := s.node.serving(); err != nil {
 		return said, err
@@ -36,7 +37,7 @@ func (s *server) readiness() (said api.Readiness, err error) {
 		defer cancel()
 		err := m.Ready(rc)
 		if err == nil {
-			err = s.node.checkRouted(m)
+			err = s.node.engine.CheckRouted(m)
 		}
 		if err != nil {
 			return said, &wire.Error{Kind: wire.KindUnavailable, Message: err.Error()}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/internal/commands"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/puts"
@@ -111,9 +112,8 @@ func (s *server) store(
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
 		res, err := s.node.Put(rc, some, puts.PartOf(w, part))
 		if err != nil {
-			e := restOf(err, written, some.Len(), b.Len(), keyed)
-			e.writer = w
-			httpserver.WriteError(ctx, e.toWire(func(row int) int { return lines[row] }))
+			e := commands.RestOf(err, w, written, some.Len(), b.Len(), keyed)
+			httpserver.WriteError(ctx, e.WireOf(func(row int) int { return lines[row] }))
 			return
 		}
 		if res.Records != some.Len() {
@@ -121,7 +121,7 @@ func (s *server) store(
 			return
 		}
 		written, last, duplicate = written+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
-		rest = tail(rest, some.Len())
+		rest = puts.Tail(rest, some.Len())
 	}
 	if !keyed {
 		s.node.writerPool.Give(w)
@@ -136,28 +136,4 @@ func otherBody(stored, rows int) *wire.Error {
 	return &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key", Message: fmt.Sprintf(
 		"this key was used before, with another body: there are %d records where %d are stored; "+
 			"these stay, and nothing of this body is stored; use another key", rows, stored)}
-}
-
-// restOf is the error of a body of which the rows before a put that failed are stored and those
-// behind it are not. Under a key of the client, which may have sent them before without seeing the
-// answer, these are unknown.
-func restOf(err error, before, failed, rows int, keyed bool) *PutError {
-	e := &PutError{fates: make([]fate, rows), Err: err}
-	for i := before; i < before+failed; i++ {
-		e.fates[i] = fateOf(err, false)
-	}
-	for i := before + failed; i < rows; i++ {
-		e.fates[i] = rowNotStored
-	}
-	var some *PutError
-	if errors.As(err, &some) {
-		e.Err = some.Err
-		copy(e.fates[before:], some.fates)
-	}
-	for i, f := range e.fates {
-		if keyed && f == rowNotStored {
-			e.fates[i] = rowUnknown
-		}
-	}
-	return e
 }

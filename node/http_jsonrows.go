@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
@@ -31,7 +32,7 @@ func parseLines(ctx *fasthttp.RequestCtx) (bool, error) {
 // getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
 // {"records": [...], "end": ...}. The end contains an error of the stream.
 func (s *server) getRecords(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	s.records(ctx, q, err)
 }
 
@@ -42,7 +43,7 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 		return
 	}
 	s.streamRows(ctx, "records", q, func(
-		rc context.Context, p *prepared, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
 	) (wire.End, error) {
 		emit := func(b *record.Batch) error {
 			for i := range b.Len() {
@@ -52,21 +53,22 @@ func (s *server) records(ctx *fasthttp.RequestCtx, q *record.Query, err error) {
 			}
 			return nil
 		}
-		return s.node.queryInto(rc, p, &orderedOutput{q: q, emit: emit})
+		return a.Rows(rc, emit)
 	})
 }
 
 // streamRows answers a query with the rows that give writes; of is their member in a document.
-func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query, give func(
-	rc context.Context, p *prepared, kind rowjson.PayloadType, out *rowjson.Writer) (wire.End,
-	error),
+func (s *server) streamRows(
+	ctx *fasthttp.RequestCtx, of string, q *record.Query,
+	give func(rc context.Context, a *engine.Admitted, kind rowjson.PayloadType,
+		out *rowjson.Writer) (wire.End, error),
 ) {
 	kind, err := rowjson.ParsePayloadType(string(ctx.QueryArgs().Peek("type")))
 	var lines bool
 	if err == nil {
 		lines, err = parseLines(ctx)
 	}
-	var permit *queryPermit
+	var permit *engine.Admitted
 	if err == nil {
 		permit, err = s.prepare(ctx, q)
 	}
@@ -79,25 +81,25 @@ func (s *server) streamRows(ctx *fasthttp.RequestCtx, of string, q *record.Query
 		ctx.SetContentType("application/x-ndjson")
 	}
 	if ctx.IsHead() {
-		permit.done()
+		permit.Done()
 		return // fasthttp would end an empty stream with one line too many
 	}
 	s.streamIn(ctx, permit, func(rc context.Context, w *bufio.Writer) error {
 		out := rowjson.Writer{W: w, Lines: lines, Name: of}
-		end, err := give(rc, &permit.prepared, kind, &out)
+		end, err := give(rc, permit, kind, &out)
 		return out.End(newEnd(end, err))
 	})
 }
 
 func (s *server) count(ctx *fasthttp.RequestCtx) {
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	records, end, err := s.node.Count(rc, q)
+	records, end, err := s.node.engine.Count(rc, asked, q)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
@@ -121,6 +123,9 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 	if err == nil {
 		err = params.Groups(ctx.QueryArgs(), q)
 	}
+	if err == nil {
+		err = q.Normalize()
+	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
@@ -133,9 +138,9 @@ func (s *server) answerGroups(
 	ctx *fasthttp.RequestCtx, v *registry.Version, q *record.Query, list string,
 	finish func(row map[string]any, g *wire.Group),
 ) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	groups, end, err := s.node.Aggregate(rc, q)
+	groups, end, err := s.node.engine.Aggregate(rc, asked, q)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return

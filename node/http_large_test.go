@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -13,6 +14,7 @@ import (
 // TestLargePayloads stores payloads up to the limit and asks for all of them at once, in the head
 // and sealed: an answer is cut into frames that a client takes.
 func TestLargePayloads(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{})
 	db := dial(t, n)
 	noise := rand.NewChaCha8([32]byte{1})

@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
@@ -12,20 +13,30 @@ import (
 // the client meant is worse than none.
 var (
 	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", paramPartial, paramAfter, paramRead, paramWithin}
+		"filter_params", "unchecked",
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
-		paramPartial, paramAfter, paramRead, paramWithin}
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "params", "group", "every", "limit", paramPartial, paramFresh,
-		paramAfter, paramRead, paramWithin}
+		"filter_params", "unchecked", "params", "group", "every", "limit", request.ParamPartial,
+		request.ParamFresh, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate", "group", "segment"}
 	snapshotParams = []string{"name"}
 )
 
-// parseBox parses the parameters of a query: those of [params.Query], and a filter and
-// filter_params for each filter.
+// parseQuery parses and normalizes a query that has no other parameters than parseBox knows.
+func (s *server) parseQuery(ctx *fasthttp.RequestCtx) (*record.Query, error) {
+	q, err := s.parseBox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return q, q.Normalize()
+}
+
+// parseBox parses parameters of a query: those of [params.Query], and a filter and filter_params
+// for each filter. Only its box is normalized; the rest is to be when the query is complete.
 func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	args := ctx.QueryArgs()
 	q, err := params.Query(args, s.node.now())
@@ -35,7 +46,7 @@ func (s *server) parseBox(ctx *fasthttp.RequestCtx) (*record.Query, error) {
 	if q.Filters, err = s.parseFilters(args, q); err != nil {
 		return nil, err
 	}
-	return q, q.Normalize()
+	return q, nil
 }
 
 // parseFilters parses the chain of filters.

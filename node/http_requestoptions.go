@@ -12,77 +12,69 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
 
-// Parameters of request options.
-const (
-	paramPartial = "partial"
-	paramFresh   = "fresh"
-	paramGroups  = "groups"
-	paramOfGroup = "of_group"
-	paramWithin  = "within_ms"
-	paramAfter   = "after"
-	paramRead    = "read"
-)
-
 // peerParams are those that only other nodes send.
-var peerParams = []string{paramGroups, paramWithin, paramAfter}
+var peerParams = []string{request.ParamGroups, request.ParamWithin, request.ParamAfter}
 
 // parseRequestOptions parses the options of a request.
-func parseRequestOptions(args *fasthttp.Args) (s requestOptions, err error) {
-	switch text := string(args.Peek(paramPartial)); text {
+func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
+	switch text := string(args.Peek(request.ParamPartial)); text {
 	case "":
 	case "allow":
-		s.partial = true
+		s.Partial = true
 	default:
-		return s, params.Bad(paramPartial,
+		return s, params.Bad(request.ParamPartial,
 			fmt.Errorf("%q is not allow; leave it out to get all or "+
 				"an error", params.Clip(text)))
 	}
-	if s.noCache, err = params.Flag(args, paramFresh); err != nil {
+	if s.NoCache, err = params.Flag(args, request.ParamFresh); err != nil {
 		return s, err
 	}
-	if text := string(args.Peek(paramGroups)); text != "" {
-		if s.groups, s.mustHold, err = parseAsked(text); err != nil {
-			return s, params.Bad(paramGroups, err)
+	if text := string(args.Peek(request.ParamGroups)); text != "" {
+		if s.Groups, s.MustHold, err = parseAsked(text); err != nil {
+			return s, params.Bad(request.ParamGroups, err)
 		}
 	}
-	if text := string(args.Peek(paramOfGroup)); text != "" {
+	if text := string(args.Peek(request.ParamOfGroup)); text != "" {
 		number, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || number == 0 || s.groups != nil {
-			return s, params.Bad(paramOfGroup, fmt.Errorf("%q is not the number of a group, of "+
-				"which the first is 1; or %s is there, too", params.Clip(text), paramGroups))
+		if err != nil || number == 0 || s.Groups != nil {
+			return s, params.Bad(request.ParamOfGroup, fmt.Errorf("%q is not the "+
+				"number of a group, of which the first is 1; or %s is there, too",
+				params.Clip(text), request.ParamGroups))
 		}
-		s.onlyGroup = cluster.GroupID(number)
+		s.OnlyGroup = cluster.GroupID(number)
 	}
-	if text := string(args.Peek(paramAfter)); text != "" {
-		if s.after, err = parseAcqs(text); err != nil || len(s.after) > 1 &&
-			len(s.after) != len(s.groups) {
-			return s, params.Bad(paramAfter, fmt.Errorf("%q is neither an acq in ns nor one for "+
-				"each of groups, joined by commas", params.Clip(text)))
+	if text := string(args.Peek(request.ParamAfter)); text != "" {
+		if s.After, err = parseAcqs(text); err != nil || len(s.After) > 1 &&
+			len(s.After) != len(s.Groups) {
+			return s, params.Bad(request.ParamAfter, fmt.Errorf("%q is neither an acq in ns "+
+				"nor one for each of groups, joined by commas", params.Clip(text)))
 		}
 	}
-	switch text := string(args.Peek(paramRead)); text {
+	switch text := string(args.Peek(request.ParamRead)); text {
 	case "":
 	case "linearizable":
-		s.linear = true
+		s.Linear = true
 	default:
-		return s, params.Bad(paramRead, fmt.Errorf("%q is not linearizable; leave it out to read "+
-			"what the nearest replicas have", params.Clip(text)))
+		return s, params.Bad(request.ParamRead, fmt.Errorf("%q is not linearizable; leave it "+
+			"out to read what the nearest replicas have", params.Clip(text)))
 	}
-	if text := string(args.Peek(paramWithin)); text != "" {
+	if text := string(args.Peek(request.ParamWithin)); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || ms == 0 {
-			return s, params.Bad(paramWithin, fmt.Errorf("%q is not a time in ms",
+			return s, params.Bad(request.ParamWithin, fmt.Errorf("%q is not a time in ms",
 				params.Clip(text)))
 		}
-		s.within = time.Duration(ms) * time.Millisecond
+		s.Within = time.Duration(ms) * time.Millisecond
 	}
 	return s, nil
 }
@@ -139,33 +131,31 @@ func (s *server) checkOptions(args *fasthttp.Args) error {
 	if err != nil {
 		return err
 	}
-	l := s.node.routes.Load()
-	if asked.onlyGroup > 0 {
-		if err := l.checkNeverSplit(asked.onlyGroup); err != nil {
-			return err
-		}
-	}
-	for _, g := range asked.groups {
-		if p := l.route(g); p == nil || p.local == nil {
-			return notHere(g)
-		}
-	}
-	return nil
+	return s.node.engine.Check(asked)
 }
 
-// requestContext is [server.context] for a query of many sources. In a cluster it ends when the
-// client disconnects, so that other nodes do not work in vain.
-func (s *server) requestContext(ctx *fasthttp.RequestCtx) (context.Context, context.CancelFunc) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
-	return s.watchedContext(ctx.Conn(), asked)
+// askedOf returns the options of a request.
+func askedOf(ctx *fasthttp.RequestCtx) request.Options {
+	asked, _ := parseRequestOptions(ctx.QueryArgs()) // checkOptions has checked it
+	return asked
 }
 
-// watchedContext is contextWith for the request of a connection.
+// requestContext is [server.context] for a query of many sources, with its options. In a cluster it
+// ends when the client disconnects, so that other nodes do not work in vain.
+func (s *server) requestContext(
+	ctx *fasthttp.RequestCtx,
+) (context.Context, request.Options, context.CancelFunc) {
+	asked := askedOf(ctx)
+	rc, cancel := s.watchedContext(ctx.Conn(), asked)
+	return rc, asked, cancel
+}
+
+// watchedContext returns the context of a request of a connection; see requestContext.
 func (s *server) watchedContext(
-	conn net.Conn, asked requestOptions,
+	conn net.Conn, asked request.Options,
 ) (context.Context, context.CancelFunc) {
-	rc, cancel := s.contextWith(asked)
-	if asked.groups == nil && s.node.routes.Load().single != nil {
+	rc, cancel := s.http.Context(asked.Within)
+	if asked.Groups == nil && s.node.engine.Alone() {
 		return rc, cancel
 	}
 	stop := httpserver.WatchDisconnect(conn, cancel)
@@ -176,56 +166,39 @@ func (s *server) watchedContext(
 }
 
 // context returns the context of a request, which ends with the server or after a timeout.
-func (s *server) context() (context.Context, context.CancelFunc) {
-	return s.contextWith(requestOptions{})
-}
-
-// contextWith returns the context of a request with options.
-func (s *server) contextWith(asked requestOptions) (context.Context, context.CancelFunc) {
-	rc, cancel := s.http.Context(asked.within)
-	if asked.groups != nil || asked.onlyGroup > 0 || asked.partial || asked.noCache ||
-		asked.after != nil || asked.linear {
-		rc = withOptions(rc, asked)
-	}
-	return rc, cancel
-}
+func (s *server) context() (context.Context, context.CancelFunc) { return s.http.Context(0) }
 
 // stream answers with what produce writes, after the handler has returned. The context of produce
 // ends with the server, after a timeout, or when a node that sent the request disconnects.
 func (s *server) stream(
-	ctx *fasthttp.RequestCtx, produce func(rc context.Context, w *bufio.Writer) error,
+	ctx *fasthttp.RequestCtx, asked request.Options,
+	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
 	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), asked), Produce: produce})
 }
 
 // streamIn is stream under a permit. It releases the permit when the answer ends, or when nothing
 // is produced. While the client does not read, the permit is lent to others.
 func (s *server) streamIn(
-	ctx *fasthttp.RequestCtx, permit *queryPermit,
+	ctx *fasthttp.RequestCtx, a *engine.Admitted,
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), permit.asked),
-		Produce: produce, Permit: permit.permit, End: permit.done})
+	s.http.Stream(ctx, httpserver.Stream{Begin: s.begin(ctx.Conn(), a.Asked()),
+		Produce: produce, Permit: a.Permit(), End: a.Done})
 }
 
 // begin returns what begins the context of a streamed answer.
 func (s *server) begin(
-	conn net.Conn, asked requestOptions,
+	conn net.Conn, asked request.Options,
 ) func() (context.Context, context.CancelFunc) {
 	return func() (context.Context, context.CancelFunc) { return s.watchedContext(conn, asked) }
 }
 
-// prepare is prepareQuery for a request.
-func (s *server) prepare(ctx *fasthttp.RequestCtx, q *record.Query) (*queryPermit, error) {
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
-	rc, cancel := s.watchedContext(ctx.Conn(), asked)
+// prepare admits the query of a request.
+func (s *server) prepare(ctx *fasthttp.RequestCtx, q *record.Query) (*engine.Admitted, error) {
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	permit, err := s.node.prepareQuery(rc, q)
-	if err == nil {
-		permit.asked = asked
-	}
-	return permit, err
+	return s.node.engine.Prepare(rc, asked, q)
 }
 
 // setStatus sets the status of an answer that is known to be incomplete.

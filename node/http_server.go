@@ -61,12 +61,12 @@ func (s *server) version(ctx *fasthttp.RequestCtx) {
 func (s *server) metrics(ctx *fasthttp.RequestCtx) { s.node.metrics.handler(s.node)(ctx) }
 
 func (s *server) horizon(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	h := int64(0)
 	if err == nil {
-		h, err = s.node.horizonOf(rc, &q.Box)
+		h, err = s.node.engine.Horizon(rc, asked, &q.Box)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/storewire"
 	"github.com/pentad-db/pentad/node/store"
@@ -17,14 +18,14 @@ import (
 
 // digestFrame answers a digest query frame.
 func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	var q wire.DigestQuery
 	var all []store.Digest
 	answer := &wire.Digests{}
 	err := wire.ParseDigestQuery(ctx.PostBody(), &q)
 	if err == nil {
-		all, answer.PurgedAcqNs, err = s.node.Digest(rc, q.Box, q.Cuts, q.Rows)
+		all, answer.PurgedAcqNs, err = s.node.engine.Digest(rc, asked, q.Box, q.Cuts, q.Rows)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
@@ -44,14 +45,14 @@ var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
 
 // digest answers people with the digest of a box, up to the horizon.
 func (s *server) digest(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	q, err := s.parseBox(ctx)
+	q, err := s.parseQuery(ctx)
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
 		return
 	}
-	until, err := s.node.HorizonPast(rc, &q.Box, 0)
+	until, err := s.node.engine.HorizonPast(rc, asked, &q.Box, 0)
 	cuts := []int64{math.MinInt64, until}
 	if set := q.Box[record.Acq]; err == nil && len(set) > 0 {
 		cuts[0], cuts[1] = set[0].From, set[0].To
@@ -67,7 +68,8 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 	var purged int64
 	if err == nil {
 		// A replica that is read now may be behind those that reported the horizon.
-		all, purged, err = s.node.Digest(afterContext(rc, min(cuts[1], until)-1), q.Box, cuts, 0)
+		all, purged, err = s.node.engine.Digest(rc, asked.Passing(min(cuts[1], until)-1),
+			q.Box, cuts, 0)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))
@@ -80,13 +82,14 @@ func (s *server) digest(ctx *fasthttp.RequestCtx) {
 
 // syncState answers with the source of a mirror, and the acq that it has reached.
 func (s *server) syncState(ctx *fasthttp.RequestCtx) {
-	rc, cancel := s.requestContext(ctx)
+	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
-	err := params.Check(ctx.QueryArgs(), append([]string{paramAfter}, paramsOfPeers(ctx)...))
+	known := append([]string{request.ParamAfter}, paramsOfPeers(ctx)...)
+	err := params.Check(ctx.QueryArgs(), known)
 	var st store.State
 	groups := 0
 	if err == nil {
-		st, groups, err = s.node.State(rc)
+		st, groups, err = s.node.engine.State(rc, asked)
 	}
 	var out *wire.State
 	if err == nil {
@@ -114,15 +117,11 @@ func (s *server) syncState(ctx *fasthttp.RequestCtx) {
 func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
-	asked, _ := parseRequestOptions(ctx.QueryArgs()) // Options.Check has
-	if asked.onlyGroup > 0 {
-		rc = withOptions(rc, requestOptions{onlyGroup: asked.onlyGroup})
-	}
 	var in wire.Range
 	err := wire.ParseRange(ctx.PostBody(), &in)
 	var horizon int64
 	if err == nil {
-		horizon, err = s.node.PutRange(rc, storewire.Range(&in))
+		horizon, err = s.node.putRange(rc, askedOf(ctx).OnlyGroup, storewire.Range(&in))
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -48,7 +48,7 @@ func (s *server) verify(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.SetContentType("application/x-ndjson")
 	conn := ctx.Conn()
-	s.stream(ctx, func(_ context.Context, w *bufio.Writer) error {
+	s.stream(ctx, askedOf(ctx), func(_ context.Context, w *bufio.Writer) error {
 		return s.verifyTo(conn, w, opt, do)
 	})
 }

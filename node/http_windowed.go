@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -17,7 +18,7 @@ import (
 
 var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
 	"filter_params", "unchecked", "every", "tz", "agg", "params", "group", "limit",
-	paramPartial, paramAfter, paramRead, paramWithin}
+	request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 
 // windows answers with an aggregate by windows of a calendar, of the latest versions unless another
 // view is asked for.
@@ -76,5 +77,8 @@ func (s *server) parseWindows(ctx *fasthttp.RequestCtx) (*registry.Version, *rec
 		q.GroupBy = q.GroupBy.BySeries(&q.Box)
 	}
 	q.Aggregate, err = s.parseCall(args, v, &q.Box, "params", string(args.Peek("params")))
+	if err == nil {
+		err = q.Normalize()
+	}
 	return v, q, err
 }

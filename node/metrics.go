@@ -2,9 +2,8 @@ package node
 
 import (
 	"strconv"
-	"time"
-
 	"sync"
+	"time"
 
 	"github.com/pentad-db/pentad/wasmhost"
 	"github.com/prometheus/client_golang/prometheus"

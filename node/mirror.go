@@ -4,54 +4,35 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/mirror"
-	"github.com/pentad-db/pentad/sdk/record"
 )
-
-// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows, the range between
-// the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
-func (n *Node) Digest(
-	ctx context.Context, box record.Box, cuts []int64, rows uint64,
-) (slices []store.Digest, purgedAcqNs int64, err error) {
-	ctx, leave, err := n.enter(ctx, box[record.CID])
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	if rows > 0 && len(cuts) != 2 {
-		return nil, 0, params.Bad("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
-			len(cuts)))
-	}
-	if n.routes.Load().single == nil {
-		if rows > 0 {
-			if cuts, err = n.cutAll(ctx, cuts[0], cuts[1], rows); err != nil {
-				return nil, 0, err
-			}
-		}
-		d, err := n.digestAll(ctx, box, cuts)
-		return d.slices, d.purgedAcqNs, err
-	}
-	if rows > 0 {
-		if cuts, err = n.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {
-			return nil, 0, err
-		}
-	}
-	return n.store.Digest(ctx, box, cuts)
-}
 
 // PutRange adds a range of another node's records to a mirror; see [store.Store.PutRange].
 func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, err error) {
+	return n.putRange(ctx, 0, r)
+}
+
+// putRange is PutRange into only one group of a cluster, unless that is 0.
+func (n *Node) putRange(
+	ctx context.Context, only cluster.GroupID, r *mirror.Range,
+) (horizonNs int64, err error) {
 	if n.closing.Load() {
-		return 0, errClosing
+		return 0, nodeerror.ErrClosing
 	}
 	if err := tryAcquire(n.puts); err != nil {
 		return 0, err
 	}
 	defer func() { <-n.puts }()
 	if m := n.member.Load(); m != nil {
-		return n.putRangeInGroups(ctx, m, r)
+		if err := n.checkCopies(ctx, m, only, r); err != nil {
+			return 0, err
+		}
+		return n.groups(m).PutRange(ctx, r, only)
 	}
 	if err := n.checkShips(); err != nil {
 		return 0, err
@@ -59,10 +40,34 @@ func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, 
 	return n.store.PutRange(ctx, r)
 }
 
+// checkCopies rejects a first range unless all groups can become copies.
+func (n *Node) checkCopies(
+	ctx context.Context, m *member.Member, only cluster.GroupID, r *mirror.Range,
+) error {
+	v := m.View()
+	if v.DataGroups() == 0 {
+		return nodeerror.ErrNoView
+	}
+	if r.FromNs != 0 {
+		return nil
+	}
+	for group := range v.Data() {
+		if v.Splitting(group) {
+			return fmt.Errorf("group %d: %w", group, store.ErrOtherSlots)
+		}
+	}
+	st, _, err := n.engine.State(ctx, request.Options{OnlyGroup: only})
+	if err == nil && st.Of == "" && !st.Empty {
+		err = fmt.Errorf("%w: the cluster holds records or events of its own; copy into a "+
+			"new one, or give the records new acqs", store.ErrNotCopied)
+	}
+	return err
+}
+
 // ReleaseCopy makes a mirror an independent node; see [store.Store.ReleaseCopy].
 func (n *Node) ReleaseCopy(ctx context.Context) error {
 	if m := n.member.Load(); m != nil {
-		return n.releaseGroups(ctx, m)
+		return n.groups(m).Release(ctx)
 	}
 	return n.store.ReleaseCopy(ctx)
 }

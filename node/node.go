@@ -1,13 +1,13 @@
-// Package node is the server: it opens the store, the plugin host and the cluster member of a node,
-// runs queries over all sources of their rows, and serves the wire protocol and JSON over HTTP. A
-// program may also embed it and call the same methods without a network.
+// Package node is the server: it opens and closes the store, the plugin host, the engine of queries
+// and the cluster member of a node, and serves the wire protocol and JSON over HTTP. A program may
+// also embed it and call the same methods without a network.
 //
-// File names begin with the room: http_ has handlers, query_ the execution of a query on one store,
-// route_ the sources of an answer and hedged calls, feed_ changes, put_ writes, cluster_ what all
-// groups of a cluster do together, metrics_ what /metrics shows.
+// File names begin with the room: http_ has handlers, cluster_ the node's part in a cluster,
+// metrics_ what /metrics shows. Queries run in node/internal/engine, and the writes of a cluster in
+// node/internal/commands.
 //
-// It knows nothing of how rows are stored, groups agree or guests run. Its main type is [Node],
-// whose comment lists the goroutines.
+// It knows nothing of how rows are stored or found, groups agree or guests run. Its main type is
+// [Node], whose comment lists the goroutines.
 package node
 
 import (
@@ -29,12 +29,13 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/cursors"
-	"github.com/pentad-db/pentad/node/internal/feed"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/hedge"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/internal/registry"
@@ -124,18 +125,14 @@ func (o Options) withDefaults() (Options, error) {
 // address, one that serves, one for each connection and one for each feed; in a cluster those of
 // its member, one that follows the catalog and one that lets new replicas catch up.
 type Node struct {
-	opt          Options
-	log          *slog.Logger
-	store        *store.Store
-	clock        *clock.Clock // the only time source of the node
-	routes       atomic.Pointer[routingTable]
-	member       atomic.Pointer[member.Member] // nil of a node that is in no cluster
-	routing      sync.Mutex                    // held while routes are updated
-	allRouted    atomic.Bool                   // see checkRouted
-	needsCatchUp chan struct{}                 // wakes catchUpReplicas
+	opt    Options
+	log    *slog.Logger
+	store  *store.Store
+	clock  *clock.Clock                  // the only time source of the node
+	engine *engine.Engine                // runs queries
+	member atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	// restocked wakes followCatalog when the cluster has a newer catalog.
 	restocked  chan struct{}
-	peers      map[cluster.NodeID]*peer // guarded by routing
 	host       *wasmhost.Host
 	hostWork   *wasmhost.HostWork // puts, and queries without plugins
 	adHocHost  *wasmhost.Host     // of modules that come with queries
@@ -144,11 +141,7 @@ type Node struct {
 	cursors    *cursors.File   // nil in a cluster
 	states     *partials.Cache // nil: none
 	spill      *spill.Space
-	// heldGroups is how many groups a worker has in memory before it spills them.
-	heldGroups int
 	hedges     *hedge.Limiter
-	merged     feed.Demands
-	failures   registry.Failures
 	health     health.Board
 	healthMu   sync.Mutex // held while problems are collected and logged
 	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
@@ -157,12 +150,8 @@ type Node struct {
 	server        *server
 	queries       *admission.Controller // permits of queries
 	asked         *admission.Controller // permits of queries of other nodes
-	readers       chan struct{}         // of feeds, which use at most half of these permits
 	processors    *cpushare.Scheduler   // CPU time of queries
-	// wideQueries numbers queries over several tenants, each of which is an owner by itself.
-	wideQueries atomic.Uint64
-	puts        chan struct{}
-	slices      atomic.Int64 // of feeds, in memory
+	puts          chan struct{}
 
 	open      context.Context // ends when the node begins to close
 	close     context.CancelFunc
@@ -190,13 +179,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: opt.newAdmission(), asked: opt.newAdmission(),
-		readers:    make(chan struct{}, max(1, opt.MaxQueries/2)),
 		processors: cpushare.New(runtime.GOMAXPROCS(0)),
 		puts:       make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
 		hedges: hedge.NewLimiter(),
-		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes),
-
-		heldGroups: heldGroups(&opt)}
+		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
 	if opt.StateBytes > 0 {
 		n.states = partials.New(opt.StateBytes)
 	}
@@ -216,10 +202,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		if err := member.CheckAlone(opt.Dir, true); err != nil {
 			return nil, errors.Join(err, n.store.Close())
 		}
-	}
-	n.routes.Store(&routingTable{})
-	if opt.Cluster.TokenFile == "" {
-		n.routes.Store(singleStoreTable(&localSource{Node: n, store: n.store}))
 	}
 	if err := n.findHidden(ctx); err != nil {
 		return nil, errors.Join(err, n.store.Close())
@@ -296,6 +278,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.engine = n.newEngine(alone)
 	if alone {
 		n.wg.Go(func() { n.plugins.Load(n.open) })
 	}
@@ -328,6 +311,15 @@ func (n *Node) start(ctx context.Context) (err error) {
 	})
 	n.log.Info("serving", "addr", listener.Addr().String())
 	return nil
+}
+
+func (n *Node) newEngine(alone bool) *engine.Engine {
+	return engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
+		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
+		Queries: n.queries, Asked: n.asked, Processors: n.processors,
+		Readers: n.opt.MaxQueries / 2, Open: n.open, Room: engine.Room{Spill: n.spill,
+			HeldGroups: heldGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
+			ResultBytes: n.opt.ResultBytes}}, alone)
 }
 
 func (n *Node) reportOpen(r store.Report) {
@@ -373,7 +365,7 @@ func (n *Node) Addr() net.Addr {
 // then, Close returns an error, and the data is closed when the call returns.
 func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
-		return errClosing
+		return nodeerror.ErrClosing
 	}
 	n.close()
 	var errs []error
@@ -451,7 +443,7 @@ func (n *Node) put(
 	own func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
 ) (store.PutResult, error) {
 	if n.closing.Load() {
-		return store.PutResult{}, errClosing
+		return store.PutResult{}, nodeerror.ErrClosing
 	}
 	if err := tryAcquire(n.puts); err != nil {
 		return store.PutResult{}, err
@@ -460,17 +452,12 @@ func (n *Node) put(
 	n.hostWork.Begin()
 	defer n.hostWork.End()
 	if m := n.member.Load(); m != nil {
-		return n.putGroups(ctx, m, b, w)
+		return n.groups(m).Put(ctx, b, w)
 	}
 	if o := n.opt.Outbox; o != nil {
 		return o.Put(ctx, b, func() (store.PutResult, error) { return own(ctx, b, w) })
 	}
 	return own(ctx, b, w)
-}
-
-// Horizon returns an acq below which nothing changes any more.
-func (n *Node) Horizon(ctx context.Context) (int64, error) {
-	return n.horizonOf(ctx, &record.Box{})
 }
 
 // Seal moves every row into sealed segments; see [store.Store.Seal].

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/cluster-test/warmcode"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -39,7 +41,7 @@ func openTest(t *testing.T, opt Options) *Node {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		if err := n.Close(ctx); err != nil && !errors.Is(err, errClosing) {
+		if err := n.Close(ctx); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 			t.Error(err)
 		}
 	})
@@ -131,6 +133,7 @@ func expected(all []row, q *record.Query, keep func(row) bool) []row {
 }
 
 func TestQueriesAgainstASlice(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -208,6 +211,7 @@ func checkQuery(t *testing.T, c *client.Client, what string, q *record.Query, wa
 }
 
 func TestAggregatesAgainstASlice(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -267,11 +271,11 @@ func TestAggregatesRepeat(t *testing.T) {
 	}
 	want := ""
 	for i := range 30 {
-		ctx := t.Context()
-		if i%2 == 0 { // else with states that were kept
-			ctx = Fresh(ctx)
+		ask := n.Aggregate // with states that were kept
+		if i%2 == 0 {
+			ask = n.Fresh().Aggregate
 		}
-		groups, end, err := n.Aggregate(ctx, &record.Query{
+		groups, end, err := ask(t.Context(), &record.Query{
 			Aggregate: record.PluginCall{Name: "stats"}})
 		if err != nil || len(groups) != 1 || i%2 == 0 && end.BlocksScanned < 40 {
 			t.Fatalf("%d groups, %+v, %v", len(groups), end, err)

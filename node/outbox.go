@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -39,7 +40,7 @@ func (n *Node) PutAfter(
 // a cluster it always is, as a cluster loses none.
 func (n *Node) Follows(writer [16]byte, previous uint64) error {
 	if n.closing.Load() {
-		return errClosing
+		return nodeerror.ErrClosing
 	}
 	if n.member.Load() != nil {
 		return nil

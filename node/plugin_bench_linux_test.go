@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/aggregate"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -120,7 +121,7 @@ func BenchmarkPlugins(b *testing.B) {
 			return err
 		})
 		measure(b, "stats/"+f.name+"/native", func() error {
-			return scan(segment.Payloads|groupParts(f.by), nativeSink(f.by))
+			return scan(segment.Payloads|engine.GroupParts(f.by), nativeSink(f.by))
 		})
 	}
 	measure(b, "filter/plugin", func() error {

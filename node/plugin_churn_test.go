@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -32,7 +34,7 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 		groups, _, err := n.Aggregate(t.Context(), q)
 		if err == nil && (len(groups) != 1 || groups[0].Records != rows ||
 			string(groups[0].Result) != string(count)) {
-			t.Errorf("%s: %+v, want %d records", queryText(q), groups, rows)
+			t.Errorf("%s: %+v, want %d records", engine.QueryText(q), groups, rows)
 		}
 		return err
 	}
@@ -42,7 +44,7 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 			for i := start; ; i++ {
 				err := ask(i)
 				kind := toWireKind(err)
-				if errors.Is(err, errClosing) || errors.Is(err, wasmhost.ErrClosed) {
+				if errors.Is(err, nodeerror.ErrClosing) || errors.Is(err, wasmhost.ErrClosed) {
 					return
 				}
 				if err != nil && kind != wire.KindUnknownPlugin && kind != wire.KindOverloaded {

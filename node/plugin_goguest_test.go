@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestGoGuest builds the plugin stats from its Go source, uploads it and compares with the standard
 // one.
 func TestGoGuest(t *testing.T) {
+	rounds.NotUnderRace(t, "it builds a guest")
 	name := filepath.Join(t.TempDir(), "stats.wasm")
 	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", name, "../plugins/stats/go")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")

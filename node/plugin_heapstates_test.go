@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -14,6 +15,7 @@ import (
 // TestHeapStatesAggregate runs a plugin that collects payloads: what its workers collected, each in
 // an instance of its own, comes together group by group.
 func TestHeapStatesAggregate(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 4}})
 	for _, name := range []string{"growing", "save-too-long", "merge-spin"} {
 		push := PluginPush{Name: name, Wasm: hostile(t, name)}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/background"
@@ -62,6 +63,7 @@ func TestARottenModuleIsAProblem(t *testing.T) {
 // Both copies of a module that a node of a cluster has rot: they are fetched again from another
 // node.
 func TestRottenModulesAreFetchedAgain(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	c := openTogetherWith(t, 3, 1, searching)
 	wasm := variant(t, "count", "1")
 	c.push(c.nodes[0], "mine", wasm)
@@ -130,6 +132,7 @@ func (c *nodesTogether) rotClosedLog(i int) {
 // The log of a node's groups rots where nothing reads it: the replicas that need what is there are
 // made again from those of other nodes.
 func TestARottenLogIsReplaced(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	c := openTogetherWith(t, 3, 2, searching)
 	for i := range 4 {
 		c.put(c.nodes[0], readings(int64(i)*500, 500), store.WriterSeq{})
@@ -158,6 +161,7 @@ func TestARottenLogIsReplaced(t *testing.T) {
 
 // Each node says of all nodes how far their clocks are apart and how far they have searched.
 func TestStatusShowsClocksAndSearches(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	c := openTogetherWith(t, 3, 2, searching)
 	c.put(c.nodes[0], readings(0, 500), store.WriterSeq{})
 	m := c.nodes[1].member.Load()
@@ -182,6 +186,7 @@ func TestStatusShowsClocksAndSearches(t *testing.T) {
 // A replica that was found damaged is not trusted after a restart either, when the others were down
 // all the time and nothing has read the damage since.
 func TestADamagedReplicaIsRememberedOverARestart(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	c := openTogetherWith(t, 3, 1, func(opt *Options) {
 		opt.Store.Scrub = background.NewScrub(0, 1)
 	})

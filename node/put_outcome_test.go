@@ -11,10 +11,6 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/internal/puts"
-	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -107,39 +103,6 @@ func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfAPut(t *testing.T) {
-	w := store.WriterSeq{ID: [16]byte{0: 0xab, 15: 1}, Seq: 7}
-	again, err := puts.ParseKey(puts.FormatKey(w))
-	if err != nil || again != w {
-		t.Errorf("the key of %v is %q, that of %v, %v", w, puts.FormatKey(w), again, err)
-	}
-	p := putting{rows: 6, rest: new(record.Batch), writer: w}
-	e := p.fail(fmt.Errorf("group 3: %w", replica.ErrUnknown))
-	e.set([]uint32{1, 2, 5}, fateOf(e.Err, false))
-	e.set([]uint32{4}, fateOf(store.ErrOverloaded, false))
-	got, ok := toWire(&SourceError{Source: "here", Err: e}).Outcome()
-	want := api.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: puts.FormatKey(w)}
-	if !ok || got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if f := fateOf(store.ErrOverloaded, true); f != rowUnknown {
-		t.Errorf("what was sent before is %v", f)
-	}
-	if f := fateOf(writers.ErrTooOld, false); f != rowUnknown {
-		t.Errorf("what has an old sequence is %v", f)
-	}
-	keyed := restOf(e, 2, 6, 9, true).toWire(func(row int) int { return row + 1 })
-	if o, _ := keyed.Outcome(); o.Stored != "1-3,6" || o.NotStored != "" ||
-		o.Unknown != "4-5,7-9" {
-		t.Errorf("of a body that may have been sent before: %+v", o)
-	}
-	rest := restOf(e, 2, 6, 9, false).toWire(func(row int) int { return 10 * (row + 1) })
-	if o, _ := rest.Outcome(); o.Stored != "10,20,30,60" || o.NotStored != "70,90" ||
-		o.Unknown != "40,50,80" {
-		t.Errorf("of a body: %+v", o)
-	}
-}
-
 // TestAPutOfSomeGroups: where half of the groups have no majority, the answer says of each record
 // whether it is stored, and sent again with the key of the answer each is stored once.
 func TestAPutOfSomeGroups(t *testing.T) {
@@ -226,7 +189,7 @@ func (c *nodesTogether) mostTogether() (first, second int) {
 func (c *nodesTogether) linesThere() map[int]int {
 	c.Helper()
 	out := map[int]int{}
-	_, err := c.nodes[0].Query(AllowPartial(c.Context()), &record.Query{},
+	_, err := c.nodes[0].AllowPartial().Query(c.Context(), &record.Query{},
 		func(b *record.Batch) error {
 			for i := range b.Len() {
 				out[int(b.MID[i]>>8)+1]++

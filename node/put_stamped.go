@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -14,7 +15,7 @@ func (n *Node) PutBackdated(
 	ctx context.Context, b *record.Batch,
 ) (res store.PutBackdatedResult, err error) {
 	if n.closing.Load() {
-		return res, errClosing
+		return res, nodeerror.ErrClosing
 	}
 	if err := tryAcquire(n.puts); err != nil {
 		return res, err
@@ -36,7 +37,7 @@ func (n *Node) CheckStamped(
 	ctx context.Context, b *record.Batch, below bool,
 ) (known int, err error) {
 	if n.closing.Load() {
-		return 0, errClosing
+		return 0, nodeerror.ErrClosing
 	}
 	if n.member.Load() != nil {
 		return 0, rejectStamped("under acqs that they bring")
@@ -50,7 +51,7 @@ func (n *Node) CheckStamped(
 // PutStamped stores a batch with the acqs that it contains; see [store.Store.PutStamped].
 func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error) {
 	if n.closing.Load() {
-		return 0, errClosing
+		return 0, nodeerror.ErrClosing
 	}
 	if err := tryAcquire(n.puts); err != nil {
 		return 0, err
@@ -67,7 +68,7 @@ func (n *Node) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, 
 }
 
 // ByAcq returns an external sorter of records by acq. The caller closes it.
-func (n *Node) ByAcq() *spill.Sorter { return n.spill.Sorter(compareAcq, 0) }
+func (n *Node) ByAcq() *spill.Sorter { return n.spill.ByAcq(0) }
 
 // rejectStamped rejects records that would violate the horizon of a group.
 func rejectStamped(what string) error {

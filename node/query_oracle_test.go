@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -18,6 +20,7 @@ import (
 // a loop over the rows that the same box and view show. Numbers are whole, so sums are exact in
 // whatever order and cut into whatever batches they are added.
 func TestPluginsAgainstLoops(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -189,12 +192,12 @@ next:
 	bare.GroupBy, bare.Aggregate = record.GroupBy{}, record.PluginCall{}
 	if len(limits) > 0 { // without filters tombstones are counted, too
 		if count, _, err := n.Count(t.Context(), &bare); err != nil || count != kept {
-			t.Fatalf("%s: %d rows, %v; want %d", queryText(q), count, err, kept)
+			t.Fatalf("%s: %d rows, %v; want %d", engine.QueryText(q), count, err, kept)
 		}
 	}
 	groups, _, err := n.Aggregate(t.Context(), q)
 	if err != nil || len(groups) != len(want) {
-		t.Fatalf("%s: %d groups, %v; want %d", queryText(q), len(groups), err, len(want))
+		t.Fatalf("%s: %d groups, %v; want %d", engine.QueryText(q), len(groups), err, len(want))
 	}
 	for _, g := range groups {
 		field := func(i int) uint64 { return binary.LittleEndian.Uint64(g.Result[8*i:]) }
@@ -202,7 +205,7 @@ next:
 		got := totals{field(0), number(1), number(2), number(3)}
 		w := want[groupOf{g.CID, g.MOID, g.MID, g.CapNs}]
 		if got != w || g.Records != w.count {
-			t.Fatalf("%s: %+v is %+v, want %+v", queryText(q), g, got, w)
+			t.Fatalf("%s: %+v is %+v, want %+v", engine.QueryText(q), g, got, w)
 		}
 	}
 }

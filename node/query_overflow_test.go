@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -22,14 +24,14 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 8))
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 1 << rng.IntN(3)}})
-	n.spill = spill.New(filepath.Join(n.opt.Dir, "spill"), 4<<20)
+	n.engine.Room.Spill = spill.New(filepath.Join(n.opt.Dir, "spill"), 4<<20)
 	putMixed(t, n, rng, record.MaxBatchRecords)
 	if err := n.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	putMixed(t, n, rng, 20_000)
 	plugins := []string{"count", "first-last", "distinct", "quantiles", "delta", "top-k"}
-	held, given := n.heldGroups, 0
+	held, given := n.engine.Room.HeldGroups, 0
 	for i := 0; i < fewer(40) || given == 0; i++ { // how many groups there are is chance
 		if i == 2000 {
 			t.Fatal("all fit into memory")
@@ -48,14 +50,14 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			q.Limit = 1 + rng.Uint64N(300)
 		}
-		what := fmt.Sprintf("question %d: %s, by %+v, limit %d", i, queryText(q), q.GroupBy,
+		what := fmt.Sprintf("question %d: %s, by %+v, limit %d", i, engine.QueryText(q), q.GroupBy,
 			q.Limit)
-		n.heldGroups = held
+		n.engine.Room.HeldGroups = held
 		want, wantEnd, err := n.Aggregate(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		n.heldGroups = 1 + rng.IntN(200)
+		n.engine.Room.HeldGroups = 1 + rng.IntN(200)
 		got, end, err := n.Aggregate(t.Context(), q)
 		if err != nil || end.Rows != wantEnd.Rows || len(got) != len(want) {
 			t.Fatalf("%s: %d groups, %+v, %v, want %d", what, len(got), end, err, len(want))
@@ -65,7 +67,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 				t.Fatalf("%s: group %d is %+v, want %+v", what, k, got[k], want[k])
 			}
 		}
-		if len(got) > n.heldGroups {
+		if len(got) > n.engine.Room.HeldGroups {
 			given++
 		}
 	}
@@ -81,7 +83,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 8)
 	for i, n := range s.nodes {
-		n.heldGroups = 1 + 10*i
+		n.engine.Room.HeldGroups = 1 + 10*i
 	}
 	s.groupsAgree(rng, fewer(40))
 	for _, n := range s.nodes {
@@ -119,7 +121,7 @@ func TestLargeStates(t *testing.T) {
 			}
 		}
 	}
-	n.opt.ResultBytes = 1000 // what is streamed is not gathered
+	n.engine.Room.ResultBytes = 1000 // what is streamed is not gathered
 	q := &record.Query{Aggregate: record.PluginCall{Name: "distinct"},
 		GroupBy: record.GroupBy{MID: true}}
 	for _, limit := range []uint64{0, 2500} {
@@ -130,15 +132,15 @@ func TestLargeStates(t *testing.T) {
 			t.Errorf("limit %d: %d groups, %+v, %v", limit, len(groups), end, err)
 		}
 	}
-	if _, _, err := n.Aggregate(t.Context(), q); !errors.Is(err, errTooLarge) {
+	if _, _, err := n.Aggregate(t.Context(), q); !errors.Is(err, nodeerror.ErrTooLarge) {
 		t.Errorf("gathered: %v", err)
 	}
-	n.opt.MaxGroups = 2000
+	n.engine.Room.MaxGroups = 2000
 	_, _, err := c.Aggregate(t.Context(), q)
 	if e := new(wire.Error); !errors.As(err, &e) || e.Kind != wire.KindPluginLimit {
 		t.Errorf("too many: %v", err)
 	}
-	if n.spill.Stats().SpilledBytes == 0 {
+	if n.engine.Room.Spill.Stats().SpilledBytes == 0 {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, n)
@@ -183,7 +185,7 @@ func TestManyLargeLists(t *testing.T) {
 	if one, ofAll := ask(10), ask(meters); one != ofAll {
 		t.Errorf("of one meter %s, among all %s", one, ofAll)
 	}
-	if n.spill.Stats().SpilledBytes == 0 {
+	if n.engine.Room.Spill.Stats().SpilledBytes == 0 {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, n)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -181,14 +182,16 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 	}
 	for {
 		before := layout()
-		groups := func(ctx context.Context, q *record.Query) []wire.Group {
+		groups := func(of func(context.Context, *record.Query) ([]wire.Group, wire.End, error),
+			q *record.Query,
+		) []wire.Group {
 			mine := *q
-			groups, _, err := h.n.Aggregate(ctx, &mine)
+			groups, _, err := of(h.Context(), &mine)
 			if err != nil {
-				h.Fatalf("after %s: %s: %v", after, queryText(q), err)
+				h.Fatalf("after %s: %s: %v", after, engine.QueryText(q), err)
 			}
 			if left := h.n.host.Stats().Instances; left != 0 {
-				h.Fatalf("after %s: %s: %d instances are left", after, queryText(q), left)
+				h.Fatalf("after %s: %s: %d instances are left", after, engine.QueryText(q), left)
 			}
 			return groups
 		}
@@ -206,7 +209,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		fresh, got := groups(Fresh(h.Context()), q), groups(h.Context(), q)
+		fresh, got := groups(h.n.Fresh().Aggregate, q), groups(h.n.Aggregate, q)
 		past := *q
 		if q.View == record.ViewLatest && q.Last == 0 && len(q.Box[record.Acq]) == 0 &&
 			h.rng.IntN(4) == 0 {
@@ -214,20 +217,23 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 		}
 		freshPast, gotPast := fresh, got
 		if past.View != q.View {
-			freshPast, gotPast = groups(Fresh(h.Context()), &past), groups(h.Context(), &past)
+			freshPast = groups(h.n.Fresh().Aggregate, &past)
+			gotPast = groups(h.n.Aggregate, &past)
 		}
 		if layout() != before {
 			continue // rows came to lie in other blocks: sums may differ in their last bits
 		}
 		if !reflect.DeepEqual(got, gotPast) || !reflect.DeepEqual(got, freshPast) {
-			h.Fatalf("after %s: %s: %+v, as of now %+v, reading all rows %+v", after, queryText(q),
-				got, gotPast, freshPast)
+			h.Fatalf("after %s: %s: %+v, as of now %+v, reading all rows %+v", after,
+				engine.QueryText(q), got, gotPast, freshPast)
 		}
 		if folded := append(got, wire.Group{})[0].Records; folded != count {
-			h.Fatalf("after %s: %s: %d records, %d lie there", after, queryText(q), folded, count)
+			h.Fatalf("after %s: %s: %d records, %d lie there", after, engine.QueryText(q), folded,
+				count)
 		}
 		if !reflect.DeepEqual(got, fresh) {
-			h.Fatalf("after %s: %s: %+v, reading all rows: %+v", after, queryText(q), got, fresh)
+			h.Fatalf("after %s: %s: %+v, reading all rows: %+v", after, engine.QueryText(q), got,
+				fresh)
 		}
 		return
 	}
@@ -236,6 +242,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 // TestCachedStatesChangeNothing asks the same questions again and again while data come, are
 // corrected, deleted, erased and purged, sealed and merged.
 func TestCachedStatesChangeNothing(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)
@@ -294,7 +301,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 				}
 				q := *questions[rng.IntN(len(questions))]
 				if _, _, err := h.n.Aggregate(t.Context(), &q); err != nil {
-					t.Errorf("%s: %v", queryText(&q), err)
+					t.Errorf("%s: %v", engine.QueryText(&q), err)
 					return
 				}
 			}
@@ -413,7 +420,7 @@ func TestExplainCachedStates(t *testing.T) {
 		other := *q
 		change(&other)
 		if parts, known := h.known(&other); known > 0 != want {
-			t.Errorf("%d of %d parts of %s", known, parts, queryText(&other))
+			t.Errorf("%d of %d parts of %s", known, parts, engine.QueryText(&other))
 		}
 	}
 	f(true, func(q *record.Query) { q.View = record.ViewLatest })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -90,18 +91,18 @@ func checkDelta(t *testing.T, n *Node, q *record.Query) {
 	ask.Aggregate.Name = "delta"
 	groups, _, err := n.Aggregate(t.Context(), &ask)
 	if err != nil {
-		t.Fatalf("%s: %v", queryText(&ask), err)
+		t.Fatalf("%s: %v", engine.QueryText(&ask), err)
 	}
 	want := deltaLoop(t, n, q)
 	if len(groups) != len(want) {
-		t.Fatalf("%s: %d groups, want %d", queryText(&ask), len(groups), len(want))
+		t.Fatalf("%s: %d groups, want %d", engine.QueryText(&ask), len(groups), len(want))
 	}
 	for _, g := range groups {
 		w := want[groupOf{cid: g.CID, mid: g.MID, moid: g.MOID, cap: g.CapNs}]
 		sum := math.Float64frombits(binary.LittleEndian.Uint64(g.Result))
 		from := int64(binary.LittleEndian.Uint64(g.Result[16:]))
 		if g.Records != w.records || sum != w.sum || from != w.fromNs {
-			t.Fatalf("%s: %+v, sum %g from %d, want %+v", queryText(&ask), g, sum, from, w)
+			t.Fatalf("%s: %+v, sum %g from %d, want %+v", engine.QueryText(&ask), g, sum, from, w)
 		}
 	}
 }

@@ -38,11 +38,11 @@ func TestWorkersChangeNothing(t *testing.T) {
 		q := &record.Query{Box: record.Box{record.MID: {{From: 100, To: 850}}},
 			Aggregate: record.PluginCall{Name: "stats"}}
 		for i := range 6 {
-			ctx := t.Context()
+			ask := n.Aggregate
 			if i%2 == 0 {
-				ctx = Fresh(ctx)
+				ask = n.Fresh().Aggregate
 			}
-			got, _, err := n.Aggregate(ctx, q)
+			got, _, err := ask(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -42,33 +43,33 @@ func (s *spread) rowsOf(ok func(group int) bool) (rows uint64) {
 func (s *spread) lacks(source string, left uint64) {
 	s.Helper()
 	aggregate := &record.Query{Aggregate: record.PluginCall{Name: "count"}}
-	for what, ask := range map[string]func(context.Context) (uint64, wire.End, error){
-		"count": func(ctx context.Context) (uint64, wire.End, error) {
-			return s.near().Count(ctx, &record.Query{})
+	for what, ask := range map[string]func(Asker) (uint64, wire.End, error){
+		"count": func(of Asker) (uint64, wire.End, error) {
+			return of.Count(s.Context(), &record.Query{})
 		},
-		"rows": func(ctx context.Context) (rows uint64, end wire.End, err error) {
-			end, err = s.near().Query(ctx, &record.Query{}, func(b *record.Batch) error {
+		"rows": func(of Asker) (rows uint64, end wire.End, err error) {
+			end, err = of.Query(s.Context(), &record.Query{}, func(b *record.Batch) error {
 				rows += uint64(b.Len())
 				return nil
 			})
 			return rows, end, err
 		},
-		"groups": func(ctx context.Context) (rows uint64, end wire.End, err error) {
-			groups, end, err := s.near().Aggregate(ctx, aggregate)
+		"groups": func(of Asker) (rows uint64, end wire.End, err error) {
+			groups, end, err := of.Aggregate(s.Context(), aggregate)
 			for _, g := range groups {
 				rows += g.Records
 			}
 			return rows, end, err
 		},
 	} {
-		_, _, err := ask(s.Context())
+		_, _, err := ask(s.near().plainly())
 		var at *SourceError
 		if !errors.As(err, &at) || !strings.HasPrefix(at.Source, source) ||
 			s.near().Kind(err) != wire.KindUnavailable ||
 			!strings.Contains(toWire(err).Message, source) {
 			s.Errorf("%s: %v, want %s unavailable", what, err, source)
 		}
-		rows, end, err := ask(AllowPartial(s.Context()))
+		rows, end, err := ask(s.near().AllowPartial())
 		if err != nil || end.Complete || !strings.Contains(end.Reason, source) || rows != left ||
 			end.HorizonNs == 0 {
 			s.Errorf("%s in part: %d rows, want %d, %+v, %v", what, rows, left, end, err)
@@ -126,13 +127,13 @@ func TestReadersThatStop(t *testing.T) {
 	s := openSpread(t, 4, 2)
 	s.fill(rand.New(rand.NewPCG(1, 4)), 2)
 	gone := errors.New("the reader is gone")
-	for _, ctx := range []context.Context{t.Context(), AllowPartial(t.Context())} {
-		_, err := s.near().Query(ctx, &record.Query{}, func(*record.Batch) error { return gone })
+	for _, of := range []Asker{s.near().plainly(), s.near().AllowPartial()} {
+		_, err := of.Query(t.Context(), &record.Query{}, func(*record.Batch) error { return gone })
 		if !errors.Is(err, gone) || errors.As(err, new(*SourceError)) {
 			t.Errorf("query: %v", err)
 		}
 		ask := &record.Diff{ToNs: record.Acq.Max()}
-		_, err = s.near().Diff(ctx, ask, func(*record.Differences) error { return gone })
+		_, err = of.Diff(t.Context(), ask, func(*record.Differences) error { return gone })
 		if !errors.Is(err, gone) || errors.As(err, new(*SourceError)) {
 			t.Errorf("diff: %v", err)
 		}
@@ -141,13 +142,14 @@ func TestReadersThatStop(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.near().spill = spill.New(filepath.Join(file, "spill"), 1) // where no file can be made
+	// where no file can be made
+	s.near().engine.Room.Spill = spill.New(filepath.Join(file, "spill"), 1)
 	q := &record.Query{Order: record.OrderKey}
 	_, err := s.near().Query(t.Context(), q, func(*record.Batch) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), file) || errors.As(err, new(*SourceError)) {
 		t.Errorf("no temporary files: %v", err)
 	}
-	s.near().opt.ResultBytes = 1000
+	s.near().engine.Room.ResultBytes = 1000
 	_, _, err = s.near().Versions(t.Context(), &record.Box{})
 	if s.near().Kind(err) != wire.KindTooLarge {
 		t.Errorf("too large: %v", err)
@@ -215,15 +217,13 @@ func fakePeer(s *spread, answer http.HandlerFunc) {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = c.Close() })
-	fake := &peer{name: "fake", client: c}
-	l := routingTable{owners: s.near().routes.Load().owners}
-	for _, p := range s.near().routes.Load().groups {
-		if p.peer != nil {
-			p = &groupRoute{peer: fake}
+	fake := engine.NewPeer(0, "fake", c)
+	for g := range s.places[0] {
+		if p := &s.places[0][g]; p.Store == nil {
+			p.Peers = []*engine.Peer{fake}
 		}
-		l.groups = append(l.groups, p)
 	}
-	s.near().routes.Store(&l)
+	s.route(0)
 }
 
 func TestSourceThatDiesInItsAnswer(t *testing.T) {
@@ -240,9 +240,9 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	for want, room := range []int64{mostResultBytes, 1} { // held, and not
-		s.near().opt.ResultBytes = room
+		s.near().engine.Room.ResultBytes = room
 		found := 0
-		end, err := s.near().Query(AllowPartial(t.Context()), &record.Query{},
+		end, err := s.near().AllowPartial().Query(t.Context(), &record.Query{},
 			func(b *record.Batch) error {
 				found += b.Len()
 				return nil
@@ -264,7 +264,7 @@ func TestSourceThatHasAGroupNoMore(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write(wire.AppendError(nil, toWire(notHere(1))))
+		_, _ = w.Write(wire.AppendError(nil, toWire(engine.NotHere(1))))
 	})
 	_, _, err := s.near().Count(t.Context(), &record.Query{})
 	if e := toWire(err); e.Kind != wire.KindUnavailable || !strings.Contains(e.Message, "fake") {
@@ -295,9 +295,9 @@ func TestSourceThatSaysHalf(t *testing.T) {
 			t.Errorf("%s: %d, %+v, %v", what, found, end, err)
 		}
 	}
-	versions, end, err := s.near().Versions(AllowPartial(t.Context()), &record.Box{})
+	versions, end, err := s.near().AllowPartial().Versions(t.Context(), &record.Box{})
 	f("versions", len(versions), end, err)
-	count, end, err := s.near().Count(AllowPartial(t.Context()), &record.Query{})
+	count, end, err := s.near().AllowPartial().Count(t.Context(), &record.Query{})
 	f("count", int(count), end, err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -83,12 +84,13 @@ func (s *spread) answersOf(n *Node) map[string]func(context.Context) (string, er
 func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 	s := openSpread(t, 3, 3)
 	s.fill(rand.New(rand.NewPCG(1, 8)), 2)
-	was := s.near().routes.Load().groups
+	was := slices.Clone(s.places[0])
 	asked, gone := silent(s)
-	there := s.near().routes.Load().groups
+	there := s.places[0]
 	for _, g := range []int{1, 2} {
-		there[g].peers = []*peer{there[g].peer, was[g].peer}
+		there[g].Peers = []*engine.Peer{there[g].Peers[0], was[g].Peers[0]}
 	}
+	s.route(0)
 	s.near().hedges.Silence = 10 * time.Millisecond
 	want := s.answersOf(s.whole)
 	hedges := int64(0)
@@ -104,7 +106,7 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 	if h := s.near().hedges; h.Asked.Load() < hedges || h.Won.Load() != h.Asked.Load() {
 		t.Errorf("%d hedges asked, %d won, want %d", h.Asked.Load(), h.Won.Load(), hedges)
 	}
-	if p := there[1].peer; p.failedNs.Load() == 0 {
+	if !there[1].Peers[0].HasFailed() {
 		t.Error("who has lost all is asked again")
 	}
 }
@@ -113,12 +115,13 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 func TestSeveralSilentNodes(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	s.fill(rand.New(rand.NewPCG(1, 9)), 1)
-	good := s.near().routes.Load().groups[1].peer
+	good := s.places[0][1].Peers[0]
 	silent(s)
-	one := s.near().routes.Load().groups[1].peer
+	one := s.places[0][1].Peers[0]
 	silent(s)
-	there := s.near().routes.Load().groups[1]
-	there.peers = []*peer{there.peer, one, good}
+	there := &s.places[0][1]
+	there.Peers = []*engine.Peer{there.Peers[0], one, good}
+	s.route(0)
 	s.near().hedges.Silence = 5 * time.Millisecond
 	want := s.rowsOf(func(int) bool { return true })
 	if got, end, err := s.near().Count(t.Context(), &record.Query{}); got != want || err != nil ||
@@ -135,7 +138,7 @@ type script struct {
 }
 
 // scripted is a node that does what a script says, whose rows have its number as their quantity.
-func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *peer {
+func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *engine.Peer {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -175,7 +178,7 @@ func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return &peer{name: fmt.Sprint("script ", number), client: c}
+	return engine.NewPeer(0, fmt.Sprint("script ", number), c)
 }
 
 // TestAnswersAreOfOneNode: whatever two nodes do with a question that both are asked, its answer is
@@ -188,9 +191,8 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 	n := s.near()
 	n.hedges.Silence = time.Millisecond
 	var does [2]atomic.Pointer[script]
-	peers := []*peer{scripted(t, 0, &does[0]), scripted(t, 1, &does[1])}
-	n.routes.Store(&routingTable{groups: []*groupRoute{n.routes.Load().groups[0],
-		{peer: peers[0], peers: peers}}})
+	s.places[0][1].Peers = []*engine.Peer{scripted(t, 0, &does[0]), scripted(t, 1, &does[1])}
+	s.route(0)
 	answered := [2]int{}
 	for i := 0; i < fewer(200) || answered[0] == 0 || answered[1] == 0; i++ {
 		if i == 10_000 {
@@ -203,8 +205,8 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 			does[k].Store(&now[k])
 		}
 		q := &record.Query{Order: record.Order(rng.IntN(2))}
-		n.opt.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
-		streams := n.opt.ResultBytes == 1
+		n.engine.Room.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
+		streams := n.engine.Room.ResultBytes == 1
 		if streams {
 			q.Order = record.OrderNone
 		}
@@ -245,17 +247,17 @@ func TestNodesThatAreGone(t *testing.T) {
 	n := s.near()
 	var does atomic.Pointer[script]
 	gone := scripted(t, 7, &does)
-	n.routes.Store(&routingTable{groups: []*groupRoute{n.routes.Load().groups[0],
-		{peer: gone, peers: []*peer{gone}}}})
+	s.places[0][1].Peers = []*engine.Peer{gone}
+	s.route(0)
 	n.hedges.Silence, n.hedges.GoneAfter = time.Millisecond, 10*time.Millisecond
-	n.opt.ResultBytes = 1
+	n.engine.Room.ResultBytes = 1
 	for _, frames := range []int{0, 2} { // of which the last are not held any more
 		does.Store(&script{frames: frames, then: "hang"})
-		gone.unreached.Store(frames == 0)
+		gone.SetUnreached(frames == 0)
 		found := 0
 		_, err := n.Query(t.Context(), &record.Query{}, func(b *record.Batch) error {
 			if found += b.Len(); found == frames {
-				gone.unreached.Store(true)
+				gone.SetUnreached(true)
 			}
 			return nil
 		})

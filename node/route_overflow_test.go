@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/aggregate"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -37,7 +38,7 @@ func framesOf(t *testing.T, rows ...int) (out []byte) {
 func TestOrderedRowsOutliveASource(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	s.fill(rand.New(rand.NewPCG(1, 6)), 2)
-	good := s.near().routes.Load().groups[1].peer
+	good := s.places[0][1].Peers[0]
 	rows, asked := framesOf(t, 1), 0
 	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
@@ -45,8 +46,9 @@ func TestOrderedRowsOutliveASource(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	there := s.near().routes.Load().groups[1]
-	there.peers = []*peer{there.peer, good}
+	there := &s.places[0][1]
+	there.Peers = []*engine.Peer{there.Peers[0], good}
+	s.route(0)
 	for _, q := range []*record.Query{{Order: record.OrderKey}, {Limit: 50},
 		{Limit: 700, Order: record.OrderAcq}, {Limit: 900_000, Order: record.OrderKey}} {
 		want, _ := s.rows(s.whole, q)
@@ -55,8 +57,8 @@ func TestOrderedRowsOutliveASource(t *testing.T) {
 			got, want = got[:0], want[:len(want)-len(got)] // any will do
 		}
 		if !slices.Equal(got, want) || !end.Complete || end.HorizonNs <= s.last {
-			t.Errorf("%s: %d rows, want %d, or others; %+v", queryText(q), len(got), len(want),
-				end)
+			t.Errorf("%s: %d rows, want %d, or others; %+v", engine.QueryText(q), len(got),
+				len(want), end)
 		}
 	}
 	if asked < 3 { // a limit may be reached before
@@ -64,14 +66,17 @@ func TestOrderedRowsOutliveASource(t *testing.T) {
 	}
 }
 
+// heldRows is the largest limit of a query whose rows are all held.
+const heldRows = 1 << 16
+
 // TestLimitedRowsHaveAHorizon, also when all come from another node and are not held.
 func TestLimitedRowsHaveAHorizon(t *testing.T) {
 	s := openSpread(t, 2, 2)
 	answer := wire.AppendEnd(framesOf(t, 40_000, 40_000),
 		&wire.End{Complete: true, HorizonNs: 9, Rows: 80_000})
 	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })
-	rows, end := s.rows(s.near(), &record.Query{Limit: bufferedRows + 1})
-	if len(rows) != bufferedRows+1 || end.HorizonNs != 9 || !end.Complete {
+	rows, end := s.rows(s.near(), &record.Query{Limit: heldRows + 1})
+	if len(rows) != heldRows+1 || end.HorizonNs != 9 || !end.Complete {
 		t.Errorf("%d rows, %+v", len(rows), end)
 	}
 }
@@ -79,7 +84,7 @@ func TestLimitedRowsHaveAHorizon(t *testing.T) {
 // TestLimitedRowsTakeNoMemory beyond what an answer may take: then they are not held.
 func TestLimitedRowsTakeNoMemory(t *testing.T) {
 	s := openSpread(t, 2, 2)
-	s.near().opt.ResultBytes = 100 * bufferedRowBytes
+	s.near().engine.Room.ResultBytes = 100 * 64
 	answer := wire.AppendEnd(framesOf(t, 90, 90, 90),
 		&wire.End{Complete: true, HorizonNs: 9, Rows: 270})
 	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })
@@ -109,9 +114,9 @@ func TestAnswersInPartOfSilentSources(t *testing.T) {
 	s.fill(rand.New(rand.NewPCG(1, 7)), 1)
 	left := s.rowsOf(func(g int) bool { return g == 0 })
 	silent(s)
-	ctx, cancel := context.WithTimeout(AllowPartial(t.Context()), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	count, end, err := s.near().Count(ctx, &record.Query{})
+	count, end, err := s.near().AllowPartial().Count(ctx, &record.Query{})
 	if err != nil || count != left || end.Complete || end.HorizonNs == 0 ||
 		!strings.Contains(end.Reason, "node fake, groups [2]: it did not answer in time") {
 		t.Errorf("count %d, want %d, %+v, %v", count, left, end, err)
@@ -119,9 +124,9 @@ func TestAnswersInPartOfSilentSources(t *testing.T) {
 	if err := s.stores[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithTimeout(AllowPartial(t.Context()), 100*time.Millisecond)
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err = s.near().Count(ctx, &record.Query{}); err == nil {
+	if _, _, err = s.near().AllowPartial().Count(ctx, &record.Query{}); err == nil {
 		t.Error("an answer without any source")
 	}
 }

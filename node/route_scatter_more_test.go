@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -143,14 +144,16 @@ func TestHorizonOfManySources(t *testing.T) {
 	}
 	var box record.Box
 	box[record.CID], box[record.MID] = record.RangeSet{record.At(1)}, record.RangeSet{record.At(7)}
-	if sources, err := s.near().sources(t.Context(), &box); err != nil || len(sources) != 1 {
-		t.Errorf("one device is asked of %v, %v", sources, err)
+	x, err := s.near().Explain(t.Context(), &record.Query{Box: box})
+	if err != nil || len(x.Sources) != 1 {
+		t.Errorf("one device is asked of %v, %v", x.Sources, err)
 	}
 	// One source that does not report its horizon: more may come there.
 	if err := s.nodes[1].Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ns, err := s.near().Horizon(AllowPartial(t.Context())); err == nil {
+	if ns, err := s.near().engine.Horizon(t.Context(), request.Options{Partial: true},
+		&record.Box{}); err == nil {
 		t.Errorf("a horizon %d without one of the sources", ns)
 	}
 }
@@ -182,10 +185,10 @@ func TestEraseAndDigestOfManySources(t *testing.T) {
 		box := record.Box{record.MOID: {record.At(1)}, record.CID: {record.At(map[bool]int64{
 			true: 1}[purge])}}
 		s.clock.Add(int64(10 * time.Second))
-		if _, err := s.whole.hide(t.Context(), box, purge); err != nil {
+		if _, err := s.whole.hide(t.Context(), request.Options{}, box, purge); err != nil {
 			t.Fatal(err)
 		}
-		acq, err := s.near().hide(t.Context(), box, purge)
+		acq, err := s.near().hide(t.Context(), request.Options{}, box, purge)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -24,7 +24,8 @@ type spread struct {
 	*testing.T
 	whole  *Node
 	nodes  []*Node
-	stores []*store.Store // by group
+	stores []*store.Store   // by group
+	places [][]engine.Place // by node, then group
 	clock  *atomic.Int64
 	last   int64 // acq that was given
 }
@@ -38,11 +39,11 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 	for range nodes {
 		s.nodes = append(s.nodes, openTest(t, Options{Store: opt}))
 	}
-	var peers []*peer
+	var peers []*engine.Peer
 	for i, n := range s.nodes {
-		peers = append(peers, &peer{name: fmt.Sprint("n", i), client: dial(t, n)})
+		peers = append(peers, engine.NewPeer(0, fmt.Sprint("n", i), dial(t, n)))
 	}
-	places := make([][]*groupRoute, nodes) // by node, then group
+	s.places = make([][]engine.Place, nodes)
 	for g := range groups {
 		opt := opt
 		opt.SealRows /= 5
@@ -54,20 +55,26 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 		t.Cleanup(func() { _ = st.Close() }) // closed before its node where a test wants a failure
 		s.stores = append(s.stores, st)
 		at := g % nodes
-		for i, n := range s.nodes {
+		for i := range s.nodes {
+			p := engine.Place{Slots: slots.GroupSpan(slots.GroupID(g+1), groups)}
 			if i == at {
-				from, to := slots.Span(g, groups)
-				places[i] = append(places[i], &groupRoute{local: &localSource{Node: n, store: st,
-					group: cluster.GroupID(g + 1), fromSlot: from, toSlot: to}})
+				p.Store = st
 			} else {
-				places[i] = append(places[i], &groupRoute{peer: peers[at]})
+				p.Peers = []*engine.Peer{peers[at]}
 			}
+			s.places[i] = append(s.places[i], p)
 		}
 	}
-	for i, n := range s.nodes {
-		n.routes.Store(&routingTable{groups: places[i], owners: evenOwners(groups)})
+	for i := range s.nodes {
+		s.route(i)
 	}
 	return s
+}
+
+// route tells a node where the groups are.
+func (s *spread) route(node int) {
+	owners := evenOwners(len(s.places[node]))
+	s.nodes[node].engine.SetRoutes(engine.Routes{Owners: owners, Groups: s.places[node]})
 }
 
 // near is the node that is asked for all.
@@ -179,7 +186,7 @@ func TestRowsOfManySources(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			q.Limit = 1 + rng.Uint64N(300)
 		}
-		what := fmt.Sprintf("question %d: %s", i, queryText(q))
+		what := fmt.Sprintf("question %d: %s", i, engine.QueryText(q))
 		want, wantEnd := s.rows(s.whole, q)
 		got, end := s.rows(s.near(), q)
 		cut := q.Order == record.OrderNone && q.Limit > 0 // then sources are not read to their ends
@@ -228,7 +235,7 @@ func (s *spread) rows(n *Node, q *record.Query) (rows []string, end wire.End) {
 		return nil
 	})
 	if err != nil {
-		s.Fatalf("%s: %v", queryText(q), err)
+		s.Fatalf("%s: %v", engine.QueryText(q), err)
 	}
 	return rows, end
 }
@@ -263,7 +270,7 @@ func (s *spread) groupsAgree(rng *rand.Rand, rounds int) {
 		if rng.IntN(3) == 0 {
 			q.Limit = 1 + rng.Uint64N(20)
 		}
-		what := fmt.Sprintf("question %d: %s, by %+v", i, queryText(q), q.GroupBy)
+		what := fmt.Sprintf("question %d: %s, by %+v", i, engine.QueryText(q), q.GroupBy)
 		want, wantEnd, err := s.whole.Aggregate(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)

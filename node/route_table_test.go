@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -15,20 +16,17 @@ func TestGroupWithoutNode(t *testing.T) {
 	s := openSpread(t, 2, 1)
 	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
 	n := s.near()
-	old := n.routes.Load()
 	all, _, err := n.Count(t.Context(), &record.Query{})
 	if err != nil || all == 0 {
 		t.Fatalf("%d records, %v", all, err)
 	}
-	next := &routingTable{groups: []*groupRoute{old.groups[0], {}}, owners: old.owners}
-	next.keepRoutes(old)
-	n.routes.Store(next)
+	s.places[0][1] = engine.Place{Slots: s.places[0][1].Slots}
+	s.route(0)
 	if got, _, err := n.Count(t.Context(), &record.Query{}); got != all || err != nil {
 		t.Errorf("where it was before: %d records, want %d, %v", got, all, err)
 	}
-	next = &routingTable{groups: []*groupRoute{old.groups[0], {}}, owners: old.owners}
-	next.keepRoutes(&routingTable{})
-	n.routes.Store(next)
+	n.engine.SetRoutes(engine.Routes{}) // as after a start
+	s.route(0)
 	if _, _, err := n.Count(t.Context(), &record.Query{}); n.Kind(err) != wire.KindUnavailable {
 		t.Errorf("all of both groups: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -67,7 +68,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	if err := n.Close(ctx); !errors.Is(err, errClosing) {
+	if err := n.Close(ctx); !errors.Is(err, nodeerror.ErrClosing) {
 		t.Errorf("second close: %v", err)
 	}
 	n = openTest(t, Options{Dir: dir})

@@ -139,3 +139,14 @@ func (n *Node) removeUnfinished() {
 		n.log.Warn("removed what was left of an interrupted snapshot", "dir", dir)
 	}
 }
+
+// cleanSpill removes temporary files of a process that was killed.
+func (n *Node) cleanSpill() {
+	removed, err := n.spill.Clean()
+	if err != nil {
+		n.log.Error("remove temporary files", "err", err) // they only waste disk space
+	}
+	if len(removed) > 0 {
+		n.log.Warn("removed temporary files of answers that were cut short", "count", len(removed))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -30,6 +31,7 @@ func flipByte(t *testing.T, pattern string) {
 // The state of the cluster is damaged on one of its nodes, or missing: the node starts with its
 // other replicas, and gets a new one of the state.
 func TestADamagedStateIsReplaced(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	for what, spoil := range map[string]func(t *testing.T, pattern string){
 		"a flipped bit": flipByte,
 		"an empty file": func(t *testing.T, pattern string) {

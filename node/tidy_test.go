@@ -14,8 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 const (
@@ -116,11 +119,24 @@ func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func (s *source) line(n ast.Node) int { return s.set.Position(n.Pos()).Line }
 
-// sources parses every Go file of the repository.
+// sources returns every Go file of the repository; they are parsed once.
 func sources(t *testing.T) []*source {
 	t.Helper()
-	var out []*source
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+	rounds.NotUnderRace(t, "it reads sources in one goroutine")
+	out, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 100 {
+		t.Fatalf("found only %d files", len(out))
+	}
+	return out
+}
+
+var parsed = sync.OnceValues(parse)
+
+func parse() (out []*source, err error) {
+	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -144,13 +160,7 @@ func sources(t *testing.T) []*source {
 		out = append(out, s)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) < 100 {
-		t.Fatalf("found only %d files", len(out))
-	}
-	return out
+	return out, err
 }
 
 // TestImports keeps the arrows between rooms pointing down, and every heavy library in one room.

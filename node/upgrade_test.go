@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -334,6 +336,7 @@ func (c *nodesTogether) raise(db *client.Client) {
 // TestNodesOfTheLevelBefore: they join a cluster that could be raised, and after the raise neither
 // join nor come back; what they have is not damaged.
 func TestNodesOfTheLevelBefore(t *testing.T) {
+	rounds.NotUnderRace(t, "other clusters start again")
 	c := openTogetherWith(t, 1, 1, after)
 	before(&c.options[0]) // of what joins
 	second := c.join("z1")
@@ -402,7 +405,7 @@ func (c *nodesTogether) ends(opt Options) error {
 	c.until("the node ends", func() bool { return len(failed) > 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := n.Close(ctx); err != nil && !errors.Is(err, errClosing) {
+	if err := n.Close(ctx); err != nil && !errors.Is(err, nodeerror.ErrClosing) {
 		c.Log(err) // its replica of the state has stopped
 	}
 	return <-failed

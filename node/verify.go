@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -16,7 +17,7 @@ import (
 func (n *Node) Verify(ctx context.Context, opt check.Options) (api.CheckReport, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(n.open, func() { cancel(errClosing) })()
+	defer context.AfterFunc(n.open, func() { cancel(nodeerror.ErrClosing) })()
 	if err := tryAcquire(n.verifying); err != nil {
 		return api.CheckReport{}, fmt.Errorf("verify: %w: one runs already", err)
 	}
@@ -24,7 +25,7 @@ func (n *Node) Verify(ctx context.Context, opt check.Options) (api.CheckReport, 
 	var report api.CheckReport
 	var err error
 	if m := n.member.Load(); m != nil {
-		report, err = n.verifyGroups(ctx, m, opt)
+		report, err = n.engine.VerifyGroups(ctx, m.Stores(), opt)
 	} else {
 		report, err = n.store.Verify(ctx, opt)
 	}

@@ -1,9 +1,11 @@
-// Package rounds is how a test asks how often it repeats what it tries.
+// Package rounds is how a test asks how often it repeats what it tries, and leaves itself out of
+// make race.
 //
-// It owns the one question whether tests run for long: make test-long sets PENTAD_LONG, and what
-// make test samples is then tried as often as it pays, or at every place there is. It knows nothing
-// of what is tested, nor of the clock: how long a model goes on is said by a variable of its own.
-// Only tests import it; it has no types and starts no goroutines.
+// It owns the questions whether tests run for long, and whether the race detector watches: make
+// test-long sets PENTAD_LONG, and what make test samples is then tried as often as it pays, or at
+// every place there is. It knows nothing of what is tested, nor of the clock: how long a model goes
+// on is said by a variable of its own. Only tests import it; it has no types and starts no
+// goroutines.
 package rounds
 
 import (
@@ -23,4 +25,14 @@ func Of(long, usual, short int) int {
 		return long
 	}
 	return usual
+}
+
+// NotUnderRace leaves a test out of make race, which is the short form with the race detector: the
+// test takes long there and starts no goroutine that others do not, or counts what the detector
+// changes. make test runs it.
+func NotUnderRace(t testing.TB, why string) {
+	t.Helper()
+	if Race && testing.Short() {
+		t.Skipf("not under the race detector: %s", why)
+	}
 }

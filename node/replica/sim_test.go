@@ -302,7 +302,7 @@ func envNumber(name string, otherwise uint64) uint64 {
 // the number of runs, PENTAD_SEED the first. Without, the seeds are always the same, so that what
 // lands does not hang on luck; make sim draws others.
 func TestSimulation(t *testing.T) {
-	seeds := uint64(150)
+	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 8
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -271,6 +272,7 @@ func TestPutBackdatedPurged(t *testing.T) {
 // TestPutBackdatedMerges: segments whose acqs lie among one another are merged, region by region,
 // into one, without what was purged.
 func TestPutBackdatedMerges(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong does the same")
 	rng := randomSource(t)
 	opt := Options{Dir: t.TempDir(), Shards: 2, Now: leapingClock(), retainEvery: time.Hour,
 		Index: index.Options{BlockRows: 64}, regionBytes: 8_000}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/dump"
@@ -95,6 +96,7 @@ func TestCheckFindsNothingInAWholeStore(t *testing.T) {
 // Bits are flipped all over every kind of file: a check names the file, and a dump of it ends with
 // an error.
 func TestCheckFindsEveryBit(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bits in one goroutine")
 	dir := filledDir(t)
 	rng := randomSource(t)
 	for _, path := range filesOf(t, dir) {

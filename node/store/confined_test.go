@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
@@ -64,6 +65,7 @@ func askBent(t *testing.T, s *Store, q *record.Query, m *model) (answered bool) 
 // Bits are flipped at random places of every kind of file. The store opens or says which file is
 // damaged; what it answers is right. No flipped bit of the log passes for a torn write.
 func TestBentFilesNeverLie(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	s, m := confinedStore(t, Options{Dir: t.TempDir(), Workers: 1})
 	if err := s.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/mirror"
@@ -183,11 +184,13 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 }
 
 func TestCopyFewKeys(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong copies, too")
 	testCopy(t, shape{cids: 2, mids: 5, moids: 2, caps: 20}, Options{Shards: 4, SealRows: 1500},
 		Options{Shards: 1, SealRows: 2000}, record.Box{})
 }
 
 func TestCopyManyKeys(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong copies, too")
 	testCopy(t, shape{cids: 50, mids: 5000, moids: 5, caps: 10000, varied: true},
 		Options{SealRows: 2500}, Options{Shards: 8, SealRows: 700,
 			Index: index.Options{BlockRows: 64}}, record.Box{})
@@ -346,6 +349,7 @@ const copyTimeVariable = "PENTAD_COPY_FOR"
 
 // TestCopyLong copies with ever new keys and options until its time is over.
 func TestCopyLong(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong copies, too")
 	limit := 2 * time.Second
 	if text := os.Getenv(copyTimeVariable); text != "" && !testing.Short() {
 		var err error

@@ -21,17 +21,13 @@ import (
 // later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
-// fewer is a number of rounds, with -short a fifth of it.
-func fewer(rounds int) int {
-	if testing.Short() {
-		return rounds / 5
-	}
-	return rounds
-}
+// fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
+func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
 
 // The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
 // with whole batches, a prefix of what was put, and takes new rows.
 func TestLogCutAnywhere(t *testing.T) {
+	rounds.NotUnderRace(t, "it cuts a log at many places in one goroutine")
 	src := t.TempDir()
 	s := openTest(t, Options{Dir: src, Shards: 4})
 	rng := randomSource(t)
@@ -92,6 +88,7 @@ func rowsAfterCut(t *testing.T, dir string, cut int) int {
 // One bit is flipped at many places of a sealed segment: the answer is right, or an error names
 // the file.
 func TestSealedSegmentBent(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	dir := t.TempDir()
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 30, moids: 2, caps: 100}

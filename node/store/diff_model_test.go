@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -219,6 +220,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 }
 
 func TestDiffModel(t *testing.T) {
+	rounds.NotUnderRace(t, "TestDiffModelLong does the same")
 	testDiffModel(t, shape{cids: 2, mids: 5, moids: 2, caps: 20},
 		Options{Shards: 4, SealRows: 1500}, fewer(80))
 	testDiffModel(t, shape{cids: 3, mids: 20, moids: 3, caps: 60, varied: true},
@@ -228,6 +230,7 @@ func TestDiffModel(t *testing.T) {
 
 // TestDiffModelLittleRoom cuts boxes for their readings, for their payloads, and down to one.
 func TestDiffModelLittleRoom(t *testing.T) {
+	rounds.NotUnderRace(t, "TestDiffModelLong does the same")
 	testDiffModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50, varied: true},
 		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}},
 		fewer(60))

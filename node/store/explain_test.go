@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/bounds"
@@ -20,6 +21,7 @@ import (
 // many as there are, every block is accounted for, and candidates are what a look at every zone
 // finds.
 func TestExplain(t *testing.T) {
+	rounds.NotUnderRace(t, "it looks at plans in one goroutine")
 	for _, room := range []int{0, 20} {
 		rng := randomSource(t)
 		sh := shape{cids: 3, mids: 200, moids: 3, caps: 300}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -35,6 +36,7 @@ func putShared(t *testing.T, s *Store, acqNs int64, rows, payload int) map[recor
 // bytes. A feed brings all of them, in slices of the usual size that leave the acq open, and a
 // reader that breaks off between two of them and goes on from there meets all.
 func TestFeedInsideAnAcq(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	s := openTest(t, Options{Dir: t.TempDir(), Shards: 2})
 	want := map[record.Key]bool{}
 	maps.Copy(want, putShared(t, s, 5, 3, 10))

@@ -118,6 +118,7 @@ func (f *frozen) check(t *testing.T, s *Store) {
 // what was below the horizon once stays as it was, through writes, late ones and corrections,
 // tombstones, erases, seals, merges, restarts, crashes and a clock that is set back.
 func TestFrozen(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	rows := frozenRows(t)
 	rng := randomSource(t)
 	sh := shape{cids: 3, mids: 40, moids: 3, caps: 400, varied: true}

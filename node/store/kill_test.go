@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -215,6 +216,7 @@ func runVictim(
 // another on one directory: what was acknowledged is there once, with the answer it got, and so is
 // what is put again; what was purged is not.
 func TestKilledWhileSealing(t *testing.T) {
+	rounds.NotUnderRace(t, "other tests put, purge and seal at once")
 	rng := randomSource(t)
 	dir := t.TempDir()
 	kills := 6

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 )
 
-// modelTimeVariable says how long TestModelLong goes on: 2m in CI, 1h in make test-long.
+// modelTimeVariable says how long TestModelLong goes on: 20s in CI, 1h in make test-long.
 const modelTimeVariable = "PENTAD_MODEL_FOR"
 
 // TestModelLong runs the model with ever new keys and options until its time is over.

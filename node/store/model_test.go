@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -295,11 +296,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	}
 	defer func() { _ = s.Close() }()
 	m := &model{}
-	steps := 150
-	if testing.Short() {
-		steps = 60
-	}
-	for step := range steps {
+	for step := range rounds.Of(150, 100, 60) {
 		switch op := rng.IntN(27); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
@@ -388,12 +385,14 @@ func TestModelManyKeys(t *testing.T) {
 }
 
 func TestModelVariedPayloads(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong does the same")
 	testModel(t, shape{cids: 3, mids: 50, moids: 3, caps: 300, varied: true},
 		Options{Shards: 1, SealRows: 3000, Index: index.Options{BlockRows: 256}})
 }
 
 // TestModelWildKeys has keys at and near the limits of each part, and below zero.
 func TestModelWildKeys(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong does the same")
 	testModel(t, shape{cids: 3, mids: 30, moids: 3, caps: 100, wild: true},
 		Options{Shards: 4, SealRows: 1500, Index: index.Options{BlockRows: 64}})
 	testModel(t, shape{cids: 1, mids: 2, moids: 1, caps: 5, varied: true, wild: true},
@@ -402,6 +401,7 @@ func TestModelWildKeys(t *testing.T) {
 
 // TestModelLittleRoom resolves versions with room for ten readings, and for one.
 func TestModelLittleRoom(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong does the same")
 	testModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50},
 		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}})
 	testModel(t, shape{cids: 2, mids: 3, moids: 2, caps: 10, varied: true},

@@ -50,6 +50,7 @@ type crashed struct {
 // looks damaged, all opens, everything that was acknowledged is there, and nothing else but what
 // was being done, whole.
 func TestPowerLoss(t *testing.T) {
+	rounds.NotUnderRace(t, "it opens stores that lost power")
 	rng := randomSource(t)
 	deadline := time.Now().Add(powerTime(t))
 	for round := 0; round == 0 || time.Now().Before(deadline); round++ {
@@ -310,6 +311,7 @@ func batchesOf(ctx context.Context, s *Store) ([]int64, error) {
 // TestEveryOperationFails lets an operation on files fail in the life of a store, for lack of room
 // or as a failing disk would: each step says what became of it, and is right. Then power is lost.
 func TestEveryOperationFails(t *testing.T) {
+	rounds.NotUnderRace(t, "it opens stores that lost power")
 	rng := randomSource(t)
 	ops := failAt(t, rng, 0, 0)
 	long := powerTime(t)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
@@ -207,10 +208,6 @@ func (r *replica) install(from *replica) {
 // them, seals, merges, is killed, loses power or starts from another one's snapshot: the same
 // records with the same acqs, the same answers, events and horizon, at each of its commands.
 func TestReplicasAreAlike(t *testing.T) {
-	steps := 250
-	if testing.Short() {
-		steps = 80
-	}
 	for _, sh := range []shape{{cids: 2, mids: 5, moids: 2, caps: 200},
 		{cids: 4, mids: 50, moids: 3, caps: 3000, varied: true}} {
 		rng := randomSource(t)
@@ -220,7 +217,7 @@ func TestReplicasAreAlike(t *testing.T) {
 			newReplica(t, rng, log, Options{SealRows: 500, Now: leapingClock()}),
 			newReplica(t, rng, log, Options{Now: func() int64 { return math.MinInt64 }}),
 		}
-		for step := range steps {
+		for step := range rounds.Of(250, 120, 80) {
 			for range rng.IntN(8) {
 				log.more(rng)
 			}

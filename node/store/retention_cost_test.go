@@ -30,6 +30,7 @@ type costShape struct {
 // What retentions cost in stores of many shapes: how often a row is written, with policies and
 // subtract, and in how many segments they are. All bytes are gone by the latest time meanwhile.
 func TestRetentionWriteCost(t *testing.T) {
+	rounds.NotUnderRace(t, "it counts what is written")
 	three := []costTenant{{2, 3 * day}, {2, 10 * day}, {2, 30 * day}, {10, 0}}
 	tenth := []costTenant{{1, 90 * day}, {9, 0}}
 	for _, shape := range []costShape{

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -15,6 +16,7 @@ import (
 // blocks inside of the box and at its edges, in heads, beside tombstones and erased rows and in all
 // views.
 func TestScanColumns(t *testing.T) {
+	rounds.NotUnderRace(t, "it counts allocations")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 8))

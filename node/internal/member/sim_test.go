@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 )
 
@@ -471,6 +472,7 @@ func firstSeed(planted bug) uint64 {
 // Each planted bug is found in maxSeeds runs. Those that take most of a minute are left to the
 // long form, which PENTAD_PLANTED asks for.
 func TestSimulatedClusterFindsBugs(t *testing.T) {
+	rounds.NotUnderRace(t, "TestSimulatedCluster runs the same without a planted bug")
 	const maxSeeds = 100
 	for _, planted := range plantedBugs() {
 		slow := planted == bugLeap || planted == bugOldCopy || planted == bugEarlyAck

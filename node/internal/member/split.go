@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/machine"
@@ -10,6 +11,14 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+const (
+	// SplitTimeout is how long a query or a command waits for a split to be complete: for the view
+	// of it, and for the leader of the new group.
+	SplitTimeout = 15 * time.Second
+	// SplitPause is how long it waits before it asks again.
+	SplitPause = 20 * time.Millisecond
 )
 
 // splits returns the commands that split a group, or all of them, but for those that were since it

@@ -119,3 +119,12 @@ func AppendRuns(dst, b *record.Batch, rows []uint32) {
 		dst.AppendRows(b, int(rows[from]), int(rows[to-1])+1)
 	}
 }
+
+// Tail returns a copy of the rows of a batch from n on.
+func Tail(b *record.Batch, n int) *record.Batch {
+	rest := &record.Batch{}
+	for i := n; i < b.Len(); i++ {
+		rest.AppendRow(b, i)
+	}
+	return rest
+}

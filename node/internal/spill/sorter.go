@@ -1,6 +1,7 @@
 package spill
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -48,6 +49,14 @@ type Sorter struct {
 func (s *Space) Sorter(compare func(a, b record.Key) int, limit uint64) *Sorter {
 	s.count(1)
 	return &Sorter{space: s, compare: compare, limit: limit, last: map[int]*file{}}
+}
+
+// ByAcq returns a sorter of records by acq, and by the rest of their keys where acqs are equal. The
+// caller closes it.
+func (s *Space) ByAcq(limit uint64) *Sorter {
+	return s.Sorter(func(a, b record.Key) int {
+		return cmp.Or(cmp.Compare(a.AcqNs, b.AcqNs), a.Compare(b))
+	}, limit)
 }
 
 // Another returns a sorter of the same space, order and limit.

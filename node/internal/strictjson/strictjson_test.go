@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 func TestUnmarshal(t *testing.T) {
@@ -58,6 +60,7 @@ func TestHostile(t *testing.T) {
 }
 
 func TestCheckKeysAllocatesNothing(t *testing.T) {
+	rounds.NotUnderRace(t, "it counts allocations")
 	text := []byte(`{"cid":1,"mid":2,"moid":3,"cap":"2026-01-01T00:00:00Z","value":4.5}`)
 	if n := testing.AllocsPerRun(100, func() { _ = CheckKeys(text) }); n > 0 {
 		t.Errorf("%v allocations", n)

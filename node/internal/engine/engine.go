@@ -1,0 +1,150 @@
+// Package engine runs queries and feeds over all sources of their rows: the store of a node, or in
+// a cluster the stores of its replicas and other nodes, which it asks, hedges and merges.
+//
+// File names begin with the room: query_ has the execution of a query on one store, route_ the
+// sources of an answer and hedged calls, feed_ changes.
+//
+// It knows nothing of HTTP, of writes, nor of how groups agree, and takes no options from contexts:
+// a query is prepared once ([Engine.Prepare]), with the options of its request. Its main type is
+// [Engine]. Goroutines: one for each source of an answer or feed and for each hedged call, which
+// end with it; those of [Engine.CatchUp] are its caller's.
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/internal/feed"
+	"github.com/pentad-db/pentad/node/internal/hedge"
+	"github.com/pentad-db/pentad/node/internal/partials"
+	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// Options are what an engine works with. All fields are needed unless they say otherwise; what they
+// point to stays the caller's, and is closed after the engine was.
+type Options struct {
+	Store    *store.Store // the node's own; it holds all records of a node that is in no cluster
+	Clock    *clock.Clock
+	Plugins  *registry.Registry
+	Host     *wasmhost.Host // of the plugins
+	HostWork *wasmhost.HostWork
+	States   *partials.Cache // nil: none
+	Hedges   *hedge.Limiter
+	// Queries has the permits of queries, and Asked those of queries of other nodes.
+	Queries, Asked *admission.Controller
+	Processors     *cpushare.Scheduler // CPU time of queries
+	Readers        int                 // slices that feeds read at the same time, at most
+	Open           context.Context     // ends when the node begins to close
+	Room           Room
+}
+
+// Room is the memory and disk space that answers may take.
+type Room struct {
+	Spill       *spill.Space
+	HeldGroups  int   // groups that a worker has in memory before it spills them
+	MaxGroups   int   // groups of one aggregate at most
+	ResultBytes int64 // of an answer that is held in memory, at most
+}
+
+// Cluster is what queries need of the node's part in a cluster; a [member.Member] has it.
+type Cluster interface {
+	// ReadIndex returns when the replica here has what a majority had committed.
+	ReadIndex(ctx context.Context, group cluster.GroupID) error
+	// Unled reports whether the replica of a group here has no leader.
+	Unled(group cluster.GroupID) bool
+	// Seen returns up to which acq clients of this node expect to read a group; Shown sets it.
+	Seen(group cluster.GroupID) int64
+	Shown(group cluster.GroupID, acqNs int64)
+	// CloseSoon makes the leader of a group let its horizon pass an acq, and PassFeed tells another
+	// node that one of its feeds is waited for.
+	CloseSoon(group cluster.GroupID, acqNs int64)
+	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
+}
+
+// Engine runs queries over all sources of their rows. All methods may be called from many
+// goroutines.
+type Engine struct {
+	store      *store.Store
+	clock      *clock.Clock
+	plugins    *registry.Registry
+	host       *wasmhost.Host
+	hostWork   *wasmhost.HostWork
+	states     *partials.Cache
+	hedges     *hedge.Limiter
+	queries    *admission.Controller
+	asked      *admission.Controller
+	processors *cpushare.Scheduler
+	open       context.Context
+	// Room may be changed while no query is under way.
+	Room Room
+
+	cluster      atomic.Pointer[joined] // nil of a node that is in no cluster
+	routes       atomic.Pointer[routingTable]
+	routing      sync.Mutex               // held while routes are updated
+	peers        map[cluster.NodeID]*Peer // guarded by routing
+	allRouted    atomic.Bool              // see CheckRouted
+	needsCatchUp chan struct{}            // wakes CatchUp
+
+	readers  chan struct{} // of feeds, which use at most half of the permits of queries
+	slices   atomic.Int64  // of feeds, in memory
+	failures registry.Failures
+	// Merged are the feeds that other nodes merge.
+	Merged feed.Demands
+	// wideQueries numbers queries over several tenants, each of which is an owner by itself.
+	wideQueries atomic.Uint64
+}
+
+type joined struct{ Cluster }
+
+// New returns the engine of a node. Unless alone, it answers nothing until it has joined a cluster
+// and knows its routes.
+func New(o Options, alone bool) *Engine {
+	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
+		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
+		queries: o.Queries, asked: o.Asked, processors: o.Processors, Room: o.Room, open: o.Open,
+		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
+		needsCatchUp: make(chan struct{}, 1)}
+	e.routes.Store(&routingTable{})
+	if alone {
+		e.routes.Store(singleStoreTable(&localSource{engine: e, store: o.Store}))
+	}
+	return e
+}
+
+// Join makes the engine a part of a cluster, whose groups it is told by Route.
+func (e *Engine) Join(c Cluster) { e.cluster.Store(&joined{c}) }
+
+// closing reports whether the node has begun to close.
+func (e *Engine) closing() bool { return e.open.Err() != nil }
+
+// now returns the time that acqs follow, in UTC.
+func (e *Engine) now() time.Time { return time.Unix(0, e.clock.NowNs()).UTC() }
+
+// Alone reports whether one store of this node has all data.
+func (e *Engine) Alone() bool { return e.routes.Load().single != nil }
+
+// Check rejects options that name groups which are not here.
+func (e *Engine) Check(asked request.Options) error {
+	l := e.routes.Load()
+	if asked.OnlyGroup > 0 {
+		if err := l.checkNeverSplit(asked.OnlyGroup); err != nil {
+			return err
+		}
+	}
+	for _, g := range asked.Groups {
+		if p := l.route(g); p == nil || p.local == nil {
+			return NotHere(g)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"github.com/pentad-db/pentad/node/internal/aggregate"
+	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// errEnough ends a scan that has reached its limit.
+var ErrEnough = errors.New("limit reached")
+
+// Query runs a query for records and passes them to emit, one batch at a time, each valid during
+// the call. An error of emit ends the query and is returned.
+func (e *Engine) Query(
+	ctx context.Context, asked request.Options, q *record.Query,
+	emit func(b *record.Batch) error,
+) (wire.End, error) {
+	p, err := e.prepareCall(ctx, asked, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	defer p.Done()
+	return p.Rows(ctx, emit)
+}
+
+// Rows is [Engine.Query] for a query that was admitted.
+func (a *Admitted) Rows(
+	ctx context.Context, emit func(b *record.Batch) error,
+) (wire.End, error) {
+	return a.engine.queryInto(ctx, &a.prepared, &orderedOutput{q: a.Query, emit: emit})
+}
+
+// Frames is Rows with rows encoded as frames, which are valid during the call.
+func (a *Admitted) Frames(
+	ctx context.Context, write func(frames []byte) error,
+) (wire.End, error) {
+	return a.engine.queryInto(ctx, &a.prepared, &orderedOutput{q: a.Query, write: write,
+		emit: func(b *record.Batch) error {
+			frames, err := rowFrames(b)
+			if err != nil {
+				return err
+			}
+			defer freeFrames(frames)
+			return write(*frames)
+		}})
+}
+
+func (e *Engine) queryInto(
+	ctx context.Context, q *prepared, out *orderedOutput,
+) (wire.End, error) {
+	ctx, q, leave, err := e.begin(ctx, q)
+	if err != nil {
+		return wire.End{}, err
+	}
+	defer leave()
+	if len(q.Filters) == 0 {
+		e.hostWork.Begin()
+		defer e.hostWork.End()
+	} else {
+		var done func()
+		ctx, done = e.owned(ctx, q.Query)
+		defer done()
+	}
+	if out.sorter = e.sorterOf(q.Query); out.sorter != nil {
+		defer out.sorter.Close()
+	}
+	add := func(b *record.Batch) error { return out.add(ctx, b) }
+	var end wire.End
+	if only := e.routes.Load().single; only != nil {
+		end, err = only.rows(ctx, q, add, out.sorter)
+	} else {
+		end, err = e.rowsOfAll(ctx, q, add, out.sorter)
+	}
+	if err != nil && !errors.Is(err, ErrEnough) {
+		e.failed(q.Query, err)
+		return wire.End{}, err
+	}
+	if err := out.finish(ctx); err != nil {
+		return wire.End{}, err
+	}
+	end.Rows = out.rows
+	return end, nil
+}
+
+// Count returns the number of records that a query finds, without limit and order.
+func (e *Engine) Count(
+	ctx context.Context, asked request.Options, q *record.Query,
+) (uint64, wire.End, error) {
+	p, err := e.prepareCall(ctx, asked, q)
+	if err != nil {
+		return 0, wire.End{}, err
+	}
+	defer p.Done()
+	return e.count(ctx, &p.prepared)
+}
+
+func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, error) {
+	ctx, q, leave, err := e.begin(ctx, q)
+	if err != nil {
+		return 0, wire.End{}, err
+	}
+	defer leave()
+	if len(q.Filters) == 0 {
+		e.hostWork.Begin()
+		defer e.hostWork.End()
+	} else {
+		var done func()
+		ctx, done = e.owned(ctx, q.Query)
+		defer done()
+	}
+	var end wire.End
+	if only := e.routes.Load().single; only != nil {
+		end, err = only.count(ctx, q)
+	} else {
+		end, err = e.countOfAll(ctx, q)
+	}
+	if err != nil {
+		e.failed(q.Query, err)
+		return 0, wire.End{}, err
+	}
+	return end.Rows, end, nil
+}
+
+func endOf(s store.ScanStats, rows uint64) wire.End {
+	return wire.End{Complete: true, HorizonNs: s.HorizonNs, Rows: rows,
+		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs,
+		PurgedAcqNs: s.PurgedAcqNs}
+}
+
+// owned sets the owner of guest calls, among whom permits are shared fairly: the tenant, or the
+// query itself if it is over several tenants. Owner 0 is for loading modules. done is called at the
+// end, when no instance is left.
+func (e *Engine) owned(
+	ctx context.Context, q *record.Query,
+) (ownedCtx context.Context, done func()) {
+	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
+		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From))), func() {}
+	}
+	owner := 1<<32 + e.wideQueries.Add(1)
+	return wasmhost.WithQuery(ctx, owner, tenantsKey(q.Box[record.CID])),
+		func() { e.host.Forget(owner) }
+}
+
+// tenantsKey is the same for all queries over the same set of tenants, and no tenant's.
+func tenantsKey(cids record.RangeSet) uint64 {
+	var b []byte
+	for _, r := range cids {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.From))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.To))
+	}
+	sum := sha256.Sum256(b)
+	return 1<<63 | binary.LittleEndian.Uint64(sum[:])
+}
+
+// newSink makes the sink of a worker, and returns how many bytes at the front of payloads it reads,
+// 0 for all.
+type newSink func(worker int) (sink store.Sink, front uint32, err error)
+
+// sinks are the consumers of a worker's rows: the sink that [newSink] makes, and the one of
+// fragments, nil for none.
+type sinks struct {
+	rows  store.Sink
+	front uint32
+	parts store.PartialSink
+	room  func(beside bool) []byte // buffer for payloads in guest memory, nil for none
+	leave func()                   // see [store.Consumer]
+}
+
+// scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
+// read only those parts of rows.
+func (l *localSource) scan(
+	ctx context.Context, q *prepared, parts segment.Columns, newSink newSink,
+) (store.ScanStats, error) {
+	return l.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
+		s.rows, s.front, err = newSink(worker)
+		return s, err
+	})
+}
+
+// scanApart is scan for sinks of fragments.
+func (l *localSource) scanApart(
+	ctx context.Context, q *prepared, parts segment.Columns, keep *aggregate.PartialCache,
+	newSinks func(worker int) (sinks, error),
+) (store.ScanStats, error) {
+	modules := q.filters
+	if keep != nil {
+		keep.SetKey(q.Query, modules)
+	}
+	whole := *q.Query
+	whole.KeysOnly = false // plugins may read payloads, see parts
+	read := parts
+	for _, m := range modules {
+		read |= m.Parts
+	}
+	stats, err := l.scanChain(ctx, &whole, modules, parts, newSinks)
+	var guest *wasmhost.Error
+	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
+		// The error names a record whose key was not read. A second scan reads all keys, so that
+		// the error has it; its rows are discarded.
+		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
+		_, again := l.scanChain(ctx, &whole, modules, parts|segment.Keys, newSinks)
+		if errors.As(again, &guest) {
+			err = again
+		}
+	}
+	return stats, err
+}
+
+// scanChain scans with the filters in modules before sinks that read those parts. Instances are
+// started, and check their parameters, even if there is nothing to scan.
+func (l *localSource) scanChain(
+	ctx context.Context, q *record.Query, modules []*registry.Version, parts segment.Columns,
+	newSinks func(worker int) (sinks, error),
+) (store.ScanStats, error) {
+	var filters []*wasmhost.Filter
+	defer func() {
+		for _, f := range filters {
+			_ = f.Close() // Keep has returned its failures
+		}
+	}()
+	chain := func(worker int) (sinks, segment.Columns, error) {
+		to, err := newSinks(worker)
+		if err != nil {
+			return sinks{}, 0, err
+		}
+		read := parts.Front(to.front) // what the next filter and all after it read
+		for i := len(modules) - 1; i >= 0; i-- {
+			f, err := modules[i].Module.NewFilter(ctx, q.Filters[i].Params)
+			if err != nil {
+				return sinks{}, 0, err
+			}
+			filters = append(filters, f)
+			to.rows = filterSink(ctx, f, read, to.rows)
+			read = read.Union(modules[i].Parts.Front(f.Front()))
+		}
+		return to, read, nil
+	}
+	made := false
+	stats, err := l.store.ScanInto(ctx, q, func(worker int) (store.Consumer, error) {
+		made = true
+		to, read, err := chain(worker)
+		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}
+		// With filters it would contain payloads of rows that the aggregate must not see.
+		if len(modules) == 0 && q.View == record.ViewAll {
+			out.PayloadBuffer = to.room
+		}
+		return out, err
+	})
+	if !made && err == nil {
+		_, _, err = chain(0)
+	}
+	return stats, err
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// Owners of permits other than the tenants of records, whose numbers begin at 1.
+const (
+	askWide    = 1<<32 + iota + 1 // queries over several tenants
+	askChanges                    // feeds
+)
+
+// enter acquires a permit for what is not a query, and begins its CPU time; leave ends both. It may
+// wait some seconds.
+//
+// Errors: those of acquire.
+func (e *Engine) enter(
+	ctx context.Context, asked request.Options, cids record.RangeSet,
+) (inTurn context.Context, leave func(), err error) {
+	permit, err := e.acquire(ctx, asked, cids)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := e.processors.Begin(askerOf(cids))
+	return cpushare.With(ctx, q), func() {
+		q.End()
+		permit.Release()
+	}, nil
+}
+
+// acquire acquires a permit.
+//
+// Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrLate; the cause of ctx.
+func (e *Engine) acquire(
+	ctx context.Context, asked request.Options, cids record.RangeSet,
+) (*admission.Permit, error) {
+	if e.closing() {
+		return nil, nodeerror.ErrClosing
+	}
+	permit, err := e.admissionOf(asked).Acquire(ctx, askerOf(cids))
+	if err == nil && e.closing() {
+		permit.Release()
+		err = nodeerror.ErrClosing
+	}
+	if err != nil {
+		return nil, err
+	}
+	return permit, nil
+}
+
+// admissionOf returns the controller that a query gets its permit from.
+func (e *Engine) admissionOf(asked request.Options) *admission.Controller {
+	if asked.Groups != nil {
+		return e.asked
+	}
+	return e.queries
+}
+
+// askerOf returns the owner of a query's permit: its tenant, or one for all queries over several.
+func askerOf(cids record.RangeSet) uint64 {
+	if len(cids) == 1 && cids[0].To == cids[0].From+1 {
+		return 1 + uint64(uint32(cids[0].From))
+	}
+	return askWide
+}

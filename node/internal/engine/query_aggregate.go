@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pentad-db/pentad/node/internal/aggregate"
+	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
+	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Aggregate runs an aggregate and returns its groups in the order of keys, up to the limit. A query
+// that finds nothing has no groups.
+func (e *Engine) Aggregate(
+	ctx context.Context, asked request.Options, q *record.Query,
+) ([]wire.Group, wire.End, error) {
+	p, err := e.prepareCall(ctx, asked, q)
+	if err != nil {
+		return nil, wire.End{}, err
+	}
+	defer p.Done()
+	return e.aggregate(ctx, &p.prepared)
+}
+
+func (e *Engine) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire.End, error) {
+	found, err := e.findGroups(ctx, q)
+	if err != nil {
+		return nil, wire.End{}, err
+	}
+	defer found.close()
+	var out []wire.Group
+	bytes := int64(0)
+	end, err := found.Each(ctx, func(some []wire.Group) error {
+		for i := range some {
+			bytes += int64(aggregate.KeyBytes + len(some[i].Result))
+		}
+		if found.over.Used() && bytes > e.Room.ResultBytes {
+			return nodeerror.ErrTooLarge
+		}
+		out = append(out, some...)
+		return nil
+	})
+	return out, end, err
+}
+
+// Groups are the groups of an aggregate: finished, or in an overflow if they exceed memory.
+type Groups struct {
+	engine *Engine
+	q      *prepared
+	module *registry.Version
+	over   *aggregate.Overflow
+	groups []wire.Group
+	end    wire.End
+	leave  func()
+}
+
+// Groups runs the aggregate of a query until its groups are complete. They are valid until Done.
+func (a *Admitted) Groups(ctx context.Context) (*Groups, error) {
+	found, err := a.engine.findGroups(ctx, &a.prepared)
+	if err == nil {
+		a.release = found.close
+	}
+	return found, err
+}
+
+// Spilled reports whether the groups exceed memory, so that Each reads them from disk.
+func (f *Groups) Spilled() bool { return f.over.Used() }
+
+// End returns the end of the answer without its number of groups.
+func (f *Groups) End() *wire.End { return &f.end }
+
+// findGroups runs an aggregate until its groups are complete. They must be closed.
+func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
+	ctx, q, leave, err := e.begin(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	f := &Groups{engine: e, q: q, leave: leave, over: aggregate.NewOverflow(e.Room.Spill, 0)}
+	f.module, err = e.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
+	if err == nil {
+		err = f.find(ctx)
+	}
+	if err != nil {
+		e.failed(q.Query, err)
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// close releases the groups.
+func (f *Groups) close() {
+	f.over.Close()
+	if f.module != nil {
+		f.engine.plugins.Release(f.module)
+	}
+	f.leave()
+}
+
+func (f *Groups) find(ctx context.Context) error {
+	e, q, joins := f.engine, f.q, f.module.LinksPredecessors()
+	cal, err := calendar.ForWindow(q.GroupBy.Window)
+	if err == nil && joins {
+		err = aggregate.CheckPredecessors(q.Query)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, done := e.owned(ctx, q.Query)
+	defer done()
+	var workers []*aggregate.Worker
+	if only := e.routes.Load().single; only != nil {
+		var stats store.ScanStats
+		workers, stats, err = only.fold(ctx, q, f.module, cal, f.over, false)
+		f.end = endOf(stats, 0)
+		if err == nil {
+			err = aggregate.MergeWorkers(ctx, workers, f.over)
+		}
+	} else {
+		var into *aggregate.Worker
+		if into, f.end, err = e.statesOfAll(ctx, q, f.module, f.over); into != nil {
+			workers = []*aggregate.Worker{into}
+		}
+	}
+	defer aggregate.CloseAll(workers)
+	if err != nil || len(workers) == 0 || f.over.Used() {
+		return err
+	}
+	f.groups, err = workers[0].Finish(ctx, q.Limit, joins)
+	return err
+}
+
+// Each passes the groups to emit in the order of keys, up to the limit, several at a time.
+func (f *Groups) Each(
+	ctx context.Context, emit func(some []wire.Group) error,
+) (end wire.End, err error) {
+	f.end.Rows = 0
+	hand := func(some []wire.Group) error {
+		if left := f.q.Limit - f.end.Rows; f.q.Limit > 0 && uint64(len(some)) > left {
+			some = some[:left]
+		}
+		f.end.Rows += uint64(len(some))
+		err := emit(some)
+		if err == nil && f.q.Limit > 0 && f.end.Rows == f.q.Limit {
+			err = ErrEnough
+		}
+		return err
+	}
+	if f.over.Used() {
+		var done func()
+		ctx, done = f.engine.owned(ctx, f.q.Query)
+		defer done()
+		m := f.engine.mergingOf(f.q.Query, f.module)
+		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
+			some, err := a.Finish(ctx, 0, m.LinksPredecessors)
+			if err != nil {
+				return err
+			}
+			return hand(some)
+		}
+		if err = f.over.Each(ctx, m); err != nil && !errors.Is(err, ErrEnough) {
+			f.engine.failed(f.q.Query, err)
+		}
+	} else if len(f.groups) > 0 {
+		err = hand(f.groups)
+	}
+	if errors.Is(err, ErrEnough) {
+		err = nil
+	}
+	return f.end, err
+}
+
+// mergingOf returns what merges the groups of a query; the caller sets Done.
+func (e *Engine) mergingOf(q *record.Query, module *registry.Version) *aggregate.Merging {
+	return aggregate.NewMerging(q, module, e.Room.MaxGroups, e.Room.HeldGroups)
+}
+
+// partialCacheOf returns the use that an aggregate makes of the partial cache.
+func (e *Engine) partialCacheOf(
+	asked request.Options, module *registry.Version,
+) *aggregate.PartialCache {
+	cache := e.states
+	if asked.NoCache {
+		cache = nil
+	}
+	return aggregate.NewPartialCache(cache, module)
+}
+
+// fold runs the scan of an aggregate, and returns its workers in order, with their groups. The
+// caller closes them, also after an error. With several sources predecessors are always read, as
+// another source may find rows.
+func (l *localSource) fold(
+	ctx context.Context, q *prepared, module *registry.Version, cal *calendar.Calendar,
+	over *aggregate.Overflow, always bool,
+) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
+	parts := module.Parts | GroupParts(q.GroupBy)
+	keep := l.engine.partialCacheOf(q.asked, module)
+	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
+		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Room.HeldGroups)
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, module, groups, over)
+		if err != nil {
+			return sinks{}, err
+		}
+		workers = append(workers, a)
+		s := sinks{rows: func(b *record.Batch) error { return a.Add(ctx, b) }, front: a.Front(),
+			room: a.PayloadBuffer(ctx)}
+		if s.parts = a.UsePartials(ctx, keep); s.parts != nil {
+			s.leave = a.CloseIfEmpty
+		}
+		return s, nil
+	})
+	aggregate.InOrder(workers)
+	if err == nil {
+		err = aggregate.MergeLots(ctx, workers)
+	}
+	if err == nil && module.LinksPredecessors() {
+		workers, err = l.readPredecessors(ctx, q, module, stats.HorizonNs, workers, over, always)
+	}
+	return workers, stats, err
+}

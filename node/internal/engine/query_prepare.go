@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/cpushare"
+	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// prepared is a query that was checked once, for all that runs it: it is normalized, and the
+// modules of its filters are resolved. The modules belong to its permit.
+type prepared struct {
+	*record.Query
+	filters []*registry.Version // by Query.Filters
+	asked   request.Options
+}
+
+// Admitted is a query that was admitted: its permit and what it uses, until done.
+type Admitted struct {
+	prepared
+	engine  *Engine
+	permit  *admission.Permit
+	release func() // releases what else it uses; may be nil
+	over    atomic.Bool
+}
+
+// Done may be called more than once, and of nil.
+func (a *Admitted) Done() {
+	if a == nil || a.over.Swap(true) {
+		return
+	}
+	if a.release != nil {
+		a.release()
+	}
+	a.engine.releaseFilters(a.filters)
+	a.permit.Release()
+}
+
+// Prepare admits a normalized query and resolves its filters. Until Done, the modules that the
+// query brought stay compiled.
+//
+// Errors: those of admit; those of the plugins that it names.
+func (e *Engine) Prepare(
+	ctx context.Context, asked request.Options, q *record.Query,
+) (*Admitted, error) {
+	a, err := e.admit(ctx, asked, q)
+	if err != nil {
+		return nil, err
+	}
+	if a.filters, err = e.useFilters(ctx, q); err != nil {
+		a.Done()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Asked returns the options of the request.
+func (a *Admitted) Asked() request.Options { return a.asked }
+
+// Permit returns the permit, which may be lent while the client does not read.
+func (a *Admitted) Permit() *admission.Permit { return a.permit }
+
+// prepareCall is Prepare for a query whose errors are remembered.
+func (e *Engine) prepareCall(
+	ctx context.Context, asked request.Options, q *record.Query,
+) (*Admitted, error) {
+	a, err := e.Prepare(ctx, asked, q)
+	if err != nil {
+		e.failed(q, err)
+	}
+	return a, err
+}
+
+// admit acquires a permit for a normalized query before its answer begins, so that a streamed
+// answer can fail with an HTTP status instead of an error frame. Its filters are not resolved.
+//
+// Errors: those of acquire; a moment in the future.
+func (e *Engine) admit(
+	ctx context.Context, asked request.Options, q *record.Query,
+) (*Admitted, error) {
+	permit, err := e.acquire(ctx, asked, q.Box[record.CID])
+	if err != nil {
+		return nil, err
+	}
+	a := &Admitted{prepared: prepared{Query: q, asked: asked}, engine: e, permit: permit}
+	if err := e.checkAsOf(ctx, asked, q); err != nil {
+		a.Done()
+		return nil, err
+	}
+	return a, nil
+}
+
+// begin begins the CPU time of an admitted query, which leave ends, and waits until its moment has
+// passed, or returns the query so that its sources wait for that.
+func (e *Engine) begin(
+	ctx context.Context, q *prepared,
+) (inTurn context.Context, reached *prepared, leave func(), err error) {
+	share := e.processors.Begin(askerOf(q.Box[record.CID]))
+	ctx = cpushare.With(ctx, share)
+	if q, err = e.waitForAsOf(ctx, q); err != nil {
+		share.End()
+		return ctx, nil, nil, err
+	}
+	return ctx, q, share.End, nil
+}
+
+// useFilters returns the modules of the filters of a query, in their order. With an error it
+// returns those that are to be released.
+func (e *Engine) useFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
+	modules := make([]*registry.Version, 0, len(q.Filters))
+	for i := range q.Filters {
+		v, err := e.plugins.UseCall(ctx, &q.Filters[i], plugin.KindFilter)
+		if err != nil {
+			return modules, err
+		}
+		modules = append(modules, v)
+	}
+	return modules, nil
+}
+
+func (e *Engine) releaseFilters(modules []*registry.Version) {
+	for _, v := range modules {
+		e.plugins.Release(v)
+	}
+}
+
+// pinned returns the query with the names of its plugins resolved to versions, so that all sources
+// run the same ones. The aggregate is nil where there is none.
+func (p *prepared) pinned(aggregate *registry.Version) *prepared {
+	q := *p.Query
+	q.Filters = append([]record.PluginCall(nil), p.Filters...)
+	pin := func(call *record.PluginCall, v *registry.Version) {
+		if call.Module == nil {
+			call.Name = v.Ref()
+		}
+	}
+	for i, v := range p.filters {
+		pin(&q.Filters[i], v)
+	}
+	if aggregate != nil {
+		pin(&q.Aggregate, aggregate)
+	}
+	return &prepared{&q, p.filters, p.asked}
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// digests are those of the slices between cuts, with the acq of the newest purge that overlaps
+// their box.
+type digests struct {
+	slices      []store.Digest
+	purgedAcqNs int64
+}
+
+// digest implements source.
+func (l *localSource) digest(
+	ctx context.Context, box record.Box, cuts []int64,
+) (out digests, err error) {
+	out.slices, out.purgedAcqNs, err = l.store.Digest(ctx, box, cuts)
+	return out, err
+}
+
+// digest implements source.
+func (r *remoteSource) digest(
+	ctx context.Context, box record.Box, cuts []int64,
+) (out digests, err error) {
+	all, err := r.client().Digest(ctx, &wire.DigestQuery{Box: box, Cuts: cuts})
+	if err != nil {
+		return out, r.wireError(ctx, err)
+	}
+	if len(all.Slices)+1 != len(cuts) {
+		return out, errors.New("its answer has digests of other slices than were asked for")
+	}
+	out.purgedAcqNs = all.PurgedAcqNs
+	for _, d := range all.Slices {
+		out.slices = append(out.slices, store.Digest{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
+			Bytes: d.Bytes, Sum: [2]uint64{binary.LittleEndian.Uint64(d.Sum[:]),
+				binary.LittleEndian.Uint64(d.Sum[8:])}})
+	}
+	return out, nil
+}
+
+// digestAll adds the digests of all sources; digests are sums over rows.
+func (e *Engine) digestAll(
+	ctx context.Context, asked request.Options, box record.Box, cuts []int64,
+) (out digests, err error) {
+	a, err := ask(ctx, e, asked.Whole(), askDigest, &box, func(
+		ctx context.Context, s source,
+	) (digests, wire.End, error) {
+		d, err := s.digest(ctx, box, cuts)
+		return d, wire.End{}, err
+	})
+	if err != nil {
+		return out, err
+	}
+	for i, from := range a.answers {
+		out.purgedAcqNs = max(out.purgedAcqNs, from.purgedAcqNs)
+		if i == 0 {
+			out.slices = from.slices
+			continue
+		}
+		for k := range from.slices {
+			addDigest(&out.slices[k], &from.slices[k])
+		}
+	}
+	return out, nil
+}
+
+// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows, the range between
+// the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
+func (e *Engine) Digest(
+	ctx context.Context, asked request.Options, box record.Box, cuts []int64, rows uint64,
+) (slices []store.Digest, purgedAcqNs int64, err error) {
+	ctx, leave, err := e.enter(ctx, asked, box[record.CID])
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if rows > 0 && len(cuts) != 2 {
+		return nil, 0, params.Bad("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
+			len(cuts)))
+	}
+	if e.routes.Load().single == nil {
+		if rows > 0 {
+			if cuts, err = e.cutAll(ctx, asked, cuts[0], cuts[1], rows); err != nil {
+				return nil, 0, err
+			}
+		}
+		d, err := e.digestAll(ctx, asked, box, cuts)
+		return d.slices, d.purgedAcqNs, err
+	}
+	if rows > 0 {
+		if cuts, err = e.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {
+			return nil, 0, err
+		}
+	}
+	return e.store.Digest(ctx, box, cuts)
+}
+
+func addDigest(to, from *store.Digest) {
+	to.Rows += from.Rows
+	to.Bytes += from.Bytes
+	var carry uint64
+	to.Sum[0], carry = bits.Add64(to.Sum[0], from.Sum[0], 0)
+	to.Sum[1], _ = bits.Add64(to.Sum[1], from.Sum[1], carry)
+}

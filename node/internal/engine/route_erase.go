@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// hide implements source.
+func (l *localSource) hide(
+	ctx context.Context, box record.Box, purge bool,
+) (acqNs int64, err error) {
+	if purge {
+		return l.store.Purge(ctx, box)
+	}
+	return l.store.Erase(ctx, box)
+}
+
+// hide implements source.
+func (r *remoteSource) hide(
+	ctx context.Context, box record.Box, purge bool,
+) (acqNs int64, err error) {
+	ask := r.client().Erase
+	if purge {
+		ask = r.client().Purge
+	}
+	acqNs, err = ask(ctx, &wire.Box{Box: box, Everything: true})
+	return acqNs, r.wireError(ctx, err)
+}
+
+// Hide erases or purges a box in all sources, each of which assigns the event an acq of its own.
+//
+// Returns: the greatest acq. Records with a greater one are visible in any source. After an error
+// some sources may have applied the event; a retry also hides records that were put in between.
+func (e *Engine) Hide(
+	ctx context.Context, asked request.Options, box record.Box, purge bool,
+) (acqNs int64, err error) {
+	if only := e.routes.Load().single; only != nil {
+		return only.hide(ctx, box, purge)
+	}
+	a, err := ask(ctx, e, asked.Whole(), askChange, &box, func(
+		ctx context.Context, s source,
+	) (int64, wire.End, error) {
+		acqNs, err := s.hide(ctx, box, purge)
+		return acqNs, wire.End{}, err
+	})
+	for _, ns := range a.answers {
+		acqNs = max(acqNs, ns)
+	}
+	return acqNs, err
+}

@@ -1,6 +1,0 @@
-//go:build race
-
-package store
-
-// raceEnabled: the race detector makes pools forget at random.
-const raceEnabled = true
