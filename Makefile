@@ -15,9 +15,9 @@ tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fai
 	$(1),$(GO) test $(1) $(2))
 IN_BENCH    := cd bench && # a module of its own, so that pentad does not depend on its peers
 
-# Runs a command with the files of tests in memory if there is room. Heaps of tests are small: by
+# Runs a command with the files of tests in memory if there is room. Heaps of most tests are small: by
 # default they are collected so often that it takes a fifth of the processor time.
-IN_MEMORY   := GOGC=400 cluster-test/in-memory.sh
+IN_MEMORY   := GOGC=400 GOMEMLIMIT=1GiB cluster-test/in-memory.sh
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread \
 	bench-full bench-thesis bench-thesis-full bench-daily bench-underload bench-growth \

@@ -31,8 +31,7 @@ func TestKilledAdoption(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d kills", seed, kills)
 	rng := rand.New(rand.NewPCG(seed, 13))
-	bin, origin := build(t), t.TempDir()
-	token := filepath.Join(t.TempDir(), "token")
+	bin, origin, token := build(t), t.TempDir(), filepath.Join(t.TempDir(), "token")
 	writeToken(t, bin, token)
 	n := &process{bin: bin, dir: origin, addr: freeAddress(t)}
 	t.Cleanup(n.kill)

@@ -49,8 +49,10 @@ func TestMain(m *testing.M) {
 	if err := ownMounts(); err != nil {
 		panic(err)
 	}
-	if err := os.Unsetenv("GOGC"); err != nil { // processes are as those of users
-		panic(err)
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} { // processes are as those of users
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
 	}
 	races := filepath.Join(builds(), "race") // where a process writes what its detector finds
 	if err := os.Setenv("GORACE", "log_path="+races); err != nil {

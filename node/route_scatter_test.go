@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/store"
@@ -216,12 +217,8 @@ func TestRowsOfManySources(t *testing.T) {
 	}
 }
 
-func fewer(n int) int {
-	if testing.Short() {
-		return n / 5
-	}
-	return n
-}
+// fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
+func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
 
 // rows returns the rows of an answer as texts.
 func (s *spread) rows(n *Node, q *record.Query) (rows []string, end wire.End) {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -109,6 +110,7 @@ func copyDisk(d *disk) *disk { return d.crash(rand.New(rand.NewPCG(1, 1))) }
 // The newest file is cut at every byte: what is left is a log as it was after some flush, and
 // nothing is called damage.
 func TestJournalCutAtEveryByte(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	d := newDisk()
 	l, _ := testJournal(t, d)
 	after := fill(t, l, testRand(t), 30)
@@ -138,6 +140,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 // Any byte is changed, of the last flush, too: groups that may have lost something are quarantined,
 // and stay so; the others have everything. No changed byte passes for a torn write.
 func TestJournalFlippedBytes(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := testRand(t)
 	d := newDisk()
 	l, _ := testJournal(t, d)
@@ -182,6 +185,7 @@ func TestJournalFlippedBytes(t *testing.T) {
 // read is right. Or a loss of power leaves out sectors of it, or its end, before it is
 // acknowledged: then it is cut off, and nothing is called damage.
 func TestJournalLastFlush(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := testRand(t)
 	d := newDisk()
 	l, _ := testJournal(t, d)

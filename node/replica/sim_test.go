@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // simulation runs the cores of some nodes in one goroutine, by a clock of its own: how long things
@@ -358,6 +360,7 @@ func firstSeed(planted bug) uint64 {
 
 // Each bug that is planted is found, by one of maxSeeds runs.
 func TestSimulationFindsBugs(t *testing.T) {
+	rounds.NotUnderRace(t, "TestSimulation runs the same without a planted bug")
 	const maxSeeds = 500
 	for _, planted := range plantedBugs() {
 		if testing.Short() && slices.Contains(slowBugs(), planted) {

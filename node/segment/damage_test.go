@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -112,6 +113,7 @@ func sameBatch(a, b *record.Batch) bool {
 // Every bit of segments of all kinds is flipped. Nothing is ever answered wrongly: the damage is
 // found when the file is opened or when the block is, and named.
 func TestSealedEveryBitFlipped(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	for name, in := range smallInputs(rng) {
 		data := sealBytes(t, in)

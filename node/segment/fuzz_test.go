@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -130,6 +131,7 @@ func FuzzOpenSealed(f *testing.F) {
 // Every byte of segments of all kinds is set to values that go wrong, with checksums put right:
 // nothing panics and no batch is out of shape.
 func TestSealedHostile(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	opened := 0
 	for _, in := range smallInputs(randomSource(t)) {
 		whole := sealBytes(t, in)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
@@ -85,6 +86,7 @@ func flatten(flushes [][]Entry) []Entry {
 // The log is cut at every byte of its last file, which has some KiB: what is left is the flushes
 // that end before the cut.
 func TestLogCutAtEveryByte(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, files, ends := writeLog(t, d, rng, 20, 1000)
@@ -136,6 +138,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 
 // A file that is not the last is cut at every byte: that is damage, wherever the cut is.
 func TestLogOlderFileCut(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	_, files, _ := writeLog(t, d, rng, 60, 1500)
@@ -167,6 +170,7 @@ func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 // Every bit of a log of several files is flipped: the log is refused, also for the very last flush,
 // and the error names the file and the flush. No entry is ever wrong.
 func TestLogEveryBitFlipped(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, _ := writeLog(t, d, rng, 7, 700)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -32,6 +33,7 @@ func tornShapes(rng *rand.Rand) map[string][]byte {
 // that names the flush, the second is always repaired, except where all that is missing is zero but
 // for one bit when it is written, which masking makes as good as impossible: that is an error, too.
 func TestLastFlushIsDamagedOrTorn(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	for shape, data := range tornShapes(rng) {
 		d := newMemoryFolder()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -93,6 +94,7 @@ func writeSome(
 // damage. A flush that lacks a sector is damage when a later one says that it was synced, else a
 // torn tail.
 func TestLogWrittenBent(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, ends := writeLog(t, d, rng, 4, 1<<20)

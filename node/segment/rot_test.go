@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -112,6 +113,7 @@ func (r *rotting) readAllWays(t *testing.T, rng *rand.Rand, b *Block) {
 // Bits of a segment flip after its blocks were verified. Within [VerifyAfter] answers may be wrong,
 // but nothing panics; after it, and for copies at once, rows are right or damage is reported.
 func TestRot(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	found, within := 0, 0
 	inputs := smallInputs(rng)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -68,6 +69,7 @@ func TestRowsEntryModel(t *testing.T) {
 
 // An entry that is cut anywhere, or longer than it says, is refused.
 func TestRowsEntryCut(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	for i := range 40 {
 		b := randomBatch(t)
 		entry := AppendRowsEntry(nil, &RowsHeader{Packed: i%2 == 1}, b, nil)
@@ -139,6 +141,7 @@ func TestRowsEntryHostile(t *testing.T) {
 
 // Whatever a byte of a packed entry is changed to, what parses is in shape and takes little memory.
 func TestPackedRowsBent(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	parsed := 0
 	var h RowsHeader

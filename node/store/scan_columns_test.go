@@ -2,10 +2,8 @@ package store
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/segment"
@@ -16,10 +14,8 @@ import (
 // blocks inside of the box and at its edges, in heads, beside tombstones and erased rows and in all
 // views.
 func TestScanColumns(t *testing.T) {
-	rounds.NotUnderRace(t, "it counts allocations")
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 8))
+	rounds.NotUnderRace(t, "a model in one goroutine")
+	rng := randomSource(t)
 	s := openTest(t, Options{Workers: 1})
 	put := func(rows, sizes, more int) {
 		var b record.Batch
