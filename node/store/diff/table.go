@@ -76,7 +76,7 @@ func (t *table) keep(v *pairState, b *record.Batch, i int) {
 
 // checkRoom drops payloads that nobody names any more, when they are many.
 //
-// Errors: errFull when there are too many that are named.
+// Errors: versions.ErrFull when there are too many that are named.
 func (t *table) checkRoom() error {
 	if t.live > t.room && len(t.pairs) > 1 {
 		return versions.ErrFull
