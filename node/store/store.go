@@ -93,8 +93,8 @@ type Store struct {
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 	releases   releases            // of retentions, that are to leave the log
 
-	ahead blocks.Readahead
-	scans scan.Runner
+	ahead blocks.Readahead // of segments, for all that reads them
+	scans scan.Runner      // what all scans share
 
 	damaged *damage.Known
 

@@ -38,12 +38,12 @@ func (w *Reader) IsBatchable(seg *Planned, c index.Candidate) bool {
 	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
 }
 
-// isPrefetchable is isBatchable where blocks that lie inside the box are held, too.
+// isPrefetchable is IsBatchable where blocks that lie inside the box are held, too.
 func (w *Reader) isPrefetchable(seg *Planned, c index.Candidate) bool {
 	return c.Need == 0 && seg.lookupCached(c.Block) == nil || w.IsBatchable(seg, c)
 }
 
-// scanBatch is scanBlock for blocks of the same task of which few rows are to be looked at.
+// scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
 func (w *Gatherer) scanBatch(seg *Planned, candidates []index.Candidate) error {
 	for len(w.prefetched) < len(candidates) {
 		w.prefetched = append(w.prefetched, new(Prefetched))
@@ -152,7 +152,7 @@ func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
 	}
 }
 
-// searchTested is search by a dimension that leaves few rows.
+// searchTested is searchBlock by a dimension that leaves few rows.
 func (w *Reader) searchTested(seg *Planned, h *Prefetched) {
 	w.Block = &h.Block
 	w.Chosen = w.Choose(seg, h.info, h.need)
@@ -228,7 +228,7 @@ func (w *Gatherer) Next(
 	return nil, nil
 }
 
-// GatherOpened is scanBlock for a block that may be held.
+// GatherOpened is GatherBlock for a block that may be held.
 func (w *Gatherer) GatherOpened(
 	seg *Planned, c index.Candidate, h *Prefetched,
 ) error {

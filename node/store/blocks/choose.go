@@ -37,7 +37,7 @@ func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, need uint8) []uint3
 	return sel
 }
 
-// count returns how many rows choose would, where none can be hidden.
+// count returns how many rows Choose would return, where none can be hidden.
 func (w *Reader) count(seg *Planned, info *index.BlockInfo, need uint8) (rows int) {
 	w.findDevices(info, need)
 	lo := 0

@@ -75,7 +75,7 @@ func (w *Reader) Open(seg *Planned, c index.Candidate) (*index.BlockInfo, error)
 	return w.openAs(seg, c, &w.own)
 }
 
-// openAs is open in the memory of a block.
+// openAs is Open in the memory of a block.
 func (w *Reader) openAs(
 	seg *Planned, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {

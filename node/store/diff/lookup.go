@@ -31,7 +31,7 @@ type lookup struct {
 
 // findVersions looks up the versions of all readings in the table.
 //
-// Errors: errFull when their payloads take more room than there is.
+// Errors: versions.ErrFull when their payloads take more room than there is.
 func (d *comparison) findVersions(p *versions.Partition) error {
 	if len(d.table.pairs) == 0 {
 		return nil

@@ -25,21 +25,19 @@ type pair struct {
 
 // table holds the readings of a partition that may differ, with a payload for each moment.
 type table struct {
-	newest   *versions.Table    // whose versions have places in pairs in place of an acq
-	pairs    []pair             // by tenant, quantity, device, cap, as blocks are sorted
-	readings []versions.Reading // memory
-	data     []byte
-	live     int // bytes of data that pairs name
-	room     int // for live, unless there is one reading only
+	newest *versions.Table // whose versions have places in pairs in place of an acq
+	pairs  []pair          // by tenant, quantity, device, cap, as blocks are sorted
+	data   []byte
+	live   int // bytes of data that pairs name
+	room   int // for live, unless there is one reading only
 }
 
 // fill makes a pair of each reading that was gathered.
 func (t *table) fill(n *versions.Table, room int) {
 	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
 	t.live, t.room = 0, room
-	t.readings = n.AppendReadings(t.readings[:0])
-	for i := range t.readings {
-		t.pairs = append(t.pairs, pair{Reading: t.readings[i]})
+	for r := range n.All {
+		t.pairs = append(t.pairs, pair{Reading: *r})
 	}
 	slices.SortFunc(t.pairs, func(a, b pair) int { return a.Compare(&b.Reading) })
 	for i := range t.pairs {
@@ -78,7 +76,7 @@ func (t *table) keep(v *pairState, b *record.Batch, i int) {
 
 // checkRoom drops payloads that nobody names any more, when they are many.
 //
-// Errors: errFull when there are too many that are named.
+// Errors: versions.ErrFull when there are too many that are named.
 func (t *table) checkRoom() error {
 	if t.live > t.room && len(t.pairs) > 1 {
 		return versions.ErrFull

@@ -99,7 +99,7 @@ func (l *state) settle() {
 
 // add takes a version in. A hidden one is kept only if it may hide others.
 //
-// Errors: errFull when more rows are kept than there is room for.
+// Errors: versions.ErrFull when more rows are kept than there is room for.
 func (l *state) add(number uint32, r rowState, flagged bool) error {
 	s := &l.series[number]
 	if r.capNs < s.floorNs {

@@ -7,11 +7,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-const (
-	// minPartialRows is the least estimate of rows that makes a block a partial: with fewer,
-	// finding and merging a state costs as much as reading the rows.
-	minPartialRows = 512
-)
+// minPartialRows is the least estimate of rows that makes a block a partial: with fewer, finding
+// and merging a state costs as much as reading the rows.
+const minPartialRows = 512
 
 // partialMemory is what a worker needs to hand over partials.
 type partialMemory struct {

@@ -196,7 +196,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 	return err
 }
 
-// takePass is nextPass, and lists the tasks of the pass.
+// takePass is NextPass, and lists the tasks of the pass.
 func (sc *Scan) takePass() (bool, error) {
 	sc.tasks = sc.tasks[:0]
 	more, err := sc.NextPass()

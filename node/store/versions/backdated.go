@@ -47,7 +47,9 @@ func (sc *Resolver) findBackdated(p *Partition) error {
 			return err
 		}
 	}
-	p.backdated = p.Newest.AppendReadings(p.backdated)
+	for r := range p.Newest.All {
+		p.backdated = append(p.backdated, *r)
+	}
 	slices.SortFunc(p.backdated, func(a, b Reading) int { return a.Compare(&b) })
 	return nil
 }

@@ -157,14 +157,13 @@ func (n *Table) middle(d record.Dim) (int64, bool) {
 	return bounds.Middle(values)
 }
 
-// AppendReadings appends the readings.
-func (n *Table) AppendReadings(dst []Reading) []Reading {
+// All yields the readings, in no order.
+func (n *Table) All(yield func(*Reading) bool) {
 	for i, tag := range n.tags {
-		if tag != 0 {
-			dst = append(dst, n.versions[i].Reading)
+		if tag != 0 && !yield(&n.versions[i].Reading) {
+			return
 		}
 	}
-	return dst
 }
 
 // SetValue puts a value in place of the acq of a reading, which is in the table.
