@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -91,6 +92,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 
 // TestLargeStates of more groups than one instance has room for.
 func TestLargeStates(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{ResultBytes: 2 << 20})
 	c := dial(t, n)
 	const devices, each = 3000, 3
@@ -147,6 +149,7 @@ func TestLargeStates(t *testing.T) {
 
 // TestManyLargeLists: states that grow, of more meters than one instance has memory for.
 func TestManyLargeLists(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{ResultBytes: 2 << 20})
 	const meters, each = 300, 4000 // of 16 bytes
 	for m := range int64(meters) {
