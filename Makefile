@@ -58,7 +58,7 @@ race: ## the short tests of all that is concurrent under the race detector
 	@$(IN_MEMORY) $(MAKE) race-here
 .PHONY: race-here
 race-here:
-	$(call tests,-vet=off -race -short -timeout 45m,$$($(CONCURRENT)))
+	$(call tests,-vet=off -race -short -p 3 -parallel 4 -timeout 45m,$$($(CONCURRENT)))
 
 # What make race leaves out: the command line, and clusters whose nodes are processes. A race in a
 # process fails the test that has started it.
