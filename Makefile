@@ -59,7 +59,7 @@ race: ## run the short tests of concurrent packages with the race detector
 	@$(IN_MEMORY) $(MAKE) race-here
 .PHONY: race-here
 race-here:
-	$(call tests,-vet=off -race -short -timeout 45m,$$($(CONCURRENT)))
+	$(call tests,-vet=off -race -short -p 3 -parallel 4 -timeout 45m,$$($(CONCURRENT)))
 
 # The packages that make race leaves out. A race in a process fails the test that started it.
 .PHONY: race-processes

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -56,6 +57,7 @@ func TestReadingsOfSeries(t *testing.T) {
 // TestMomentsOfLongTimes: what is asked of a moment opens no more blocks the longer the time is
 // that a segment covers, and what is asked of a device opens one for each 16 readings at most.
 func TestMomentsOfLongTimes(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	const devices, blockRows = 64, 256
 	for _, readings := range []int64{512, 1024, 8192} {
 		var rows record.Batch

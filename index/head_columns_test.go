@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestHeadScanColumns: payloads of one length are copied by columns, across the borders of pieces
 // and beside rows of other lengths and tombstones, which are not.
 func TestHeadScanColumns(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -180,6 +181,7 @@ func TestBuckets(t *testing.T) {
 // TestHeadBytes holds the memory that a head reports against what the heap gains and what lies
 // beside it. Seals and refusals are decided by it.
 func TestHeadBytes(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	f := func(name string, rows *record.Batch, batch int) {
 		t.Helper()
 		var before, after runtime.MemStats

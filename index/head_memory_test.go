@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -52,10 +53,10 @@ func TestMemory(t *testing.T) {
 // TestMemoryIsShared: many small memories lie in a few slabs, none in what another one has, and
 // what some give back others get.
 func TestMemoryIsShared(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	rng, all := rand.New(rand.NewPCG(seed, 0)), [40]memory{}
-	held := make([][][]byte, len(all))
+	rng, all, held := rand.New(rand.NewPCG(seed, 0)), [40]memory{}, [40][][]byte{}
 	for i := range 3000 {
 		k := rng.IntN(len(all))
 		if rng.IntN(12) == 0 {

@@ -4,12 +4,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestPlanManyBlocks plans over so many blocks that bins are quantiles and lists are intersected,
 // and asks for points, gaps between points, and as many ranges as a query may have.
 func TestPlanManyBlocks(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	opt := Options{BlockRows: 16}
 	for _, sh := range shapes() {
 		t.Run(sh.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -27,6 +28,7 @@ func crowded(rng *rand.Rand, rows int) *record.Batch {
 // TestSharedAcqs: rows that share acqs are counted and found by acq, also after they were written
 // and read.
 func TestSharedAcqs(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	for range 200 {
 		rows := crowded(rng, 1+rng.IntN(700))
@@ -56,6 +58,7 @@ func TestSharedAcqs(t *testing.T) {
 
 // TestMergeRanks holds the new ranks of the rows of several segments, some dropped, against a list.
 func TestMergeRanks(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 2))
 	for range 200 {
 		type place struct {

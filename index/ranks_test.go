@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // tableOf makes a rank table, some acqs at a time.
@@ -29,6 +31,7 @@ func ranksOf(acqs []int64) rankTable {
 
 // TestRankTable compares tables of acqs with steps of all sizes with a list of them.
 func TestRankTable(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -103,6 +106,7 @@ func steps(rng *rand.Rand, n int) []int64 {
 
 // TestRankTableSize: what tables take a row, after one tenant of several left all batches, too.
 func TestRankTableSize(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	most := map[string]float64{
 		"batches of 10000": 0.03, "batches of 2000": 0.035, "batches of 20": 0.4, "single": 3.5,
 		"every second": 0.32, "half": 0.32, "two of three": 0.25, "a tenth": 0.8,

@@ -227,6 +227,7 @@ func FuzzParseSeries(f *testing.F) {
 // Bytes of a table that change after it was parsed, as those of a mapped file may, are reported by
 // what reads their group and change no answer.
 func TestSeriesRot(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	whole := seriesBytes(1000)
 	src := slices.Clone(whole)
 	table, err := ParseSeries(src)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -282,6 +283,7 @@ func TestAsOfStays(t *testing.T) {
 
 // TestLargeDifferences corrects and deletes payloads up to the limit: both of a pair fit a frame.
 func TestLargeDifferences(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{})
 	db := dial(t, n)
 	noise := rand.NewChaCha8([32]byte{2})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/spill"
@@ -93,6 +94,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 
 // TestLargeStates of more groups than one instance has room for.
 func TestLargeStates(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{ResultBytes: 2 << 20})
 	c := dial(t, n)
 	const devices, each = 3000, 3
@@ -149,6 +151,7 @@ func TestLargeStates(t *testing.T) {
 
 // TestManyLargeLists: states that grow, of more meters than one instance has memory for.
 func TestManyLargeLists(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{ResultBytes: 2 << 20})
 	const meters, each = 300, 4000 // of 16 bytes
 	for m := range int64(meters) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -124,7 +125,7 @@ func TestStatesOfDamageAreNotCached(t *testing.T) {
 func TestRotIsNoInternalError(t *testing.T) {
 	r := openRotting(t)
 	ctx := t.Context()
-	for range 25 {
+	for range rounds.Of(25, 15, 4) {
 		r.scan()
 		at := []int{r.flip(16, len(r.whole)), r.flip(16, len(r.whole)), r.flip(16, 400)}
 		check := func(what string, err error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/mirror"
@@ -29,7 +30,7 @@ func TestModel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runs := 3
+	runs := rounds.Of(3, 3, 1)
 	if text := os.Getenv("PENTAD_EDGE_RUNS"); text != "" {
 		var err error
 		if runs, err = strconv.Atoi(text); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -91,6 +92,7 @@ func (r *copyingReplica) install() {
 // The same ranges make the same copy of every replica, whatever comes between: the same as the
 // source, and after its release one that goes on with acqs above all that it ever promised.
 func TestReplicasCopyAlike(t *testing.T) {
+	rounds.NotUnderRace(t, "TestReplicasAreAlike runs replicas, too")
 	rng := randomSource(t)
 	source := Options{Dir: t.TempDir(), Now: leapingClock(), retainEvery: time.Hour}
 	from := openTest(t, source)

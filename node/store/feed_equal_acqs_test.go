@@ -94,6 +94,7 @@ func keysBelow(keys map[record.Key]bool, acqNs int64) (n int) {
 // TestFeedInsideRewinds: a slice inside of an acq that could not be handed on is read again, with
 // what came before it.
 func TestFeedInsideRewinds(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	s := openTest(t, Options{})
 	want := putShared(t, s, 20, 40, 1<<20)
 	f := feedOf(t, s, record.Box{}, 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -154,6 +155,7 @@ func checkFeed(
 
 // TestFeedModel holds feeds from random moments on against a slice of everything.
 func TestFeedModel(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	testFeedModel(t, shape{cids: 2, mids: 5, moids: 2, caps: 20}, Options{Shards: 4, SealRows: 900})
 	testFeedModel(t, shape{cids: 9, mids: 500, moids: 3, caps: 900, varied: true},
 		Options{Shards: 2, SealRows: 1500, Index: index.Options{BlockRows: 64}})

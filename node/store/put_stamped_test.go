@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -29,6 +30,7 @@ func stampedBatch(rng *rand.Rand, b *record.Batch, acq int64) int64 {
 // as they fill, and which are closed, or copied as a crash leaves them, and opened again meanwhile,
 // and holds all views against the model. Then the store goes on with acqs of its own, above.
 func TestPutStamped(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	rng := randomSource(t)
 	for _, sealRows := range []int{300, 1 << 20} { // a copy of one that seals would be no crash
 		opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2)*3, SealRows: sealRows}

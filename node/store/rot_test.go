@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
@@ -353,11 +354,11 @@ func (r *rotRun) restored(from string, until int64) (rows, want []modelRow, err 
 // gives out or stores what is right, or an error that names the file. Queries may be wrong until
 // [segment.VerifyAfter] has passed, without a panic; what copies is right at once.
 func TestRotPaths(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bits in one goroutine")
 	rng := randomSource(t)
 	for name, path := range rotPaths {
 		t.Run(name, func(t *testing.T) {
-			rounds := 5 * rotFactor()
-			for round := range rounds {
+			for round := range 5 * rotFactor() {
 				group := ""
 				if name == "split" {
 					group = testGroup

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
@@ -153,7 +154,7 @@ func TestRooms(t *testing.T) {
 		return found, takers
 	}
 	// Which workers get rows of which morsels is chance, so scans go on until each kind came.
-	for n := 0; n < 80 || lent[0] == 0 || lent[1] == 0 || parts == 0; n++ {
+	for n := 0; n < rounds.Of(80, 80, 15) || lent[0] == 0 || lent[1] == 0 || parts == 0; n++ {
 		if n == 2000 {
 			t.Fatalf("%v batches lay in rooms, %d parts came", lent, parts)
 		}
@@ -240,7 +241,7 @@ func TestMorselsAreAlike(t *testing.T) {
 		several, lots := 0, 0
 		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
 			// Which workers come in time is chance, so scans go on until several did.
-			for n := 0; n < 10 || several == 0 || lots < 4; n++ {
+			for n := 0; n < rounds.Of(10, 10, 2) || several == 0 || lots < 4; n++ {
 				if n == 2000 {
 					t.Fatalf("%d workers more than one did a lot, of %d", several, lots)
 				}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
@@ -201,6 +202,7 @@ func seeded(t *testing.T) *rand.Rand {
 // TestCopyModel copies a source that changes, with lost requests, restarts on both sides, and
 // purges between reading and putting, and wants the copy to answer like the source.
 func TestCopyModel(t *testing.T) {
+	rounds.NotUnderRace(t, "TestCopyIntoACluster copies, too")
 	rng := seeded(t)
 	from := serve(t, store.Options{Shards: 4, SealRows: 900})
 	to := serve(t, store.Options{SealRows: 1500})
