@@ -99,8 +99,8 @@ func (f *failingSync) Sync() error {
 
 func (f *failingSync) Close() error { return nil }
 
-// Who waits for a lack of space is told of each that begins, and of nothing else.
-func TestLacks(t *testing.T) {
+// TestNoSpaceSignal: a lack of space is signalled when it begins, and nothing else is.
+func TestNoSpaceSignal(t *testing.T) {
 	d := newMemoryFolder()
 	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
 	if err != nil {
