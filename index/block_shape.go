@@ -24,7 +24,7 @@ const (
 // derive sets the units from what the rows are: as many cuts through devices as through the time
 // they cover and through the order in which they came. The hundredth of the caps at either end may
 // be garbage and does not count.
-func (p *Partitioner) derive(items []item) {
+func (p *Clusterer) derive(items []item) {
 	step := max(1, len(items)/derivedFrom)
 	p.keys = p.keys[:0]
 	mids := make([]uint64, 0, 2*derivedFrom)
@@ -60,7 +60,7 @@ func spanOfMost(numbers []uint64) float64 {
 //
 // A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
 // rows of each of its series, and there are n*t of them.
-func (p *Partitioner) fitSeries(items []item, each float64) {
+func (p *Clusterer) fitSeries(items []item, each float64) {
 	found, blocks := p.countSeries(items)
 	rows := float64(len(items)) * each
 	blocks = max(1, blocks*each/float64(p.opt.BlockRows))
@@ -77,7 +77,7 @@ func (p *Partitioner) fitSeries(items []item, each float64) {
 
 // countSeries returns how many series the items are of, and how many items the group of an item
 // has on average.
-func (p *Partitioner) countSeries(items []item) (found int, group float64) {
+func (p *Clusterer) countSeries(items []item) (found int, group float64) {
 	p.seen = emptied(p.seen, len(p.mids))[:len(p.mids)]
 	clear(p.seen)
 	first, squares := 0, 0.0

@@ -23,9 +23,9 @@ const (
 	newestMemory = 576
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
-	// before. So rows wait until there are maxWaiting, or manyOfCell for each cell come at once, or
-	// somebody looks, who puts them into their cells.
-	maxWaiting = 1 << 14
+	// before. So rows are pending until there are maxPending, or manyOfCell for each cell come at
+	// once, or somebody looks, who puts them into their cells.
+	maxPending = 1 << 14
 	manyOfCell = 8
 )
 
@@ -36,17 +36,17 @@ type Head struct {
 
 	users    atomic.Int64
 	rowCount atomic.Int64
-	waiting  atomic.Int64 // of these, rows that are in no cell yet
+	pending  atomic.Int64 // of these, rows that are in no cell yet
 	flagged  atomic.Int64
 	bytes    atomic.Int64
-	told     atomic.Int64 // of bytes, see Grown
+	told     atomic.Int64 // of bytes, see TakeGrowth
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
 	mu     sync.RWMutex
 	gone   bool // the memory of the rows
 	rows   arrivals
-	inCell int // of the rows; the others wait
+	inCell int // of the rows; the others are pending
 	cells  cellTable
 	list   []*cell
 	seen   *Watermarks
@@ -73,23 +73,24 @@ func (h *Head) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gone, h.list = true, nil
-	h.waiting.Store(0)
+	h.pending.Store(0)
 	h.rows.memory.giveBack()
 	h.rows = arrivals{}
 }
 
-// settle puts what waits into cells. Whoever is to find all that was inserted begins with it.
-func (h *Head) settle() {
-	if h.waiting.Load() == 0 {
+// drain puts the pending rows into cells. Every reader that must find all inserted rows begins with
+// it.
+func (h *Head) drain() {
+	if h.pending.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.enterWaiting()
+	h.enterPending()
 }
 
-// look begins to look at rows; mu.RUnlock ends it.
-func (h *Head) look() {
+// rlock takes mu for reading; mu.RUnlock ends it.
+func (h *Head) rlock() {
 	h.mu.RLock()
 	if h.gone {
 		h.mu.RUnlock()
@@ -102,7 +103,7 @@ func (h *Head) Rows() int { return int(h.rowCount.Load()) }
 
 // Flagged returns the number of rows that may supersede an older one.
 func (h *Head) Flagged() int {
-	h.settle()
+	h.drain()
 	return int(h.flagged.Load())
 }
 
@@ -110,16 +111,16 @@ func (h *Head) Flagged() int {
 // those to come.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
-// Grown returns how much memory the rows take more than when it was called last. They take more
-// whenever rows go into cells, and whoever looks may be who puts them there.
-func (h *Head) Grown() int64 {
+// TakeGrowth returns how much memory the rows take more than when it was called last. They take
+// more whenever rows go into cells, and any reader may put them there.
+func (h *Head) TakeGrowth() int64 {
 	now := h.bytes.Load()
 	return now - h.told.Swap(now)
 }
 
 // Watermarks returns those of everything up to and with this head.
 func (h *Head) Watermarks() *Watermarks {
-	h.settle()
+	h.drain()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	w := *h.before
@@ -140,13 +141,13 @@ func (h *Head) Insert(b *record.Batch) {
 	spare := h.rows.spare()
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))
 	h.spare = spare
-	if h.waiting.Add(int64(b.Len())) >= maxWaiting || b.Len() > manyOfCell*len(h.list) {
-		h.enterWaiting()
+	if h.pending.Add(int64(b.Len())) >= maxPending || b.Len() > manyOfCell*len(h.list) {
+		h.enterPending()
 	}
 }
 
-// enterWaiting puts the rows that wait into their cells.
-func (h *Head) enterWaiting() {
+// enterPending puts the pending rows into their cells.
+func (h *Head) enterPending() {
 	cells, tables, newest, flagged := len(h.list), h.tables, h.newest, int64(0)
 	for all := h.rows.len(); h.inCell < all; {
 		at := h.rows.nth(h.inCell)
@@ -157,7 +158,7 @@ func (h *Head) enterWaiting() {
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
 		int64(h.tables-tables)*tableMemory + int64(h.newest-newest)*newestMemory)
-	h.waiting.Store(0) // last: who sees it waits for nobody
+	h.pending.Store(0) // last: a reader that sees it need not wait
 }
 
 // ReadAll replaces the rows of a batch by all rows of the head in acq order, and returns their
@@ -165,8 +166,8 @@ func (h *Head) enterWaiting() {
 //
 // Cost: a copy, about 10 ns a row, and several times that where the batch has no memory yet.
 func (h *Head) ReadAll(to *record.Batch) []uint64 {
-	h.settle()
-	h.look()
+	h.drain()
+	h.rlock()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0
 	for _, p := range h.rows.pieces {

@@ -21,10 +21,10 @@ type place uint32
 
 // piece is a stretch of the rows of a head in order of arrival.
 type piece struct {
-	rows    record.Batch
-	first   int      // rows before it
-	flagged []uint64 // bitmap: the row may supersede an older one
-	own     []uint64 // bitmap: one of the head itself
+	rows     record.Batch
+	first    int      // rows before it
+	flagged  []uint64 // bitmap: the row may supersede an older one
+	sameHead []uint64 // bitmap: the row superseded is in this head
 }
 
 // arrivals are the rows of a head in order of arrival.
@@ -48,12 +48,13 @@ func (a *arrivals) append(b *record.Batch, from int) int {
 	p.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
 	p.rows.AppendRows(b, from, from+n)
 	for len(p.flagged) < (at+n+63)/64 {
-		p.flagged, p.own = append(p.flagged, 0), append(p.own, 0)
+		p.flagged, p.sameHead = append(p.flagged, 0), append(p.sameHead, 0)
 	}
 	return n
 }
 
-// takes reports whether there is room for rows of a batch. A piece that is empty takes any payload.
+// takes reports whether there is space for rows of a batch. A piece that is empty takes any
+// payload.
 func (p *piece) takes(b *record.Batch, from int) bool {
 	at := p.rows.Len()
 	return at == 0 || at < pieceRows && len(p.rows.Data)+
@@ -77,20 +78,20 @@ func (a *arrivals) memoryFor(rows, bytes int) *memory {
 	return &a.memory
 }
 
-// grow makes room for some more rows. On the heap it doubles: append makes less of it, and would
+// grow makes space for some more rows. On the heap it doubles: append makes less of it, and would
 // copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
 // whole piece like these rows, and some more when their sizes vary.
 func (p *piece) grow(m *memory, n, bytes int, vary bool) {
 	r := &p.rows
-	if more := roomFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
+	if more := growthFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
 		if m != nil {
 			more = pieceRows - len(r.MID)
 		}
-		r.CID, r.MID = withRoom(m, r.CID, more), withRoom(m, r.MID, more)
-		r.MOID, r.CapNs = withRoom(m, r.MOID, more), withRoom(m, r.CapNs, more)
-		r.AcqNs = withRoom(m, r.AcqNs, more)
+		r.CID, r.MID = withCapacity(m, r.CID, more), withCapacity(m, r.MID, more)
+		r.MOID, r.CapNs = withCapacity(m, r.MOID, more), withCapacity(m, r.CapNs, more)
+		r.AcqNs = withCapacity(m, r.AcqNs, more)
 	}
-	if more := roomFor(len(r.Data), cap(r.Data), bytes, pieceBytes); more > 0 {
+	if more := growthFor(len(r.Data), cap(r.Data), bytes, pieceBytes); more > 0 {
 		if m != nil {
 			rest := bytes * (pieceRows - r.Len()) / n
 			if vary {
@@ -98,28 +99,28 @@ func (p *piece) grow(m *memory, n, bytes int, vary bool) {
 			}
 			more = max(more, min(rest, pieceBytes-len(r.Data)))
 		}
-		r.Data = withRoom(m, r.Data, more)
+		r.Data = withCapacity(m, r.Data, more)
 	}
 }
 
-// withRoom returns a column with room for n more; slices.Grow would make more of it.
-func withRoom[T byte | int32 | int64](m *memory, column []T, n int) []T {
+// withCapacity returns a column with space for n more; slices.Grow would make more of it.
+func withCapacity[T byte | int32 | int64](m *memory, column []T, n int) []T {
 	if m == nil {
 		return append(make([]T, 0, len(column)+n), column...)
 	}
 	return append(take[T](m, len(column)+n)[:0], column...)
 }
 
-// roomFor returns how much room to make so that n more fit, 0 when they do: as much as there is,
+// growthFor returns how much space to make so that n more fit, 0 when they do: as much as there is,
 // up to a limit, beyond which it is what append makes.
-func roomFor(length, capacity, n, limit int) int {
+func growthFor(length, capacity, n, limit int) int {
 	if length+n <= capacity {
 		return 0
 	}
 	return max(n, min(2*capacity, limit)-length)
 }
 
-// newPiece makes room for all rows of a piece, unless it is the first: most heads of many shards
+// newPiece makes space for all rows of a piece, unless it is the first: most heads of many shards
 // stay small.
 func (a *arrivals) newPiece() *piece {
 	p := &piece{}

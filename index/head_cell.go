@@ -31,11 +31,11 @@ type entry struct {
 	flagged bool   // may supersede an older row
 }
 
-// chunk is rows of a cell in order of arrival. All may supersede an older row, or none: late rows
+// chunk is rows of a cell in order of arrival. All are flagged, or none: flagged rows
 // would stretch the zones of the others over days.
 type chunk struct {
 	capLo, capHi int64
-	reach        int64 // the greatest cap of this chunk and those before it
+	maxCapSoFar  int64 // the greatest cap of this chunk and those before it
 	first, last  place // of the rows: most chunks are passed over, and their rows lie elsewhere
 	rows         []entry
 }
@@ -43,13 +43,13 @@ type chunk struct {
 func (k *chunk) flagged() bool { return k.rows[0].flagged }
 
 type cell struct {
-	key    cellKey
-	chunks []chunk
-	open   [2]int32 // chunks that take rows that are not flagged, and flagged ones; counted from 1
-	caps   [2]Bound // of the rows of either kind, where open says that there are some
-	late   []uint32 // numbers of the chunks of flagged rows
-	rows   int
-	newest *newestCaps // when there are many rows
+	key           cellKey
+	chunks        []chunk
+	open          [2]int32 // chunks that take unflagged rows, and flagged ones; counted from 1
+	caps          [2]Bound // of the rows of either kind, where open says that there are some
+	flaggedChunks []uint32 // numbers of the chunks of flagged rows
+	rows          int
+	newest        *newestCaps // when there are many rows
 }
 
 // newestCaps are the greatest caps of the devices of a cell.
@@ -119,7 +119,8 @@ func (c *cell) append(r entry, m *memory) {
 	}
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
 	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
-		k := chunk{capLo: r.cap, capHi: r.cap, reach: c.reach(len(c.chunks)), first: r.at}
+		k := chunk{capLo: r.cap, capHi: r.cap, maxCapSoFar: c.maxCapOfFirst(len(c.chunks)),
+			first: r.at}
 		switch { // once the cell has shown that it fills chunks
 		case *open > 0 && m != nil:
 			k.rows = take[entry](m, chunkRows)[:0]
@@ -129,29 +130,29 @@ func (c *cell) append(r entry, m *memory) {
 		c.chunks = append(c.chunks, k)
 		*open = int32(len(c.chunks))
 		if r.flagged {
-			c.late = append(c.late, uint32(*open-1))
+			c.flaggedChunks = append(c.flaggedChunks, uint32(*open-1))
 		}
 	}
 	k := &c.chunks[*open-1]
 	k.capLo, k.capHi, k.last = min(k.capLo, r.cap), max(k.capHi, r.cap), r.at
 	k.rows = append(k.rows, r)
 	c.rows++
-	for i := int(*open - 1); i < len(c.chunks) && c.chunks[i].reach < r.cap; i++ {
-		c.chunks[i].reach = r.cap
+	for i := int(*open - 1); i < len(c.chunks) && c.chunks[i].maxCapSoFar < r.cap; i++ {
+		c.chunks[i].maxCapSoFar = r.cap
 	}
 }
 
-// reach returns the greatest cap of the first n chunks.
-func (c *cell) reach(n int) int64 {
+// maxCapOfFirst returns the greatest cap of the first n chunks.
+func (c *cell) maxCapOfFirst(n int) int64 {
 	if n == 0 {
 		return math.MinInt64
 	}
-	return c.chunks[n-1].reach
+	return c.chunks[n-1].maxCapSoFar
 }
 
-// meets reports which rows may lie in the caps of a box, those that are not flagged, and flagged
+// meets reports which rows may lie in the caps of a box: unflagged ones, and flagged
 // ones. Most boxes are older than what is in a head: it saves them a look at each chunk.
-func (c *cell) meets(caps record.RangeSet) (timely, late bool) {
+func (c *cell) meets(caps record.RangeSet) (unflagged, flagged bool) {
 	return c.open[0] > 0 && caps.Meets(c.caps[0].Min, c.caps[0].Max),
 		c.open[1] > 0 && caps.Meets(c.caps[1].Min, c.caps[1].Max)
 }

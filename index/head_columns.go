@@ -56,8 +56,8 @@ func (s *headScan) together(c *cell, rows []entry) bool {
 	from := b.Len()
 	b.Stride, b.Offsets = stride, nil
 	lowest := c.key.block << cellShift
-	cids, mids := room(&b.CID, n), room(&b.MID, n)
-	moids, caps := room(&b.MOID, n), room(&b.CapNs, n)
+	cids, mids := extend(&b.CID, n), extend(&b.MID, n)
+	moids, caps := extend(&b.MOID, n), extend(&b.CapNs, n)
 	for i, row := range chosen[:n] {
 		r := &rows[row]
 		cids[i], mids[i] = c.key.cid, lowest|int64(r.device)
@@ -78,7 +78,7 @@ func (s *headScan) together(c *cell, rows []entry) bool {
 // copyRest copies what the cell does not know of chosen rows. Devices that send in turn leave runs
 // of neighbours.
 func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
-	acqs, data := room(&s.batch.AcqNs, len(chosen)), room(&s.batch.Data, len(chosen)*stride)
+	acqs, data := extend(&s.batch.AcqNs, len(chosen)), extend(&s.batch.Data, len(chosen)*stride)
 	for i := 0; i < len(chosen); {
 		at, n := rows[chosen[i]].at, 1
 		p, row := s.head.rows.row(at)
@@ -94,14 +94,14 @@ func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 // choose lists those of some rows of a chunk that lie in the box.
 func (s *headScan) choose(c *cell, rows []entry, to *[chunkRows]uint8) (n int) {
 	caps, mids := s.box[record.Cap], s.box[record.MID]
-	timely := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
-	if len(caps) <= 1 && len(mids) <= 1 && timely { // most boxes, and most chunks
+	acqsMatch := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
+	if len(caps) <= 1 && len(mids) <= 1 && acqsMatch { // most boxes, and most chunks
 		return c.within(caps, mids, rows, to)
 	}
 	for i := range rows {
 		r := &rows[i]
 		if !caps.Contains(r.cap) || !mids.Contains(c.mid(r)) ||
-			!timely && !s.acqIn(s.acqOf(r)) {
+			!acqsMatch && !s.acqIn(s.acqOf(r)) {
 			continue
 		}
 		to[n] = uint8(i)
@@ -188,8 +188,8 @@ func (in *ranges) holds(r *entry) int {
 	return one
 }
 
-// room makes a column longer and returns what was added, to be filled.
-func room[T any](column *[]T, n int) []T {
+// extend makes a column longer and returns what was added, to be filled.
+func extend[T any](column *[]T, n int) []T {
 	from := len(*column)
 	*column = slices.Grow(*column, n)[:from+n]
 	return (*column)[from:]

@@ -7,12 +7,12 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
-	h.settle()
+	h.drain()
 	s := &headScan{head: h, box: box, below: belowAcqNs}
 	from, to := s.places()
 	count := 0
 	for ids := s.ids(); len(ids) > 0; {
-		h.look()
+		h.rlock()
 		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
 			n, chunks := s.countCell(h.list[ids[0]], from, to)
 			count += n
@@ -26,7 +26,7 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 // places returns the places [from, to) of all rows whose acq the box allows; with several ranges of
 // acq also those of others.
 func (s *headScan) places() (from, to place) {
-	s.head.look()
+	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	rows, below := &s.head.rows, s.below
 	if set := s.box[record.Acq]; len(set) > 0 {
@@ -37,16 +37,16 @@ func (s *headScan) places() (from, to place) {
 
 // countCell returns how many rows of a cell match, and at how many chunks it looked.
 func (s *headScan) countCell(c *cell, from, to place) (count, chunks int) {
-	if timely, _ := c.meets(s.box[record.Cap]); timely {
+	if unflagged, _ := c.meets(s.box[record.Cap]); unflagged {
 		for i := range c.chunks {
 			count += s.count(c, &c.chunks[i], from, to)
 		}
 		return count, len(c.chunks)
 	}
-	for _, i := range c.late {
+	for _, i := range c.flaggedChunks {
 		count += s.count(c, &c.chunks[i], from, to)
 	}
-	return count, len(c.late)
+	return count, len(c.flaggedChunks)
 }
 
 // count returns how many rows of a chunk match.
@@ -90,7 +90,7 @@ func (s *headScan) acqIn(acqNs int64) bool {
 //
 // Cost: two binary searches.
 func (h *Head) CountBelow(acqNs int64) int {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	return h.rows.below(acqNs)
 }

@@ -228,7 +228,7 @@ func TestHeadBytes(t *testing.T) {
 	f("1 KiB", withPayloads(40_000, func() int { return 1 << 10 }), 100)
 	f("up to 1 KiB", withPayloads(80_000, func() int { return rng.IntN(1 << 10) }), 100)
 	f("up to 100 bytes", withPayloads(200_000, func() int { return rng.IntN(100) }), 100)
-	for _, rows := range []int{4_200, 5_000, 17_000} { // just past where room is made for more
+	for _, rows := range []int{4_200, 5_000, 17_000} { // just past where space is made for more
 		f(fmt.Sprint(rows, " of 100 bytes"), withPayloads(rows, func() int { return 100 }), 250)
 		f(fmt.Sprint(rows, " of 16 bytes"), withPayloads(rows, func() int { return 16 }), 250)
 	}

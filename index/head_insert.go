@@ -14,9 +14,9 @@ const enterRows = 64
 // arriving is a row on its way into its cell.
 type arriving struct {
 	cell *cell
-	// own says that the head has a row of the device with this cap or a greater one, once it is
-	// known: in cells without a table it depends on the rows just before.
-	own, known bool
+	// sameHead says that the head has a row of the device with this cap or a greater one, once it
+	// is known: in cells without a table it depends on the rows just before.
+	sameHead, known bool
 }
 
 // enter puts the rows [from, to) of a batch, which arrived at a place, into their cells, and
@@ -47,7 +47,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
 	for k := range rows {
 		r, i := &rows[k], from+k
 		if r.cell.newest != nil {
-			r.own = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
+			r.sameHead = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
 			r.known = true
 		}
 	}
@@ -57,20 +57,20 @@ func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) 
 	p, n := h.rows.row(at)
 	m := h.rows.memoryFor(0, 0)
 	for k := range rows {
-		c, own, i := rows[k].cell, rows[k].own, from+k
+		c, sameHead, i := rows[k].cell, rows[k].sameHead, from+k
 		r := entry{cap: b.CapNs[i], at: at, device: uint16(b.MID[i] & deviceMask)}
 		if !rows[k].known {
 			if c.newest == nil && c.rows >= tableRows {
 				c.newest = c.tabulate(&h.newest)
 				h.tables++
 			}
-			own = c.raise(r.device, r.cap)
+			sameHead = c.raise(r.device, r.cap)
 		}
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
-		if own {
-			setBit(p.own, n)
+		if sameHead {
+			setBit(p.sameHead, n)
 		}
-		if own || r.cap <= h.before[bucket] {
+		if sameHead || r.cap <= h.before[bucket] {
 			r.flagged = true
 			setBit(p.flagged, n)
 			flagged++

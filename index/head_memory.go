@@ -176,7 +176,7 @@ type flat interface {
 	byte | int32 | int64 | entry
 }
 
-// take returns room for so many values, with anything in it. It lasts until giveBack.
+// take returns space for so many values, with anything in it. It lasts until giveBack.
 func take[T flat](m *memory, n int) []T {
 	if n == 0 {
 		return nil
@@ -193,7 +193,7 @@ func take[T flat](m *memory, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(from))), n)
 }
 
-// emptied returns a slice without values and with room for so many, in the memory of one that is
+// emptied returns a slice without values and with space for so many, in the memory of one that is
 // not needed any more if it is enough: several times the rows of a seal. slices.Grow would touch
 // all of it before it can be had in large pages.
 func emptied[T any](old []T, n int) []T {

@@ -33,10 +33,10 @@ type HeadRow struct {
 // Cells returns the cells that may hold rows of a normalised box, their series ascending from cell
 // to cell.
 func (h *Head) Cells(box *record.Box) []uint32 {
-	h.settle()
+	h.drain()
 	s := &headScan{head: h, box: box}
 	ids := s.ids()
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := &h.list[a].key, &h.list[b].key
@@ -48,7 +48,7 @@ func (h *Head) Cells(box *record.Box) []uint32 {
 
 // Cell describes a cell, in the memory of to.
 func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	to.ID, to.Series, to.Chunks = id, to.Series[:0], len(c.chunks)
@@ -89,12 +89,12 @@ func (to *HeadCell) look(c *cell, box *record.Box) {
 
 // Chunks appends the chunks [from, to) of a cell, in the order in which they were begun.
 func (h *Head) Chunks(id uint32, from, to int, dst []HeadChunk) []HeadChunk {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	for i := from; i < to; i++ {
 		k := &c.chunks[i]
-		dst = append(dst, HeadChunk{Bound{k.capLo, k.capHi}, c.reach(i)})
+		dst = append(dst, HeadChunk{Bound{k.capLo, k.capHi}, c.maxCapOfFirst(i)})
 	}
 	return dst
 }
@@ -103,7 +103,7 @@ func (h *Head) Chunks(id uint32, from, to int, dst []HeadChunk) []HeadChunk {
 func (h *Head) ChunkRows(
 	id uint32, chunk int, box *record.Box, belowAcqNs int64, dst []HeadRow,
 ) []HeadRow {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	for i := range c.chunks[chunk].rows {
@@ -123,7 +123,7 @@ func (h *Head) ChunkRows(
 // Gather appends rows, each named by its cell << 32 and its number there, to a batch: as many as
 // have limitBytes of payloads together and at least one. It returns how many.
 func (h *Head) Gather(rows []uint64, keysOnly bool, limitBytes int, dst *record.Batch) int {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	for n, at := range rows {
 		p, i := h.rows.row(h.list[at>>32].row(uint32(at)).at)

@@ -30,12 +30,12 @@ func TestHeadCells(t *testing.T) {
 					}
 					before = &s.Series
 				}
-				reach := int64(math.MinInt64)
+				maxCap := int64(math.MinInt64)
 				for i, c := range h.Chunks(id, 0, cell.Chunks, nil) {
-					if c.BeforeNs != reach {
-						t.Fatalf("chunks before %d reach %d, it says %d", i, reach, c.BeforeNs)
+					if c.BeforeNs != maxCap {
+						t.Fatalf("chunks before %d reach %d, it says %d", i, maxCap, c.BeforeNs)
 					}
-					reach = max(reach, c.Caps.Max)
+					maxCap = max(maxCap, c.Caps.Max)
 					for _, r := range h.ChunkRows(id, i, x, below, nil) {
 						if r.Key.CapNs < c.Caps.Min || r.Key.CapNs > c.Caps.Max {
 							t.Fatalf("%v lies outside its chunk", r.Key)

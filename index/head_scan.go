@@ -16,7 +16,7 @@ const (
 	scanBytes = 8 << 20
 	// maxLookups is how many cells are looked up directly before walking all is cheaper.
 	maxLookups = 256
-	// keptBytes is how many payload bytes a scan may leave room for to the next one.
+	// keptBytes is how many payload bytes a scan may leave space for to the next one.
 	keptBytes = 1 << 20
 )
 
@@ -31,8 +31,8 @@ type headScan struct {
 	batch    record.Batch
 	flags    []uint64
 	looked   int
-	readings lateReadings
-	reached  bool // some late row of a cell may supersede an older one
+	readings flaggedReadings
+	reached  bool // some flagged row of a cell may supersede an older one
 }
 
 // headScans keep the memory of their batches.
@@ -45,7 +45,7 @@ func (s *headScan) giveBack() {
 		s.batch.Data = nil
 	}
 	if cap(s.readings.slots) > keptReadings {
-		s.readings = lateReadings{}
+		s.readings = flaggedReadings{}
 	}
 	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings}
 	headScans.Put(s)
@@ -60,14 +60,14 @@ func (h *Head) Scan(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) error {
-	h.settle()
+	h.drain()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
 	if lo, hi, ok := s.arrivals(); ok {
 		return s.byArrival(lo, hi)
 	}
-	s.head.look()
+	s.head.rlock()
 	s.bound = s.head.rows.bound(belowAcqNs)
 	s.head.mu.RUnlock()
 	for _, id := range s.ids() {
@@ -90,7 +90,7 @@ func (s *headScan) ids() []uint32 {
 // arrivals returns the part of the rows in order of arrival that the box allows, when it is small
 // or the box asks for nothing else.
 func (s *headScan) arrivals() (lo, hi int, ok bool) {
-	s.head.look()
+	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	rows := &s.head.rows
 	hi = rows.below(s.below)
@@ -109,7 +109,7 @@ func (s *headScan) takesAll() bool {
 func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
-		s.head.look()
+		s.head.rlock()
 		if s.takesAll() && !s.keysOnly {
 			lo += s.addRun(lo, to)
 		}
@@ -148,7 +148,7 @@ func (s *headScan) lookups() ([]uint32, bool) {
 		}
 	}
 	var ids []uint32
-	s.head.look()
+	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	s.eachKey(func(key cellKey) {
 		if id, ok := s.head.find(key); ok && !slices.Contains(ids, id) {
@@ -177,7 +177,7 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 
 // matching returns the cells whose tenant, quantity, devices and caps the box allows.
 func (s *headScan) matching() []uint32 {
-	s.head.look()
+	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
@@ -187,7 +187,7 @@ func (s *headScan) matching() []uint32 {
 			!s.box[record.MID].Meets(lowest, lowest+1<<cellShift-1) {
 			continue
 		}
-		if timely, late := c.meets(s.box[record.Cap]); timely || late {
+		if unflagged, flagged := c.meets(s.box[record.Cap]); unflagged || flagged {
 			ids = append(ids, uint32(id))
 		}
 	}
@@ -197,20 +197,20 @@ func (s *headScan) matching() []uint32 {
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
 // let go between chunks.
 func (s *headScan) cell(id uint32) error {
-	s.head.look()
-	timely, _ := s.head.list[id].meets(s.box[record.Cap])
+	s.head.rlock()
+	unflagged, _ := s.head.list[id].meets(s.box[record.Cap])
 	s.head.mu.RUnlock()
 	for i, row := 0, 0; ; {
-		s.head.look()
+		s.head.rlock()
 		c := s.head.list[id]
 		chunks := len(c.chunks)
-		if !timely {
-			chunks = len(c.late)
+		if !unflagged {
+			chunks = len(c.flaggedChunks)
 		}
 		for i < chunks && !s.full() && s.looked < scanLook {
 			k := &c.chunks[i]
-			if !timely {
-				k = &c.chunks[c.late[i]]
+			if !unflagged {
+				k = &c.chunks[c.flaggedChunks[i]]
 			}
 			if row = s.chunk(c, k, row); row == len(k.rows) {
 				i, row = i+1, 0
@@ -272,7 +272,7 @@ func (s *headScan) addRun(lo, to int) int {
 	p, from := s.head.rows.row(s.head.rows.nth(lo))
 	n, bytes := min(to-lo, p.rows.Len()-from), 0
 	for i := range n {
-		if bytes += len(p.rows.Place(from + i)); bytes > scanBytes {
+		if bytes += len(p.rows.RawPayload(from + i)); bytes > scanBytes {
 			n = i
 			break
 		}
@@ -305,7 +305,7 @@ func (s *headScan) add(p *piece, row int, key record.Key, flagged bool) {
 	}
 	var payload []byte
 	if !s.keysOnly {
-		payload = p.rows.Place(row)
+		payload = p.rows.RawPayload(row)
 	}
 	s.batch.AppendStamped(key, payload)
 }

@@ -27,7 +27,7 @@ const (
 func (h *Head) ScanVersions(
 	box *record.Box, belowAcqNs int64, emit func(b *record.Batch) error,
 ) error {
-	h.settle()
+	h.drain()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly = h, box, belowAcqNs, true
@@ -50,7 +50,7 @@ func (h *Head) ScanVersions(
 	if lo, hi, _ := s.arrivals(); hi-lo < h.Rows()/8 {
 		return s.byArrival(lo, hi)
 	}
-	s.head.look()
+	s.head.rlock()
 	s.bound = s.head.rows.bound(belowAcqNs)
 	s.head.mu.RUnlock()
 	for _, id := range s.ids() {
@@ -78,7 +78,7 @@ func (h *Head) Doubtful() (ranks []uint32) {
 			continue
 		}
 		_ = s.eachRow(id, true, func(_ *cell, r *entry) {
-			if p, i := h.rows.row(r.at); !hasBit(p.own, i) || !s.readings.again(r) {
+			if p, i := h.rows.row(r.at); !hasBit(p.sameHead, i) || !s.readings.again(r) {
 				ranks = append(ranks, uint32(p.first+i))
 			}
 		})
@@ -98,13 +98,13 @@ func (s *headScan) versions(id uint32) error {
 	})
 }
 
-// compare counts the rows of the readings of a cell that have late ones, and reports whether there
-// are some.
+// compare counts the rows of the readings of a cell that have flagged ones, and reports whether
+// there are some.
 func (s *headScan) compare(id uint32) bool {
-	s.head.look()
+	s.head.rlock()
 	c := s.head.list[id]
 	_, some := c.meets(s.box[record.Cap])
-	s.readings.begin(len(c.late)*chunkRows, s.head.cells.block, s.head.cells.pair)
+	s.readings.begin(len(c.flaggedChunks)*chunkRows, s.head.cells.block, s.head.cells.pair)
 	s.head.mu.RUnlock()
 	if s.reached = false; some {
 		_ = s.eachRow(id, true, func(c *cell, r *entry) {
@@ -121,18 +121,18 @@ func (s *headScan) reaches(c *cell, r *entry) bool {
 	return r.cap <= s.head.before[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
 }
 
-// eachRow calls visit with the rows of a cell that are late, or those that are not, of chunks that
-// the box and the horizon allow, and hands out the batch where visit fills it.
-func (s *headScan) eachRow(id uint32, late bool, visit func(c *cell, r *entry)) error {
+// eachRow calls visit with the rows of a cell that are flagged, or those that are not, of chunks
+// that the box and the horizon allow, and hands out the batch where visit fills it.
+func (s *headScan) eachRow(id uint32, flagged bool, visit func(c *cell, r *entry)) error {
 	for i, done := 0, false; !done; {
-		s.head.look()
+		s.head.rlock()
 		c := s.head.list[id]
 		for looked := 0; looked < scanLook && !s.full(); i++ {
 			if done = i == len(c.chunks); done {
 				break
 			}
 			k := &c.chunks[i]
-			if k.flagged() != late || !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+			if k.flagged() != flagged || !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
 				k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 				looked++
 				continue
@@ -152,30 +152,30 @@ func (s *headScan) eachRow(id uint32, late bool, visit func(c *cell, r *entry)) 
 	return nil
 }
 
-// lateReadings tells which readings of a cell that have late rows have other rows, too: a table of
-// hashes with open addressing, of which at most half is taken. Two readings of one hash, which are
-// very rare, count as one.
-type lateReadings struct {
+// flaggedReadings tells which readings of a cell that have flagged rows have other rows, too: a
+// table of hashes with open addressing, of which at most half is taken. Two readings of one hash,
+// which are very rare, count as one.
+type flaggedReadings struct {
 	slots       []uint32 // a hash that is not 0, and the highest bit once there is another row
-	room, shift int
-	some        bool   // readings have other rows, or late ones were not noted
+	left, shift int
+	some        bool   // readings have other rows, or flagged ones were not noted
 	cap, device uint64 // multipliers, secret as those of a cellTable
 }
 
 // another is set in the slot of a reading that has several rows.
 const another = 1 << 31
 
-// begin empties the table and makes room for a number of readings, up to maxReadings.
-func (t *lateReadings) begin(readings int, multiplier, other uint64) {
-	t.room, t.some = min(readings, maxReadings), false
-	size := 1 << bits.Len(uint(2*t.room))
+// begin empties the table and makes space for a number of readings, up to maxReadings.
+func (t *flaggedReadings) begin(readings int, multiplier, other uint64) {
+	t.left, t.some = min(readings, maxReadings), false
+	size := 1 << bits.Len(uint(2*t.left))
 	t.slots = slices.Grow(t.slots[:0], size)[:size]
 	clear(t.slots)
 	t.shift, t.cap, t.device = 64-bits.TrailingZeros(uint(size)), multiplier, other
 }
 
 // slot returns the slot of a reading, or the free one where it belongs, and its hash.
-func (t *lateReadings) slot(r *entry) (slot *uint32, hash uint32) {
+func (t *flaggedReadings) slot(r *entry) (slot *uint32, hash uint32) {
 	h := uint64(r.cap)*t.cap + uint64(r.device)*t.device
 	at := h >> t.shift
 	hash = uint32((h^h>>29)*0xff51afd7ed558ccd>>33) | 1
@@ -187,31 +187,31 @@ func (t *lateReadings) slot(r *entry) (slot *uint32, hash uint32) {
 	}
 }
 
-// add notes a late row.
-func (t *lateReadings) add(r *entry) {
+// add notes a flagged row.
+func (t *flaggedReadings) add(r *entry) {
 	slot, hash := t.slot(r)
 	switch {
 	case *slot != 0:
 		*slot |= another
 		t.some = true
-	case t.room > 0:
+	case t.left > 0:
 		*slot = hash
-		t.room--
+		t.left--
 	default:
 		t.some = true
 	}
 }
 
-// meet notes a row that is not late.
-func (t *lateReadings) meet(r *entry) {
+// meet notes a row that is not flagged.
+func (t *flaggedReadings) meet(r *entry) {
 	if slot, _ := t.slot(r); *slot != 0 {
 		*slot |= another
 		t.some = true
 	}
 }
 
-// again reports whether there may be another row of the reading of a late row.
-func (t *lateReadings) again(r *entry) bool {
+// again reports whether there may be another row of the reading of a flagged row.
+func (t *flaggedReadings) again(r *entry) bool {
 	slot, _ := t.slot(r)
 	return *slot == 0 || *slot&another != 0
 }

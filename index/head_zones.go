@@ -13,7 +13,7 @@ type FlaggedZone struct {
 //
 // Cost: a few ns for 64 rows.
 func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
-	h.settle()
+	h.drain()
 	s := &headScan{head: h, box: box}
 	var found []FlaggedZone
 	for _, id := range s.ids() {
@@ -25,7 +25,7 @@ func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
 }
 
 func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []FlaggedZone {
-	h.look()
+	h.rlock()
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	lowest := c.key.block << cellShift

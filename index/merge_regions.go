@@ -20,7 +20,7 @@ type Region [record.NumDims]record.Range
 func MergeRegions(
 	sample *record.Batch, rows int, each float64, late bool, opt Options,
 ) []Region {
-	d := regionDivider{sample: sample, rows: rows, Partitioner: NewPartitioner(opt)}
+	d := regionDivider{sample: sample, rows: rows, Clusterer: NewClusterer(opt)}
 	items := d.items(sample)
 	for i := range items {
 		items[i].rank = uint32(sample.AcqNs[i])
@@ -42,7 +42,7 @@ func MergeRegions(
 }
 
 type regionDivider struct {
-	*Partitioner
+	*Clusterer
 	sample  *record.Batch
 	rows    int
 	regions []Region

@@ -67,8 +67,8 @@ type item struct {
 	group uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
-// Partitioner clusters one part after another and keeps its memory from one to the next.
-type Partitioner struct {
+// Clusterer clusters one part after another and keeps its memory from one to the next.
+type Clusterer struct {
 	opt    Options
 	layout *Layout
 	mids   []int64  // ordinal -> device
@@ -90,11 +90,11 @@ type Partitioner struct {
 	unitMID, unitCapNs, unitRank float64
 }
 
-// NewPartitioner returns one without memory.
-func NewPartitioner(opt Options) *Partitioner { return new(Partitioner).With(opt) }
+// NewClusterer returns one without memory.
+func NewClusterer(opt Options) *Clusterer { return new(Clusterer).With(opt) }
 
 // With makes it follow other options.
-func (p *Partitioner) With(opt Options) *Partitioner {
+func (p *Clusterer) With(opt Options) *Clusterer {
 	p.opt = opt.withDefaults()
 	return p
 }
@@ -102,14 +102,14 @@ func (p *Partitioner) With(opt Options) *Partitioner {
 // Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
 func Partition(rows *record.Batch, opt Options) *Layout {
 	l := new(Layout)
-	NewPartitioner(opt).All(rows, l)
+	NewClusterer(opt).All(rows, l)
 	return l
 }
 
 // All does what [Partition] does, in the memory of a layout.
 //
 // Cost: about 0.15 us a row.
-func (p *Partitioner) All(rows *record.Batch, to *Layout) {
+func (p *Clusterer) All(rows *record.Batch, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(i)
@@ -123,7 +123,7 @@ func (p *Partitioner) All(rows *record.Batch, to *Layout) {
 
 // Part clusters rows that are all late, or all on time, in the memory of a layout. AcqNs holds
 // their ranks, in any order.
-func (p *Partitioner) Part(rows *record.Batch, late bool, to *Layout) {
+func (p *Clusterer) Part(rows *record.Batch, late bool, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
@@ -135,8 +135,8 @@ func (p *Partitioner) Part(rows *record.Batch, late bool, to *Layout) {
 	p.layout = nil
 }
 
-// begin empties a layout, makes room for so many rows in it, and lists them.
-func (p *Partitioner) begin(rows *record.Batch, l *Layout) []item {
+// begin empties a layout, makes space for so many rows in it, and lists them.
+func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	n := rows.Len()
 	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]
 	l.OnTime = 0
@@ -149,7 +149,7 @@ func (p *Partitioner) begin(rows *record.Batch, l *Layout) []item {
 }
 
 // part clusters the late rows, or the others.
-func (p *Partitioner) part(items []item, late bool) {
+func (p *Clusterer) part(items []item, late bool) {
 	if len(items) > 0 {
 		items = p.sortByGroup(items)
 		p.derive(items)
@@ -161,7 +161,7 @@ func (p *Partitioner) part(items []item, late bool) {
 }
 
 // items lists the rows, without their ranks.
-func (p *Partitioner) items(rows *record.Batch) []item {
+func (p *Clusterer) items(rows *record.Batch) []item {
 	n := &p.numbers
 	var cids, moids []int32
 	n.mids, p.mids = ordinals(rows.MID, n.mids, &n.table)
@@ -176,7 +176,7 @@ func (p *Partitioner) items(rows *record.Batch) []item {
 }
 
 // groups numbers the distinct pairs of tenant and quantity, whose ordinals are known.
-func (p *Partitioner) groups(cids, moids []int32) []uint32 {
+func (p *Clusterer) groups(cids, moids []int32) []uint32 {
 	n, width := &p.numbers, int64(len(moids))
 	p.cids, p.moids = p.cids[:0], p.moids[:0]
 	if len(moids) == 1 { // as in most parts of a merge
@@ -230,7 +230,7 @@ func splitLate(items []item, lateNs int64) int {
 
 // sortByGroup returns the items sorted by tenant and quantity, those of one group in the order that
 // they had.
-func (p *Partitioner) sortByGroup(items []item) []item {
+func (p *Clusterer) sortByGroup(items []item) []item {
 	if len(p.cids) == 1 {
 		return items
 	}
@@ -252,7 +252,7 @@ func (p *Partitioner) sortByGroup(items []item) []item {
 }
 
 // split divides items until they fit a block.
-func (p *Partitioner) split(items []item) {
+func (p *Clusterer) split(items []item) {
 	for len(items) > p.opt.BlockRows {
 		runtime.Gosched() // queries come first
 		at := p.cut(items)
@@ -266,7 +266,7 @@ func (p *Partitioner) split(items []item) {
 
 // widest returns which of device, cap and rank is widest in its unit, and how wide: 0 where all
 // rows agree.
-func (p *Partitioner) widest(items []item) (record.Dim, float64) {
+func (p *Clusterer) widest(items []item) (record.Dim, float64) {
 	lo, hi := items[0], items[0]
 	for i := range items {
 		it := &items[i]
@@ -287,7 +287,7 @@ func (p *Partitioner) widest(items []item) (record.Dim, float64) {
 // cut divides items that are sorted by group and returns where: between tenants, then between
 // quantities, so that blocks are constant in them, which costs no bits and no filter; then along
 // the widest dimension.
-func (p *Partitioner) cut(items []item) int {
+func (p *Clusterer) cut(items []item) int {
 	if at, _ := p.border(items); at > 0 {
 		return at
 	}
@@ -300,7 +300,7 @@ func (p *Partitioner) cut(items []item) int {
 
 // border returns the border between tenants, or quantities of the one tenant, that is nearest to
 // the middle; 0 where there is none.
-func (p *Partitioner) border(items []item) (int, record.Dim) {
+func (p *Clusterer) border(items []item) (int, record.Dim) {
 	first, middle := items[0].group, items[len(items)/2].group
 	last := items[len(items)-1].group
 	if first == last {
@@ -338,7 +338,7 @@ func setKeys(items []item, d record.Dim) {
 }
 
 // leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
-func (p *Partitioner) leaf(items []item) {
+func (p *Clusterer) leaf(items []item) {
 	setKeys(items, record.Cap)
 	n := len(items)
 	var ends [subRuns]int
@@ -363,7 +363,7 @@ func (p *Partitioner) leaf(items []item) {
 }
 
 // emit appends the rows of a block, in their order, to the layout.
-func (p *Partitioner) emit(items []item) {
+func (p *Clusterer) emit(items []item) {
 	l, keys := p.layout, &p.layout.Keys
 	for i := range items {
 		it := &items[i]
@@ -383,7 +383,7 @@ func compareItems(a, b item) int {
 
 // sortRun sorts a sub-run. Numbers sort several times as fast as items: where device and cap fit
 // 64 bits together with the place, they are sorted at once, otherwise cap after device.
-func (p *Partitioner) sortRun(items []item) {
+func (p *Clusterer) sortRun(items []item) {
 	if len(items) < 2 {
 		return
 	}
@@ -427,7 +427,7 @@ func (p *Partitioner) sortRun(items []item) {
 
 // sortTies brings items whose numbers tie into order: rows of one device, of one cap too when the
 // caps are in the numbers.
-func (p *Partitioner) sortTies(items []item, placeBits int, withCap bool) {
+func (p *Clusterer) sortTies(items []item, placeBits int, withCap bool) {
 	for from := 0; from < len(items); {
 		to := from + 1
 		for to < len(items) && p.keys[to]>>placeBits == p.keys[from]>>placeBits {

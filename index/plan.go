@@ -17,11 +17,11 @@ const (
 	fewRanges = 8
 )
 
-// Candidate is a block that a box can meet. Need has a bit for each dimension in which the
+// Candidate is a block that a box can meet. Untested has a bit for each dimension in which the
 // block reaches outside the box; 0 means that all its rows are in the box.
 type Candidate struct {
-	Block uint32
-	Need  uint8
+	Block    uint32
+	Untested uint8
 }
 
 // PlanStats say how a plan came about.
@@ -179,7 +179,7 @@ func (p *Plan) meet(words [][]uint64, blocks int) {
 	}
 }
 
-// dense makes room for so many words; what they hold is undefined.
+// dense makes space for so many words; what they hold is undefined.
 func (p *Plan) dense(words *[]uint64, count int) []uint64 {
 	*words = slices.Grow((*words)[:0], count)[:count]
 	return *words

@@ -144,8 +144,8 @@ func checkPlan(
 		if i > 0 && c.Block <= p.Candidates[i-1].Block {
 			t.Fatalf("box %v: candidates do not ascend", x)
 		}
-		planned[c.Block] = c.Need
-		if c.Need == 0 {
+		planned[c.Block] = c.Untested
+		if c.Untested == 0 {
 			inside++
 		}
 	}

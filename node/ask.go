@@ -166,7 +166,7 @@ func (n *Node) Changes(
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
-) (slices []digest.Slice, purgedAcqNs int64, err error) {
+) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
 	return n.engine.Digest(ctx, request.Options{}, box, cuts, rows)
 }
 

@@ -104,7 +104,7 @@ func TestLargePuts(t *testing.T) {
 	found := 0
 	c.until("the record is found", func() bool {
 		_, err := c.nodes[1].Query(t.Context(), &record.Query{}, func(b *record.Batch) error {
-			found = len(b.Place(0))
+			found = len(b.RawPayload(0))
 			return nil
 		})
 		return err == nil

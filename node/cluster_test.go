@@ -318,7 +318,7 @@ func (c *nodesTogether) sameReplicas() {
 				if s == nil {
 					return false
 				}
-				horizon, err := s.Horizon(c.Context())
+				horizon, err := s.ExtendHorizon(c.Context())
 				if err != nil || horizon <= until {
 					return false
 				}

@@ -144,7 +144,7 @@ func breakFile(t *testing.T, folder string) {
 	}
 }
 
-// A node without room for its log is not ready and says why; when there is room again it is ready
+// A node without space for its log is not ready and says why; when there is space again it is ready
 // by itself, without a put, and the log has one line for each.
 func TestAFullDiskIsVisibleAndEnds(t *testing.T) {
 	const mark = "PENTAD_TEST_IN_PROCESS"

@@ -176,8 +176,8 @@ func TestDeletesByClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := r.want(&record.Query{}, 6, 2); end.PurgedAcqNs != acq {
-		t.Fatalf("purged %d, want %d", end.PurgedAcqNs, acq)
+	if end := r.want(&record.Query{}, 6, 2); end.HistoryChangedAcqNs != acq {
+		t.Fatalf("purged %d, want %d", end.HistoryChangedAcqNs, acq)
 	}
 	var invalid *record.InvalidError
 	if _, err := r.Erase(t.Context(), &wire.Box{}); !errors.As(err, &invalid) {

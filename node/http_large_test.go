@@ -54,7 +54,7 @@ func TestLargePayloads(t *testing.T) {
 		if err != nil || groups[0].Records != uint64(len(want)) {
 			t.Errorf("%s: %v, %v", when, groups, err)
 		}
-		// A payload that no instance has room for is the plugin's limit, not the node's end.
+		// A payload that no instance has space for is the plugin's limit, not the node's end.
 		var remote *wire.Error
 		_, _, err = db.Aggregate(t.Context(), &record.Query{
 			Aggregate: record.PluginCall{Name: "stats"}})

@@ -26,7 +26,8 @@ func (s *server) digestFrame(ctx *fasthttp.RequestCtx) {
 	answer := &wire.Digests{}
 	err := wire.ParseDigestQuery(ctx.PostBody(), &q)
 	if err == nil {
-		all, answer.PurgedAcqNs, err = s.node.engine.Digest(rc, asked, q.Box, q.Cuts, q.Rows)
+		all, answer.HistoryChangedAcqNs, err = s.node.engine.Digest(rc, asked, q.Box, q.Cuts,
+			q.Rows)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -42,7 +42,7 @@ func TestSyncRoutes(t *testing.T) {
 	digests, err := db.Digest(t.Context(), &wire.DigestQuery{Cuts: []int64{0, 7, 8, 100}})
 	if err != nil || len(digests.Slices) != 3 || digests.Slices[1].Rows != 1 ||
 		digests.Slices[1].Bytes != 1 || digests.Slices[0].Rows != 0 ||
-		digests.PurgedAcqNs != 70 {
+		digests.HistoryChangedAcqNs != 70 {
 		t.Fatalf("%+v, %v", digests, err)
 	}
 	get := func(method, path string, status int, want string) {

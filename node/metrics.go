@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 )
 
-// metrics counts requests and publishes the figures of all rooms.
+// metrics counts requests and publishes the figures of all packages.
 type metrics struct {
 	once     sync.Once
 	requests *prometheus.HistogramVec

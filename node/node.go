@@ -2,7 +2,7 @@
 // and the cluster member of a node, and serves the wire protocol and JSON over HTTP. A program may
 // also embed it and call the same methods without a network.
 //
-// File names begin with the room: http_ has handlers, cluster_ the node's part in a cluster,
+// File names begin with the area: http_ has handlers, cluster_ the node's part in a cluster,
 // metrics_ what /metrics shows. Queries run in node/internal/engine, and the writes of a cluster in
 // node/internal/writes.
 //
@@ -317,7 +317,7 @@ func (n *Node) newEngine(alone bool) *engine.Engine {
 	return engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
 		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
 		Queries: n.queries, Asked: n.asked, Processors: n.processors,
-		Readers: n.opt.MaxQueries / 2, Open: n.open, Room: engine.Room{Spill: n.spill,
+		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			HeldGroups: heldGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes}}, alone)
 }

@@ -25,14 +25,14 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 8))
 	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 1 << rng.IntN(3)}})
-	n.engine.Room.Spill = spill.New(filepath.Join(n.opt.Dir, "spill"), 4<<20)
+	n.engine.Limits.Spill = spill.New(filepath.Join(n.opt.Dir, "spill"), 4<<20)
 	putMixed(t, n, rng, record.MaxBatchRecords)
 	if err := n.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	putMixed(t, n, rng, 20_000)
 	plugins := []string{"count", "first-last", "distinct", "quantiles", "delta", "top-k"}
-	held, given := n.engine.Room.HeldGroups, 0
+	held, given := n.engine.Limits.HeldGroups, 0
 	for i := 0; i < fewer(40) || given == 0; i++ { // how many groups there are is chance
 		if i == 2000 {
 			t.Fatal("all fit into memory")
@@ -53,12 +53,12 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		}
 		what := fmt.Sprintf("question %d: %s, by %+v, limit %d", i, engine.QueryText(q), q.GroupBy,
 			q.Limit)
-		n.engine.Room.HeldGroups = held
+		n.engine.Limits.HeldGroups = held
 		want, wantEnd, err := n.Aggregate(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		n.engine.Room.HeldGroups = 1 + rng.IntN(200)
+		n.engine.Limits.HeldGroups = 1 + rng.IntN(200)
 		got, end, err := n.Aggregate(t.Context(), q)
 		if err != nil || end.Rows != wantEnd.Rows || len(got) != len(want) {
 			t.Fatalf("%s: %d groups, %+v, %v, want %d", what, len(got), end, err, len(want))
@@ -68,7 +68,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 				t.Fatalf("%s: group %d is %+v, want %+v", what, k, got[k], want[k])
 			}
 		}
-		if len(got) > n.engine.Room.HeldGroups {
+		if len(got) > n.engine.Limits.HeldGroups {
 			given++
 		}
 	}
@@ -84,7 +84,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 8)
 	for i, n := range s.nodes {
-		n.engine.Room.HeldGroups = 1 + 10*i
+		n.engine.Limits.HeldGroups = 1 + 10*i
 	}
 	s.groupsAgree(rng, fewer(40))
 	for _, n := range s.nodes {
@@ -92,7 +92,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestLargeStates of more groups than one instance has room for.
+// TestLargeStates of more groups than one instance has space for.
 func TestLargeStates(t *testing.T) {
 	rounds.NotUnderRace(t, "its work is that of other answers, with more bytes")
 	n := openTest(t, Options{ResultBytes: 2 << 20})
@@ -123,7 +123,7 @@ func TestLargeStates(t *testing.T) {
 			}
 		}
 	}
-	n.engine.Room.ResultBytes = 1000 // what is streamed is not gathered
+	n.engine.Limits.ResultBytes = 1000 // what is streamed is not gathered
 	q := &record.Query{Aggregate: record.PluginCall{Name: "distinct"},
 		GroupBy: record.GroupBy{MID: true}}
 	for _, limit := range []uint64{0, 2500} {
@@ -137,12 +137,12 @@ func TestLargeStates(t *testing.T) {
 	if _, _, err := n.Aggregate(t.Context(), q); !errors.Is(err, nodeerror.ErrTooLarge) {
 		t.Errorf("gathered: %v", err)
 	}
-	n.engine.Room.MaxGroups = 2000
+	n.engine.Limits.MaxGroups = 2000
 	_, _, err := c.Aggregate(t.Context(), q)
 	if e := new(wire.Error); !errors.As(err, &e) || e.Kind != wire.KindPluginLimit {
 		t.Errorf("too many: %v", err)
 	}
-	if n.engine.Room.Spill.Stats().SpilledBytes == 0 {
+	if n.engine.Limits.Spill.Stats().SpilledBytes == 0 {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, n)
@@ -188,7 +188,7 @@ func TestManyLargeLists(t *testing.T) {
 	if one, ofAll := ask(10), ask(meters); one != ofAll {
 		t.Errorf("of one meter %s, among all %s", one, ofAll)
 	}
-	if n.engine.Room.Spill.Stats().SpilledBytes == 0 {
+	if n.engine.Limits.Spill.Stats().SpilledBytes == 0 {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, n)

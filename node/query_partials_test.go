@@ -112,7 +112,7 @@ func (h *meterHouse) happen() string {
 // note notes a moment, between what happened and what comes.
 func (h *meterHouse) note() {
 	h.Helper()
-	horizon, err := h.n.store.Horizon(h.Context())
+	horizon, err := h.n.store.ExtendHorizon(h.Context())
 	if err != nil {
 		h.Fatal(err)
 	}

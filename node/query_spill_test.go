@@ -19,7 +19,7 @@ import (
 func nothingSpilled(t *testing.T, n *Node) {
 	t.Helper()
 	eventually(t, "given back", func() bool {
-		st := n.engine.Room.Spill.Stats()
+		st := n.engine.Limits.Spill.Stats()
 		return st.MemoryBytes == 0 && st.DiskBytes == 0
 	})
 	files, err := filepath.Glob(filepath.Join(n.opt.Dir, "spill", "*"))
@@ -55,9 +55,9 @@ func TestOrderedAnswersBeyondMemory(t *testing.T) {
 		if q.Limit > 0 && uint64(len(want)) > q.Limit {
 			want = want[:q.Limit]
 		}
-		before := n.engine.Room.Spill.Stats().SpilledBytes
+		before := n.engine.Limits.Spill.Stats().SpilledBytes
 		checkQuery(t, c, fmt.Sprintf("query %d: %+v", i, q), q, want)
-		if len(want) > 2000 && n.engine.Room.Spill.Stats().SpilledBytes == before {
+		if len(want) > 2000 && n.engine.Limits.Spill.Stats().SpilledBytes == before {
 			t.Errorf("query %d: %d rows fit into memory", i, len(want))
 		}
 	}
@@ -73,7 +73,7 @@ func TestOrderedAnswersOfManySourcesBeyondMemory(t *testing.T) {
 	s := openSpread(t, 4, 2)
 	s.fill(rng, 3)
 	near := s.near()
-	near.engine.Room.Spill = spill.New(filepath.Join(near.opt.Dir, "spill"), 1<<14)
+	near.engine.Limits.Spill = spill.New(filepath.Join(near.opt.Dir, "spill"), 1<<14)
 	for order := range record.Order(2) {
 		for _, limit := range []uint64{0, 3000} {
 			q := &record.Query{Order: 1 + order, Limit: limit}
@@ -89,7 +89,7 @@ func TestOrderedAnswersOfManySourcesBeyondMemory(t *testing.T) {
 			}
 		}
 	}
-	if near.engine.Room.Spill.Stats().SpilledBytes == 0 {
+	if near.engine.Limits.Spill.Stats().SpilledBytes == 0 {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, near)
@@ -122,7 +122,7 @@ func TestOrderedAnswersThatEnd(t *testing.T) {
 	held := int64(0)
 	_, err := c.Scan(t.Context(), &record.Query{Order: record.OrderKey},
 		func(*record.Batch) error {
-			held = n.engine.Room.Spill.Stats().DiskBytes
+			held = n.engine.Limits.Spill.Stats().DiskBytes
 			return gone
 		})
 	if !errors.Is(err, gone) || held == 0 {

@@ -143,13 +143,13 @@ func TestReadersThatStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	// where no file can be made
-	s.near().engine.Room.Spill = spill.New(filepath.Join(file, "spill"), 1)
+	s.near().engine.Limits.Spill = spill.New(filepath.Join(file, "spill"), 1)
 	q := &record.Query{Order: record.OrderKey}
 	_, err := s.near().Query(t.Context(), q, func(*record.Batch) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), file) || errors.As(err, new(*SourceError)) {
 		t.Errorf("no temporary files: %v", err)
 	}
-	s.near().engine.Room.ResultBytes = 1000
+	s.near().engine.Limits.ResultBytes = 1000
 	_, _, err = s.near().Versions(t.Context(), &record.Box{})
 	if s.near().Kind(err) != wire.KindTooLarge {
 		t.Errorf("too large: %v", err)
@@ -240,7 +240,7 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	for want, room := range []int64{mostResultBytes, 1} { // held, and not
-		s.near().engine.Room.ResultBytes = room
+		s.near().engine.Limits.ResultBytes = room
 		found := 0
 		end, err := s.near().AllowPartial().Query(t.Context(), &record.Query{},
 			func(b *record.Batch) error {

@@ -205,8 +205,8 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 			does[k].Store(&now[k])
 		}
 		q := &record.Query{Order: record.Order(rng.IntN(2))}
-		n.engine.Room.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
-		streams := n.engine.Room.ResultBytes == 1
+		n.engine.Limits.ResultBytes = []int64{mostResultBytes, 1}[rng.IntN(2)]
+		streams := n.engine.Limits.ResultBytes == 1
 		if streams {
 			q.Order = record.OrderNone
 		}
@@ -250,7 +250,7 @@ func TestNodesThatAreGone(t *testing.T) {
 	s.places[0][1].Peers = []*engine.Peer{gone}
 	s.route(0)
 	n.hedges.Silence, n.hedges.GoneAfter = time.Millisecond, 10*time.Millisecond
-	n.engine.Room.ResultBytes = 1
+	n.engine.Limits.ResultBytes = 1
 	for _, frames := range []int{0, 2} { // of which the last are not held any more
 		does.Store(&script{frames: frames, then: "hang"})
 		gone.SetUnreached(frames == 0)

@@ -84,7 +84,7 @@ func TestLimitedRowsHaveAHorizon(t *testing.T) {
 // TestLimitedRowsTakeNoMemory beyond what an answer may take: then they are not held.
 func TestLimitedRowsTakeNoMemory(t *testing.T) {
 	s := openSpread(t, 2, 2)
-	s.near().engine.Room.ResultBytes = 100 * 64
+	s.near().engine.Limits.ResultBytes = 100 * 64
 	answer := wire.AppendEnd(framesOf(t, 90, 90, 90),
 		&wire.End{Complete: true, HorizonNs: 9, Rows: 270})
 	fakePeer(s, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })

@@ -132,7 +132,7 @@ func TestHorizonOfManySources(t *testing.T) {
 	least := int64(math.MaxInt64)
 	for _, st := range s.stores {
 		s.clock.Add(int64(time.Second))
-		ns, err := st.Horizon(t.Context())
+		ns, err := st.ExtendHorizon(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

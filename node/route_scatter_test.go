@@ -191,7 +191,8 @@ func TestRowsOfManySources(t *testing.T) {
 		want, wantEnd := s.rows(s.whole, q)
 		got, end := s.rows(s.near(), q)
 		cut := q.Order == record.OrderNone && q.Limit > 0 // then sources are not read to their ends
-		if !end.Complete || end.Rows != wantEnd.Rows || end.PurgedAcqNs != wantEnd.PurgedAcqNs ||
+		if !end.Complete || end.Rows != wantEnd.Rows ||
+			end.HistoryChangedAcqNs != wantEnd.HistoryChangedAcqNs ||
 			!cut && (end.HorizonNs <= s.last || end.HorizonNs > s.clock.Load()) {
 			t.Fatalf("%s: end %+v, want %+v", what, end, wantEnd)
 		}

@@ -132,7 +132,7 @@ func (n *Node) removeUnfinished() {
 		panic("BUG: no pattern: " + err.Error())
 	}
 	for _, dir := range all {
-		if err := os.RemoveAll(dir); err != nil { // it only takes room
+		if err := os.RemoveAll(dir); err != nil { // it only takes space
 			n.log.Error("remove what is left of a snapshot", "err", err)
 			continue
 		}

@@ -1,7 +1,7 @@
 package node_test
 
-// measurements is the part of rooms for the module bench; what pentad is compared with has a folder
-// each.
+// measurements is the part of packages for the module bench; what pentad is compared with has a
+// folder each.
 func measurements() map[string][]string {
 	return map[string][]string{
 		"bench":        {"bench", "sdk", "node", "plugins", "wasmhost", "github.com/spf13/cobra"},

@@ -1,7 +1,7 @@
 package node_test
 
-// clusterRooms is the part of rooms for what several nodes have together.
-func clusterRooms() map[string][]string {
+// clusterPackages is the part of packages for what several nodes have together.
+func clusterPackages() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
 		"node/internal/request": {"node/cluster", "node/internal/slots"},

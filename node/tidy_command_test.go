@@ -1,35 +1,35 @@
 package node_test
 
-// commandRooms are the rooms of the command line: what its commands share, and the commands that
-// have rooms of their own.
-func commandRooms() map[string][]string {
-	const room = "node/cmd/pentad/internal/"
+// commandPackages are the packages of the command line: what its commands share, and the commands
+// that have packages of their own.
+func commandPackages() map[string][]string {
+	const pkg = "node/cmd/pentad/internal/"
 	const cobra = "github.com/spf13/cobra"
 	return map[string][]string{
-		room + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster", "node/segment",
+		pkg + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster", "node/segment",
 			"node/internal/durable", "node/internal/formats", "node/internal/member",
-			"node/internal/timeparse", room + "exchange", room + "nodesync", room + "output", cobra,
+			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output", cobra,
 			"github.com/schollz/progressbar/v3"},
-		room + "queryflags": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
-			"node/internal/selector", "node/internal/timeparse", room + "cli", room + "output",
+		pkg + "queryflags": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
+			"node/internal/selector", "node/internal/timeparse", pkg + "cli", pkg + "output",
 			cobra},
-		room + "input": {"sdk/record", "node/internal/strictjson", "node/internal/timeparse",
-			room + "cli", room + "csvimport", room + "output"},
-		room + "command/bench": {"sdk/client", "sdk/record", "sdk/wire", room + "cli",
-			room + "csvimport", room + "input", room + "load", room + "output",
-			room + "queryflags", cobra},
-		room + "command/plugins": {"sdk/api", "sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
-			"node/internal/calendar", "node/internal/timeparse", room + "cli", room + "input",
-			room + "offline", room + "output", room + "queryflags", cobra},
-		room + "command/transfer": {"sdk/client", "sdk/record", "sdk/wire",
+		pkg + "input": {"sdk/record", "node/internal/strictjson", "node/internal/timeparse",
+			pkg + "cli", pkg + "csvimport", pkg + "output"},
+		pkg + "command/bench": {"sdk/client", "sdk/record", "sdk/wire", pkg + "cli",
+			pkg + "csvimport", pkg + "input", pkg + "load", pkg + "output",
+			pkg + "queryflags", cobra},
+		pkg + "command/plugins": {"sdk/api", "sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
+			"node/internal/calendar", "node/internal/timeparse", pkg + "cli", pkg + "input",
+			pkg + "offline", pkg + "output", pkg + "queryflags", cobra},
+		pkg + "command/transfer": {"sdk/client", "sdk/record", "sdk/wire",
 			"node/internal/durable", "node/internal/selector", "node/internal/timeparse",
-			room + "arrowfile", room + "cli", room + "csvimport", room + "exchange", room + "input",
-			room + "output", room + "parquetfile", room + "queryflags", cobra},
-		room + "command/files": {"sdk/api", "sdk/client", "sdk/record", "node/internal/audit",
-			"node/segment", "node/store", room + "cli", room + "output", cobra},
-		room + "command/backup": {"sdk/client", "sdk/wire", "node", "node/segment", "node/store",
+			pkg + "arrowfile", pkg + "cli", pkg + "csvimport", pkg + "exchange", pkg + "input",
+			pkg + "output", pkg + "parquetfile", pkg + "queryflags", cobra},
+		pkg + "command/files": {"sdk/api", "sdk/client", "sdk/record", "node/internal/audit",
+			"node/segment", "node/store", pkg + "cli", pkg + "output", cobra},
+		pkg + "command/backup": {"sdk/client", "sdk/wire", "node", "node/segment", "node/store",
 			"node/internal/catalog", "node/internal/cursors", "node/internal/member",
-			room + "cli", room + "command/files", room + "nodesync", room + "output",
+			pkg + "cli", pkg + "command/files", pkg + "nodesync", pkg + "output",
 			cobra},
 	}
 }

@@ -1,7 +1,7 @@
 package node_test
 
-// httpRooms are the rooms of HTTP: what the handlers of a node stand on.
-func httpRooms() map[string][]string {
+// httpPackages are the packages of HTTP: what the handlers of a node stand on.
+func httpPackages() map[string][]string {
 	return map[string][]string{
 		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
 			"node/internal/admission", "node/internal/budget", "node/internal/health",

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// replicaRooms has the rooms that write logs. One is that of the Raft library: what its groups hold
-// is not its business, so it knows no rooms but those that know of files in general.
-func replicaRooms() map[string][]string {
+// replicaPackages has the packages that write logs. One is that of the Raft library: what its
+// groups hold is not its business, so it knows no packages but those that know of files in general.
+func replicaPackages() map[string][]string {
 	return map[string][]string{
 		"node/replica": {"node/internal/accept", "node/internal/durable", "node/internal/formats",
 			"node/internal/sector", "node/internal/slots", "go.etcd.io/raft/v3",

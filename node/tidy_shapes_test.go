@@ -32,11 +32,11 @@ func members(s *ast.StructType) (names []string) {
 // TestDocumentsAreDeclaredOnce keeps the JSON documents of server and client in sdk/api: the client
 // declares none, and no two packages declare structs with the same members.
 func TestDocumentsAreDeclaredOnce(t *testing.T) {
-	type place struct{ room, at string }
+	type place struct{ pkg, at string }
 	declared := map[string]place{}
 	for _, s := range sources(t) {
-		room := path.Dir(s.path)
-		if s.isTest() || strings.HasPrefix(room, "bench") {
+		pkg := path.Dir(s.path)
+		if s.isTest() || strings.HasPrefix(pkg, "bench") {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -46,7 +46,7 @@ func TestDocumentsAreDeclaredOnce(t *testing.T) {
 			}
 			at := s.path + ":" + strconv.Itoa(s.line(shape))
 			names := members(shape)
-			if len(names) > 0 && room == "sdk/client" {
+			if len(names) > 0 && pkg == "sdk/client" {
 				t.Errorf("%s: a document of the client; declare it in sdk/api", at)
 			}
 			key := strings.Join(names, " ")
@@ -54,8 +54,8 @@ func TestDocumentsAreDeclaredOnce(t *testing.T) {
 			switch {
 			case len(names) < 2:
 			case !known:
-				declared[key] = place{room, at}
-			case first.room != room:
+				declared[key] = place{pkg, at}
+			case first.pkg != pkg:
 				t.Errorf("%s: the members of %s again (%s); declare them once, in sdk/api", at,
 					first.at, key)
 			}

@@ -1,8 +1,8 @@
 package node_test
 
-// storeRooms are the store and what it is made of: a room of its own knows no other part of the
-// store than it names.
-func storeRooms() map[string][]string {
+// storePackages are the store and what it is made of: a package of its own knows no other part of
+// the store than it names.
+func storePackages() map[string][]string {
 	return map[string][]string{
 		"node/store": {"sdk/record", "sdk/api", "index", "node/segment", "node/internal/formats",
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
@@ -57,8 +57,8 @@ func storeRooms() map[string][]string {
 	}
 }
 
-// readingRooms are the part of the store that reads, from the read state of a shard up.
-func readingRooms() map[string][]string {
+// readingPackages are the part of the store that reads, from the read state of a shard up.
+func readingPackages() map[string][]string {
 	return map[string][]string{
 		"node/store/shards": {"sdk/record", "index", "node/segment", "node/internal/partials",
 			"node/store/bounds", "node/store/event", "node/store/layout", "node/store/manifest",

@@ -30,12 +30,13 @@ const (
 	tabColumns       = 4
 )
 
-// rooms says what each room may import: other rooms, and libraries, of which each heavy one has one
-// home. A room below is the folder and everything in it that has no entry of its own.
-func rooms() map[string][]string {
+// packages says what each package may import: other packages, and libraries, of which each heavy
+// one has one home. A package below is the folder and everything in it that has no entry of its
+// own.
+func packages() map[string][]string {
 	return map[string][]string{
 		// The vocabulary.
-		"sdk/crc32c":  {}, // these two may be imported by every room
+		"sdk/crc32c":  {}, // these two may be imported by every package
 		"sdk/excerpt": {},
 		"sdk/record":  {}, "sdk/api": {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
@@ -75,7 +76,7 @@ func rooms() map[string][]string {
 	}
 }
 
-// leaves are rooms of the node that import no other, or next to none.
+// leaves are packages of the node that import no other, or next to none.
 func leaves() map[string][]string {
 	table := map[string][]string{"cluster-test/required": {}, "cluster-test/story": {},
 		"cluster-test/rounds":    {},
@@ -93,8 +94,8 @@ func leaves() map[string][]string {
 	return table
 }
 
-// fileRooms are the rooms of forms of files.
-func fileRooms() map[string][]string {
+// filePackages are the packages of forms of files.
+func filePackages() map[string][]string {
 	const common = "node/cmd/pentad/internal/exchange"
 	return map[string][]string{
 		"node/cmd/pentad/internal/arrowfile": {"sdk/record", common,
@@ -163,31 +164,32 @@ func parse() (out []*source, err error) {
 	return out, err
 }
 
-// TestImports keeps the arrows between rooms pointing down, and every heavy library in one room.
+// TestImports keeps the arrows between packages pointing down, and every heavy library in one
+// package.
 func TestImports(t *testing.T) {
-	table := rooms()
+	table := packages()
 	maps.Copy(table, leaves())
 	maps.Copy(table, gateways())
 	maps.Copy(table, measurements())
-	maps.Copy(table, fileRooms())
-	maps.Copy(table, commandRooms())
-	maps.Copy(table, clusterRooms())
-	maps.Copy(table, replicaRooms())
-	maps.Copy(table, httpRooms())
-	maps.Copy(table, storeRooms())
-	maps.Copy(table, readingRooms())
+	maps.Copy(table, filePackages())
+	maps.Copy(table, commandPackages())
+	maps.Copy(table, clusterPackages())
+	maps.Copy(table, replicaPackages())
+	maps.Copy(table, httpPackages())
+	maps.Copy(table, storePackages())
+	maps.Copy(table, readingPackages())
 	met := map[string]bool{}
 	for _, s := range sources(t) {
-		room := path.Dir(s.path)
-		for table[room] == nil && room != "." {
-			room = path.Dir(room)
+		pkg := path.Dir(s.path)
+		for table[pkg] == nil && pkg != "." {
+			pkg = path.Dir(pkg)
 		}
-		allowed, ok := table[room]
+		allowed, ok := table[pkg]
 		if !ok {
-			t.Errorf("%s: its room is not in the table of rooms", s.path)
+			t.Errorf("%s: its package is not in the table of packages", s.path)
 			continue
 		}
-		met[room] = true
+		met[pkg] = true
 		for _, spec := range s.file.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
@@ -199,15 +201,15 @@ func TestImports(t *testing.T) {
 				continue // the standard library
 			}
 			if s.isTest() && (own || within(name, testLibraries)) || within(name, allowed) ||
-				own && (name == room || within(name, []string{"sdk/crc32c", "sdk/excerpt"})) {
+				own && (name == pkg || within(name, []string{"sdk/crc32c", "sdk/excerpt"})) {
 				continue
 			}
-			t.Errorf("%s:%d: %s may not import %s", s.path, s.line(spec), room, name)
+			t.Errorf("%s:%d: %s may not import %s", s.path, s.line(spec), pkg, name)
 		}
 	}
-	for room := range table {
-		if !met[room] {
-			t.Errorf("the table names %s, where no Go file is", room)
+	for pkg := range table {
+		if !met[pkg] {
+			t.Errorf("the table names %s, where no Go file is", pkg)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func frontOf(t *testing.T, m *wasmhost.Module, params []byte) uint32 {
 	t.Helper()
 	a := newAggregate(t, m, params)
 	defer a.Close()
-	return a.Front()
+	return a.PayloadPrefix()
 }
 
 func wantSameDescriptor(t *testing.T, got, c wasmhost.Descriptor) {

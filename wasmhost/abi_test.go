@@ -108,8 +108,9 @@ func TestFront(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Front() != front || f.Front() != front {
-			t.Errorf("fronts of %d and %d bytes, want %d", a.Front(), f.Front(), front)
+		if a.PayloadPrefix() != front || f.PayloadPrefix() != front {
+			t.Errorf("prefixes of %d and %d bytes, want %d", a.PayloadPrefix(),
+				f.PayloadPrefix(), front)
 		}
 		for _, close := range []func() error{a.Close, f.Close, m.Close} {
 			if err := close(); err != nil {

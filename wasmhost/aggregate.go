@@ -17,9 +17,9 @@ type Aggregate struct {
 	partials partialStates
 }
 
-// Front returns how many bytes at the front of payloads the plugin reads, 0 for all: batches for
+// PayloadPrefix returns how many leading bytes of payloads the plugin reads, 0 for all: batches for
 // Add need no more.
-func (a *Aggregate) Front() uint32 { return a.guest.front }
+func (a *Aggregate) PayloadPrefix() uint32 { return a.guest.payloadPrefix }
 
 // Room returns memory of the guest, or nil. Payloads of a batch for Add or AddPartial that begin
 // there are not copied. It must not be used during any other call, nor after Close or that of the

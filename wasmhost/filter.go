@@ -15,9 +15,9 @@ type Filter struct {
 	filter  exportFunc
 }
 
-// Front returns how many bytes the plugin reads at the front of payloads, 0 for all: Keep need not
-// be given more of them.
-func (f *Filter) Front() uint32 { return f.guest.front }
+// PayloadPrefix returns how many leading bytes of payloads the plugin reads, 0 for all: Keep need
+// not be given more of them.
+func (f *Filter) PayloadPrefix() uint32 { return f.guest.payloadPrefix }
 
 // Keep sets bit i of keep for each row i of b that the plugin keeps and clears the others; keep
 // has at least (b.Len()+63)/64 words, of which it writes that many. After an error the filter is

@@ -29,22 +29,22 @@ const (
 // between enter and leave.
 type guest struct {
 	*instance
-	entry     *entry
-	image     *image // that it is reset to at the end, nil if it is not pooled
-	poolOwner uint64 // owner in the pool
-	scale     int64  // units of fuel that count as one
-	room      int64  // factor of budgets
-	allocF    exportFunc
-	args      [1 + trampolineArgs]uint64
-	used      uint64   // fuel used by the last call
-	usage     Usage    // without its memory
-	params    []byte   // passed to pentad_init
-	front     uint32   // bytes at the front of payloads that it reads, 0 for all
-	regions   []region // that pentad_alloc returned; few
-	replays   *guest   // guest whose call it repeats, under that one's permit
-	closed    bool
-	broken    error // failure of a call that has returned none, for the next call
-	retries   bool  // a call that fails for lack of room is retried with more
+	entry         *entry
+	image         *image // that it is reset to at the end, nil if it is not pooled
+	poolOwner     uint64 // owner in the pool
+	scale         int64  // units of fuel that count as one
+	room          int64  // factor of budgets
+	allocF        exportFunc
+	args          [1 + trampolineArgs]uint64
+	used          uint64   // fuel used by the last call
+	usage         Usage    // without its memory
+	params        []byte   // passed to pentad_init
+	payloadPrefix uint32   // leading bytes of payloads that it reads, 0 for all
+	regions       []region // that pentad_alloc returned; few
+	replays       *guest   // guest whose call it repeats, under that one's permit
+	closed        bool
+	broken        error // failure of a call that has returned none, for the next call
+	retries       bool  // a call that fails for lack of room is retried with more
 
 	// ctx is passed to calls, and cancels none of them: fuel does that. The runtime looks up values
 	// in it at each call, and the context of a query has many layers.
@@ -279,8 +279,8 @@ func (g *guest) initialise(params []byte) error {
 	}
 	f := g.export(exportInit)
 	budget := g.entry.startFuel() + g.scaled(fuelPerState*int64(len(params)))
-	front, err := g.check(&f, budget, uint64(ptr), uint64(len(params)))
-	g.front = uint32(max(0, front))
+	prefix, err := g.check(&f, budget, uint64(ptr), uint64(len(params)))
+	g.payloadPrefix = uint32(max(0, prefix))
 	return err
 }
 

@@ -203,7 +203,7 @@ func (e *Edge) readRange(
 func sizeOf(b *record.Batch) int64 { return int64(b.Len())*keyBytes + int64(len(b.Data)) }
 
 // sizeOfRow is what a record of a batch counts for.
-func sizeOfRow(b *record.Batch, i int) int64 { return keyBytes + int64(len(b.Place(i))) }
+func sizeOfRow(b *record.Batch, i int) int64 { return keyBytes + int64(len(b.RawPayload(i))) }
 
 // pace says how much is sent at once, and when. It is the shipping goroutine's.
 type pace struct {

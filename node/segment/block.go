@@ -83,8 +83,8 @@ func (b *Block) Lend(to *Block) {
 func (b *Block) Rows() int { return b.rows }
 
 // parse reads the front of block i and returns what is wrong with it. data runs on behind the front
-// by more than loadBytes.
-func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason string) {
+// by more than loadBytes. The checksum is not computed again where it was verified lately.
+func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (reason string) {
 	front := uint64(binary.LittleEndian.Uint32(data[4:]))
 	if binary.LittleEndian.Uint32(data) != size || front > uint64(size) ||
 		front < blockHeaderBytes+4 {
@@ -92,14 +92,14 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 			size, binary.LittleEndian.Uint32(data), front)
 	}
 	body := data[:front-4]
-	if !known && checksum(body) != binary.LittleEndian.Uint32(data[front-4:]) {
+	if !verifiedLately && checksum(body) != binary.LittleEndian.Uint32(data[front-4:]) {
 		return "its checksum differs"
 	}
 	rows := binary.LittleEndian.Uint16(body[12:])
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
-		body[17]&^(blockHasFlags|blockHasTombs|blockHasNumbered) != 0 {
+		body[17]&^(blockHasFlags|blockHasTombs|blockHasDictionary) != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -109,8 +109,8 @@ func (b *Block) parse(data []byte, i int, size uint32, known bool) (reason strin
 		rows: b.rows}
 	for d := range b.keys {
 		b.keys[d].kind = columnFOR
-		if d == int(record.MID) && body[17]&blockHasNumbered != 0 {
-			p.numbered(&b.keys[d])
+		if d == int(record.MID) && body[17]&blockHasDictionary != 0 {
+			p.dictionary(&b.keys[d])
 			continue
 		}
 		p.column(&b.keys[d])
@@ -182,8 +182,8 @@ func (p *frontParser) column(c *column) {
 	c.body = p.data[at:]
 }
 
-// numbered reads a key column that is numbered by a dictionary.
-func (p *frontParser) numbered(c *column) {
+// dictionary reads a key column whose values are numbers in a dictionary.
+func (p *frontParser) dictionary(c *column) {
 	if p.bad || len(p.head) < 4 {
 		p.bad = true
 		return
@@ -220,10 +220,10 @@ func (p *frontParser) word(c *column) {
 	}
 }
 
-// check looks at what parse does not, because it takes a pass over the block: that dictionary
-// entries exist and that chunks hold the payloads. A checksum says that the bytes are those that
-// were written, and not that they make sense.
-func (b *Block) check() (reason string) {
+// checkStructure looks at what parse does not, because it takes a pass over the block: that
+// dictionary entries exist and that chunks hold the payloads. A checksum says that the bytes are
+// those that were written, and not that they make sense.
+func (b *Block) checkStructure() (reason string) {
 	if reason := b.checkNumbered(); reason != "" {
 		return reason
 	}

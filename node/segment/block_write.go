@@ -13,9 +13,9 @@ import (
 const (
 	blockHeaderBytes = 24 // bytes u32, front bytes u32, index u32, rows u16, header bytes u16,
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
-	blockHasFlags    = 1
-	blockHasTombs    = 2
-	blockHasNumbered = 4 // mid is numbered by a dictionary in ascending order
+	blockHasFlags      = 1
+	blockHasTombs      = 2
+	blockHasDictionary = 4 // mid is numbered by a dictionary in ascending order
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -42,7 +42,7 @@ type rowsOf struct {
 }
 
 // writeBlock encodes and writes a block and returns its size. The front, which says where
-// chunks lie, is written after them, into the room that was left for it.
+// chunks lie, is written after them, into the space that was left for it.
 func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, error) {
 	e := &w.encoder
 	e.head, e.body = e.head[:0], e.body[:0]
@@ -50,7 +50,7 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	for d := range record.Dim(record.NumDims) {
 		lo, hi := e.loadKey(r, d)
 		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minNumbered && e.appendNumbered() {
-			h.flags |= blockHasNumbered
+			h.flags |= blockHasDictionary
 			continue
 		}
 		f := reframe(e.values, lo, hi)

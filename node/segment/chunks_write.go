@@ -43,7 +43,7 @@ func (c *chunkEncoder) split(r rowsOf) []int {
 	c.ends = c.ends[:0]
 	size, from := 0, 0
 	for k, i := range r.order {
-		next := len(r.Place(int(i)))
+		next := len(r.RawPayload(int(i)))
 		if k > from && (k-from == chunkRows || size+next > chunkBytes) {
 			c.ends = append(c.ends, k)
 			size, from = 0, k
@@ -68,7 +68,7 @@ func (w *sealedWriter) writeChunks(r rowsOf) error {
 	c.directory = c.directory[:0]
 	start, from := w.offset(), 0
 	for _, end := range c.ends {
-		raw := r.Place(int(r.order[from]))
+		raw := r.RawPayload(int(r.order[from]))
 		stride := len(raw)
 		if end-from > 1 {
 			stride = c.gather(r.Batch, r.order[from:end])
@@ -91,9 +91,9 @@ func (w *sealedWriter) writeChunks(r rowsOf) error {
 // gather copies payloads one after another into raw and returns their size, 0 if it varies.
 func (c *chunkEncoder) gather(b *record.Batch, order []uint32) (stride int) {
 	c.raw = c.raw[:0]
-	stride = len(b.Place(int(order[0])))
+	stride = len(b.RawPayload(int(order[0])))
 	for _, i := range order {
-		p := b.Place(int(i))
+		p := b.RawPayload(int(i))
 		if len(p) != stride {
 			stride = 0
 		}

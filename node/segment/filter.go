@@ -52,7 +52,7 @@ func (c *column) translateNumbered(set record.RangeSet, dst []match) (matches []
 // FilterSpan appends to sel the positions in [lo, hi) whose value of a dimension lies in a
 // normalised set, in ascending order. For [record.Acq] the values are ranks.
 //
-// Cost: about 1.4 ns a row for one range; no allocation when sel has room.
+// Cost: about 1.4 ns a row for one range; no allocation when sel has space.
 func (b *Block) FilterSpan(
 	d record.Dim, set record.RangeSet, lo, hi int, sel []uint32,
 ) []uint32 {

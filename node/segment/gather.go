@@ -15,7 +15,7 @@ import (
 // Errors: damage of a payload chunk, a *CorruptError; more than 4 GiB of payloads in dst. dst is
 // then as it was.
 // Cost: about 2 ns a column and row, a fifth of it in runs that vectors decode; no allocation when
-// dst has room.
+// dst has space.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {
 	return b.GatherColumns(sel, nil, columnsOf(keysOnly), dst)
 }
@@ -33,7 +33,8 @@ func (b *Block) GatherSpan(lo, hi int, keysOnly bool, dst *record.Batch) error {
 type Span struct{ Lo, Hi uint32 }
 
 // Columns is a set of parts of rows: a bit 1<<d for each [record.Dim] d, and Payloads. The words of
-// payloads that are wanted are a number in the upper bits, 0 for all; see [Columns.Front].
+// payloads that are wanted are in the upper bits, in words of 8 bytes, 0 for all; see
+// [Columns.PayloadPrefix].
 type Columns uint16
 
 // Sets of columns.
@@ -44,18 +45,18 @@ const (
 )
 
 const (
-	frontShift = 8
-	wordBytes  = 8
+	prefixShift = 8
+	wordBytes   = 8
 )
 
-// Front returns p without what lies behind the first bytes of payloads. Where that takes no time,
-// there may be more of them. 0 bytes are all.
-func (p Columns) Front(bytes uint32) Columns {
+// PayloadPrefix returns p with no more than the first bytes of payloads; 0 bytes are all. Blocks
+// may hand out more of them where that takes no time.
+func (p Columns) PayloadPrefix(bytes uint32) Columns {
 	p &= AllColumns
 	if p&Payloads == 0 || bytes == 0 || bytes > maxPayloadWords*wordBytes {
 		return p
 	}
-	return p | Columns((bytes+wordBytes-1)/wordBytes)<<frontShift
+	return p | Columns((bytes+wordBytes-1)/wordBytes)<<prefixShift
 }
 
 // Union returns what is in p or in q.
@@ -66,10 +67,10 @@ func (p Columns) Union(q Columns) Columns {
 		return both | q&^AllColumns
 	case q&Payloads == 0:
 		return both | p&^AllColumns
-	case p>>frontShift == 0 || q>>frontShift == 0:
+	case p>>prefixShift == 0 || q>>prefixShift == 0:
 		return both
 	}
-	return both | max(p>>frontShift, q>>frontShift)<<frontShift
+	return both | max(p>>prefixShift, q>>prefixShift)<<prefixShift
 }
 
 func columnsOf(keysOnly bool) Columns {
@@ -135,7 +136,7 @@ func (b *Block) gather(p positions, columns Columns, dst *record.Batch) error {
 	}
 	if columns&Payloads == 0 || b.kind == payloadEmpty {
 		growPayloads(dst, start, p.n, 0)
-	} else if err := b.gatherPayloads(&p, int(columns>>frontShift), dst, start); err != nil {
+	} else if err := b.gatherPayloads(&p, int(columns>>prefixShift), dst, start); err != nil {
 		return err
 	}
 	if b.tombs != nil {
@@ -161,7 +162,7 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 	}
 }
 
-// gatherWide appends values of a key column of 64 bits, or only makes room for them.
+// gatherWide appends values of a key column of 64 bits, or only makes space for them.
 func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int64) []int64 {
 	at := len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
@@ -193,8 +194,8 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 	return dst
 }
 
-// growPayloads makes room in dst, which holds start rows, for n payloads of size bytes and
-// returns the room. dst stays dense as long as all its payloads have one size.
+// growPayloads makes space in dst, which holds start rows, for n payloads of size bytes and
+// returns the space. dst stays dense as long as all its payloads have one size.
 func growPayloads(dst *record.Batch, start, n, size int) []byte {
 	if start == 0 {
 		dst.Stride, dst.Offsets = size, nil
@@ -213,7 +214,7 @@ func growPayloads(dst *record.Batch, start, n, size int) []byte {
 	return dst.Data[at:]
 }
 
-// growOffsets gives dst offsets, with room for n more.
+// growOffsets gives dst offsets, with space for n more.
 func growOffsets(dst *record.Batch, start, n int) {
 	if dst.Offsets != nil {
 		dst.Offsets = slices.Grow(dst.Offsets, n)
@@ -263,7 +264,7 @@ func (b *Block) payloadBytesOf(p *positions) uint64 {
 	return total
 }
 
-// maxTrusted is how many bytes room is made for at once by sizes that may be damaged.
+// maxTrusted is how many bytes space is made for at once by sizes that may be damaged.
 const maxTrusted = 64 << 20
 
 // gatherChunks is gatherPayloads for payloads in chunks. These are checked before dst changes its
@@ -287,7 +288,7 @@ func (b *Block) gatherChunks(p *positions, total uint64, dst *record.Batch, star
 	}
 	dst.Data = data[:at]
 	if b.kind == payloadFixed {
-		growPayloads(dst, start, p.n, b.stride) // finds room and bytes where data left them
+		growPayloads(dst, start, p.n, b.stride) // finds space and bytes where data left them
 		return nil
 	}
 	if start == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestFront: of two fronts the longer one is read, and all where one is not bounded.
-func TestFront(t *testing.T) {
+// TestPayloadPrefix: of two prefixes the longer one is read, and all where one is not bounded.
+func TestPayloadPrefix(t *testing.T) {
 	f := func(p, q Columns, want Columns) {
 		t.Helper()
 		if got := p.Union(q); got != want {
@@ -20,14 +20,14 @@ func TestFront(t *testing.T) {
 			t.Errorf("%x and %x: got %x, want %x", q, p, got, want)
 		}
 	}
-	f(Payloads.Front(8), Payloads.Front(17), Payloads.Front(24))
-	f(Payloads.Front(8), Payloads, Payloads)
-	f(Payloads.Front(8), Keys, AllColumns.Front(1))
-	f(AllColumns.Front(512), 0, AllColumns.Front(505))
-	f(Payloads.Front(513), 1, Payloads|1)
-	f(Keys.Front(8), 0, Keys)
-	if p := Payloads.Front(64).Front(8); p != Payloads.Front(8) {
-		t.Errorf("a front of a front is %x", p)
+	f(Payloads.PayloadPrefix(8), Payloads.PayloadPrefix(17), Payloads.PayloadPrefix(24))
+	f(Payloads.PayloadPrefix(8), Payloads, Payloads)
+	f(Payloads.PayloadPrefix(8), Keys, AllColumns.PayloadPrefix(1))
+	f(AllColumns.PayloadPrefix(512), 0, AllColumns.PayloadPrefix(505))
+	f(Payloads.PayloadPrefix(513), 1, Payloads|1)
+	f(Keys.PayloadPrefix(8), 0, Keys)
+	if p := Payloads.PayloadPrefix(64).PayloadPrefix(8); p != Payloads.PayloadPrefix(8) {
+		t.Errorf("a prefix of a prefix is %x", p)
 	}
 }
 
@@ -44,20 +44,21 @@ func TestGatherFront(t *testing.T) {
 	in.BlockEnds = []uint32{1000}
 	b := firstBlock(t, mustSeal(t, in))
 	for range 50 {
-		front := rng.IntN(30)
-		want := front + -front&7
-		if front == 0 || front > 24 {
+		prefix := rng.IntN(30)
+		want := prefix + -prefix&7
+		if prefix == 0 || prefix > 24 {
 			want = 24
 		}
 		p := randomPositions(rng, 1000)
 		var dst record.Batch
-		err := b.GatherColumns(p.sel, p.spans, Payloads.Front(uint32(front)), &dst)
+		err := b.GatherColumns(p.sel, p.spans, Payloads.PayloadPrefix(uint32(prefix)), &dst)
 		if err != nil || p.n > 0 && dst.Stride != want {
-			t.Fatalf("front of %d: payloads of %d bytes, %v; want %d", front, dst.Stride, err, want)
+			t.Fatalf("prefix of %d: payloads of %d bytes, %v; want %d", prefix, dst.Stride, err,
+				want)
 		}
 		for k, i := range p.all() {
 			if got := dst.Payload(k); !bytes.Equal(got, in.Rows.Payload(i)[:want]) {
-				t.Fatalf("front of %d: payload %d is %x, want the start of %x", front, i, got,
+				t.Fatalf("prefix of %d: payload %d is %x, want the start of %x", prefix, i, got,
 					in.Rows.Payload(i))
 			}
 		}

@@ -40,15 +40,15 @@ func TestPrefetchFindsColumns(t *testing.T) {
 	for found := 0; found < 10; {
 		s := mustSeal(t, randomInput(rng, 500))
 		b := firstBlock(t, s)
-		numbered := b.keys[record.MID].kind == columnDict
-		if !numbered {
+		isDictionary := b.keys[record.MID].kind == columnDict
+		if !isDictionary {
 			found++
 		}
 		for d := range b.keys {
 			c := &b.keys[d]
 			from, width, ok := s.columnAt(sealedHeaderBytes, record.Dim(d))
 			want := len(s.data) - len(c.body)
-			if ok == numbered || ok && (int(from) != want || width != uint64(c.width)) {
+			if ok == isDictionary || ok && (int(from) != want || width != uint64(c.width)) {
 				t.Errorf("dimension %d: %d bits at %d, %v, want %d at %d", d, width, from, ok,
 					c.width, want)
 			}

@@ -97,15 +97,15 @@ type Log struct {
 	syncing sync.Mutex
 	newest  durable.File // changed under syncing and mu
 
-	mu     sync.Mutex // guards what follows
-	sizes  map[uint64]int64
-	seq    uint64 // of the last flush
-	synced uint64 // of the last flush that is known to be durable
-	failed error  // once set, returned for ever: what a failed sync left on disk is unknown
-	lack   error  // of space, that the last flush met
-	lacked int64  // bytes of that flush
+	mu           sync.Mutex // guards what follows
+	sizes        map[uint64]int64
+	seq          uint64 // of the last flush
+	synced       uint64 // of the last flush that is known to be durable
+	failed       error  // once set, returned for ever: what a failed sync left on disk is unknown
+	noSpace      error  // of space, that the last flush met
+	noSpaceBytes int64  // bytes of that flush
 
-	lacks chan struct{} // see Lacks
+	noSpaceSignal chan struct{} // see Lacks
 }
 
 // flushMemories is where flushes are put together; the many logs of a node share what is in the
@@ -139,7 +139,7 @@ func OpenLog(
 // durable; after a crash before that, all of them are there or none. It returns the number of the
 // file that holds them.
 //
-// Errors: ErrNoSpace when there is no room, and the log is as it was; after any other failed write
+// Errors: ErrNoSpace when there is no space, and the log is as it was; after any other failed write
 // or sync the same error, an ErrLogFailed, for ever.
 func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	if fileSeq, err = l.Write(entries); err == nil {
@@ -169,7 +169,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		err = l.roll()
 	}
 	if err != nil {
-		return 0, l.NoteLack(err, int64(size))
+		return 0, l.NoteNoSpace(err, int64(size))
 	}
 	_, unsynced, _ = l.state()
 	memory := flushMemories.Get().(*[]byte)
@@ -179,12 +179,12 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		*memory = nil
 	}
 	if _, err := l.newest.WriteAt(flush, l.size); err != nil {
-		return 0, l.NoteLack(l.undo(err), int64(len(flush)))
+		return 0, l.NoteNoSpace(l.undo(err), int64(len(flush)))
 	}
 	l.size += int64(len(flush))
 	l.mu.Lock()
 	l.seq++
-	l.lack, l.lacked = nil, 0
+	l.noSpace, l.noSpaceBytes = nil, 0
 	l.sizes[l.number] = l.size
 	l.mu.Unlock()
 	return l.number, nil
@@ -267,15 +267,15 @@ func (l *Log) fail(err error) error {
 	return l.failed
 }
 
-// NoteLack remembers a lack of space until a flush finds room: for a flush of some bytes, or for
-// what must be written elsewhere before it. It returns the error; others are not noted.
-func (l *Log) NoteLack(err error, size int64) error {
+// NoteNoSpace remembers a lack of space until a flush finds space: for a flush of some bytes, or
+// for what must be written elsewhere before it. It returns the error; others are not noted.
+func (l *Log) NoteNoSpace(err error, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if durable.IsNoSpace(err) && l.failed == nil {
-		l.lack, l.lacked = err, size
+		l.noSpace, l.noSpaceBytes = err, size
 		select {
-		case l.lacks <- struct{}{}:
+		case l.noSpaceSignal <- struct{}{}:
 		default:
 		}
 	}
@@ -289,21 +289,21 @@ func (l *Log) Failure() error {
 	return l.failed
 }
 
-// Lack returns the ErrNoSpace that the last flush met and how many bytes it had; nil when there was
-// room for it.
-func (l *Log) Lack() (flushBytes int64, err error) {
+// NoSpace returns the ErrNoSpace that the last flush met and how many bytes it had; nil when there
+// was space for it.
+func (l *Log) NoSpace() (flushBytes int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lacked, l.lack
+	return l.noSpaceBytes, l.noSpace
 }
 
-// Lacks has one when a flush has met a lack of space since it was last received from.
-func (l *Log) Lacks() <-chan struct{} { return l.lacks }
+// NoSpaceSignal delivers when a flush has met a lack of space since it was last received from.
+func (l *Log) NoSpaceSignal() <-chan struct{} { return l.noSpaceSignal }
 
 // Roll lets the next flush begin a new file, so that Remove can delete what is there now.
 func (l *Log) Roll() { l.full = l.full || l.size > 0 }
 
-// undo cuts off what was written of a flush that the disk has no room for, and syncs the cut: the
+// undo cuts off what was written of a flush that the disk has no space for, and syncs the cut: the
 // log then ends with its last flush and may go on. After any other error, or when the cut fails,
 // it may not.
 func (l *Log) undo(cause error) error {

@@ -17,7 +17,7 @@ func openLog(
 		opt.FileBytes = defaultLogFileBytes
 	}
 	l := &Log{dir: dir, path: path, opt: opt, sizes: map[uint64]int64{},
-		lacks: make(chan struct{}, 1)}
+		noSpaceSignal: make(chan struct{}, 1)}
 	r := logReader{log: l, replay: replay}
 	if err := r.files(); err != nil {
 		return nil, r.report, err
@@ -274,8 +274,8 @@ func parseFlush(data []byte, at uint64) (flush, *flushError) {
 		return f, nil
 	}
 	blank := sector.Blank(src[sector.Size:f.bytes])
-	if weak := binary.LittleEndian.Uint32(src[36:]); blank > weak {
-		return torn("%d of the %d sectors of a flush are not written", blank-weak,
+	if nearZeroSectors := binary.LittleEndian.Uint32(src[36:]); blank > nearZeroSectors {
+		return torn("%d of the %d sectors of a flush are not written", blank-nearZeroSectors,
 			f.bytes/sector.Size)
 	}
 	return damaged("the checksum of a flush differs, although all of its sectors were written")

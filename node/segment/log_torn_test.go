@@ -47,9 +47,9 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 		}
 		f, start := d.names[logName(1)], int(ends[2])
 		whole := f.data
-		weak := binary.LittleEndian.Uint32(whole[start+36:])
-		if (weak > 0) != (shape == "masked") {
-			t.Errorf("%s: %d weak sectors", shape, weak)
+		nearZeroSectors := binary.LittleEndian.Uint32(whole[start+36:])
+		if (nearZeroSectors > 0) != (shape == "masked") {
+			t.Errorf("%s: %d nearly zero sectors", shape, nearZeroSectors)
 		}
 		open := func() (torn bool) {
 			t.Helper()
@@ -81,7 +81,7 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 			if bytes.Equal(f.data, whole) {
 				continue
 			}
-			if !open() && len(f.data) == len(whole) && lost > int(weak) {
+			if !open() && len(f.data) == len(whole) && lost > int(nearZeroSectors) {
 				t.Fatalf("%s: %d sectors are missing, and the log is refused", shape, lost)
 			}
 		}

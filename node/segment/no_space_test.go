@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// The disk fills up and gets room again, at random, power is lost now and then, and sometimes the
+// The disk fills up and gets space again, at random, power is lost now and then, and sometimes the
 // cut of what did not fit fails: what was acknowledged is there, in order, and nothing else; the
 // log takes flushes whenever they fit.
 func TestLogOnAFullDisk(t *testing.T) {
@@ -67,7 +67,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A sync that fails for lack of room leaves it unknown what is on disk, and fails the log.
+// A sync that fails for lack of space leaves it unknown what is on disk, and fails the log.
 func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
 	f := &failingSync{err: syscall.ENOSPC}
 	l := &Log{dir: newMemoryFolder(), opt: LogOptions{FileBytes: 1 << 20}, newest: f, number: 1,
@@ -99,14 +99,14 @@ func (f *failingSync) Sync() error {
 
 func (f *failingSync) Close() error { return nil }
 
-// Who waits for a lack of space is told of each that begins, and of nothing else.
-func TestLacks(t *testing.T) {
+// TestNoSpaceSignal: a lack of space is signalled when it begins, and nothing else is.
+func TestNoSpaceSignal(t *testing.T) {
 	d := newMemoryFolder()
 	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func() int { return len(l.Lacks()) }
+	told := func() int { return len(l.NoSpaceSignal()) }
 	if _, err := l.Append(nil); err != nil || told() != 0 {
 		t.Errorf("with room: %v, told %d", err, told())
 	}
@@ -117,7 +117,7 @@ func TestLacks(t *testing.T) {
 				t.Fatalf("without room: %v, told %d", err, told())
 			}
 		}
-		<-l.Lacks()
+		<-l.NoSpaceSignal()
 		d.full = false
 		if _, err := l.Append(nil); err != nil || told() != 0 {
 			t.Errorf("with room again: %v, told %d", err, told())

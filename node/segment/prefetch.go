@@ -71,7 +71,7 @@ func (s *Sealed) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
 	p.front = s.data[offset:][:prefetchHeaderBytes]
 	p.head, p.rows = blockHeaderBytes, uint64(binary.LittleEndian.Uint16(p.front[12:]))
 	p.at = offset + uint64(binary.LittleEndian.Uint16(p.front[14:]))
-	return p, p.front[17]&blockHasNumbered == 0
+	return p, p.front[17]&blockHasDictionary == 0
 }
 
 // key returns where the next column starts, and its width.
@@ -119,8 +119,8 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	}
 	if columns&Payloads != 0 && b.kind == payloadWords {
 		words := b.words
-		if front := int(columns >> frontShift); front > 0 && front < len(words) {
-			words = words[:front]
+		if prefix := int(columns >> prefixShift); prefix > 0 && prefix < len(words) {
+			words = words[:prefix]
 		}
 		for w := range words {
 			yield(&words[w])

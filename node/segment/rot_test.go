@@ -96,7 +96,8 @@ func (r *rotting) readAllWays(t *testing.T, rng *rand.Rand, b *Block) {
 			loads.Set(b, spans, AllColumns)
 			loads.Attach(b)
 			if err = b.GatherColumns(nil, spans, AllColumns, new(record.Batch)); err == nil {
-				err = b.GatherColumns([]uint32{0, uint32(b.Rows()) - 1}, nil, AllColumns.Front(8),
+				err = b.GatherColumns([]uint32{0, uint32(b.Rows()) - 1}, nil,
+					AllColumns.PayloadPrefix(8),
 					new(record.Batch))
 			}
 			r.PrefetchFront(r.offsets[i])

@@ -174,7 +174,7 @@ func appendPayloads(dst []byte, b *record.Batch, rows []uint32) []byte {
 		return append(dst, b.Data...)
 	}
 	for _, i := range rows {
-		dst = append(dst, b.Place(int(i))...)
+		dst = append(dst, b.RawPayload(int(i))...)
 	}
 	return dst
 }

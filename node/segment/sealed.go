@@ -82,7 +82,7 @@ func (s *Sealed) corrupt(offset uint64, format string, args ...any) *CorruptErro
 	return &CorruptError{File: s.path, Offset: int64(offset), Reason: fmt.Sprintf(format, args...)}
 }
 
-// parseSealed checks header, tail, section table, sections and padding. data has room for them.
+// parseSealed checks header, tail, section table, sections and padding. data has space for them.
 func parseSealed(path string, data []byte) (*Sealed, error) {
 	s, damage, err := parseDamaged(path, data)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
 	return table, int(count), nil
 }
 
-// parseSections checks that the sections fill the room between padding and table.
+// parseSections checks that the sections fill the space between padding and table.
 func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptError) {
 	next := s.end + paddingBytes
 	s.WillNeed(next, table-next)
@@ -259,24 +259,24 @@ func (s *Sealed) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
 	return s.openBlock(i, offset, size, b, false, b.copied)
 }
 
-// openBlock parses the block whose front src begins with, and verifies it unless it is known to be
-// right.
+// openBlock parses the block whose front src begins with, and verifies its checksum unless that
+// was done lately.
 func (s *Sealed) openBlock(
-	i int, offset uint64, size uint32, b *Block, known bool, src []byte,
+	i int, offset uint64, size uint32, b *Block, verifiedLately bool, src []byte,
 ) error {
 	b.sealed, b.offset = s, offset
-	reason := b.parse(src, i, size, known)
+	reason := b.parse(src, i, size, verifiedLately)
 	if reason == "" {
 		b.data = s.data[offset+b.front : offset+uint64(size)]
 		if s.verified[i].Load() == 0 { // of bytes with the same checksum it says the same
-			reason = b.check()
+			reason = b.checkStructure()
 		}
 	}
 	if reason != "" {
 		b.rows = 0
 		return s.corrupt(offset, "block %d: %s", i, reason)
 	}
-	if !known {
+	if !verifiedLately {
 		s.verified[i].Store(s.clock.stamp())
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLogFailed wraps every error of a log after a write or sync of it failed, but for a write that
-// the disk had no room for: what is on disk is then unknown, and nothing more is written until the
+// the disk had no space for: what is on disk is then unknown, and nothing more is written until the
 // log is opened anew.
 var ErrLogFailed = errors.New("log failed")
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// checkExampleSeries: index writes the table and reads it, this room keeps it as a section.
+// checkExampleSeries: index writes the table and reads it, this package keeps it as a section.
 func checkExampleSeries(t *testing.T, example []byte) {
 	want := []index.SeriesCap{
 		{Series: index.Series{CID: 7, MOID: 3, MID: 1000}, NewestNs: 1_000_000_000},

@@ -195,7 +195,7 @@ func runOf(all []loggedCommand) (n int) {
 	return n
 }
 
-// waitToApply waits for room in the heads for as long as sealing makes some.
+// waitToApply waits for space in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
 		err := s.heads.Wait(ctx)
@@ -235,7 +235,7 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 	s.insert(group)
 	s.acqClock.Drive(at)
 	tellFeeds(s.feeds, group)
-	s.feeds.Passed(s.acqClock.Published())
+	s.feeds.Passed(s.acqClock.CurrentHorizon())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -388,7 +388,7 @@ func (s *Store) come(at acqtime.Position) {
 	s.applyMu.Unlock()
 	s.noteDurable(at.Index)
 	s.acqClock.Drive(at)
-	s.feeds.Passed(s.acqClock.Published())
+	s.feeds.Passed(s.acqClock.CurrentHorizon())
 }
 
 // eventOf returns the edit of a command at an acq.

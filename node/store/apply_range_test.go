@@ -152,7 +152,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 		for r.Applied() < uint64(len(log)) {
 			r.advance(log)
 		}
-		if h, err := r.Horizon(t.Context()); err != nil || h != end {
+		if h, err := r.ExtendHorizon(t.Context()); err != nil || h != end {
 			t.Fatalf("horizon %d, %v; want %d", h, err, end)
 		}
 		c.same(t, sh, m, r.Store)
@@ -172,7 +172,7 @@ func (r *copyingReplica) released(late int64) {
 		r.t.Fatalf("released: %+v, not above %d", out, late)
 	}
 	r.Store = crashAndReopen(r.t, r.Store, &r.opt)
-	if h, err := r.Horizon(r.t.Context()); err != nil || h != out[1].Put.FirstAcqNs+1 {
+	if h, err := r.ExtendHorizon(r.t.Context()); err != nil || h != out[1].Put.FirstAcqNs+1 {
 		r.t.Fatalf("horizon %d, %v after %+v", h, err, out)
 	}
 }
@@ -204,7 +204,7 @@ func TestReplicasRefuseRanges(t *testing.T) {
 	f("that reaches back", rangeOf(other, 5, 20, 15), nil)
 	once := &mirror.Range{Of: other, ToNs: 1}
 	f("long past", once, nil)
-	if h, err := s.Horizon(t.Context()); err != nil || h != 20 {
+	if h, err := s.ExtendHorizon(t.Context()); err != nil || h != 20 {
 		t.Errorf("horizon %d, %v", h, err)
 	}
 	_, err := commands.AppendRange(nil, rangeOf("x", 0, 10, 5))

@@ -38,9 +38,9 @@ type PutBackdatedResult struct {
 // PutBackdated stores a batch with the acqs that it contains, wherever they are: in any order,
 // equal ones, and far below the horizon, whose guarantee it breaks. It is for restoring, and for
 // copies of other systems. Every view shows the rows by their acqs, also as-of views from before
-// the put; ScanStats.PurgedAcqNs reports puts that met the box of a scan. Rows that are stored
-// already are left out, and so are those that a purge or retention covers. On return the whole
-// batch is durable and visible.
+// the put; ScanStats.HistoryChangedAcqNs reports puts that met the box of a scan. Rows that are
+// stored already are left out, and so are those that a purge or retention covers. On return the
+// whole batch is durable and visible.
 //
 // Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
 // the horizon.
@@ -136,7 +136,7 @@ func knownAs(k record.Key) error {
 // checkBackdated refuses an acq that is not below the horizon: it may yet be given to another row.
 // A horizon that a commit under way holds back is asked for once more, after it.
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
-	horizon, err := s.Horizon(ctx)
+	horizon, err := s.ExtendHorizon(ctx)
 	if err == nil && greatestNs >= horizon {
 		err = s.onCommitter(ctx, func() { horizon, _ = s.acqClock.Horizon() })
 	}
@@ -380,11 +380,11 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	s.backdatedSeq.Add(1)
 	for _, p := range parts {
 		p.shard.SetHead(p.head, p.rows, putNs)
-		grown += p.head.Grown() - p.old.Bytes()
+		grown += p.head.TakeGrowth() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
 	s.heads.Add(grown)
-	s.acqClock.Publish()
+	s.acqClock.EndCommit()
 	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))

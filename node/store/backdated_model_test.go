@@ -28,7 +28,7 @@ func (m *model) belowAcq(rng *rand.Rand, horizonNs int64) int64 {
 // putBelow puts rows below the horizon, some of which are there already.
 func (sh shape) putBelow(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	t.Helper()
-	horizon, err := s.Horizon(t.Context())
+	horizon, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestPutBackdatedTells(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Now: leapingClock()}
 	s := openTest(t, opt)
 	put1(t, s, 1, 1, "a")
-	before, err := s.Horizon(t.Context())
+	before, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +89,8 @@ func TestPutBackdatedTells(t *testing.T) {
 		f := func(box record.Box, want int64) {
 			t.Helper()
 			_, stats, err := s.Count(t.Context(), &record.Query{Box: box})
-			if err != nil || stats.PurgedAcqNs != want {
-				t.Errorf("purged %d, want %d: %v", stats.PurgedAcqNs, want, err)
+			if err != nil || stats.HistoryChangedAcqNs != want {
+				t.Errorf("purged %d, want %d: %v", stats.HistoryChangedAcqNs, want, err)
 			}
 		}
 		f(record.Box{}, res.PutNs)

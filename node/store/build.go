@@ -128,7 +128,7 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
 	state.Store = manifest.NewStoreID()
 	state.Number, state.LogFlush, state.LogFrom = 1, 0, 1
-	state.ClockNs, state.Add, state.Gone = b.untilNs, b.live, nil
+	state.ClockNs, state.Add, state.EmptyRanges = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0
 	// Purges that stay may be newer.

@@ -58,7 +58,7 @@ type shardRows struct {
 // being stored, gets the first answer and stores nothing.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
-// durable.ErrNoSpace until there is room again; a failed log (segment.ErrLogFailed) stays failed.
+// durable.ErrNoSpace until there is space again; a failed log (segment.ErrLogFailed) stays failed.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	return s.put(ctx, b, w, nil)
@@ -293,7 +293,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	}
 	s.noteFile(file, buf.entries)
 	s.insert(group)
-	s.acqClock.Publish()
+	s.acqClock.EndCommit()
 	tellFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
@@ -311,7 +311,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.behind.Wait(rows, s.stop)
 }
 
-// refuse answers a group that the log did not take. Unless there was only no room for it, whether
+// refuse answers a group that the log did not take. Unless there was only no space for it, whether
 // its rows are on disk is unknown, and the log takes no more: no answer may be kept, and the
 // horizon stays below this group for good. No head holds the rows, so no segment may say that it
 // covers their indexes.
@@ -363,7 +363,7 @@ func (s *Store) insert(group []*putRequest) {
 		for i := range r.byShard {
 			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)
-			grown += head.Grown()
+			grown += head.TakeGrowth()
 		}
 	}
 	s.heads.Add(grown)
@@ -378,7 +378,7 @@ func (s *Store) appendLog(entries []segment.Entry) (file uint64, err error) {
 		s.manifestMu.Unlock()
 	}
 	if err != nil {
-		return 0, s.log.NoteLack(err, 0)
+		return 0, s.log.NoteNoSpace(err, 0)
 	}
 	return s.log.Append(entries)
 }

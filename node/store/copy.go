@@ -37,7 +37,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	if s.closed.Load() {
 		return st, ErrClosed
 	}
-	if _, err := s.Horizon(ctx); err != nil { // so that the log has promised it
+	if _, err := s.ExtendHorizon(ctx); err != nil { // so that the log has promised it
 		return st, err
 	}
 	err = s.onCommitter(ctx, func() {
@@ -84,7 +84,7 @@ func (s *Store) isEmpty() bool {
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copied == nil && !hides && len(m.Live)+len(m.Gone)+len(m.Policies) == 0
+	return m.Copied == nil && !hides && len(m.Live)+len(m.EmptyRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -120,7 +120,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		failed = s.commitRange(r, put, entries)
-		horizonNs = s.acqClock.Floor()
+		horizonNs = s.acqClock.NextNs()
 	})
 	return horizonNs, errors.Join(err, failed)
 }
@@ -156,7 +156,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	if err := s.follow(r); err != nil {
 		return err
 	}
-	at := s.acqClock.Floor()
+	at := s.acqClock.NextNs()
 	if r.ToNs <= at {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 func (s *Store) follow(r *mirror.Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.Failed(); failed != nil {
+	if failed := s.manifest.Err(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	box := event.BoxOf(&r.Box)
@@ -251,7 +251,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 // failEvent is what a manifest that failed means: whether the edit is on disk is unknown, and
 // nothing may be put after it. The caller is the committer and holds manifestMu.
 func (s *Store) failEvent(err error) error {
-	if s.manifest.Failed() == nil {
+	if s.manifest.Err() == nil {
 		return err
 	}
 	return s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))

@@ -49,7 +49,7 @@ func TestCutOfAllTime(t *testing.T) {
 	for i := range int64(20) {
 		mustPut(t, s, batchOf(record.Key{MID: i}), WriterSeq{})
 	}
-	h, err := s.Horizon(t.Context())
+	h, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (c *copier) follow(t *testing.T, from, to *Store, opt *Options) *Store {
 				t.Fatalf("horizon %d, %v; want %d", h, err, r.ToNs)
 			}
 		}
-		if h, err := to.Horizon(t.Context()); err != nil || h != r.ToNs {
+		if h, err := to.ExtendHorizon(t.Context()); err != nil || h != r.ToNs {
 			t.Fatalf("horizon %d, %v; want %d", h, err, r.ToNs)
 		}
 	}
@@ -137,7 +137,7 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 	from, to := openTest(t, source), openTest(t, target)
 	defer func() { _, _ = from.Close(), to.Close() }()
 	c := &copier{rng: rng, box: box}
-	if _, err := to.Horizon(t.Context()); err != nil { // a lease that the copy revokes
+	if _, err := to.ExtendHorizon(t.Context()); err != nil { // a lease that the copy revokes
 		t.Fatal(err)
 	}
 	m := &model{}

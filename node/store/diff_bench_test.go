@@ -103,7 +103,7 @@ func diffFill(b *testing.B, s *Store) (rows int, hundredth int64) {
 
 func horizonOf(b *testing.B, s *Store) int64 {
 	b.Helper()
-	h, err := s.Horizon(b.Context())
+	h, err := s.ExtendHorizon(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

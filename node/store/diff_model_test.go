@@ -232,10 +232,10 @@ func TestDiffModel(t *testing.T) {
 func TestDiffModelLittleRoom(t *testing.T) {
 	rounds.NotUnderRace(t, "TestDiffModelLong does the same")
 	testDiffModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50, varied: true},
-		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}},
+		Options{Shards: 2, SealRows: 1500, maxReadings: 10, Index: index.Options{BlockRows: 64}},
 		fewer(60))
 	testDiffModel(t, shape{cids: 2, mids: 3, moids: 2, caps: 10},
-		Options{Shards: 2, SealRows: 700, versionRoom: 1}, fewer(60))
+		Options{Shards: 2, SealRows: 700, maxReadings: 1}, fewer(60))
 }
 
 // TestDiffModelLong goes on with ever new keys and options, for a quarter of the time of the model

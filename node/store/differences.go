@@ -14,7 +14,7 @@ import (
 //
 // Errors: *record.InvalidError, ErrClosed, *segment.CorruptError, ctx.Err(), and what sink returns.
 // Cost: that of the rows that were acquired between the moments or erased between them, and of
-// finding the older versions of those that have some; at most versionRoom readings in memory.
+// finding the older versions of those that have some; at most maxReadings readings in memory.
 func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -23,7 +23,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	if err := checked.Normalize(); err != nil {
 		return ScanStats{}, err
 	}
-	horizon, err := s.Horizon(ctx)
+	horizon, err := s.ExtendHorizon(ctx)
 	if err != nil {
 		return ScanStats{}, err
 	}

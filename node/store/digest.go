@@ -18,12 +18,12 @@ import (
 // Cost: a scan, and some 20 ns a row.
 func (s *Store) Digest(
 	ctx context.Context, box record.Box, cuts []int64,
-) (slicesOf []digest.Slice, purgedAcqNs int64, err error) {
+) (slicesOf []digest.Slice, historyChangedAcqNs int64, err error) {
 	q := &record.Query{Box: box, Verify: true} // it says that another store has the same
 	if err := digest.CheckCuts(&box, cuts); err != nil {
 		return nil, 0, err
 	}
-	h, err := s.Horizon(ctx)
+	h, err := s.ExtendHorizon(ctx)
 	if last := cuts[len(cuts)-1]; err == nil && last > h {
 		err = &record.InvalidError{Part: "acq", Reason: record.OutOfRange, Row: -1,
 			Detail: fmt.Sprintf("the last slice ends at %d, above the horizon %d: it is not "+
@@ -51,7 +51,7 @@ func (s *Store) Digest(
 			slicesOf[i].Merge(&part[i])
 		}
 	}
-	return slicesOf, stats.PurgedAcqNs, nil
+	return slicesOf, stats.HistoryChangedAcqNs, nil
 }
 
 // Cut divides the acqs of a range so that each slice holds about so many stored rows at most: those

@@ -43,7 +43,7 @@ func TestDigestModel(t *testing.T) {
 	}
 	sh.erase(t, rng, s, m)
 	sh.purge(t, rng, s, m)
-	h, err := s.Horizon(t.Context())
+	h, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestCut(t *testing.T) {
 		b := sh.batch(rng, 1+rng.IntN(300), time.Now().UnixNano())
 		m.add(b, splitByShard(b, 2), mustPut(t, s, b, WriterSeq{}))
 	}
-	h, err := s.Horizon(t.Context())
+	h, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestCut(t *testing.T) {
 
 func TestDigestRefuses(t *testing.T) {
 	s := openTest(t, Options{})
-	h, err := s.Horizon(t.Context())
+	h, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestDigestRefuses(t *testing.T) {
 // BenchmarkDigest digests a million sealed rows with payloads of 16 bytes.
 func BenchmarkDigest(b *testing.B) {
 	s := benchStore(b)
-	h, err := s.Horizon(b.Context())
+	h, err := s.ExtendHorizon(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

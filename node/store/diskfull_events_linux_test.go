@@ -14,8 +14,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// A purge whose line found room hides its rows at once, and is finished by itself when there is
-// room for the segments that are to be written for it.
+// A purge whose line found space hides its rows at once, and is finished by itself when there is
+// space for the segments that are to be written for it.
 func TestPurgeOnAFullDisk(t *testing.T) {
 	if !inProcess(t) {
 		return
@@ -54,8 +54,8 @@ func TestPurgeOnAFullDisk(t *testing.T) {
 	})
 }
 
-// An event whose line finds no room has no effect, now and after the next Open; what is put goes
-// on, and when there is room, events do.
+// An event whose line finds no space has no effect, now and after the next Open; what is put goes
+// on, and when there is space, events do.
 func TestEventsOnAFullDisk(t *testing.T) {
 	if !inProcess(t) {
 		return

@@ -89,7 +89,7 @@ func sizeLimit(t *testing.T) fullDisk {
 
 // The disk fills up at any write: of the log, of a segment, of the manifest or of the writers.
 // Puts are refused and say why, reads go on, nothing that was acknowledged is lost; and when there
-// is room again, writing goes on by itself, in the same process.
+// is space again, writing goes on by itself, in the same process.
 func TestDiskFull(t *testing.T) {
 	d, ok := tmpfs(t)
 	switch {
@@ -188,7 +188,7 @@ func TestSealsGoOnWithRoom(t *testing.T) {
 	}
 }
 
-// The manifest takes edits again when there is room, and has those that it took.
+// The manifest takes edits again when there is space, and has those that it took.
 func TestManifestOnAFullDisk(t *testing.T) {
 	if !inProcess(t) {
 		return

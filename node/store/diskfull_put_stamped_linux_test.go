@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// A batch that brings its acqs and finds no room may come again, with the same.
+// A batch that brings its acqs and finds no space may come again, with the same.
 func TestPutStampedOnAFullDisk(t *testing.T) {
 	if !inProcess(t) {
 		return
@@ -38,7 +38,7 @@ func TestPutStampedOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A batch from below that finds no room is not there, and may come again.
+// A batch from below that finds no space is not there, and may come again.
 func TestPutBackdatedOnAFullDisk(t *testing.T) {
 	if !inProcess(t) {
 		return
@@ -50,7 +50,7 @@ func TestPutBackdatedOnAFullDisk(t *testing.T) {
 	for i := range int64(100) {
 		b.AppendStamped(record.Key{CID: 1, MID: i << 8, AcqNs: 1000 - i%3}, make([]byte, 1000))
 	}
-	if _, err := s.Horizon(t.Context()); err != nil {
+	if _, err := s.ExtendHorizon(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.fill()

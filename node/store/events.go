@@ -123,7 +123,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 	s.noteFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.acqClock.Publish()
+		s.acqClock.EndCommit()
 		s.feeds.Changed()
 	}
 	if err == nil && e.Purges() {
@@ -138,7 +138,7 @@ func (s *Store) appendEvents(
 	) (manifest.Edit, error)) (manifest.Edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if failed := s.manifest.Failed(); failed != nil {
+	if failed := s.manifest.Err(); failed != nil {
 		return manifest.Edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	e, err := build(acq)
@@ -146,7 +146,7 @@ func (s *Store) appendEvents(
 		return manifest.Edit{}, err
 	}
 	err = s.manifest.Append(e)
-	if s.manifest.Failed() != nil {
+	if s.manifest.Err() != nil {
 		// Whether the event is on disk is unknown. Nothing may be put after it, lest it be hidden.
 		return manifest.Edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
@@ -171,7 +171,7 @@ func (s *Store) emptyLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.marks(s.acqClock.Floor(), false))
+	file, err := s.appendLog(s.marks(s.acqClock.NextNs(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}
@@ -191,7 +191,7 @@ func (s *Store) emptyLog() error {
 }
 
 // resumePurges makes the rows leave the log of purges that were under way when the store was
-// closed, or for which there was no room. The committer calls it.
+// closed, or for which there was no space. The committer calls it.
 func (s *Store) resumePurges() {
 	if s.opt.keepSnapshot {
 		return

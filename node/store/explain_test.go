@@ -25,7 +25,7 @@ func TestExplain(t *testing.T) {
 	for _, room := range []int{0, 20} {
 		rng := randomSource(t)
 		sh := shape{cids: 3, mids: 200, moids: 3, caps: 300}
-		s := openTest(t, Options{Shards: 4, Workers: 3, versionRoom: room,
+		s := openTest(t, Options{Shards: 4, Workers: 3, maxReadings: room,
 			Index: index.Options{BlockRows: 64}})
 		m := &model{}
 		for i := range mergepolicy.FanIn*2 - 1 { // too few segments to be merged
@@ -159,7 +159,7 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 func TestExplainHidden(t *testing.T) {
 	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
 	for _, room := range []int{7, 1 << 18} {
-		s.scans.Source.Room = room
+		s.scans.Source.MaxReadings = room
 		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})
 		if err != nil || x.Found != 3000 || x.Hidden != 6000 || x.Heads != 2 ||
 			x.HeadRows != 3000 || x.HeadFound != 3000 || len(x.Segments) != 4 {

@@ -113,7 +113,7 @@ func (f *Feed) Rewind(toNs int64) {
 // now; of several acqs, the least. Any goroutine may call it.
 func (f *Feed) Await(acqNs int64) {
 	f.store.feeds.Await(f.waiter, acqNs)
-	f.store.feeds.Passed(f.store.acqClock.Published())
+	f.store.feeds.Passed(f.store.acqClock.CurrentHorizon())
 }
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.
@@ -140,7 +140,7 @@ func (f *Feed) Wait(ctx context.Context, atMost time.Duration) error {
 // Errors: ErrAhead, ErrClosed, *segment.CorruptError, ctx.Err().
 // Cost: some microseconds a sealed segment in the slice, and about 100 ns a row.
 func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
-	horizon, err := f.store.Horizon(ctx)
+	horizon, err := f.store.ExtendHorizon(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -242,7 +242,7 @@ func testFeedLosesNothing(t *testing.T, rng *rand.Rand, limit time.Duration) {
 			source, from := source(), int64(0)
 			if started%2 == 1 {
 				s, _ := w.now()
-				horizon, err := s.Horizon(t.Context())
+				horizon, err := s.ExtendHorizon(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -192,7 +192,7 @@ func TestFeedRefuses(t *testing.T) {
 	if _, err := s.Feed(box, false, 0); !errors.As(err, new(*record.InvalidError)) {
 		t.Errorf("a box with acq: %v", err)
 	}
-	horizon, err := s.Horizon(t.Context())
+	horizon, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestFrozen(t *testing.T) {
 		case 4, 5:
 			f := frozen{box: sh.query(rng, m).Box, fromNs: horizon}
 			f.box[record.Acq] = nil
-			if f.toNs, err = s.Horizon(t.Context()); err != nil {
+			if f.toNs, err = s.ExtendHorizon(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if f.toNs < horizon {

@@ -7,12 +7,12 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 )
 
-// Horizon returns an acq H such that the rows with acq < H never change again. It follows the
+// ExtendHorizon returns an acq H such that the rows with acq < H never change again. It follows the
 // wall clock when nothing is written; once the log has failed it stands still, above every row
 // that was acknowledged.
 //
 // Cost: at most once a second one small synced write to the log.
-func (s *Store) Horizon(ctx context.Context) (int64, error) {
+func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
@@ -21,7 +21,7 @@ func (s *Store) Horizon(ctx context.Context) (int64, error) {
 		return h, nil
 	}
 	var failed error
-	wanted := s.acqClock.Present()
+	wanted := s.acqClock.LeaseTarget()
 	if err := s.onCommitter(ctx, func() {
 		if !s.acqClock.LeaseCovers(wanted) { // else one who asked at the same time had it logged
 			failed = s.logLease()
@@ -32,12 +32,12 @@ func (s *Store) Horizon(ctx context.Context) (int64, error) {
 	if failed == nil {
 		h, _ = s.acqClock.Horizon()
 	}
-	return h, nil // puts say what is wrong with the log; queries need no promise
+	return h, nil // puts say what is wrong with the log; queries need no lease
 }
 
-// logLease makes the log hold that no acq below the present is given any more.
+// logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
-	ns := s.acqClock.Present()
+	ns := s.acqClock.LeaseTarget()
 	file, err := s.appendLog(s.marks(ns, false))
 	if err != nil {
 		return fmt.Errorf("log promise: %w", err)
@@ -47,13 +47,13 @@ func (s *Store) logLease() error {
 	return nil
 }
 
-// ProvenHorizon is as [Store.Horizon], of an acq that the log proves: whenever the directory is
-// opened again it knows that it had everything below. What is remembered elsewhere of how far
+// ProvenHorizon is as [Store.ExtendHorizon], of an acq that the log proves: whenever the directory
+// is opened again it knows that it had everything below. What is remembered elsewhere of how far
 // something is must not be beyond it.
 //
 // Cost: one small synced write to the log.
 func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
-	h, err := s.Horizon(ctx)
+	h, err := s.ExtendHorizon(ctx)
 	if err != nil || s.replicated {
 		return h, err
 	}
@@ -64,16 +64,16 @@ func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
 // proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
 // The caller is the committer.
 func (s *Store) proveHorizon(h int64) int64 {
-	if s.acqClock.Proven() < h {
+	if s.acqClock.DurableNs() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
-	return min(h, s.acqClock.Proven())
+	return min(h, s.acqClock.DurableNs())
 }
 
 // AheadNs returns how far acqs are ahead of the clock, because it was set back, or was wrong
 // before: they go on one by one from where they were until it has passed them. 0: they follow it.
 func (s *Store) AheadNs() int64 {
-	ahead := s.acqClock.Floor() - s.wallClock.NowNs()
+	ahead := s.acqClock.NextNs() - s.wallClock.NowNs()
 	if ahead < 2*acqtime.LeaseNs {
 		return 0 // stamps of one flush, or a lease
 	}

@@ -25,7 +25,7 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 		s.acqClock.Reserve(1) // a group is stamped and not logged yet
 		h, _ = s.acqClock.Horizon()
 		copyDir(t, opt.Dir, dir)
-		s.acqClock.Publish()
+		s.acqClock.EndCommit()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,9 +77,9 @@ func TestHorizonDuringClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logged := s.acqClock.Floor()
+	logged := s.acqClock.NextNs()
 	s.closed.Store(false) // as the caller saw it, who then lost its turn
-	if h, err := s.Horizon(t.Context()); err != nil || h > logged {
+	if h, err := s.ExtendHorizon(t.Context()); err != nil || h > logged {
 		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)
 	}
 }
@@ -103,7 +103,7 @@ func TestHorizonsShareALease(t *testing.T) {
 	before, bytes := asked.Load(), s.log.Stats().Bytes
 	for range readers {
 		wg.Go(func() {
-			if h, err := s.Horizon(t.Context()); err != nil || h < wall.Load() {
+			if h, err := s.ExtendHorizon(t.Context()); err != nil || h < wall.Load() {
 				t.Errorf("horizon %d at %d, %v", h, wall.Load(), err)
 			}
 		})

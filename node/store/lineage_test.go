@@ -72,7 +72,7 @@ func (h *branch) put() int64 {
 
 func (h *branch) horizon() *branch {
 	h.t.Helper()
-	if _, err := h.s.Horizon(h.t.Context()); err != nil {
+	if _, err := h.s.ExtendHorizon(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
 	return h
@@ -465,7 +465,7 @@ func backUpAtRandom(t *testing.T, rng *rand.Rand, h *branch) {
 // putBelow puts rows right below the horizon.
 func (h *branch) putBelow(rows int) {
 	h.t.Helper()
-	horizon, err := h.s.Horizon(h.t.Context())
+	horizon, err := h.s.ExtendHorizon(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (s *Store) replaceByMerged(
 func (s *Store) manifestFailure() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.Failure()
+	return s.manifest.ErrUnwrittenAfter()
 }
 
 // writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
@@ -155,7 +155,7 @@ func (s *Store) writeMerged(
 			return nil, e, err
 		}
 		indexes[i], dropped[i] = seg.Index, g.ranks
-		e.AddRemoved(g.counts)
+		e.AddPurgedRows(g.counts)
 	}
 	var err error
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
@@ -163,15 +163,15 @@ func (s *Store) writeMerged(
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
-		e.Gone = []manifest.GoneRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
+		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
 			LastIndex: last.LastIndex}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(m.ranks.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
-		LastAcqNs:   m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
-		PurgedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
+		LastAcqNs:          m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
+		PurgesAppliedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)

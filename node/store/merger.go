@@ -42,7 +42,7 @@ type merger struct {
 
 // mergeMemory is the memory of a merge. The next merge of any store in the process reuses it.
 type mergeMemory struct {
-	partitioner index.Partitioner
+	partitioner index.Clusterer
 	regions     [2]clusteredRegion // one is clustered while the other is written
 }
 
@@ -288,7 +288,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(&part, info, c.Need)
+		w.Chosen = w.Choose(&part, info, c.Untested)
 		start := m.rows.Len()
 		if err := w.Block.Gather(w.Chosen, false, &m.rows); err != nil {
 			return err

@@ -399,11 +399,11 @@ func TestModelWildKeys(t *testing.T) {
 		Options{Shards: 2, SealRows: 500})
 }
 
-// TestModelLittleRoom resolves versions with room for ten readings, and for one.
+// TestModelLittleRoom resolves versions with space for ten readings, and for one.
 func TestModelLittleRoom(t *testing.T) {
 	rounds.NotUnderRace(t, "TestModelLong does the same")
 	testModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50},
-		Options{Shards: 2, SealRows: 1500, versionRoom: 10, Index: index.Options{BlockRows: 64}})
+		Options{Shards: 2, SealRows: 1500, maxReadings: 10, Index: index.Options{BlockRows: 64}})
 	testModel(t, shape{cids: 2, mids: 3, moids: 2, caps: 10, varied: true},
-		Options{Shards: 2, SealRows: 700, versionRoom: 1})
+		Options{Shards: 2, SealRows: 700, maxReadings: 1})
 }

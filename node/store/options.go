@@ -38,7 +38,7 @@ type Options struct {
 	HeadMax  int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
 	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
 	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
-	PutWait  time.Duration // how long a put waits for room in the heads; default 10 s
+	PutWait  time.Duration // how long a put waits for space in the heads; default 10 s
 	Index    index.Options // how rows are partitioned into blocks
 
 	// WallClock is what rows are stamped by; stores of one node share it. Nil: one of its own.
@@ -65,7 +65,7 @@ type Options struct {
 	blockNow func() time.Time // drives Store.ahead; time.Now
 
 	regionBytes uint64 // what a merge has in memory at once; tests make it small
-	versionRoom int    // readings that a scan keeps at once to resolve versions; 2^18
+	maxReadings int    // readings that a scan keeps at once to resolve versions; 2^18
 
 	parallelRows int // rows read that make a second worker pay; tests are small
 
@@ -97,7 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.blockNow == nil {
 		o.blockNow = time.Now
 	}
-	o.versionRoom = cmp.Or(o.versionRoom, defaultVersionRoom)
+	o.maxReadings = cmp.Or(o.maxReadings, defaultVersionRoom)
 	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",

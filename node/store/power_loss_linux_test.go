@@ -308,7 +308,7 @@ func batchesOf(ctx context.Context, s *Store) ([]int64, error) {
 	return slices.Sorted(maps.Keys(rows)), err
 }
 
-// TestEveryOperationFails lets an operation on files fail in the life of a store, for lack of room
+// TestEveryOperationFails lets an operation on files fail in the life of a store, for lack of space
 // or as a failing disk would: each step says what became of it, and is right. Then power is lost.
 func TestEveryOperationFails(t *testing.T) {
 	rounds.NotUnderRace(t, "it opens stores that lost power")

@@ -36,10 +36,10 @@ func (s *Store) Problems() []health.Problem {
 		add("log_failed", adviceRestart, s.log.Failure(), true, true)
 	}
 	add("store_failed", adviceRestart, s.failed.Err(), true, true)
-	add("manifest_failed", adviceRestart, s.manifest.Failed(), true, true)
-	_, lack := s.log.Lack()
+	add("manifest_failed", adviceRestart, s.manifest.Err(), true, true)
+	_, lack := s.log.NoSpace()
 	add("disk_full", adviceSpace, lack, true, false)
-	if s.manifest.Failed() != nil || s.log.Failure() != nil {
+	if s.manifest.Err() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
 	add("seal_failed", retryAdvice(sealErr), sealErr, s.heads.IsFull(), false)
@@ -66,16 +66,16 @@ const (
 	spareBytes = 16 << 20
 )
 
-// spaceLoop ends a lack of space when there is room again, also while nothing is put: who sends
-// requests to nodes that are ready would never send the put that finds the room.
+// spaceLoop ends a lack of space when there is space again, also while nothing is put: who sends
+// requests to nodes that are ready would never send the put that finds the space.
 func (s *Store) spaceLoop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	wait := spaceRetryFirst
-	var again <-chan time.Time // nil while there is room
+	var again <-chan time.Time // nil while there is space
 	for {
 		select {
-		case <-s.log.Lacks():
+		case <-s.log.NoSpaceSignal():
 			if again == nil {
 				again = time.After(wait)
 			}
@@ -84,21 +84,21 @@ func (s *Store) spaceLoop() {
 		case <-s.stop:
 			return
 		}
-		bytes, lack := s.log.Lack()
+		bytes, lack := s.log.NoSpace()
 		if lack == nil {
 			wait, again = spaceRetryFirst, nil
 			continue
 		}
 		wait = min(2*wait, spaceRetryLast)
 		again = time.After(wait)
-		if hasRoom(s.opt.Dir, bytes) {
+		if hasSpace(s.opt.Dir, bytes) {
 			_ = s.onCommitter(ctx, func() { _ = s.logLease() }) // the log notes how it went
 		}
 	}
 }
 
-// hasRoom reports whether the disk has room for a flush of n bytes, or does not say.
-func hasRoom(dir string, n int64) bool {
+// hasSpace reports whether the disk has space for a flush of n bytes, or does not say.
+func hasSpace(dir string, n int64) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil || st.Bsize <= 0 {
 		return true

@@ -50,7 +50,7 @@ func TestASealIsTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put1(t, s, 2, 1, "x") // there is room in the heads
+	put1(t, s, 2, 1, "x") // there is space in the heads
 	for end := time.Now().Add(5 * time.Minute); problem(s, "seal_failed") != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the seal was not tried again within five minutes")

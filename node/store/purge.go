@@ -31,7 +31,7 @@ type purgedRows struct {
 	ranks []uint64 // bitmap by rank; nil for none
 	rows  int
 	// counts are the rows for each purge; those that several concern are the oldest one's.
-	counts []manifest.Removal
+	counts []manifest.PurgedRows
 	// restedNs is for how long the first of the rows that retentions concern has been released, as
 	// their floors have moved since.
 	restedNs int64
@@ -75,7 +75,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 			if err != nil {
 				return g, err
 			}
-			w.Chosen = w.Choose(part, info, c.Need)
+			w.Chosen = w.Choose(part, info, c.Untested)
 			if h.ExceptSlots.To > 0 {
 				w.Chosen = w.OutsideSlots(h.ExceptSlots, w.Chosen)
 			}
@@ -93,7 +93,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		}
 		if h.Kind == event.Purge && g.rows > before {
 			g.counts = append(g.counts,
-				manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(g.rows - before)})
+				manifest.PurgedRows{AcqNs: h.AcqNs, Rows: uint64(g.rows - before)})
 		}
 	}
 	if g.rows == 0 {
@@ -114,7 +114,8 @@ func (g *purgedRows) add(rank uint64) {
 func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows {
 	rows := seg.Index.Rows()
 	if h.Kind == event.Purge && g.rows < rows {
-		g.counts = append(g.counts, manifest.Removal{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
+		g.counts = append(g.counts,
+			manifest.PurgedRows{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
 	}
 	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
 	for i := range g.ranks {
@@ -163,7 +164,7 @@ func (s *Store) firstDue(
 // dropPurged removes the rows of a head that removable tombstones cover, and their flags.
 func (s *Store) dropPurged(
 	rows *record.Batch, flags []uint64, h *tombstone.Set,
-) (removed []manifest.Removal) {
+) (removed []manifest.PurgedRows) {
 	if len(h.Removable) == 0 || rows.Len() == 0 {
 		return nil
 	}
@@ -186,7 +187,7 @@ func (s *Store) dropPurged(
 	s.counters.purgedRows.Add(int64(rows.Len() - keep))
 	rows.Truncate(keep)
 	for acq, n := range counts {
-		removed = append(removed, manifest.Removal{AcqNs: acq, Rows: n})
+		removed = append(removed, manifest.PurgedRows{AcqNs: acq, Rows: n})
 	}
 	return removed
 }

@@ -190,19 +190,19 @@ func TestHorizonOfEvents(t *testing.T) {
 	put1(t, s, 1, 1, "x")
 	for i := range 20 {
 		wall.Add(int64(i) * int64(200*time.Millisecond))
-		before, err := s.Horizon(t.Context())
+		before, err := s.ExtendHorizon(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		acq := mustErase(t, s, boxOf(record.MID, 1, 2))
-		after, err := s.Horizon(t.Context())
+		after, err := s.ExtendHorizon(t.Context())
 		if err != nil || acq < before || after <= acq {
 			t.Fatalf("horizon %d, event %d, horizon %d, %v", before, acq, after, err)
 		}
 		if i%5 == 4 {
 			wall.Add(int64(3 * time.Second)) // no promise is waited for
 			s = crashAndReopen(t, s, &opt)
-			if h, err := s.Horizon(t.Context()); err != nil || h < after {
+			if h, err := s.ExtendHorizon(t.Context()); err != nil || h < after {
 				t.Fatalf("horizon %d after a crash, %d before, %v", h, after, err)
 			}
 		}
@@ -254,13 +254,13 @@ func TestPurgeRemovesBytes(t *testing.T) {
 		}
 		wantPayloads(t, s, inBox(box))
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) { return nil, nil })
-		if err != nil || stats.PurgedAcqNs != acq {
-			t.Fatalf("purged %d, want %d, %v", stats.PurgedAcqNs, acq, err)
+		if err != nil || stats.HistoryChangedAcqNs != acq {
+			t.Fatalf("purged %d, want %d, %v", stats.HistoryChangedAcqNs, acq, err)
 		}
 		other := inBox(boxOf(record.MID, 0, 1))
 		_, stats, err = s.Count(t.Context(), &other)
-		if err != nil || stats.PurgedAcqNs != 0 {
-			t.Fatalf("purged %d, %v", stats.PurgedAcqNs, err)
+		if err != nil || stats.HistoryChangedAcqNs != 0 {
+			t.Fatalf("purged %d, %v", stats.HistoryChangedAcqNs, err)
 		}
 	}
 	check()
@@ -396,7 +396,7 @@ func TestRefusedEvents(t *testing.T) {
 	s.manifestMu.Lock()
 	s.manifest.Events = nil
 	s.manifestMu.Unlock()
-	if h, err := s.Horizon(t.Context()); err != nil || h == math.MinInt64 {
+	if h, err := s.ExtendHorizon(t.Context()); err != nil || h == math.MinInt64 {
 		t.Fatal(h, err)
 	}
 	put1(t, s, 1, 2, "y")

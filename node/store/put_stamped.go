@@ -102,7 +102,7 @@ func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
 func (s *Store) commitStamped(
 	put *putRequest, acqs []int64, entries []segment.Entry, shards []int,
 ) (floorNs int64, err error) {
-	floor := max(s.acqClock.Floor(), 1) // acq 0 and below are before any clock
+	floor := max(s.acqClock.NextNs(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {
 	case s.failed.Err() != nil:
 		return floor, s.failed.Err()
@@ -133,14 +133,14 @@ func (s *Store) commitStamped(
 			s.acqClock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
-		return s.acqClock.Floor(), put.err
+		return s.acqClock.NextNs(), put.err
 	}
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.acqClock.Publish()
+	s.acqClock.EndCommit()
 	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.sealFull()
 	s.behind.Wait(put.rows, s.stop)
-	return s.acqClock.Floor(), nil
+	return s.acqClock.NextNs(), nil
 }

@@ -57,7 +57,7 @@ func (s *Store) CheckStamped(
 
 // checkOld wants those rows of a batch stored that PutStamped would refuse, and counts them.
 func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err error) {
-	floor := max(s.acqClock.Floor(), 1)
+	floor := max(s.acqClock.NextNs(), 1)
 	known, _ = slices.BinarySearch(b.AcqNs, floor)
 	if known == 0 {
 		return 0, nil

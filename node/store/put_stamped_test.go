@@ -69,7 +69,7 @@ func TestPutStamped(t *testing.T) {
 		if st := s.Stats(); sealRows == 300 && st.Segments == 0 {
 			t.Error("nothing was sealed")
 		}
-		horizon, err := s.Horizon(t.Context())
+		horizon, err := s.ExtendHorizon(t.Context())
 		if err != nil || time.Now().UnixNano()-horizon > int64(time.Minute) {
 			t.Fatalf("horizon %d, %v", horizon, err)
 		}
@@ -137,7 +137,7 @@ func TestPutStampedRefuses(t *testing.T) {
 	if _, err := put(year + 8); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Horizon(t.Context()); err != nil {
+	if _, err := s.ExtendHorizon(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	refused("below the horizon", year+9)

@@ -35,10 +35,10 @@ func TestPutDuringCloseReturns(t *testing.T) {
 	}
 }
 
-// A retry that meets its first attempt still waiting for room does not share the context of that.
+// A retry that meets its first attempt still waiting for space does not share the context of that.
 func TestRetryOutlivesFirstContext(t *testing.T) {
 	s := openTest(t, Options{PutWait: time.Minute})
-	s.heads.Add(s.opt.HeadMax) // no room
+	s.heads.Add(s.opt.HeadMax) // no space
 	w := WriterSeq{ID: [16]byte{3}, Seq: 1}
 	b := batchOf(record.Key{MID: 1})
 	ctx, cancel := context.WithCancel(t.Context())

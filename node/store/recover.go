@@ -49,7 +49,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.openSegments(); err != nil {
 		return err
 	}
-	for _, g := range s.manifest.Gone {
+	for _, g := range s.manifest.EmptyRanges {
 		s.all[g.Shard].SkipTo(g.LastIndex)
 	}
 	s.publishTombstones()
@@ -60,7 +60,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		return err
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}
-	r.reach(s.manifest.Applied)
+	r.advance(s.manifest.Applied)
 	if s.manifest.Copied == nil { // else the rows before them may be still to come
 		// The log says so, too, unless its end was lost.
 		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
@@ -85,7 +85,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.acqClock.Floor(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
+	if floor := s.acqClock.NextNs(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}

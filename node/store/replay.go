@@ -23,8 +23,8 @@ type replay struct {
 	backdated map[*shards.Shard]*replayedBackdated
 }
 
-// reach notes how far the log of a replica was applied.
-func (r *replay) reach(at acqtime.Position) {
+// advance notes how far the log of a replica was applied.
+func (r *replay) advance(at acqtime.Position) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
@@ -55,7 +55,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 		if m := s.manifest.Copied; m != nil && file < m.FirstLog {
 			at.NextNs = 0
 		}
-		r.reach(at)
+		r.advance(at)
 		s.noteEntries(file, nil)
 		return err
 	case layout.EntryLines:
@@ -104,7 +104,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	}
 	head := sh.State.Load().Head
 	head.Insert(&r.batch)
-	s.heads.Add(head.Grown())
+	s.heads.Add(head.TakeGrowth())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.Rotate()
 	}

@@ -74,7 +74,7 @@ func (s *Store) Applied() uint64 { return s.position().Index }
 // promise of the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
 	if s.acqClock.GrantLease(index, horizonNs) {
-		s.feeds.Passed(s.acqClock.Published())
+		s.feeds.Passed(s.acqClock.CurrentHorizon())
 	}
 }
 
@@ -137,11 +137,12 @@ func (s *Store) marks(ns int64, clean bool) []segment.Entry {
 }
 
 // noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which
-// loses its newest files, or its end, is noticed. Without room it is left undone.
+// loses its newest files, or its end, is noticed. Without space it is left undone.
 func (s *Store) noteLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.Flush >= s.log.LastSynced() || s.manifest.Failure() != nil {
+	if s.opt.keepSnapshot || s.manifest.Flush >= s.log.LastSynced() ||
+		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}
 	if err := s.manifest.Append(manifest.Edit{}); err != nil && !durable.IsNoSpace(err) {
@@ -172,7 +173,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.acqClock.Published() // of a group under way nothing may be on disk yet
+		now := s.acqClock.CurrentHorizon() // of a group under way nothing may be on disk yet
 		s.writers.Expire(now)
 		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}

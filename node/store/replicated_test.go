@@ -89,7 +89,7 @@ func byIndex(c Command, index uint64) int {
 func (r *replica) check(what string) {
 	r.t.Helper()
 	want := r.log.model.state(r.Applied())
-	h, err := r.Horizon(r.t.Context())
+	h, err := r.ExtendHorizon(r.t.Context())
 	if err != nil || h != want.next {
 		r.t.Fatalf("%s: horizon %d, %v, want %d", what, h, err, want.next)
 	}
@@ -352,7 +352,7 @@ func TestApplyIsOneFlush(t *testing.T) {
 	if len(out) != 1 || !errors.Is(err, commands.ErrUnknown) || r.Applied() != 105 {
 		t.Fatalf("%v, %v, applied %d", out, err, r.Applied())
 	}
-	if h, err := r.Horizon(t.Context()); err != nil || h != 2000 {
+	if h, err := r.ExtendHorizon(t.Context()); err != nil || h != 2000 {
 		t.Fatalf("horizon %d, %v", h, err)
 	}
 	if err := r.Sync(); err != nil || r.Durable() != 105 {

@@ -90,7 +90,7 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Time != nil
 }
 
-// retainLoop lets the policies take their steps, purges go on that had no room, and what was
+// retainLoop lets the policies take their steps, purges go on that had no space, and what was
 // released leave the log.
 func (s *Store) retainLoop() {
 	tick := time.NewTicker(s.opt.retainEvery)

@@ -90,8 +90,8 @@ func TestRetentionSteps(t *testing.T) {
 		t.Fatalf("%+v", events)
 	}
 	_, stats, err := a.s.Count(t.Context(), &record.Query{Box: boxOf(record.CID, 1, 2)})
-	if err != nil || stats.PurgedAcqNs != events[0].AcqNs {
-		t.Fatalf("purged %d, want %d, %v", stats.PurgedAcqNs, events[0].AcqNs, err)
+	if err != nil || stats.HistoryChangedAcqNs != events[0].AcqNs {
+		t.Fatalf("purged %d, want %d, %v", stats.HistoryChangedAcqNs, events[0].AcqNs, err)
 	}
 	a.s = reopen(t, a.s, a.opt)
 	a.want(1, 10)
@@ -127,8 +127,8 @@ func TestExpiredComesBack(t *testing.T) {
 		t.Fatalf("%+v", left)
 	}
 	_, stats, err := a.s.Count(t.Context(), &record.Query{})
-	if err != nil || stats.PurgedAcqNs <= hidden {
-		t.Fatalf("purged %d, want more than %d, %v", stats.PurgedAcqNs, hidden, err)
+	if err != nil || stats.HistoryChangedAcqNs <= hidden {
+		t.Fatalf("purged %d, want more than %d, %v", stats.HistoryChangedAcqNs, hidden, err)
 	}
 	a.set(retention.Rule{MaxCapAgeNs: 2*hour + 1})
 	a.advance()

@@ -100,7 +100,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 
 // newScan begins a scan up to the horizon.
 func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
-	horizon, err := s.Horizon(ctx)
+	horizon, err := s.ExtendHorizon(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +112,5 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, 
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.scans.Begin(ctx, q, s.acqClock.Published()), nil
+	return s.scans.Begin(ctx, q, s.acqClock.CurrentHorizon()), nil
 }

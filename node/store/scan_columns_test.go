@@ -61,7 +61,7 @@ func TestScanColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, front := 0, rng.IntN(30)
-		parts := segment.Columns(rng.IntN(int(segment.AllColumns) + 1)).Front(uint32(front))
+		parts := segment.Columns(rng.IntN(int(segment.AllColumns) + 1)).PayloadPrefix(uint32(front))
 		_, err = s.ScanColumns(t.Context(), q, parts, func(int) (Sink, error) {
 			return func(b *record.Batch) error {
 				if err := b.CheckShape(); err != nil {

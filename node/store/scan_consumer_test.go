@@ -44,18 +44,19 @@ func (s *rowSum) add(b *record.Batch, i int, buf []byte) []byte {
 	return buf
 }
 
-// takesParts takes parts apart and has two rooms, in which it looks for the payloads that it gets.
+// takesParts takes parts apart and has two buffers, in which it looks for the payloads that it
+// gets.
 type takesParts struct {
-	rng   *rand.Rand
-	rooms [2][]byte   // the second is for rows beside others
-	found *rowSum     // what it got
-	mu    *sync.Mutex // guards found and lent
-	lent  *[2]int     // batches that lay in them
-	open  bool
-	parts int
+	rng     *rand.Rand
+	buffers [2][]byte   // the second is for rows beside others
+	found   *rowSum     // what it got
+	mu      *sync.Mutex // guards found and lent
+	lent    *[2]int     // batches that lay in them
+	open    bool
+	parts   int
 }
 
-func (p *takesParts) Wants(*partials.Segment, int) bool { return p.rng.IntN(2) == 0 }
+func (p *takesParts) Wants(*partials.SegmentTables, int) bool { return p.rng.IntN(2) == 0 }
 func (p *takesParts) Plan(_ context.Context, all []BlockPartial) error {
 	p.parts += len(all)
 	return nil
@@ -70,14 +71,14 @@ func (p *takesParts) ask(beside bool) []byte {
 	if p.rng.IntN(8) == 0 {
 		return nil
 	}
-	room := p.rooms[0]
+	buffer := p.buffers[0]
 	if beside {
-		room = p.rooms[1]
+		buffer = p.buffers[1]
 	}
-	for i := range room {
-		room[i] = 0xcc // whatever of the rows before is still needed is gone
+	for i := range buffer {
+		buffer[i] = 0xcc // whatever of the rows before is still needed is gone
 	}
-	return room
+	return buffer
 }
 
 func (p *takesParts) take(b *record.Batch) error {
@@ -86,8 +87,8 @@ func (p *takesParts) take(b *record.Batch) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, room := range p.rooms {
-		if len(room) > 0 && len(b.Data) > 0 && &b.Data[0] == &room[0] {
+	for i, buffer := range p.buffers {
+		if len(buffer) > 0 && len(b.Data) > 0 && &b.Data[0] == &buffer[0] {
 			p.lent[i]++
 		}
 	}
@@ -124,10 +125,10 @@ func openForRooms(t *testing.T, rng *rand.Rand, opt Options) *Store {
 	return s
 }
 
-// TestRooms: rows whose payloads lie in the rooms of consumers are those of a plain scan, whatever
-// the size of a room, beside rows that are handed over apart; and no scan touches the room of
-// another.
-func TestRooms(t *testing.T) {
+// TestPayloadBuffers: rows whose payloads lie in the buffers of consumers are those of a plain
+// scan, whatever the size of a buffer, beside rows that are handed over apart; and no scan touches
+// the buffer of another.
+func TestPayloadBuffers(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 9))
@@ -135,12 +136,13 @@ func TestRooms(t *testing.T) {
 	var mu sync.Mutex
 	var lent [2]int
 	parts := 0
-	scan := func(q *record.Query, roomBytes int, apart bool) (rowSum, []*takesParts) {
+	scan := func(q *record.Query, bufferBytes int, apart bool) (rowSum, []*takesParts) {
 		var found rowSum
 		var takers []*takesParts
 		_, err := s.ScanInto(t.Context(), q, func(int) (Consumer, error) {
 			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
-				lent: &lent, rooms: [2][]byte{make([]byte, roomBytes), make([]byte, roomBytes)}}
+				lent:    &lent,
+				buffers: [2][]byte{make([]byte, bufferBytes), make([]byte, bufferBytes)}}
 			takers = append(takers, p)
 			to := Consumer{Rows: p.take, Columns: segment.AllColumns, PayloadBuffer: p.ask}
 			if apart {
@@ -156,7 +158,7 @@ func TestRooms(t *testing.T) {
 	// Which workers get rows of which morsels is chance, so scans go on until each kind came.
 	for n := 0; n < rounds.Of(80, 80, 15) || lent[0] == 0 || lent[1] == 0 || parts == 0; n++ {
 		if n == 2000 {
-			t.Fatalf("%v batches lay in rooms, %d parts came", lent, parts)
+			t.Fatalf("%v batches lay in buffers, %d parts came", lent, parts)
 		}
 		q := &record.Query{}
 		for _, d := range []record.Dim{record.MID, record.Cap} {
@@ -168,17 +170,17 @@ func TestRooms(t *testing.T) {
 		size := []int{0, 1, 100, 20_000, 64 << 10, 1 << 20}[rng.IntN(6)]
 		got, takers := scan(q, size, rng.IntN(2) == 0)
 		for _, p := range takers {
-			clear(p.rooms[0])
-			clear(p.rooms[1])
+			clear(p.buffers[0])
+			clear(p.buffers[1])
 			parts += p.parts
 		}
 		want, _ := scan(q, 0, false)
 		if got != want {
-			t.Fatalf("%+v, rooms of %d bytes: %+v, want %+v", q.Box, size, got, want)
+			t.Fatalf("%+v, buffers of %d bytes: %+v, want %+v", q.Box, size, got, want)
 		}
 		for _, p := range takers {
-			if !bytes.Equal(slices.Concat(p.rooms[0], p.rooms[1]), make([]byte, 2*size)) {
-				t.Fatal("a scan wrote into a room that it was not lent")
+			if !bytes.Equal(slices.Concat(p.buffers[0], p.buffers[1]), make([]byte, 2*size)) {
+				t.Fatal("a scan wrote into a buffer that it was not lent")
 			}
 		}
 	}
@@ -186,31 +188,31 @@ func TestRooms(t *testing.T) {
 
 // takesMorsels notes what comes in which morsel: the hash of each batch, and where parts begin.
 type takesMorsels struct {
-	mu   *sync.Mutex
-	lots map[int][]uint64 // guarded by mu, of all workers
-	of   map[int]bool     // workers that did one
-	rows *atomic.Uint64
-	me   int
-	lot  int
-	now  []uint64
+	mu      *sync.Mutex
+	morsels map[int][]uint64 // guarded by mu, of all workers
+	of      map[int]bool     // workers that did one
+	rows    *atomic.Uint64
+	me      int
+	morsel  int
+	now     []uint64
 }
 
-func (w *takesMorsels) Wants(*partials.Segment, int) bool          { return true }
+func (w *takesMorsels) Wants(*partials.SegmentTables, int) bool    { return true }
 func (w *takesMorsels) Plan(context.Context, []BlockPartial) error { return nil }
 func (w *takesMorsels) Begin() bool {
 	w.now = append(w.now, 1)
 	return true
 }
-func (w *takesMorsels) End()                { w.now = append(w.now, 2) }
-func (w *takesMorsels) BeginMorsel(lot int) { w.lot, w.now = lot, nil }
+func (w *takesMorsels) End()                   { w.now = append(w.now, 2) }
+func (w *takesMorsels) BeginMorsel(morsel int) { w.morsel, w.now = morsel, nil }
 
 func (w *takesMorsels) EndMorsel() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, again := w.lots[w.lot]; again {
-		return fmt.Errorf("lot %d is done twice", w.lot)
+	if _, again := w.morsels[w.morsel]; again {
+		return fmt.Errorf("morsel %d is done twice", w.morsel)
 	}
-	w.lots[w.lot] = w.now
+	w.morsels[w.morsel] = w.now
 	w.of[w.me] = true
 	return nil
 }
@@ -238,26 +240,26 @@ func TestMorselsAreAlike(t *testing.T) {
 	for _, blockRows := range []int{4096, 256} {
 		s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
 			Index: index.Options{BlockRows: blockRows}})
-		several, lots := 0, 0
+		several, many := 0, 0
 		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
 			// Which workers come in time is chance, so scans go on until several did.
-			for n := 0; n < rounds.Of(10, 10, 2) || several == 0 || lots < 4; n++ {
+			for n := 0; n < rounds.Of(10, 10, 2) || several == 0 || many < 4; n++ {
 				if n == 2000 {
-					t.Fatalf("%d workers more than one did a lot, of %d", several, lots)
+					t.Fatalf("%d workers more than one did a morsel, of %d", several, many)
 				}
 				q := &record.Query{View: view, Aggregate: record.PluginCall{Name: "sum"}}
 				from := rng.Int64N(300)
 				q.Box[record.MID] = record.RangeSet{{From: from, To: from + 1 + rng.Int64N(500)}}
-				workers, most := wantLotsAlike(t, s, q)
-				several, lots = several+workers-4, max(lots, most)
+				workers, most := wantMorselsAlike(t, s, q)
+				several, many = several+workers-4, max(many, most)
 			}
 		}
 	}
 }
 
-// wantLotsAlike returns how many workers did a morsel in four scans together, and how many morsels
-// one had.
-func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) {
+// wantMorselsAlike returns how many workers did a morsel in four scans together, and how many
+// morsels one had.
+func wantMorselsAlike(t *testing.T, s *Store, q *record.Query) (workers, many int) {
 	t.Helper()
 	plain, err := s.Scan(t.Context(), q, func(int) (Sink, error) {
 		return func(*record.Batch) error { return nil }, nil
@@ -272,7 +274,7 @@ func wantLotsAlike(t *testing.T, s *Store, q *record.Query) (workers, lots int) 
 		got, of := map[int][]uint64{}, map[int]bool{}
 		_, err := s.ScanInto(scan.WithConcurrent(t.Context(), beside), q,
 			func(worker int) (Consumer, error) {
-				w := &takesMorsels{mu: &mu, lots: got, of: of, rows: &rows, me: worker}
+				w := &takesMorsels{mu: &mu, morsels: got, of: of, rows: &rows, me: worker}
 				return Consumer{Rows: w.take, Columns: segment.AllColumns, Partials: w}, nil
 			})
 		if err != nil {

@@ -35,7 +35,7 @@ func correctedStore(t *testing.T, opt Options) *Store {
 	return s
 }
 
-// TestPartitions: with little room a scan gives the same rows, each once, and what it says of them
+// TestPartitions: with little space a scan gives the same rows, each once, and what it says of them
 // and of the blocks is true.
 func TestPartitions(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 2, Index: index.Options{BlockRows: 128}}
@@ -46,7 +46,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%d rows", len(whole))
 	}
 	for _, room := range []int{1, 7, 100, 1000} {
-		s.scans.Source.Room = room
+		s.scans.Source.MaxReadings = room
 		compare(t, "in pieces", scanRows(t, s, &q), whole)
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil
@@ -61,7 +61,7 @@ func TestPartitions(t *testing.T) {
 // TestPartitionsInOrder: what an aggregate sees, and in which order, does not change from one time
 // to the next.
 func TestPartitionsInOrder(t *testing.T) {
-	s := correctedStore(t, Options{Shards: 2, Workers: 3, versionRoom: 200,
+	s := correctedStore(t, Options{Shards: 2, Workers: 3, maxReadings: 200,
 		Index: index.Options{BlockRows: 128}})
 	q := record.Query{View: record.ViewLatest, Aggregate: record.PluginCall{Name: "sum"}}
 	ask := func() [][]record.Key {
@@ -96,7 +96,7 @@ func TestPartitionsInOrder(t *testing.T) {
 // merged into one; then it calls after with what had been open. It returns how many rows came.
 func mergedBeneath(t *testing.T, after func(old []*os.File)) (rows int, paths []string, err error) {
 	t.Helper()
-	s := correctedStore(t, Options{Dir: t.TempDir(), Shards: 1, Workers: 1, versionRoom: 200,
+	s := correctedStore(t, Options{Dir: t.TempDir(), Shards: 1, Workers: 1, maxReadings: 200,
 		Index: index.Options{BlockRows: 128}})
 	mustSeal(t, s)
 	var old []*os.File

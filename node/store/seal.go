@@ -83,7 +83,7 @@ func (s *Store) sealLoop() {
 				r.done <- cmp.Or(err, s.releaseLogNow())
 			}
 		case <-q.retry:
-			_ = s.sealQueued(&q) // a put that waits for room sees it
+			_ = s.sealQueued(&q) // a put that waits for space sees it
 		case <-s.stop:
 			return
 		}
@@ -115,7 +115,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 	}
 	sh.Replace(immutable, seg)
 	s.behind.SetSegments(mostMergeable(s.all))
-	s.heads.Add(immutable.Head.Grown() - immutable.Head.Bytes())
+	s.heads.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
@@ -142,16 +142,16 @@ func (s *Store) writeSegment(
 		return nil, manifest.Edit{}, err
 	}
 	h := s.tombstones.Load()
-	e := manifest.Edit{Removed: s.dropPurged(rows, flags, h)}
+	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, h)}
 	if rows.Len() == 0 {
-		e.Gone = []manifest.GoneRange{{Shard: sh.ID, FirstIndex: immutable.First,
+		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: immutable.First,
 			LastIndex: immutable.Last}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(rows.Len()),
 		FirstIndex: immutable.First, LastIndex: immutable.Last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgedAcqNs: h.NewestRemovable,
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgesAppliedAcqNs: h.NewestRemovable,
 		PutAcqNs: immutable.Info.PutNs,
 	}
 	e.Add = []manifest.Segment{meta}
@@ -179,12 +179,12 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 type sealMemory struct {
 	rows        record.Batch
 	layout      index.Layout
-	partitioner index.Partitioner
+	partitioner index.Clusterer
 }
 
 var sealMemories = sync.Pool{New: func() any { return new(sealMemory) }}
 
-// keptPayloads is how many bytes of payloads a seal may leave room for to the next one.
+// keptPayloads is how many bytes of payloads a seal may leave space for to the next one.
 const keptPayloads = 64 << 20
 
 func (w *sealMemory) giveBack() {

@@ -59,12 +59,12 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *layout.Snapsho
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
-		if !s.replicated && s.acqClock.Proven() < s.acqClock.Floor() {
+		if !s.replicated && s.acqClock.DurableNs() < s.acqClock.NextNs() {
 			if failed = s.logLease(); failed != nil { // the store must not know less than this
 				return
 			}
 		}
-		info.AcqNs, info.Index = s.acqClock.Floor(), s.Applied()
+		info.AcqNs, info.Index = s.acqClock.NextNs(), s.Applied()
 		writers = s.writers.Encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})

@@ -78,7 +78,7 @@ func (s *Store) seedTo(
 	var manifest, writers []byte
 	at := acqtime.Position{Index: 1}
 	err = s.onCommitter(ctx, func() {
-		acq := s.acqClock.Floor()
+		acq := s.acqClock.NextNs()
 		at.NextNs = acq + 1
 		writers = s.writers.Encode(acq)
 		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)

@@ -74,7 +74,7 @@ func TestSeed(t *testing.T) {
 	if _, err := s.Erase(t.Context(), record.Box{record.MID: {record.At(256)}}); err != nil {
 		t.Fatal(err)
 	}
-	horizon, err := s.Horizon(t.Context())
+	horizon, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestSeed(t *testing.T) {
 		if r.Applied() != 1 || r.Durable() != 1 || r.Slots() != (slots.Range{}) {
 			t.Errorf("applied %d, durable %d, slots %v", r.Applied(), r.Durable(), r.Slots())
 		}
-		h, err := r.Horizon(t.Context())
+		h, err := r.ExtendHorizon(t.Context())
 		known, decideErr := r.writers.Decide(writer, next)
 		if err := errors.Join(err, decideErr); err != nil || h != next || known == nil ||
 			known.FirstNs != reply.FirstAcqNs {

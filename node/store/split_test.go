@@ -187,7 +187,7 @@ func (g *splitGroup) split(clock int64, name string) *splitGroup {
 // check compares with the model what the group shows, and what came of it as a feed.
 func (g *splitGroup) check(rng *rand.Rand, sh *shape) {
 	g.Helper()
-	horizon, err := g.store.Horizon(g.Context())
+	horizon, err := g.store.ExtendHorizon(g.Context())
 	if err != nil || horizon < g.floor {
 		g.Fatalf("horizon %d, and before it was %d: %v", horizon, g.floor, err)
 	}

@@ -18,7 +18,7 @@ type Counts struct {
 	RowsPut       int64 // rows acknowledged
 	LogFlushes    int64 // flushes of the log that held rows
 	LogNs         int64 // time spent on them: writing, and syncing but in a replica
-	PutsDelayed   int64 // puts that waited for room in the heads
+	PutsDelayed   int64 // puts that waited for space in the heads
 	Seals         int64 // heads sealed
 	SealedRows    int64 // rows sealed
 	SealNs        int64 // time spent sealing

@@ -47,7 +47,7 @@ type Store struct {
 	opt            Options
 	lock           *os.File
 	log            *segment.Log
-	acqClock       *acqtime.Clock   // of acqs and the horizon
+	acqClock       *acqtime.Oracle  // of acqs and the horizon
 	wallClock      *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers.Table[putRequest]
@@ -155,7 +155,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
-	s.scans.Source = versions.Source{Ahead: &s.ahead, Room: opt.versionRoom, Pin: s.pin}
+	s.scans.Source = versions.Source{Ahead: &s.ahead, MaxReadings: opt.maxReadings, Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.wallClock = opt.WallClock
 	switch {
@@ -177,7 +177,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.committing <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(func() { s.feeds.Run(s.acqClock.Published, s.stop) })
+	s.wg.Go(func() { s.feeds.Run(s.acqClock.CurrentHorizon, s.stop) })
 	if !s.replicated {
 		s.wg.Go(s.spaceLoop)
 	}

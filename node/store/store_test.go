@@ -182,7 +182,7 @@ func TestHorizonNeverMovesBack(t *testing.T) {
 	last := int64(math.MinInt64)
 	check := func(when string) {
 		t.Helper()
-		h, err := s.Horizon(t.Context())
+		h, err := s.ExtendHorizon(t.Context())
 		if err != nil || h < last {
 			t.Fatalf("%s: horizon %d, %v; it was %d before", when, h, err, last)
 		}
@@ -190,7 +190,7 @@ func TestHorizonNeverMovesBack(t *testing.T) {
 		if res.FirstAcqNs < h {
 			t.Fatalf("%s: acq %d below horizon %d", when, res.FirstAcqNs, h)
 		}
-		if last, err = s.Horizon(t.Context()); err != nil || last <= res.LastAcqNs {
+		if last, err = s.ExtendHorizon(t.Context()); err != nil || last <= res.LastAcqNs {
 			t.Fatalf("%s: horizon %d, %v does not cover acq %d", when, last, err, res.LastAcqNs)
 		}
 	}
@@ -199,7 +199,7 @@ func TestHorizonNeverMovesBack(t *testing.T) {
 		wall.Add(int64(step))
 		check("clock moved by " + step.String())
 		wall.Add(int64(900 * time.Millisecond))
-		if h, err := s.Horizon(t.Context()); err != nil || h < last {
+		if h, err := s.ExtendHorizon(t.Context()); err != nil || h < last {
 			t.Fatalf("idle horizon %d, %v; it was %d", h, err, last)
 		} else {
 			last = h
@@ -246,7 +246,7 @@ func TestBelowTheHorizonNothingChanges(t *testing.T) {
 		})
 	}
 	for range 20 {
-		h, err := s.Horizon(t.Context())
+		h, err := s.ExtendHorizon(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func (p *promisee) apply(ns int64, data []byte) {
 // is checks the horizon, and the one that the log has.
 func (p *promisee) is(horizon, given int64) {
 	p.t.Helper()
-	h, err := p.Horizon(p.t.Context())
+	h, err := p.ExtendHorizon(p.t.Context())
 	if err != nil || h != horizon || p.LogHorizon() != given {
 		p.t.Errorf("horizon %d, by the log %d, want %d and %d; %v", h, p.LogHorizon(), horizon,
 			given,

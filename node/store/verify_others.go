@@ -125,7 +125,7 @@ func (s *Store) writeOthers(ctx context.Context) error {
 func (s *Store) rewriteManifest() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := errors.Join(s.manifest.Failure(), s.manifest.Rewrite()); err != nil {
+	if err := errors.Join(s.manifest.ErrUnwrittenAfter(), s.manifest.Rewrite()); err != nil {
 		return err
 	}
 	e, err := s.saveAnswers()

@@ -20,7 +20,7 @@ func TestClocksAtTheEnds(t *testing.T) {
 		last := int64(math.MinInt64)
 		for i := range int64(3) {
 			res := mustPut(t, s, batchOf(record.Key{MID: i}, record.Key{MID: i + 9}), WriterSeq{})
-			horizon, err := s.Horizon(t.Context())
+			horizon, err := s.ExtendHorizon(t.Context())
 			if err != nil || res.FirstAcqNs <= last || horizon <= res.LastAcqNs ||
 				res.LastAcqNs > acqtime.LastNs+1000 {
 				t.Fatalf("clock %d: stamps %+v after %d, horizon %d, %v", now, res, last, horizon,
@@ -47,7 +47,7 @@ func TestAhead(t *testing.T) {
 		t.Errorf("a clock that is right: %d", ahead)
 	}
 	wall.Add(-int64(time.Hour))
-	before, err := s.Horizon(t.Context())
+	before, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,12 @@ func (b *Batch) Payload(i int) []byte {
 	if len(b.Tombs) > 0 && b.Tomb(i) {
 		return nil
 	}
-	return b.Place(i)
+	return b.RawPayload(i)
 }
 
-// Place returns the bytes where payload i lies, aliasing the batch. Those of a tombstone mean
+// RawPayload returns the bytes where payload i lies, aliasing the batch. Those of a tombstone mean
 // nothing.
-func (b *Batch) Place(i int) []byte {
+func (b *Batch) RawPayload(i int) []byte {
 	if b.Offsets == nil {
 		return b.Data[i*b.Stride : (i+1)*b.Stride : (i+1)*b.Stride]
 	}
@@ -217,7 +217,7 @@ func (b *Batch) checkRow(i int) *InvalidError {
 	case b.CapNs[i] == math.MaxInt64:
 		return reserved(Cap)
 	}
-	if size := len(b.Place(i)); size > MaxPayloadBytes {
+	if size := len(b.RawPayload(i)); size > MaxPayloadBytes {
 		return invalid("payload", TooLarge, "%d bytes, at most %d", size, MaxPayloadBytes)
 	}
 	if len(b.Tombs) > 0 && b.Tomb(i) {

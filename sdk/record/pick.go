@@ -26,13 +26,13 @@ func (b *Batch) AppendPicked(src *Batch, rows []uint32) {
 	if b.Stride = src.Stride; src.Offsets == nil {
 		b.Data = slices.Grow(b.Data, len(rows)*src.Stride)
 		for _, i := range rows {
-			b.Data = append(b.Data, src.Place(int(i))...)
+			b.Data = append(b.Data, src.RawPayload(int(i))...)
 		}
 		return
 	}
 	b.Offsets = append(slices.Grow(b.Offsets, len(rows)+1), 0)
 	for _, i := range rows {
-		b.Data = append(b.Data, src.Place(int(i))...)
+		b.Data = append(b.Data, src.RawPayload(int(i))...)
 		b.Offsets = append(b.Offsets, uint32(len(b.Data)))
 	}
 }

@@ -50,7 +50,7 @@ func (b *Batch) appendPayloads(src *Batch, from, to int) {
 	}
 	end := uint32(len(b.Data))
 	for i := from; i < to; i++ {
-		end += uint32(len(src.Place(i)))
+		end += uint32(len(src.RawPayload(i)))
 		b.Offsets = append(b.Offsets, end)
 	}
 	if src.Offsets == nil {

@@ -193,7 +193,7 @@ func (b *Batch) checkTombs() error {
 // checkTomb checks that the bytes in the place of a tombstone's payload, which keep a batch dense,
 // say nothing.
 func (b *Batch) checkTomb(i int) *InvalidError {
-	for _, v := range b.Place(i) {
+	for _, v := range b.RawPayload(i) {
 		if v != 0 {
 			return invalid("payload", Inconsistent, "a tombstone has no payload")
 		}

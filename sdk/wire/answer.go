@@ -81,9 +81,9 @@ type End struct {
 	BlocksScanned uint64
 	RowsExamined  uint64
 	TookNs        int64
-	// PurgedAcqNs is the acq of the newest purge, or step of a retention, that meets the box; 0 for
-	// none. Answers from before it may hold more.
-	PurgedAcqNs int64
+	// HistoryChangedAcqNs is the acq of the newest purge, or step of a retention, that meets the
+	// box; 0 for none. Answers from before it may hold more.
+	HistoryChangedAcqNs int64
 }
 
 // AppendEnd appends an end frame: complete u8, zero [7], horizon i64, rows u64, blocks u64,
@@ -96,7 +96,7 @@ func AppendEnd(dst []byte, e *End) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, e.BlocksScanned)
 	dst = binary.LittleEndian.AppendUint64(dst, e.RowsExamined)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.TookNs))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.PurgedAcqNs))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.HistoryChangedAcqNs))
 	return endFrame(appendText(dst, e.Reason), start)
 }
 
@@ -109,7 +109,7 @@ func ParseEnd(payload []byte, e *End) error {
 	}
 	*e = End{Complete: complete == 1, HorizonNs: d.i64(), Rows: d.u64(), BlocksScanned: d.u64(),
 		RowsExamined: d.u64(), TookNs: d.i64(),
-		PurgedAcqNs: d.i64()}
+		HistoryChangedAcqNs: d.i64()}
 	e.Reason = string(d.bytes())
 	return d.end("end")
 }

@@ -110,7 +110,7 @@ func exampleStates() []GroupState {
 
 func exampleEnd() *End {
 	return &End{Complete: true, HorizonNs: 1_700_000_100_000_000_000, Rows: 24, BlocksScanned: 3,
-		RowsExamined: 6144, TookNs: 81_000, PurgedAcqNs: 1_700_000_060_000_000_000}
+		RowsExamined: 6144, TookNs: 81_000, HistoryChangedAcqNs: 1_700_000_060_000_000_000}
 }
 
 func exampleError() *Error {

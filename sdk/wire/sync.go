@@ -61,10 +61,10 @@ type Digest struct {
 
 // Digests is the answer to a digest query.
 type Digests struct {
-	// PurgedAcqNs is the acq of the newest purge, or step of a retention, that meets the box: what
-	// it hides is in no digest.
-	PurgedAcqNs int64
-	Slices      []Digest
+	// HistoryChangedAcqNs is the acq of the newest purge, or step of a retention, that meets the
+	// box: what it hides is in no digest.
+	HistoryChangedAcqNs int64
+	Slices              []Digest
 }
 
 const digestBytes = 4*8 + 16
@@ -73,7 +73,7 @@ const digestBytes = 4*8 + 16
 // rows u64, bytes u64 and sum [16] of each slice.
 func AppendDigests(dst []byte, a *Digests) []byte {
 	dst, start := beginFrame(dst, FrameDigests)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(a.PurgedAcqNs))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(a.HistoryChangedAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(a.Slices)))
 	for i := range a.Slices {
 		s := &a.Slices[i]
@@ -88,7 +88,7 @@ func AppendDigests(dst []byte, a *Digests) []byte {
 // ParseDigests reads the payload of a digests frame.
 func ParseDigests(payload []byte, a *Digests) error {
 	d := &decoder{src: payload}
-	*a = Digests{PurgedAcqNs: d.i64()}
+	*a = Digests{HistoryChangedAcqNs: d.i64()}
 	count, zero := d.u32(), d.u32()
 	if d.short || zero != 0 || uint64(count) != uint64(len(d.src)/digestBytes) {
 		return badFrame("%d digests in %d bytes", count, len(payload))

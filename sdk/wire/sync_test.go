@@ -13,7 +13,7 @@ func exampleDigestQuery() *DigestQuery {
 }
 
 func exampleDigests() *Digests {
-	return &Digests{PurgedAcqNs: 1_700_000_060_000_000_000, Slices: []Digest{{FromNs: 0,
+	return &Digests{HistoryChangedAcqNs: 1_700_000_060_000_000_000, Slices: []Digest{{FromNs: 0,
 		ToNs: 1_700_000_100_000_000_000, Rows: 2, Bytes: 6,
 		Sum: [16]byte{0x11, 0x22, 0x33, 15: 0x44}}}}
 }

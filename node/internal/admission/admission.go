@@ -80,84 +80,84 @@ func New(opt Options) *Controller {
 // Acquire returns a permit for a tenant, and waits for one if needed.
 //
 // Errors: ErrFull; ErrLate; ErrDrained; the cause of ctx.
-func (p *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
-	permit := &Permit{controller: p, tenant: of}
-	if err := p.join(permit); err != nil || permit.granted == nil {
+func (c *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
+	permit := &Permit{controller: c, tenant: of}
+	if err := c.join(permit); err != nil || permit.granted == nil {
 		return permit, err
 	}
 	late := time.NewTimer(permit.maxWait)
 	defer late.Stop()
-	return permit, p.wait(ctx, permit, late.C)
+	return permit, c.wait(ctx, permit, late.C)
 }
 
 // AcquireUnbounded is Acquire without a limit on the wait; it occupies no place in the queue.
 //
 // Errors: the cause of ctx.
-func (p *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {
-	permit := &Permit{controller: p, tenant: of, unbounded: true}
-	if err := p.join(permit); err != nil || permit.granted == nil {
+func (c *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {
+	permit := &Permit{controller: c, tenant: of, unbounded: true}
+	if err := c.join(permit); err != nil || permit.granted == nil {
 		return permit, err
 	}
-	return permit, p.wait(ctx, permit, nil)
+	return permit, c.wait(ctx, permit, nil)
 }
 
 // join grants a permit or queues it.
-func (p *Controller) join(permit *Permit) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.drained != nil {
+func (c *Controller) join(permit *Permit) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drained != nil {
 		return ErrDrained
 	}
-	t := p.tenants[permit.tenant]
+	t := c.tenants[permit.tenant]
 	if t == nil {
 		t = &tenant{}
-		p.tenants[permit.tenant] = t
+		c.tenants[permit.tenant] = t
 	}
-	if len(t.queue) == 0 && p.mayAcquire(t) {
+	if len(t.queue) == 0 && c.mayAcquire(t) {
 		t.held++
-		p.free--
+		c.free--
 		return nil
 	}
-	if room := p.opt.MaxQueue - p.waiting; !permit.unbounded && t.queued >= 2*room {
-		p.refused++
-		p.forget(permit.tenant)
+	if room := c.opt.MaxQueue - c.waiting; !permit.unbounded && t.queued >= 2*room {
+		c.refused++
+		c.forget(permit.tenant)
 		return ErrFull
 	}
-	p.enqueue(t, permit)
+	c.enqueue(t, permit)
 	return nil
 }
 
 // enqueue is called with mu held.
-func (p *Controller) enqueue(t *tenant, permit *Permit) {
-	p.arrivals++
-	permit.arrival, permit.granted = p.arrivals, make(chan struct{})
+func (c *Controller) enqueue(t *tenant, permit *Permit) {
+	c.arrivals++
+	permit.arrival, permit.granted = c.arrivals, make(chan struct{})
 	t.queue = append(t.queue, permit)
 	if permit.unbounded {
 		return
 	}
 	t.queued++
 	now := time.Now()
-	if p.waiting++; p.waiting == 1 {
-		p.queuedSince = now
+	if c.waiting++; c.waiting == 1 {
+		c.queuedSince = now
 	}
-	permit.maxWait = p.opt.MaxWait
-	if now.Sub(p.queuedSince) >= p.opt.MaxWait {
+	permit.maxWait = c.opt.MaxWait
+	if now.Sub(c.queuedSince) >= c.opt.MaxWait {
 		permit.maxWait /= congestedDivisor
 	}
 }
 
 // mayAcquire reports whether a tenant may have one more permit. It is called with mu held.
-func (p *Controller) mayAcquire(t *tenant) bool { return p.free > 0 && t.held < 2*p.free }
+func (c *Controller) mayAcquire(t *tenant) bool { return c.free > 0 && t.held < 2*c.free }
 
 // forget removes a tenant that neither holds nor waits. It is called with mu held.
-func (p *Controller) forget(of uint64) {
-	if t := p.tenants[of]; t != nil && t.held == 0 && len(t.queue) == 0 {
-		delete(p.tenants, of)
+func (c *Controller) forget(of uint64) {
+	if t := c.tenants[of]; t != nil && t.held == 0 && len(t.queue) == 0 {
+		delete(c.tenants, of)
 	}
 }
 
 // wait waits until a permit is granted.
-func (p *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.Time) (err error) {
+func (c *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.Time) (err error) {
 	select {
 	case <-permit.granted:
 		return nil
@@ -166,28 +166,28 @@ func (p *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	select {
 	case <-permit.granted: // in the same moment
-		p.freeLocked(permit)
+		c.freeLocked(permit)
 	default:
-		t := p.tenants[permit.tenant]
+		t := c.tenants[permit.tenant]
 		t.queue = slices.DeleteFunc(t.queue, func(o *Permit) bool { return o == permit })
-		p.leaveQueue(t, permit)
-		p.forget(permit.tenant)
+		c.leaveQueue(t, permit)
+		c.forget(permit.tenant)
 		if errors.Is(err, ErrLate) {
-			p.refused++
+			c.refused++
 		}
 	}
 	return err
 }
 
 // leaveQueue frees the queue place of a permit that waits no longer. It is called with mu held.
-func (p *Controller) leaveQueue(t *tenant, permit *Permit) {
+func (c *Controller) leaveQueue(t *tenant, permit *Permit) {
 	if !permit.unbounded {
 		t.queued--
-		p.waiting--
+		c.waiting--
 	}
 }
 
@@ -205,20 +205,20 @@ func (permit *Permit) Release() {
 }
 
 // freeLocked is called with mu held.
-func (p *Controller) freeLocked(permit *Permit) {
-	p.tenants[permit.tenant].held--
-	p.free++
-	p.grant()
-	p.forget(permit.tenant)
-	p.endDrain()
+func (c *Controller) freeLocked(permit *Permit) {
+	c.tenants[permit.tenant].held--
+	c.free++
+	c.grant()
+	c.forget(permit.tenant)
+	c.endDrain()
 }
 
 // grant grants free permits to waiters. It is called with mu held.
-func (p *Controller) grant() {
-	for p.free > 0 {
+func (c *Controller) grant() {
+	for c.free > 0 {
 		var next *tenant
-		for _, t := range p.tenants {
-			if len(t.queue) == 0 || !p.mayAcquire(t) {
+		for _, t := range c.tenants {
+			if len(t.queue) == 0 || !c.mayAcquire(t) {
 				continue
 			}
 			if next == nil || t.held < next.held ||
@@ -231,9 +231,9 @@ func (p *Controller) grant() {
 		}
 		permit := next.queue[0]
 		next.queue = slices.Delete(next.queue, 0, 1)
-		p.leaveQueue(next, permit)
+		c.leaveQueue(next, permit)
 		next.held++
-		p.free--
+		c.free--
 		close(permit.granted)
 	}
 }
@@ -286,15 +286,15 @@ func (permit *Permit) Resume(ctx context.Context) error {
 // Drain grants no more permits and waits until all are released.
 //
 // Errors: the cause of ctx.
-func (p *Controller) Drain(ctx context.Context) error {
-	p.mu.Lock()
-	if p.drained == nil {
-		p.drained = make(chan struct{})
-		p.endDrain()
+func (c *Controller) Drain(ctx context.Context) error {
+	c.mu.Lock()
+	if c.drained == nil {
+		c.drained = make(chan struct{})
+		c.endDrain()
 	}
-	p.mu.Unlock()
+	c.mu.Unlock()
 	select {
-	case <-p.drained:
+	case <-c.drained:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -302,19 +302,19 @@ func (p *Controller) Drain(ctx context.Context) error {
 }
 
 // endDrain is called with mu held.
-func (p *Controller) endDrain() {
-	if p.drained == nil || p.free < p.opt.Permits || len(p.paused) > 0 {
+func (c *Controller) endDrain() {
+	if c.drained == nil || c.free < c.opt.Permits || len(c.paused) > 0 {
 		return
 	}
-	for _, t := range p.tenants {
+	for _, t := range c.tenants {
 		if len(t.queue) > 0 {
 			return
 		}
 	}
 	select {
-	case <-p.drained:
+	case <-c.drained:
 	default:
-		close(p.drained)
+		close(c.drained)
 	}
 }
 
@@ -325,8 +325,8 @@ type Stats struct {
 }
 
 // Stats returns the current figures.
-func (p *Controller) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Stats{p.opt.Permits - p.free, p.waiting, len(p.paused), p.refused}
+func (c *Controller) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{c.opt.Permits - c.free, c.waiting, len(c.paused), c.refused}
 }

@@ -22,17 +22,17 @@ type PartialCache struct {
 	key    partials.Key
 
 	mu     sync.Mutex
-	tables map[*partials.Segment]*partials.Table // guarded by mu; nil where there is none
+	tables map[*partials.SegmentTables]*partials.Table // guarded by mu; nil where there is none
 }
 
 // NewPartialCache returns the use that an aggregate makes of a cache, nil to use none.
 func NewPartialCache(cache *partials.Cache, module *registry.Version) *PartialCache {
 	return &PartialCache{cache: cache, module: module,
-		tables: map[*partials.Segment]*partials.Table{}}
+		tables: map[*partials.SegmentTables]*partials.Table{}}
 }
 
 // SetKey sets the key: the filters and the aggregate of a query. A module that is not built in may
-// leak rows of one fragment into the state of another, so its states are only shared among queries
+// leak rows of one partial into the state of another, so its states are only shared among queries
 // over the same tenants.
 func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 	var text []byte
@@ -60,7 +60,7 @@ func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 }
 
 // table returns the table of a segment, which all workers share, or nil.
-func (k *PartialCache) table(s *partials.Segment, blocks, stateBytes int) *partials.Table {
+func (k *PartialCache) table(s *partials.SegmentTables, blocks, stateBytes int) *partials.Table {
 	if k.cache == nil {
 		return nil
 	}
@@ -74,35 +74,35 @@ func (k *PartialCache) table(s *partials.Segment, blocks, stateBytes int) *parti
 	return t
 }
 
-// partialSink aggregates fragments of blocks separately, for one worker. Each fragment that has
-// rows gets a partial state of its own, and so do the other rows of a lot if states depend on the
-// order of merging. At the end of a lot these are merged; the results of all lots are merged in the
-// order of lots when all are done. So the result does not depend, down to the last bit of a sum, on
-// which worker does a lot and on which states were cached.
+// partialSink aggregates partials of blocks separately, for one worker. Each partial that has
+// rows gets a partial state of its own, and so do the other rows of a morsel if states depend on
+// the order of merging. At the end of a morsel these are merged; the results of all morsels are
+// merged in the order of morsels when all are done. So the result does not depend, down to the last
+// bit of a sum, on which worker does a morsel and on which states were cached.
 type partialSink struct {
 	ctx        context.Context
 	cache      *PartialCache
 	aggregator *Worker
 
-	segment *partials.Segment // of table
+	segment *partials.SegmentTables // of table
 	table   *partials.Table
 
 	next int  // index into plan
 	open bool // rows belong to plan[next]
 
-	lot  int
-	rest int    // index of the state of rows that belong to no fragment, -1 for none
-	used int    // states in use
-	rows uint64 // in these
+	morsel int
+	rest   int    // index of the state of rows that belong to no partial, -1 for none
+	used   int    // states in use
+	rows   uint64 // in these
 
 	partialMemory
 }
 
 type partialMemory struct {
-	plan  []fragmentState // of the next fragments
-	found []byte          // states of plan that are known
+	plan  []partialState // of the next partials
+	found []byte         // states of plan that are known
 
-	copied []fragmentState
+	copied []partialState
 	copies []wasmhost.StateCopy // of copied
 	states []byte               // of copied
 
@@ -122,23 +122,23 @@ func (p *partialSink) giveBack() {
 	partialSinks.Put(p)
 }
 
-// mergedState is the result of a lot, or of some of the fragments of a lot that has more of them
-// than there are partial states.
+// mergedState is the result of a morsel, or of some of the partials of a morsel that has more of
+// them than there are partial states.
 type mergedState struct {
-	lot  int
-	rows uint64
+	morsel int
+	rows   uint64
 }
 
-// fragmentState is the state of one fragment.
-type fragmentState struct {
-	fragment partials.Fragment
-	rows     uint32
-	known    bool
-	table    *partials.Table // nil: the cache is not used
+// partialState is the state of one partial.
+type partialState struct {
+	partial partials.Partial
+	rows    uint32
+	known   bool
+	table   *partials.Table // nil: the cache is not used
 }
 
 // BeginMorsel implements [store.PartialSink].
-func (p *partialSink) BeginMorsel(number int) { p.lot, p.rest = number, -1 }
+func (p *partialSink) BeginMorsel(number int) { p.morsel, p.rest = number, -1 }
 
 // EndMorsel implements [store.PartialSink].
 func (p *partialSink) EndMorsel() error { return p.gather() }
@@ -154,8 +154,8 @@ func newPartialSink(ctx context.Context, k *PartialCache, a *Worker) *partialSin
 }
 
 // Wants implements [store.PartialSink]. Where states do not depend on the order of merging, a query
-// that is the first of its kind has no cost for fragments.
-func (p *partialSink) Wants(segment *partials.Segment, blocks int) bool {
+// that is the first of its kind has no cost for partials.
+func (p *partialSink) Wants(segment *partials.SegmentTables, blocks int) bool {
 	if segment != p.segment {
 		p.segment, p.table = segment, p.cache.table(segment, blocks, p.aggregator.guest.StateSize())
 	}
@@ -171,7 +171,7 @@ func (p *partialSink) Plan(_ context.Context, list []store.BlockPartial) error {
 	}
 	p.plan, p.next = p.plan[:0], 0
 	for i := range list {
-		p.plan = append(p.plan, fragmentState{fragment: list[i].Fragment, table: p.table})
+		p.plan = append(p.plan, partialState{partial: list[i].Partial, table: p.table})
 	}
 	if p.table == nil {
 		return nil
@@ -182,7 +182,7 @@ func (p *partialSink) Plan(_ context.Context, list []store.BlockPartial) error {
 	defer p.table.Unlock()
 	for i := range p.plan {
 		x := &p.plan[i]
-		x.rows, x.known = p.table.Find(&x.fragment, p.found[i*size:][:size])
+		x.rows, x.known = p.table.Find(&x.partial, p.found[i*size:][:size])
 		list[i].Known = x.known
 	}
 	return nil
@@ -202,7 +202,7 @@ func (p *partialSink) Begin() (rows bool) {
 	return false
 }
 
-// End implements [store.PartialSink]. That filters left no row of a fragment is cached, too.
+// End implements [store.PartialSink]. That filters left no row of a partial is cached, too.
 func (p *partialSink) End() {
 	x := &p.plan[p.next]
 	switch {
@@ -212,16 +212,16 @@ func (p *partialSink) End() {
 		none := p.found[p.next*p.aggregator.guest.StateSize():][:p.aggregator.guest.StateSize()]
 		clear(none) // the memory is reused
 		x.table.Lock()
-		x.table.Put(&x.fragment, 0, none)
+		x.table.Put(&x.partial, 0, none)
 		x.table.Unlock()
 	}
 	p.next++
 	p.open = false
 }
 
-// claim assigns the next partial state to a fragment, and returns the buffer for a copy of it, nil
+// claim assigns the next partial state to a partial, and returns the buffer for a copy of it, nil
 // when none is needed.
-func (p *partialSink) claim(x *fragmentState) (state []byte) {
+func (p *partialSink) claim(x *partialState) (state []byte) {
 	index := p.used
 	p.used++
 	p.rows += uint64(x.rows)
@@ -235,7 +235,7 @@ func (p *partialSink) claim(x *fragmentState) (state []byte) {
 	return p.states[from:]
 }
 
-// add adds rows of the open fragment, or of none.
+// add adds rows of the open partial, or of none.
 func (p *partialSink) add(b *record.Batch) error {
 	if p.open {
 		p.plan[p.next].rows += uint32(b.Len())
@@ -249,7 +249,7 @@ func (p *partialSink) add(b *record.Batch) error {
 	return p.aggregator.guest.AddPartial(p.ctx, b, p.rest)
 }
 
-// gather merges the states of the lot, and stores those that were not cached.
+// gather merges the states of the morsel, and stores those that were not cached.
 func (p *partialSink) gather() error {
 	if p.used == 0 {
 		return nil
@@ -260,41 +260,41 @@ func (p *partialSink) gather() error {
 	if err != nil {
 		return err
 	}
-	p.done = append(p.done, mergedState{lot: p.lot, rows: p.rows})
+	p.done = append(p.done, mergedState{morsel: p.morsel, rows: p.rows})
 	p.keep()
 	p.used, p.rows, p.rest = 0, 0, -1
 	p.copied, p.copies, p.states = p.copied[:0], p.copies[:0], p.states[:0]
 	return nil
 }
 
-// MergeLots merges the results of all lots into the one group of the first worker.
-func MergeLots(ctx context.Context, workers []*Worker) error {
+// MergeMorsels merges the results of all morsels into the one group of the first worker.
+func MergeMorsels(ctx context.Context, workers []*Worker) error {
 	type place struct{ worker, at int }
-	lots := 0
+	results := 0
 	for _, a := range workers {
 		if a.partialSink == nil {
 			return nil
 		}
-		lots += len(a.partialSink.done)
+		results += len(a.partialSink.done)
 	}
-	if lots == 0 {
+	if results == 0 {
 		return nil
 	}
-	all := make([]place, 0, lots)
+	all := make([]place, 0, results)
 	for i, a := range workers {
 		for at := range a.partialSink.done {
 			all = append(all, place{i, at})
 		}
 	}
 	of := func(p place) mergedState { return workers[p.worker].partialSink.done[p.at] }
-	slices.SortStableFunc(all, func(a, b place) int { return of(a).lot - of(b).lot })
+	slices.SortStableFunc(all, func(a, b place) int { return of(a).morsel - of(b).morsel })
 	into := workers[0]
 	id, err := into.groups.id(groupKey{})
 	if err != nil {
 		return err
 	}
 	size := into.guest.StateSize()
-	states := slices.Grow(into.partialSink.states[:0], lots*size)
+	states := slices.Grow(into.partialSink.states[:0], results*size)
 	for _, p := range all {
 		into.groups.counts[id] += of(p).rows
 		states = append(states, workers[p.worker].partialSink.merged[p.at*size:][:size]...)
@@ -319,21 +319,21 @@ func (p *partialSink) keep() {
 			held = x.table
 			held.Lock()
 		}
-		held.Put(&x.fragment, x.rows, p.states[i*size:][:size])
+		held.Put(&x.partial, x.rows, p.states[i*size:][:size])
 	}
 	if held != nil {
 		held.Unlock()
 	}
 }
 
-// partialLookup counts fragments whose states are cached, without storing any, for explain.
+// partialLookup counts partials whose states are cached, without storing any, for explain.
 type partialLookup struct {
 	of    *PartialCache
 	table *partials.Table
 }
 
 // Wants implements [store.PartialSink].
-func (l *partialLookup) Wants(segment *partials.Segment, _ int) bool {
+func (l *partialLookup) Wants(segment *partials.SegmentTables, _ int) bool {
 	l.table = l.of.cache.Peek(segment, l.of.key)
 	return true
 }
@@ -346,7 +346,7 @@ func (l *partialLookup) Plan(_ context.Context, list []store.BlockPartial) error
 	l.table.Lock()
 	defer l.table.Unlock()
 	for i := range list {
-		list[i].Known = l.table.Has(&list[i].Fragment)
+		list[i].Known = l.table.Has(&list[i].Partial)
 	}
 	return nil
 }

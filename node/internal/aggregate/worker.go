@@ -1,5 +1,5 @@
 // Package aggregate runs the aggregate of a query on batches of rows: groups and their numbers,
-// one plugin instance for each worker, groups that exceed memory, cached states of fragments of
+// one plugin instance for each worker, groups that exceed memory, cached states of partials of
 // blocks, and the merging of states of workers and of other nodes. It knows nothing of scans, of
 // nodes or of how an answer is written.
 //
@@ -27,7 +27,7 @@ type Worker struct {
 	groups      *Groups
 	guest       *wasmhost.Aggregate
 	gid         []uint32
-	partialSink *partialSink // nil without fragments
+	partialSink *partialSink // nil without partials
 
 	over    *Overflow // of groups that exceed memory; nil: these are an error
 	spilled int       // times that groups were spilled
@@ -56,11 +56,12 @@ func NewWorker(
 		newInstance: again}, nil
 }
 
-// HasGroups reports whether any rows were added that are not results of lots.
+// HasGroups reports whether any rows were added that are not results of morsels.
 func (a *Worker) HasGroups() bool { return len(a.groups.keys) > 0 }
 
-// Front returns the parts of rows that the plugin reads first, see [wasmhost.Aggregate.Front].
-func (a *Worker) Front() uint32 { return a.guest.Front() }
+// PayloadPrefix returns how many leading bytes of payloads the plugin reads, 0 for all, see
+// [wasmhost.Aggregate.PayloadPrefix].
+func (a *Worker) PayloadPrefix() uint32 { return a.guest.PayloadPrefix() }
 
 // PayloadBuffer returns buffers for payloads in memory of the instance; nil if that may be closed
 // while rows are in it.
@@ -72,7 +73,7 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(beside bool) []byte {
 	return func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }
 }
 
-// UsePartials lets the worker aggregate fragments of blocks separately; it returns nil for queries
+// UsePartials lets the worker aggregate partials of blocks separately; it returns nil for queries
 // with groups, and for states that cannot be partial.
 func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.PartialSink {
 	if a.partialSink = newPartialSink(ctx, k, a); a.partialSink == nil {
@@ -81,7 +82,7 @@ func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.Partial
 	return a.partialSink
 }
 
-// CloseIfEmpty closes the instance of a worker that has no groups, only results of lots, while
+// CloseIfEmpty closes the instance of a worker that has no groups, only results of morsels, while
 // others may still run.
 func (a *Worker) CloseIfEmpty() {
 	if len(a.groups.keys) == 0 {

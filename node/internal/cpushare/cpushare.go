@@ -56,9 +56,9 @@ type owner struct {
 
 // New returns a scheduler for that many processors.
 func New(processors int) *Scheduler {
-	t := &Scheduler{processors: max(1, processors), began: time.Now(), owners: map[uint64]*owner{}}
-	t.shortEnded.Store(-int64(recent))
-	return t
+	s := &Scheduler{processors: max(1, processors), began: time.Now(), owners: map[uint64]*owner{}}
+	s.shortEnded.Store(-int64(recent))
+	return s
 }
 
 // Task is one unit of work, e.g. a query. A nil Task is valid and never delayed. Its methods may be
@@ -71,40 +71,40 @@ type Task struct {
 }
 
 // Begin begins a task of an owner; CPU time is shared fairly among owners. End is called once.
-func (t *Scheduler) Begin(owner uint64) *Task {
-	t.short.Add(1)
-	return &Task{scheduler: t, owner: owner}
+func (s *Scheduler) Begin(owner uint64) *Task {
+	s.short.Add(1)
+	return &Task{scheduler: s, owner: owner}
 }
 
 // BeginLong is Begin for a task that counts as long from its first step.
-func (t *Scheduler) BeginLong(owner uint64) *Task {
-	t.long.Add(1)
-	q := &Task{scheduler: t, owner: owner}
-	q.long.Store(true)
-	return q
+func (s *Scheduler) BeginLong(owner uint64) *Task {
+	s.long.Add(1)
+	t := &Task{scheduler: s, owner: owner}
+	t.long.Store(true)
+	return t
 }
 
 // End ends a task, after all of its workers have stopped.
-func (q *Task) End() {
-	if q.long.Load() {
-		q.scheduler.long.Add(-1)
+func (t *Task) End() {
+	if t.long.Load() {
+		t.scheduler.long.Add(-1)
 		return
 	}
-	q.scheduler.shortEnded.Store(int64(time.Since(q.scheduler.began)))
-	q.scheduler.short.Add(-1)
+	t.scheduler.shortEnded.Store(int64(time.Since(t.scheduler.began)))
+	t.scheduler.short.Add(-1)
 }
 
 // add adds CPU time to a task, and reports whether the task is long.
-func (q *Task) add(worked time.Duration) bool {
-	if q.long.Load() {
+func (t *Task) add(worked time.Duration) bool {
+	if t.long.Load() {
 		return true
 	}
-	if q.worked.Add(int64(min(worked, lease))) < int64(longAfter) {
+	if t.worked.Add(int64(min(worked, lease))) < int64(longAfter) {
 		return false
 	}
-	if !q.long.Swap(true) {
-		q.scheduler.short.Add(-1)
-		q.scheduler.long.Add(1)
+	if !t.long.Swap(true) {
+		t.scheduler.short.Add(-1)
+		t.scheduler.long.Add(1)
 	}
 	return true
 }
@@ -112,28 +112,28 @@ func (q *Task) add(worked time.Duration) bool {
 type taskKey struct{}
 
 // With returns a context that carries a task.
-func With(ctx context.Context, q *Task) context.Context {
-	return context.WithValue(ctx, taskKey{}, q)
+func With(ctx context.Context, t *Task) context.Context {
+	return context.WithValue(ctx, taskKey{}, t)
 }
 
 // Of returns the task of a context, or nil.
 func Of(ctx context.Context) *Task {
-	q, _ := ctx.Value(taskKey{}).(*Task)
-	return q
+	t, _ := ctx.Value(taskKey{}).(*Task)
+	return t
 }
 
 // Stats count short tasks, long tasks and waiting workers.
 type Stats struct{ Short, Long, Waiting int }
 
 // Stats returns the current figures.
-func (t *Scheduler) Stats() Stats {
-	return Stats{int(t.short.Load()), int(t.long.Load()), int(t.waiting.Load())}
+func (s *Scheduler) Stats() Stats {
+	return Stats{int(s.short.Load()), int(s.long.Load()), int(s.waiting.Load())}
 }
 
 // Worker is the work of one goroutine for a task, from Start to Stop. The methods of the zero value
 // do nothing.
 type Worker struct {
-	q           *Task
+	task        *Task
 	workedSince time.Time // of CPU time that is not added to the task yet
 	running     bool      // guarded by mu, as all below
 	lastYield   time.Time
@@ -141,124 +141,124 @@ type Worker struct {
 }
 
 // Start starts a worker.
-func (q *Task) Start() Worker {
-	if q == nil {
+func (t *Task) Start() Worker {
+	if t == nil {
 		return Worker{}
 	}
-	return Worker{q: q, workedSince: time.Now()}
+	return Worker{task: t, workedSince: time.Now()}
 }
 
 // Yield is called between two steps of the work, tens of microseconds each: a worker of a long task
 // waits there for its time slice.
 //
 // Errors: the cause of ctx.
-func (s *Worker) Yield(ctx context.Context) error {
-	if s.q == nil {
+func (w *Worker) Yield(ctx context.Context) error {
+	if w.task == nil {
 		return nil
 	}
 	now := time.Now()
-	worked := now.Sub(s.workedSince)
-	if !s.q.long.Load() && worked < longAfter/8 || !s.q.add(worked) {
+	worked := now.Sub(w.workedSince)
+	if !w.task.long.Load() && worked < longAfter/8 || !w.task.add(worked) {
 		if worked >= longAfter/8 {
-			s.workedSince = now
+			w.workedSince = now
 		}
 		return nil
 	}
-	t := s.q.scheduler
-	t.mu.Lock()
-	if s.running && !t.mustPreempt(worked, now) {
-		s.lastYield = now
-		t.mu.Unlock()
+	s := w.task.scheduler
+	s.mu.Lock()
+	if w.running && !s.mustPreempt(worked, now) {
+		w.lastYield = now
+		s.mu.Unlock()
 		return nil
 	}
-	o := t.release(s, worked, now)
-	s.workedSince = now
-	if t.waiting.Load() == 0 && t.mayRun(now, 0) {
-		t.run(s, o, now)
-		t.mu.Unlock()
+	o := s.release(w, worked, now)
+	w.workedSince = now
+	if s.waiting.Load() == 0 && s.mayRun(now, 0) {
+		s.run(w, o, now)
+		s.mu.Unlock()
 		return nil
 	}
-	s.granted = make(chan struct{})
-	o.queue = append(o.queue, s)
-	t.waiting.Add(1)
-	t.grant(now, 0)
-	t.mu.Unlock()
-	return t.wait(ctx, s)
+	w.granted = make(chan struct{})
+	o.queue = append(o.queue, w)
+	s.waiting.Add(1)
+	s.grant(now, 0)
+	s.mu.Unlock()
+	return s.wait(ctx, w)
 }
 
 // Stop ends the worker. It may be called more than once.
-func (s *Worker) Stop() {
-	if s.q == nil {
+func (w *Worker) Stop() {
+	if w.task == nil {
 		return
 	}
 	now := time.Now()
-	if worked := now.Sub(s.workedSince); s.q.add(worked) {
-		t := s.q.scheduler
-		t.mu.Lock()
-		t.release(s, worked, now)
-		t.grant(now, 0)
-		t.forget()
-		t.mu.Unlock()
+	if worked := now.Sub(w.workedSince); w.task.add(worked) {
+		s := w.task.scheduler
+		s.mu.Lock()
+		s.release(w, worked, now)
+		s.grant(now, 0)
+		s.forget()
+		s.mu.Unlock()
 	}
-	s.q = nil
+	w.task = nil
 }
 
 // limit returns how many workers of long tasks may run.
-func (t *Scheduler) limit(now time.Time) int {
-	if t.short.Load() > 0 || now.Sub(t.began)-time.Duration(t.shortEnded.Load()) < recent {
-		return t.processors - 1
+func (s *Scheduler) limit(now time.Time) int {
+	if s.short.Load() > 0 || now.Sub(s.began)-time.Duration(s.shortEnded.Load()) < recent {
+		return s.processors - 1
 	}
-	return t.processors
+	return s.processors
 }
 
 // mustPreempt reports whether a running worker must stop: because another waits, or because fewer
 // may run than before. It is called with mu held.
-func (t *Scheduler) mustPreempt(held time.Duration, now time.Time) bool {
-	over := len(t.running) > t.limit(now)
-	if t.processors == 1 {
-		over = t.short.Load() > 0 && held >= timeSlice/4 // not for an expected one
+func (s *Scheduler) mustPreempt(held time.Duration, now time.Time) bool {
+	over := len(s.running) > s.limit(now)
+	if s.processors == 1 {
+		over = s.short.Load() > 0 && held >= timeSlice/4 // not for an expected one
 	}
-	return over || held >= timeSlice && t.waiting.Load() > 0
+	return over || held >= timeSlice && s.waiting.Load() > 0
 }
 
 // mayRun reports whether a worker that has waited that long may run. It is called with mu held.
-func (t *Scheduler) mayRun(now time.Time, waited time.Duration) bool {
-	limit := t.limit(now)
-	if t.processors == 1 && (waited >= pollEvery || t.short.Load() == 0) {
+func (s *Scheduler) mayRun(now time.Time, waited time.Duration) bool {
+	limit := s.limit(now)
+	if s.processors == 1 && (waited >= pollEvery || s.short.Load() == 0) {
 		limit = 1
 	}
-	if len(t.running) < limit {
+	if len(s.running) < limit {
 		return true
 	}
-	for _, h := range t.running {
+	for _, h := range s.running {
 		if now.Sub(h.lastYield) >= lease {
-			t.expire(h)
-			return len(t.running) < limit
+			s.expire(h)
+			return len(s.running) < limit
 		}
 	}
 	return false
 }
 
 // expire takes the processor from a worker whose lease is over. It is called with mu held.
-func (t *Scheduler) expire(s *Worker) {
-	t.running = slices.DeleteFunc(t.running, func(h *Worker) bool { return h == s })
-	s.running = false
-	o := t.owners[s.q.owner]
+func (s *Scheduler) expire(w *Worker) {
+	s.running = slices.DeleteFunc(s.running, func(h *Worker) bool { return h == w })
+	w.running = false
+	o := s.owners[w.task.owner]
 	o.held--
 	o.had += lease
 }
 
 // release takes the processor from a worker that is running, and returns the worker's owner. It is
 // called with mu held.
-func (t *Scheduler) release(s *Worker, held time.Duration, now time.Time) *owner {
-	o := t.owners[s.q.owner]
+func (s *Scheduler) release(w *Worker, held time.Duration, now time.Time) *owner {
+	o := s.owners[w.task.owner]
 	if o == nil {
-		o = &owner{had: t.minHad}
-		t.owners[s.q.owner] = o
+		o = &owner{had: s.minHad}
+		s.owners[w.task.owner] = o
 	}
-	if s.running {
-		t.running = slices.DeleteFunc(t.running, func(h *Worker) bool { return h == s })
-		s.running = false
+	if w.running {
+		s.running = slices.DeleteFunc(s.running, func(h *Worker) bool { return h == w })
+		w.running = false
 		o.held--
 		o.had += min(held, lease)
 	}
@@ -266,75 +266,75 @@ func (t *Scheduler) release(s *Worker, held time.Duration, now time.Time) *owner
 }
 
 // run is called with mu held.
-func (t *Scheduler) run(s *Worker, o *owner, now time.Time) {
-	t.minHad = max(t.minHad, o.had)
+func (s *Scheduler) run(w *Worker, o *owner, now time.Time) {
+	s.minHad = max(s.minHad, o.had)
 	o.held++
-	s.running, s.lastYield, s.workedSince = true, now, now
-	t.running = append(t.running, s)
+	w.running, w.lastYield, w.workedSince = true, now, now
+	s.running = append(s.running, w)
 }
 
 // grant lets waiting workers run. It is called with mu held.
-func (t *Scheduler) grant(now time.Time, waited time.Duration) {
-	for t.waiting.Load() > 0 && t.mayRun(now, waited) {
+func (s *Scheduler) grant(now time.Time, waited time.Duration) {
+	for s.waiting.Load() > 0 && s.mayRun(now, waited) {
 		var next *owner
-		for _, o := range t.owners {
+		for _, o := range s.owners {
 			if len(o.queue) > 0 && (next == nil || o.had < next.had) {
 				next = o
 			}
 		}
-		s := next.queue[0]
+		w := next.queue[0]
 		next.queue = slices.Delete(next.queue, 0, 1)
-		t.waiting.Add(-1)
-		t.run(s, next, now)
-		close(s.granted)
+		s.waiting.Add(-1)
+		s.run(w, next, now)
+		close(w.granted)
 	}
 }
 
 // wait waits until a queued worker runs. After an error it does not run.
-func (t *Scheduler) wait(ctx context.Context, s *Worker) error {
+func (s *Scheduler) wait(ctx context.Context, w *Worker) error {
 	again := time.NewTicker(pollEvery)
 	defer again.Stop()
 	began := time.Now()
 	for {
 		select {
-		case <-s.granted:
-			s.workedSince = time.Now()
+		case <-w.granted:
+			w.workedSince = time.Now()
 			return nil
 		case now := <-again.C:
-			t.mu.Lock()
-			t.grant(now, now.Sub(began))
-			t.mu.Unlock()
+			s.mu.Lock()
+			s.grant(now, now.Sub(began))
+			s.mu.Unlock()
 		case <-ctx.Done():
-			t.leaveQueue(s)
+			s.leaveQueue(w)
 			return context.Cause(ctx)
 		}
 	}
 }
 
 // leaveQueue gives up waiting, and the processor if it was granted in the same moment.
-func (t *Scheduler) leaveQueue(s *Worker) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o := t.owners[s.q.owner]
+func (s *Scheduler) leaveQueue(w *Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owners[w.task.owner]
 	if o == nil {
 		return // the processor was granted, and the lease expired before this goroutine ran
 	}
-	if at := slices.Index(o.queue, s); at >= 0 {
+	if at := slices.Index(o.queue, w); at >= 0 {
 		o.queue = slices.Delete(o.queue, at, at+1)
-		t.waiting.Add(-1)
+		s.waiting.Add(-1)
 	} else {
-		t.release(s, 0, time.Now())
-		t.grant(time.Now(), 0)
+		s.release(w, 0, time.Now())
+		s.grant(time.Now(), 0)
 	}
-	t.forget()
+	s.forget()
 }
 
 // forget removes idle owners that had no more time than others. It is called with mu held.
-func (t *Scheduler) forget() {
-	idle := len(t.running) == 0 && t.waiting.Load() == 0
-	for key, o := range t.owners {
-		if o.held == 0 && len(o.queue) == 0 && (o.had <= t.minHad || idle) {
-			delete(t.owners, key)
+func (s *Scheduler) forget() {
+	idle := len(s.running) == 0 && s.waiting.Load() == 0
+	for key, o := range s.owners {
+		if o.held == 0 && len(o.queue) == 0 && (o.had <= s.minHad || idle) {
+			delete(s.owners, key)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package engine runs queries and feeds over all sources of their rows: the store of a node, or in
 // a cluster the stores of its replicas and other nodes, which it asks, hedges and merges.
 //
-// File names begin with the room: query_ has the execution of a query on one store, route_ the
+// File names begin with the area: query_ has the execution of a query on one store, route_ the
 // sources of an answer and hedged calls, feed_ changes.
 //
 // It knows nothing of HTTP, of writes, nor of how groups agree, and takes no options from contexts:
@@ -45,11 +45,11 @@ type Options struct {
 	Processors     *cpushare.Scheduler // CPU time of queries
 	Readers        int                 // slices that feeds read at the same time, at most
 	Open           context.Context     // ends when the node begins to close
-	Room           Room
+	Limits         Limits
 }
 
-// Room is the memory and disk space that answers may take.
-type Room struct {
+// Limits is the memory and disk space that answers may take.
+type Limits struct {
 	Spill       *spill.Space
 	HeldGroups  int   // groups that a worker has in memory before it spills them
 	MaxGroups   int   // groups of one aggregate at most
@@ -86,7 +86,7 @@ type Engine struct {
 	processors *cpushare.Scheduler
 	open       context.Context
 	// Room may be changed while no query is under way.
-	Room Room
+	Limits Limits
 
 	cluster      atomic.Pointer[joined] // nil of a node that is in no cluster
 	routes       atomic.Pointer[routingTable]
@@ -111,7 +111,8 @@ type joined struct{ Cluster }
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
 		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
-		queries: o.Queries, asked: o.Asked, processors: o.Processors, Room: o.Room, open: o.Open,
+		queries: o.Queries, asked: o.Asked, processors: o.Processors, Limits: o.Limits,
+		open:    o.Open,
 		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
 		needsCatchUp: make(chan struct{}, 1)}
 	e.routes.Store(&routingTable{})

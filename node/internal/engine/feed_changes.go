@@ -67,7 +67,7 @@ func (l *localSource) changesEvery(
 	d *feed.Demand, emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
-		if fromNs, err = l.store.Horizon(ctx); err != nil {
+		if fromNs, err = l.store.ExtendHorizon(ctx); err != nil {
 			return fromNs, err
 		}
 	}

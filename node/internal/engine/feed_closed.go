@@ -25,7 +25,7 @@ func (e *Engine) HorizonPast(
 		if err := e.afterAcq(only, max(afterNs, 0)).wait(ctx); err != nil {
 			return 0, err
 		}
-		return only.store.Horizon(ctx)
+		return only.store.ExtendHorizon(ctx)
 	}
 	return e.Horizon(ctx, asked.Passing(afterNs), &places)
 }

@@ -134,7 +134,7 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 func endOf(s store.ScanStats, rows uint64) wire.End {
 	return wire.End{Complete: true, HorizonNs: s.HorizonNs, Rows: rows,
 		BlocksScanned: s.BlocksScanned, RowsExamined: s.RowsExamined, TookNs: s.TookNs,
-		PurgedAcqNs: s.PurgedAcqNs}
+		HistoryChangedAcqNs: s.HistoryChangedAcqNs}
 }
 
 // owned sets the owner of guest calls, among whom permits are shared fairly: the tenant, or the
@@ -162,18 +162,18 @@ func tenantsKey(cids record.RangeSet) uint64 {
 	return 1<<63 | binary.LittleEndian.Uint64(sum[:])
 }
 
-// newSink makes the sink of a worker, and returns how many bytes at the front of payloads it reads,
+// newSink makes the sink of a worker, and returns how many leading bytes of payloads it reads,
 // 0 for all.
-type newSink func(worker int) (sink store.Sink, front uint32, err error)
+type newSink func(worker int) (sink store.Sink, payloadPrefix uint32, err error)
 
 // sinks are the consumers of a worker's rows: the sink that [newSink] makes, and the one of
-// fragments, nil for none.
+// partials, nil for none.
 type sinks struct {
-	rows  store.Sink
-	front uint32
-	parts store.PartialSink
-	room  func(beside bool) []byte // buffer for payloads in guest memory, nil for none
-	leave func()                   // see [store.Consumer]
+	rows          store.Sink
+	payloadPrefix uint32
+	parts         store.PartialSink
+	payloadBuffer func(beside bool) []byte // buffer for payloads in guest memory, nil for none
+	leave         func()                   // see [store.Consumer]
 }
 
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
@@ -182,12 +182,12 @@ func (l *localSource) scan(
 	ctx context.Context, q *prepared, parts segment.Columns, newSink newSink,
 ) (store.ScanStats, error) {
 	return l.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
-		s.rows, s.front, err = newSink(worker)
+		s.rows, s.payloadPrefix, err = newSink(worker)
 		return s, err
 	})
 }
 
-// scanApart is scan for sinks of fragments.
+// scanApart is scan for sinks of partials.
 func (l *localSource) scanApart(
 	ctx context.Context, q *prepared, parts segment.Columns, keep *aggregate.PartialCache,
 	newSinks func(worker int) (sinks, error),
@@ -233,7 +233,7 @@ func (l *localSource) scanChain(
 		if err != nil {
 			return sinks{}, 0, err
 		}
-		read := parts.Front(to.front) // what the next filter and all after it read
+		read := parts.PayloadPrefix(to.payloadPrefix) // what the next filter and all after it read
 		for i := len(modules) - 1; i >= 0; i-- {
 			f, err := modules[i].Module.NewFilter(ctx, q.Filters[i].Params)
 			if err != nil {
@@ -241,7 +241,7 @@ func (l *localSource) scanChain(
 			}
 			filters = append(filters, f)
 			to.rows = filterSink(ctx, f, read, to.rows)
-			read = read.Union(modules[i].Parts.Front(f.Front()))
+			read = read.Union(modules[i].Parts.PayloadPrefix(f.PayloadPrefix()))
 		}
 		return to, read, nil
 	}
@@ -252,7 +252,7 @@ func (l *localSource) scanChain(
 		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}
 		// With filters it would contain payloads of rows that the aggregate must not see.
 		if len(modules) == 0 && q.View == record.ViewAll {
-			out.PayloadBuffer = to.room
+			out.PayloadBuffer = to.payloadBuffer
 		}
 		return out, err
 	})

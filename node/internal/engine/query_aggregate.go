@@ -40,7 +40,7 @@ func (e *Engine) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire
 		for i := range some {
 			bytes += int64(aggregate.KeyBytes + len(some[i].Result))
 		}
-		if found.over.Used() && bytes > e.Room.ResultBytes {
+		if found.over.Used() && bytes > e.Limits.ResultBytes {
 			return nodeerror.ErrTooLarge
 		}
 		out = append(out, some...)
@@ -81,7 +81,7 @@ func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Groups{engine: e, q: q, leave: leave, over: aggregate.NewOverflow(e.Room.Spill, 0)}
+	f := &Groups{engine: e, q: q, leave: leave, over: aggregate.NewOverflow(e.Limits.Spill, 0)}
 	f.module, err = e.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err == nil {
 		err = f.find(ctx)
@@ -178,7 +178,7 @@ func (f *Groups) Each(
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.
 func (e *Engine) mergingOf(q *record.Query, module *registry.Version) *aggregate.Merging {
-	return aggregate.NewMerging(q, module, e.Room.MaxGroups, e.Room.HeldGroups)
+	return aggregate.NewMerging(q, module, e.Limits.MaxGroups, e.Limits.HeldGroups)
 }
 
 // partialCacheOf returns the use that an aggregate makes of the partial cache.
@@ -202,14 +202,15 @@ func (l *localSource) fold(
 	parts := module.Parts | GroupParts(q.GroupBy)
 	keep := l.engine.partialCacheOf(q.asked, module)
 	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
-		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Room.HeldGroups)
+		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Limits.HeldGroups)
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, module, groups, over)
 		if err != nil {
 			return sinks{}, err
 		}
 		workers = append(workers, a)
-		s := sinks{rows: func(b *record.Batch) error { return a.Add(ctx, b) }, front: a.Front(),
-			room: a.PayloadBuffer(ctx)}
+		s := sinks{rows: func(b *record.Batch) error { return a.Add(ctx, b) },
+			payloadPrefix: a.PayloadPrefix(),
+			payloadBuffer: a.PayloadBuffer(ctx)}
 		if s.parts = a.UsePartials(ctx, keep); s.parts != nil {
 			s.leave = a.CloseIfEmpty
 		}
@@ -217,7 +218,7 @@ func (l *localSource) fold(
 	})
 	aggregate.InOrder(workers)
 	if err == nil {
-		err = aggregate.MergeLots(ctx, workers)
+		err = aggregate.MergeMorsels(ctx, workers)
 	}
 	if err == nil && module.LinksPredecessors() {
 		workers, err = l.readPredecessors(ctx, q, module, stats.HorizonNs, workers, over, always)

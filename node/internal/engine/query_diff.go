@@ -100,7 +100,7 @@ func (a *Admitted) Versions(
 	if e.routes.Load().single == nil {
 		return e.versionsOfAll(ctx, a.asked, box)
 	}
-	all, stats, err := e.store.Versions(ctx, box, e.Room.ResultBytes)
+	all, stats, err := e.store.Versions(ctx, box, e.Limits.ResultBytes)
 	if err != nil {
 		return nil, wire.End{}, err
 	}

@@ -77,13 +77,13 @@ func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Columns) {
 	if src.Offsets == nil {
 		dst.Stride = src.Stride
 		for _, i := range sel {
-			dst.Data = append(dst.Data, src.Place(int(i))...)
+			dst.Data = append(dst.Data, src.RawPayload(int(i))...)
 		}
 		return
 	}
 	dst.Offsets = append(dst.Offsets, 0)
 	for _, i := range sel {
-		dst.Data = append(dst.Data, src.Place(int(i))...)
+		dst.Data = append(dst.Data, src.RawPayload(int(i))...)
 		dst.Offsets = append(dst.Offsets, uint32(len(dst.Data)))
 	}
 }

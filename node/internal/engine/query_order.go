@@ -105,9 +105,9 @@ func (e *Engine) sorterOf(q *record.Query) *spill.Sorter {
 	case record.OrderNone:
 		return nil
 	case record.OrderAcq:
-		return e.Room.Spill.ByAcq(q.Limit)
+		return e.Limits.Spill.ByAcq(q.Limit)
 	}
-	return e.Room.Spill.Sorter(record.Key.Compare, q.Limit)
+	return e.Limits.Spill.Sorter(record.Key.Compare, q.Limit)
 }
 
 // finish emits the sorted rows.

@@ -26,12 +26,12 @@ func (l *localSource) readPredecessors(
 	before := &prepared{back, q.filters, q.asked}
 	_, err := l.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, module,
-			aggregate.NewPredecessorGroups(q.GroupBy, l.engine.Room.HeldGroups), over)
+			aggregate.NewPredecessorGroups(q.GroupBy, l.engine.Limits.HeldGroups), over)
 		if err != nil {
 			return nil, 0, err
 		}
 		workers = append(workers, a)
-		return func(b *record.Batch) error { return a.Add(ctx, b) }, a.Front(), nil
+		return func(b *record.Batch) error { return a.Add(ctx, b) }, a.PayloadPrefix(), nil
 	})
 	aggregate.InOrder(workers[inside:])
 	return workers, err

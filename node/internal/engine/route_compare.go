@@ -126,7 +126,7 @@ func addReport(to, from *api.CheckReport) {
 func (v *groupVerification) compare(
 	ctx context.Context, group cluster.GroupID, p *groupRoute,
 ) error {
-	until, err := p.local.store.Horizon(ctx)
+	until, err := p.local.store.ExtendHorizon(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,8 @@ func (v *groupVerification) compareBetween(
 			return false, nil
 		}
 		if again := slices.ContainsFunc(said, func(d digests) bool {
-			return d.purgedAcqNs != said[0].purgedAcqNs // one has yet to apply a purge
+			// One has yet to apply a purge.
+			return d.historyChangedAcqNs != said[0].historyChangedAcqNs
 		}); !again {
 			return v.judge(group, p, said), nil
 		}

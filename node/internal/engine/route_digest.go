@@ -16,15 +16,15 @@ import (
 // digests are those of the slices between cuts, with the acq of the newest purge that overlaps
 // their box.
 type digests struct {
-	slices      []digest.Slice
-	purgedAcqNs int64
+	slices              []digest.Slice
+	historyChangedAcqNs int64
 }
 
 // digest implements source.
 func (l *localSource) digest(
 	ctx context.Context, box record.Box, cuts []int64,
 ) (out digests, err error) {
-	out.slices, out.purgedAcqNs, err = l.store.Digest(ctx, box, cuts)
+	out.slices, out.historyChangedAcqNs, err = l.store.Digest(ctx, box, cuts)
 	return out, err
 }
 
@@ -39,7 +39,7 @@ func (r *remoteSource) digest(
 	if len(all.Slices)+1 != len(cuts) {
 		return out, errors.New("its answer has digests of other slices than were asked for")
 	}
-	out.purgedAcqNs = all.PurgedAcqNs
+	out.historyChangedAcqNs = all.HistoryChangedAcqNs
 	for _, d := range all.Slices {
 		out.slices = append(out.slices, digest.Slice{FromNs: d.FromNs, ToNs: d.ToNs, Rows: d.Rows,
 			Bytes: d.Bytes, Sum: [2]uint64{binary.LittleEndian.Uint64(d.Sum[:]),
@@ -62,7 +62,7 @@ func (e *Engine) digestAll(
 		return out, err
 	}
 	for i, from := range a.answers {
-		out.purgedAcqNs = max(out.purgedAcqNs, from.purgedAcqNs)
+		out.historyChangedAcqNs = max(out.historyChangedAcqNs, from.historyChangedAcqNs)
 		if i == 0 {
 			out.slices = from.slices
 			continue
@@ -78,7 +78,7 @@ func (e *Engine) digestAll(
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (e *Engine) Digest(
 	ctx context.Context, asked request.Options, box record.Box, cuts []int64, rows uint64,
-) (slices []digest.Slice, purgedAcqNs int64, err error) {
+) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
 	ctx, leave, err := e.enter(ctx, asked, box[record.CID])
 	if err != nil {
 		return nil, 0, err
@@ -95,7 +95,7 @@ func (e *Engine) Digest(
 			}
 		}
 		d, err := e.digestAll(ctx, asked, box, cuts)
-		return d.slices, d.purgedAcqNs, err
+		return d.slices, d.historyChangedAcqNs, err
 	}
 	if rows > 0 {
 		if cuts, err = e.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {

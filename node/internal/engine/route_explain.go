@@ -89,7 +89,7 @@ func addExplanation(x, o *api.Explanation) {
 
 // horizon implements source.
 func (l *localSource) horizon(ctx context.Context, _ *record.Box) (int64, error) {
-	return l.store.Horizon(ctx)
+	return l.store.ExtendHorizon(ctx)
 }
 
 // horizon implements source.
@@ -111,7 +111,7 @@ func (e *Engine) horizonOfSome(
 	ctx context.Context, asked request.Options, box *record.Box,
 ) (int64, error) {
 	if only := e.routes.Load().single; only != nil {
-		return only.store.Horizon(ctx)
+		return only.store.ExtendHorizon(ctx)
 	}
 	a, err := ask(ctx, e, asked, askFacts, box, func(
 		ctx context.Context, s source,

@@ -88,7 +88,7 @@ func (l *localSource) ready(ctx context.Context) bool {
 	if l.afterNs == 0 {
 		return true
 	}
-	horizon, err := l.store.Horizon(ctx)
+	horizon, err := l.store.ExtendHorizon(ctx)
 	return err == nil && horizon > l.afterNs
 }
 
@@ -109,7 +109,7 @@ func (l *localSource) wait(ctx context.Context) error {
 	}
 	began := time.Now()
 	for here := began; l.afterNs > 0; {
-		horizon, err := l.store.Horizon(ctx)
+		horizon, err := l.store.ExtendHorizon(ctx)
 		if err != nil || horizon > l.afterNs {
 			return err
 		}

@@ -145,9 +145,9 @@ func (r *remoteSource) rows(
 	if sorter != nil {
 		return r.sortedRows(ctx, q.Query, sorter)
 	}
-	hold, room := true, r.budget
+	hold, limit := true, r.budget
 	if q.Limit == 0 || q.Limit > bufferedRows {
-		room = min(room, bufferedBytes)
+		limit = min(limit, bufferedBytes)
 	}
 	var held []*record.Batch
 	var bytes int64
@@ -163,7 +163,7 @@ func (r *remoteSource) rows(
 			own := new(record.Batch)
 			own.AppendRows(b, 0, b.Len())
 			held = append(held, own)
-			if bytes += int64(len(b.Data)) + bufferedRowBytes*int64(b.Len()); bytes <= room {
+			if bytes += int64(len(b.Data)) + bufferedRowBytes*int64(b.Len()); bytes <= limit {
 				return nil
 			}
 			hold, stopped = false, r.deliverAll(held, add)

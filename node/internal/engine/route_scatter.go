@@ -298,7 +298,7 @@ func (a *fanOut[T]) end() wire.End {
 		out.Rows += e.Rows
 		out.BlocksScanned += e.BlocksScanned
 		out.RowsExamined += e.RowsExamined
-		out.PurgedAcqNs = max(out.PurgedAcqNs, e.PurgedAcqNs)
+		out.HistoryChangedAcqNs = max(out.HistoryChangedAcqNs, e.HistoryChangedAcqNs)
 		if err := a.errs[i]; errors.As(err, new(*nodeerror.SourceError)) {
 			missing = append(missing, err.Error())
 			continue

@@ -39,7 +39,7 @@ type source interface {
 		*aggregate.States, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
-	versions(ctx context.Context, box *record.Box, room *answerRoom) ([]record.Version, wire.End,
+	versions(ctx context.Context, box *record.Box, room *answerLimit) ([]record.Version, wire.End,
 		error)
 	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
 	// every sourceBeat, and earlier on demand.
@@ -99,7 +99,7 @@ func (e *Engine) sourcesOf(
 		default:
 			r := remotes[p.peer]
 			if r == nil {
-				r = &remoteSource{peer: p.peer, budget: e.Room.ResultBytes, linear: asked.Linear}
+				r = &remoteSource{peer: p.peer, budget: e.Limits.ResultBytes, linear: asked.Linear}
 				if m := e.cluster.Load(); m != nil {
 					r.hastener = m
 				}
@@ -176,7 +176,7 @@ func (e *Engine) otherReplica(asked request.Options, damaged *localSource) []sou
 	if asked.Groups != nil || p == nil || len(p.peers) == 0 {
 		return nil
 	}
-	r := &remoteSource{peer: p.peers[0], budget: e.Room.ResultBytes, linear: damaged.linear}
+	r := &remoteSource{peer: p.peers[0], budget: e.Limits.ResultBytes, linear: damaged.linear}
 	r.add(damaged.group, p, damaged.afterNs)
 	return []source{r}
 }

@@ -86,7 +86,7 @@ func (e *Engine) statesOfAll(
 	a, err := ask(ctx, e, q.asked, askStates, &q.Box, func(
 		ctx context.Context, s source,
 	) (part aggregate.Part, end wire.End, err error) {
-		part.Over = aggregate.NewOverflow(e.Room.Spill, numberOfSource(s))
+		part.Over = aggregate.NewOverflow(e.Limits.Spill, numberOfSource(s))
 		mu.Lock()
 		parts = append(parts, part.Over)
 		mu.Unlock()
@@ -101,7 +101,7 @@ func (e *Engine) statesOfAll(
 	if err != nil {
 		return nil, end, err
 	}
-	return into, end, into.MergeParts(ctx, a.complete(), e.Room.HeldGroups, over,
+	return into, end, into.MergeParts(ctx, a.complete(), e.Limits.HeldGroups, over,
 		module.StateBytes())
 }
 
@@ -154,7 +154,7 @@ func (e *Engine) emitStates(
 	}
 	ctx, done := e.owned(ctx, q.Query)
 	defer done()
-	over := aggregate.NewOverflow(e.Room.Spill, 0)
+	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()
 	all := new(aggregate.States)
 	if only := e.routes.Load().single; only != nil {

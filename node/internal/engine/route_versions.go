@@ -67,18 +67,18 @@ func (e *Engine) diffOfAll(
 
 // versions implements source.
 func (l *localSource) versions(
-	ctx context.Context, box *record.Box, room *answerRoom,
+	ctx context.Context, box *record.Box, limit *answerLimit,
 ) ([]record.Version, wire.End, error) {
-	all, stats, err := l.store.Versions(ctx, box, room.left.Load())
+	all, stats, err := l.store.Versions(ctx, box, limit.left.Load())
 	if err == nil {
-		err = room.take(all)
+		err = limit.take(all)
 	}
 	return all, endOf(stats, stats.Rows), err
 }
 
 // versions implements source.
 func (r *remoteSource) versions(
-	ctx context.Context, box *record.Box, room *answerRoom,
+	ctx context.Context, box *record.Box, limit *answerLimit,
 ) (all []record.Version, end wire.End, err error) {
 	bytes := int64(0)
 	var stopped error
@@ -86,7 +86,7 @@ func (r *remoteSource) versions(
 		func(some []record.Version) error {
 			r.noteHeard()
 			all = append(all, some...)
-			if bytes += bytesOf(some); bytes > room.left.Load() {
+			if bytes += bytesOf(some); bytes > limit.left.Load() {
 				stopped = nodeerror.ErrTooLarge
 			}
 			return stopped
@@ -97,13 +97,13 @@ func (r *remoteSource) versions(
 	if end, err = r.complete(ctx, end, err); err != nil {
 		return nil, end, err
 	}
-	return all, end, r.deliver(func() error { return room.take(all) })
+	return all, end, r.deliver(func() error { return limit.take(all) })
 }
 
-// answerRoom is the memory that several sources may fill together.
-type answerRoom struct{ left atomic.Int64 }
+// answerLimit is the memory that several sources may fill together.
+type answerLimit struct{ left atomic.Int64 }
 
-func (b *answerRoom) take(versions []record.Version) error {
+func (b *answerLimit) take(versions []record.Version) error {
 	if b.left.Add(-bytesOf(versions)) < 0 {
 		return nodeerror.ErrTooLarge
 	}
@@ -122,8 +122,8 @@ func bytesOf(versions []record.Version) int64 {
 func (e *Engine) versionsOfAll(
 	ctx context.Context, asked request.Options, box *record.Box,
 ) ([]record.Version, wire.End, error) {
-	shared := new(answerRoom)
-	shared.left.Store(e.Room.ResultBytes)
+	shared := new(answerLimit)
+	shared.left.Store(e.Limits.ResultBytes)
 	a, err := ask(ctx, e, asked, askVersions, box, func(
 		ctx context.Context, s source,
 	) ([]record.Version, wire.End, error) {

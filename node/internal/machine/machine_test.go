@@ -90,7 +90,7 @@ func apply(t testing.TB, m *Machine, all []replica.Entry) []any {
 func state(t testing.TB, m *Machine) string {
 	t.Helper()
 	s := m.Store()
-	h, err := s.Horizon(t.Context())
+	h, err := s.ExtendHorizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestEntryIsNoProposal(t *testing.T) {
 	if !errors.Is(err, ErrNoProposal) || m.Applied() != 1 || results[0] == nil {
 		t.Fatalf("%v, applied %d, %v", err, m.Applied(), results)
 	}
-	if h, err := m.Store().Horizon(t.Context()); err != nil || h != 5 {
+	if h, err := m.Store().ExtendHorizon(t.Context()); err != nil || h != 5 {
 		t.Fatalf("horizon %d, %v", h, err)
 	}
 	if m.Durable() != 0 || m.Sync() != nil || m.Durable() != 1 {

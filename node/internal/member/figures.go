@@ -52,7 +52,7 @@ func (m *Member) Figures(ctx context.Context, nowNs int64) Figures {
 		}
 		f.EntriesBehind += int64(st.Last - min(st.Applied, st.Last))
 		if s := stores[group]; s != nil {
-			horizonNs, err := s.Horizon(ctx)
+			horizonNs, err := s.ExtendHorizon(ctx)
 			if err == nil && horizonNs > 0 && !s.IsCopy() { // a copy's stands still between runs
 				f.HorizonLagNs = max(f.HorizonLagNs, nowNs-horizonNs)
 			}

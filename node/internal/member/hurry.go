@@ -136,7 +136,7 @@ func (m *Member) hurryRound() (closed int) {
 	now, ok := m.clock.Stamp()
 	for group, w := range m.hurries.take() {
 		if s := m.Store(group); s != nil {
-			if horizon, err := s.Horizon(m.open); err == nil && horizon > w.acqNs {
+			if horizon, err := s.ExtendHorizon(m.open); err == nil && horizon > w.acqNs {
 				continue
 			}
 		}

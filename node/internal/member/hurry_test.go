@@ -30,7 +30,7 @@ func TestGroupsAreClosedForFeeds(t *testing.T) {
 				if at == nil {
 					continue
 				}
-				if horizon, err := at.Horizon(t.Context()); err == nil && horizon > acq {
+				if horizon, err := at.ExtendHorizon(t.Context()); err == nil && horizon > acq {
 					on++
 				}
 			}

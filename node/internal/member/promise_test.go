@@ -101,7 +101,7 @@ func (s *simulation) leaderOf(group cluster.GroupID) *simProcess {
 func (s *simulation) horizonOf(group cluster.GroupID) (horizonNs int64) {
 	for _, p := range s.running() {
 		if st := p.member.Load().Store(group); st != nil {
-			if h, err := st.Horizon(s.life); err == nil {
+			if h, err := st.ExtendHorizon(s.life); err == nil {
 				horizonNs = max(horizonNs, h)
 			}
 		}

@@ -58,7 +58,7 @@ func (m *Member) replicaReports(ctx context.Context) []replicaReport {
 			stats := s.Stats()
 			r.Bytes = stats.SegmentBytes + stats.LogBytes
 			// A store that is closed under the hands is on its way out.
-			r.ClosedNs, _ = s.Horizon(ctx)
+			r.ClosedNs, _ = s.ExtendHorizon(ctx)
 			if m.opt.Store.Scrub != nil && m.opt.Store.Scrub.Every() > 0 {
 				r.Scrub = &api.ScrubProgress{Read: min(stats.ScrubPassBytes, stats.SegmentBytes),
 					Bytes: stats.SegmentBytes, LastNs: stats.ScrubLastNs}

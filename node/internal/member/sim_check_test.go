@@ -224,7 +224,7 @@ func (s *simulation) past(all []simSource, atNs int64) *simPast {
 	defer cancel()
 	least := int64(math.MaxInt64)
 	for _, x := range all {
-		h, err := x.store.Horizon(ctx)
+		h, err := x.store.ExtendHorizon(ctx)
 		if err != nil {
 			return nil
 		}
@@ -357,7 +357,7 @@ func (s *simulation) compareGroup(
 ) (different string, err error) {
 	leastNs := int64(math.MaxInt64)
 	for _, x := range all {
-		h, err := x.store.Horizon(ctx)
+		h, err := x.store.ExtendHorizon(ctx)
 		if err != nil {
 			return "", fmt.Errorf("horizon on node %d: %w", x.p.node.place, err)
 		}

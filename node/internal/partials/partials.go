@@ -15,20 +15,20 @@ import (
 // rows have the same state.
 type Key [32]byte
 
-// Fragment is the rows of a block that are inside a box. It has bounds in the dimensions in which
-// the block reaches beyond the box; the fragment of a block inside the box has none.
-type Fragment struct {
-	Block uint32
-	Need  uint32      // a bit for each dimension that has bounds
-	From  [Cuts]int64 // of the dimensions in Need, ascending
-	To    [Cuts]int64
+// Partial is the rows of a block that are inside a box. It has bounds in the dimensions in which
+// the block reaches beyond the box; the partial of a block inside the box has none.
+type Partial struct {
+	Block   uint32
+	Bounded uint32      // a bit for each dimension that has bounds
+	From    [Cuts]int64 // of the dimensions in Need, ascending
+	To      [Cuts]int64
 }
 
 // Cuts is how many dimensions may have bounds.
 const Cuts = 2
 
 const (
-	maxVariants = 8 // fragments of one block in a table; the oldest is replaced first
+	maxVariants = 8 // partials of one block in a table; the oldest is replaced first
 
 	// tableBytes is roughly the size of a table without entries, map entries included.
 	tableBytes = 256
@@ -36,10 +36,10 @@ const (
 
 // Stats are counts since the cache was created, and current sizes.
 type Stats struct {
-	Hits    uint64 // fragments whose state was found
-	Misses  uint64 // fragments whose state was not found
+	Hits    uint64 // partials whose state was found
+	Misses  uint64 // partials whose state was not found
 	Stored  uint64
-	Evicted uint64 // for lack of memory, or for another fragment of their block
+	Evicted uint64 // for lack of memory, or for another partial of their block
 	States  int
 	Bytes   int64
 }
@@ -66,14 +66,14 @@ func (c *Cache) Stats() Stats {
 	return c.stats
 }
 
-// Segment holds the tables of one sealed segment. The zero value is ready.
-type Segment struct {
+// SegmentTables holds the tables of one sealed segment. The zero value is ready.
+type SegmentTables struct {
 	cache  *Cache // of all its tables
 	tables map[Key]*Table
 }
 
 // Drop removes all tables of a segment that is no longer used.
-func (s *Segment) Drop() {
+func (s *SegmentTables) Drop() {
 	c := s.cache
 	if c == nil {
 		return
@@ -88,7 +88,7 @@ func (s *Segment) Drop() {
 // Table returns the table of a key in a segment of that many blocks. The first call for a key
 // returns nil: states are stored only for aggregations that repeat. A query calls it once for each
 // segment.
-func (c *Cache) Table(s *Segment, key Key, blocks, stateBytes int) *Table {
+func (c *Cache) Table(s *SegmentTables, key Key, blocks, stateBytes int) *Table {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := s.tables[key]
@@ -117,7 +117,7 @@ func (c *Cache) Table(s *Segment, key Key, blocks, stateBytes int) *Table {
 
 // Peek returns the table of a key in a segment if it may have states, else nil. It does not count
 // as a use for eviction.
-func (c *Cache) Peek(s *Segment, key Key) *Table {
+func (c *Cache) Peek(s *SegmentTables, key Key) *Table {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := s.tables[key]; t != nil && t.newest != nil {
@@ -175,7 +175,7 @@ func (c *Cache) remove(t *Table) {
 // Table holds the states of one key in one segment.
 type Table struct {
 	cache   *Cache
-	segment *Segment
+	segment *SegmentTables
 	key     Key
 	size    int // of a state
 
@@ -196,9 +196,9 @@ type Table struct {
 }
 
 type entry struct {
-	fragment Fragment
-	rows     uint32 // that went into its state
-	next     uint32 // index of an older entry of the block + 1
+	partial Partial
+	rows    uint32 // that went into its state
+	next    uint32 // index of an older entry of the block + 1
 }
 
 const entryBytes = int(unsafe.Sizeof(entry{}))
@@ -217,10 +217,10 @@ func (t *Table) Unlock() {
 	t.mu.Unlock()
 }
 
-// Find copies the state of a fragment to dst, if there is one, and returns how many rows it covers.
+// Find copies the state of a partial to dst, if there is one, and returns how many rows it covers.
 //
 // Cost: some ns; no allocation.
-func (t *Table) Find(p *Fragment, dst []byte) (rows uint32, found bool) {
+func (t *Table) Find(p *Partial, dst []byte) (rows uint32, found bool) {
 	if i := t.lookup(p); i >= 0 {
 		t.hits++
 		copy(dst, t.data[i*t.size:][:t.size])
@@ -230,21 +230,21 @@ func (t *Table) Find(p *Fragment, dst []byte) (rows uint32, found bool) {
 	return 0, false
 }
 
-// Has reports whether Find would find a fragment.
-func (t *Table) Has(p *Fragment) bool { return t.lookup(p) >= 0 }
+// Has reports whether Find would find a partial.
+func (t *Table) Has(p *Partial) bool { return t.lookup(p) >= 0 }
 
-func (t *Table) lookup(p *Fragment) int {
+func (t *Table) lookup(p *Partial) int {
 	for at := t.newest[p.Block]; at != 0; at = t.entries[at-1].next {
-		if e := &t.entries[at-1]; e.fragment == *p {
+		if e := &t.entries[at-1]; e.partial == *p {
 			return int(at - 1)
 		}
 	}
 	return -1
 }
 
-// Put stores the state of a fragment, which covers that many rows, if it is not there already and
+// Put stores the state of a partial, which covers that many rows, if it is not there already and
 // memory allows.
-func (t *Table) Put(p *Fragment, rows uint32, state []byte) {
+func (t *Table) Put(p *Partial, rows uint32, state []byte) {
 	if t.lookup(p) >= 0 {
 		return
 	}

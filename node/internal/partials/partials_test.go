@@ -11,7 +11,7 @@ import (
 
 // tableOf returns a table: it is there from the second time on.
 func tableOf(
-	t *testing.T, c *partials.Cache, s *partials.Segment, key partials.Key, blocks, size int,
+	t *testing.T, c *partials.Cache, s *partials.SegmentTables, key partials.Key, blocks, size int,
 ) *partials.Table {
 	t.Helper()
 	if got := c.Table(s, key, blocks, size); got != nil {
@@ -25,16 +25,16 @@ func tableOf(
 }
 
 func TestFindsWhatWasPut(t *testing.T) {
-	c, s := partials.New(1<<20), &partials.Segment{}
+	c, s := partials.New(1<<20), &partials.SegmentTables{}
 	table := tableOf(t, c, s, partials.Key{1}, 10, 8)
 	table.Lock()
 	defer table.Unlock()
-	whole := partials.Fragment{Block: 3}
-	cut := partials.Fragment{Block: 3, Need: 2, From: [2]int64{5}, To: [2]int64{9}}
+	whole := partials.Partial{Block: 3}
+	cut := partials.Partial{Block: 3, Bounded: 2, From: [2]int64{5}, To: [2]int64{9}}
 	table.Put(&whole, 7, []byte("wholeone"))
 	table.Put(&cut, 2, []byte("cut here"))
 	table.Put(&cut, 9, []byte("not this"))
-	f := func(p partials.Fragment, want string, rows uint32) {
+	f := func(p partials.Partial, want string, rows uint32) {
 		t.Helper()
 		state := make([]byte, 8)
 		has := table.Has(&p)
@@ -45,18 +45,18 @@ func TestFindsWhatWasPut(t *testing.T) {
 	}
 	f(whole, "wholeone", 7)
 	f(cut, "cut here", 2)
-	f(partials.Fragment{Block: 4}, "", 0)
+	f(partials.Partial{Block: 4}, "", 0)
 	other := cut
 	other.To[0]++
 	f(other, "", 0)
 	other = cut
-	other.Need = 4
+	other.Bounded = 4
 	f(other, "", 0)
 }
 
 // TestPeek: Peek finds tables that have states, and does not count as a use.
 func TestPeek(t *testing.T) {
-	c, s := partials.New(1<<20), &partials.Segment{}
+	c, s := partials.New(1<<20), &partials.SegmentTables{}
 	for range 3 {
 		if c.Peek(s, partials.Key{1}) != nil {
 			t.Fatal("a table before the first use")
@@ -73,12 +73,12 @@ func TestPeek(t *testing.T) {
 }
 
 func TestDropLeavesNothing(t *testing.T) {
-	c, gone, stays := partials.New(1<<20), &partials.Segment{}, &partials.Segment{}
+	c, gone, stays := partials.New(1<<20), &partials.SegmentTables{}, &partials.SegmentTables{}
 	for key := range byte(3) {
-		for _, s := range []*partials.Segment{gone, stays} {
+		for _, s := range []*partials.SegmentTables{gone, stays} {
 			table := tableOf(t, c, s, partials.Key{key}, 100, 16)
 			table.Lock()
-			table.Put(&partials.Fragment{Block: 1}, 0, make([]byte, 16))
+			table.Put(&partials.Partial{Block: 1}, 0, make([]byte, 16))
 			table.Unlock()
 		}
 	}
@@ -96,12 +96,12 @@ func TestDropLeavesNothing(t *testing.T) {
 
 // TestPutAfterDrop: a table of a dropped segment stores nothing.
 func TestPutAfterDrop(t *testing.T) {
-	c, s := partials.New(1<<20), &partials.Segment{}
+	c, s := partials.New(1<<20), &partials.SegmentTables{}
 	table := tableOf(t, c, s, partials.Key{1}, 500, 16)
 	put := func(block uint32) {
 		table.Lock()
 		defer table.Unlock()
-		table.Put(&partials.Fragment{Block: block}, 0, make([]byte, 16))
+		table.Put(&partials.Partial{Block: block}, 0, make([]byte, 16))
 	}
 	put(0)
 	s.Drop()
@@ -119,7 +119,7 @@ func TestPutAfterDrop(t *testing.T) {
 func TestBounded(t *testing.T) {
 	const limit, size, blocks = 64 << 10, 32, 200
 	c := partials.New(limit)
-	segments := make([]partials.Segment, 4)
+	segments := make([]partials.SegmentTables, 4)
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -133,7 +133,7 @@ func TestBounded(t *testing.T) {
 				}
 				table.Lock()
 				for range 10 {
-					p := partials.Fragment{Block: r.Uint32N(blocks), Need: 1,
+					p := partials.Partial{Block: r.Uint32N(blocks), Bounded: 1,
 						From: [2]int64{r.Int64N(12)}}
 					sum := uint64(s)<<48 | uint64(key)<<40 | uint64(p.Block)<<8 |
 						uint64(p.From[0])
@@ -167,9 +167,9 @@ func TestBounded(t *testing.T) {
 }
 
 func TestFindTakesNoMemory(t *testing.T) {
-	c, s := partials.New(1<<20), &partials.Segment{}
+	c, s := partials.New(1<<20), &partials.SegmentTables{}
 	table := tableOf(t, c, s, partials.Key{1}, 10, 8)
-	p, state := partials.Fragment{Block: 3}, make([]byte, 8)
+	p, state := partials.Partial{Block: 3}, make([]byte, 8)
 	table.Lock()
 	table.Put(&p, 0, state)
 	table.Unlock()

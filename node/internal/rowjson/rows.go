@@ -48,7 +48,7 @@ type End struct {
 func NewEnd(end wire.End, err *wire.Error) End {
 	out := End{Complete: end.Complete, Reason: end.Reason, Rows: end.Rows,
 		HorizonNs: end.HorizonNs, Blocks: end.BlocksScanned, Examined: end.RowsExamined,
-		TookNs: end.TookNs, PurgedNs: end.PurgedAcqNs}
+		TookNs: end.TookNs, PurgedNs: end.HistoryChangedAcqNs}
 	if err != nil {
 		out.Complete, out.Error, out.Code = false, err.Message, err.Kind.String()
 		if fault, ok := err.Fault(); ok {

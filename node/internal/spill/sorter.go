@@ -119,7 +119,7 @@ func (s *Sorter) addChunk(ctx context.Context, b *record.Batch) error {
 	}
 	bytes := 0
 	for _, i := range order {
-		bytes += len(b.Place(int(i)))
+		bytes += len(b.RawPayload(int(i)))
 	}
 	own := &record.Batch{Data: make([]byte, 0, bytes)}
 	own.AppendPicked(b, order)

@@ -29,10 +29,10 @@ type Prefetched struct {
 // IsBatchable reports whether only devices are to be looked at in a block, and can be searched for,
 // or whether one dimension leaves few rows of it.
 func (w *Reader) IsBatchable(seg *Planned, c index.Candidate) bool {
-	if c.Need == 0 || c.Need&(c.Need-1) != 0 || c.Need == NeedTombstones {
+	if c.Untested == 0 || c.Untested&(c.Untested-1) != 0 || c.Untested == NeedTombstones {
 		return false
 	}
-	if c.Need == 1<<record.MID {
+	if c.Untested == 1<<record.MID {
 		return SortedByDevice(seg.Index.Block(c.Block)) && seg.lookupCached(c.Block) == nil
 	}
 	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
@@ -40,7 +40,7 @@ func (w *Reader) IsBatchable(seg *Planned, c index.Candidate) bool {
 
 // isPrefetchable is IsBatchable where blocks that lie inside the box are held, too.
 func (w *Reader) isPrefetchable(seg *Planned, c index.Candidate) bool {
-	return c.Need == 0 && seg.lookupCached(c.Block) == nil || w.IsBatchable(seg, c)
+	return c.Untested == 0 && seg.lookupCached(c.Block) == nil || w.IsBatchable(seg, c)
 }
 
 // scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
@@ -91,11 +91,11 @@ func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err 
 	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
 		return err
 	}
-	h.need = c.Need
-	if c.Need == 0 {
+	h.need = c.Untested
+	if c.Untested == 0 {
 		return nil
 	}
-	if c.Need != 1<<record.MID {
+	if c.Untested != 1<<record.MID {
 		w.prefetchTested(seg, h)
 		return nil
 	}

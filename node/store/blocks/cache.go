@@ -76,7 +76,7 @@ func (w *Reader) OpenCached(
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(seg, info, c.Need)
+		w.Chosen = w.Choose(seg, info, c.Untested)
 		f.Sel = append(f.Sel[:0], w.Chosen...)
 	}
 	if hold {

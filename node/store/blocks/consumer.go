@@ -32,7 +32,7 @@ type Consumer struct {
 // BlockPartial is the rows that a box selects of one sealed block. An equal one has the same rows
 // in every query.
 type BlockPartial struct {
-	partials.Fragment
+	partials.Partial
 	Known bool // set by the sink in Plan: it has a state and needs no rows
 }
 
@@ -41,7 +41,7 @@ type BlockPartial struct {
 type PartialSink interface {
 	// Wants is called before blocks of a segment with this number of blocks. If it returns false,
 	// their rows come with all others.
-	Wants(seg *partials.Segment, blocks int) bool
+	Wants(seg *partials.SegmentTables, blocks int) bool
 	// BeginMorsel says of which morsel all is that comes until EndMorsel. Morsels have the same
 	// rows, in the same batches, in whatever worker and in whatever order they are done; their
 	// numbers ascend, not one by one.
@@ -62,11 +62,11 @@ type lentBuffer struct {
 	own   []byte // of the batch
 }
 
-// begin lets the payloads of an empty batch lie in a room.
-func (l *lentBuffer) begin(b *record.Batch, room []byte) {
-	if l.bytes == 0 && len(room) > 0 {
-		l.bytes, l.own = len(room), b.Data
-		b.Data = room[:0:len(room)]
+// begin lets the payloads of an empty batch lie in a buffer.
+func (l *lentBuffer) begin(b *record.Batch, buffer []byte) {
+	if l.bytes == 0 && len(buffer) > 0 {
+		l.bytes, l.own = len(buffer), b.Data
+		b.Data = buffer[:0:len(buffer)]
 	}
 }
 

@@ -115,14 +115,14 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	if c.Need == 0 && !w.CountOnly {
+	if c.Untested == 0 && !w.CountOnly {
 		return w.takeSpan(seg, w.Block, 0, w.Block.Rows())
 	}
-	if w.CountOnly && c.Need&NeedTombstones == 0 {
-		w.Rows += uint64(w.count(seg, info, c.Need))
+	if w.CountOnly && c.Untested&NeedTombstones == 0 {
+		w.Rows += uint64(w.count(seg, info, c.Untested))
 		return nil
 	}
-	w.Chosen = w.Choose(seg, info, c.Need)
+	w.Chosen = w.Choose(seg, info, c.Untested)
 	if w.CountOnly {
 		w.Rows += uint64(len(w.Chosen))
 		return nil

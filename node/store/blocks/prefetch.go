@@ -40,7 +40,7 @@ func (w *Reader) prefetchFront(seg *Planned, c index.Candidate) {
 
 // prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
 func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
-	need := c.Need &^ NeedTombstones
+	need := c.Untested &^ NeedTombstones
 	if need == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
 		return
 	}

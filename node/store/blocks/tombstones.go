@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// NeedTombstones is the bit of a candidate's Need which says that a range tombstone may cover some
-// rows of the block. It is above the bits of the dimensions.
+// NeedTombstones is the bit of a candidate's Untested which says that a range tombstone may cover
+// some rows of the block. It is above the bits of the dimensions.
 const NeedTombstones = 1 << 7
 
 // applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
@@ -33,7 +33,7 @@ func (seg *Planned) applyTombstones(by []*tombstone.Range) {
 			continue
 		}
 		if some {
-			c.Need |= NeedTombstones
+			c.Untested |= NeedTombstones
 		}
 		rest = append(rest, c)
 	}

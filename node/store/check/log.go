@@ -36,7 +36,7 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		for _, meta := range m.Live {
 			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
 		}
-		for _, g := range m.Gone {
+		for _, g := range m.EmptyRanges {
 			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
 		}
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// payloadBytes is how many payload bytes a diff keeps for each reading that it has room for, before
-// it cuts the box further.
+// payloadBytes is how many payload bytes a diff keeps for each reading that it has space for,
+// before it cuts the box further.
 const payloadBytes = 256
 
 // Sink takes differences of one kind, valid during the call. An error ends the diff.
@@ -82,7 +82,7 @@ func Run(
 	if d.fromNs < d.End {
 		err = d.run()
 	}
-	d.stats.HorizonNs, d.stats.PurgedAcqNs = horizon, d.PurgedAcqNs
+	d.stats.HorizonNs, d.stats.HistoryChangedAcqNs = horizon, d.HistoryChangedAcqNs
 	d.stats.Rows, d.stats.Workers = d.count, 1
 	return d.stats, err
 }
@@ -134,20 +134,20 @@ func (d *comparison) piece(p *versions.Partition) error {
 		p.Release()
 		return err
 	}
-	room := d.Room
+	limit := d.MaxReadings
 	if !p.Planned {
 		d.PlanPartition(p)
 		d.stats.Segments += len(p.Segments)
 	}
-	if p.Flagged > room && d.CutByZones(p) {
+	if p.Flagged > limit && d.CutByZones(p) {
 		return nil
 	}
-	err := d.FindNewest(p, room)
+	err := d.FindNewest(p, limit)
 	if err == nil {
-		err = d.findErased(p, room)
+		err = d.findErased(p, limit)
 	}
 	if err == nil {
-		d.table.fill(p.Newest, payloadBytes*room)
+		d.table.fill(p.Newest, payloadBytes*limit)
 		err = d.findVersions(p)
 	}
 	if errors.Is(err, versions.ErrFull) {
@@ -166,9 +166,9 @@ func (d *comparison) piece(p *versions.Partition) error {
 
 // findErased adds to the table the readings of which an erase between the moments hides a row that
 // was to be seen at the first.
-func (d *comparison) findErased(p *versions.Partition, room int) error {
+func (d *comparison) findErased(p *versions.Partition, limit int) error {
 	if p.Newest == nil {
-		p.Newest = versions.NewTable(room)
+		p.Newest = versions.NewTable(limit)
 	}
 	for _, h := range d.erases {
 		box, ok := intersection(&p.Box, &h.Box)
@@ -344,7 +344,7 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 			if info, err = w.Open(seg, c); err != nil {
 				continue
 			}
-			w.Chosen = w.Choose(seg, info, c.Need)
+			w.Chosen = w.Choose(seg, info, c.Untested)
 			if err = w.TakeChosen(seg); err == nil && w.Batch.Len() >= blocks.BatchRows {
 				err = w.Flush()
 			}

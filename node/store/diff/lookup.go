@@ -31,7 +31,7 @@ type lookup struct {
 
 // findVersions looks up the versions of all readings in the table.
 //
-// Errors: versions.ErrFull when their payloads take more room than there is.
+// Errors: versions.ErrFull when their payloads take more space than there is.
 func (d *comparison) findVersions(p *versions.Partition) error {
 	if len(d.table.pairs) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (d *comparison) lookInHead(h *index.Head, p *versions.Partition) error {
 				d.offer(pair, b, i)
 			}
 		}
-		return d.table.checkRoom()
+		return d.table.checkLimit()
 	}
 	l := &d.look
 	if len(d.table.pairs)*versions.HeadRowsPerPlan > h.Rows() {
@@ -218,7 +218,7 @@ func (d *comparison) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 		for i := range l.rows.Len() {
 			d.offer(d.table.find(&l.rows, i), &l.rows, i)
 		}
-		if err := d.table.checkRoom(); err != nil {
+		if err := d.table.checkLimit(); err != nil {
 			return err
 		}
 		rest = rest[n:]

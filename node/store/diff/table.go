@@ -29,13 +29,13 @@ type table struct {
 	pairs  []pair          // by tenant, quantity, device, cap, as blocks are sorted
 	data   []byte
 	live   int // bytes of data that pairs name
-	room   int // for live, unless there is one reading only
+	limit  int // for live, unless there is one reading only
 }
 
 // fill makes a pair of each reading that was gathered.
-func (t *table) fill(n *versions.Table, room int) {
+func (t *table) fill(n *versions.Table, limit int) {
 	t.newest, t.pairs, t.data = n, t.pairs[:0], t.data[:0]
-	t.live, t.room = 0, room
+	t.live, t.limit = 0, limit
 	for r := range n.All {
 		t.pairs = append(t.pairs, pair{Reading: *r})
 	}
@@ -74,14 +74,14 @@ func (t *table) keep(v *pairState, b *record.Batch, i int) {
 	v.acqNs, v.known, v.tombstoned = b.AcqNs[i], true, b.Tomb(i)
 }
 
-// checkRoom drops payloads that nobody names any more, when they are many.
+// checkLimit drops payloads that nobody names any more, when they are many.
 //
 // Errors: versions.ErrFull when there are too many that are named.
-func (t *table) checkRoom() error {
-	if t.live > t.room && len(t.pairs) > 1 {
+func (t *table) checkLimit() error {
+	if t.live > t.limit && len(t.pairs) > 1 {
 		return versions.ErrFull
 	}
-	if len(t.data) <= 2*max(t.live, t.room) {
+	if len(t.data) <= 2*max(t.live, t.limit) {
 		return nil
 	}
 	data := make([]byte, 0, t.live)

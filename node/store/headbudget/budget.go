@@ -44,7 +44,7 @@ func (b *Budget) Wait(ctx context.Context) error {
 	var timeout <-chan time.Time
 	for {
 		b.mu.Lock()
-		full, room, failed := b.bytes >= b.opt.MaxBytes, b.changed, b.sealErr
+		full, changed, failed := b.bytes >= b.opt.MaxBytes, b.changed, b.sealErr
 		b.mu.Unlock()
 		if !full {
 			return nil
@@ -57,7 +57,7 @@ func (b *Budget) Wait(ctx context.Context) error {
 			timeout = time.After(b.opt.Wait)
 		}
 		select {
-		case <-room:
+		case <-changed:
 		case <-timeout:
 			return b.opt.Overloaded
 		case <-b.opt.Stop:

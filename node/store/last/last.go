@@ -24,10 +24,10 @@ import (
 // search finds the newest readings of every series in a box of one shard.
 //
 // Heads come first, from the newest row back, then the runs of all segments by descending greatest
-// cap. A chunk or run is passed over when no series that can be in it has room for its caps. That
-// is final unless a reading that took the room turns out to have a newer version that is not shown;
-// a series to which that happens is looked at once more, with the versions that hide others found
-// before.
+// cap. A chunk or run is passed over when no series that can be in it has space for its caps. That
+// is final unless a reading that took the space turns out to have a newer version that is not
+// shown; a series to which that happens is looked at once more, with the versions that hide others
+// found before.
 type search struct {
 	*blocks.Gatherer
 	asked    *versions.Resolver
@@ -61,7 +61,7 @@ func Give(
 ) error {
 	l := searches.Get().(*search)
 	l.Gatherer, l.asked, l.now, l.box = w, asked, now, box
-	l.state.reset(n, asked.Room)
+	l.state.reset(n, asked.MaxReadings)
 	w.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
@@ -236,7 +236,7 @@ type need struct {
 	newestNs int64
 }
 
-// anyNeeds reports whether one of the series has room for caps of a range that it can have.
+// anyNeeds reports whether one of the series has space for caps of a range that it can have.
 func (l *search) anyNeeds(needs []need, caps index.Bound) bool {
 	for i := range needs {
 		if l.needs(&needs[i], caps) {
@@ -298,7 +298,7 @@ func (l *search) give() error {
 func (l *search) giveHead(h *index.Head, rows []uint64) error {
 	l.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
-		if err := l.makeRoom(); err != nil {
+		if err := l.shrink(); err != nil {
 			return err
 		}
 		some := rows[:min(len(rows), blocks.BatchRows)]
@@ -307,8 +307,8 @@ func (l *search) giveHead(h *index.Head, rows []uint64) error {
 	return nil
 }
 
-// makeRoom flushes the batch when it has enough rows for the sink.
-func (l *search) makeRoom() error {
+// shrink flushes the batch when it has enough rows for the sink.
+func (l *search) shrink() error {
 	if l.Batch.Len() >= blocks.BatchRows || len(l.Batch.Data) >= blocks.BatchBytes {
 		return l.Flush()
 	}
@@ -317,7 +317,7 @@ func (l *search) makeRoom() error {
 
 // giveBlock hands out rows of one block.
 func (l *search) giveBlock(seg *blocks.Planned, rows []uint64) error {
-	if err := l.makeRoom(); err != nil {
+	if err := l.shrink(); err != nil {
 		return err
 	}
 	id := uint32(rows[0] >> 32)

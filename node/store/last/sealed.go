@@ -184,7 +184,7 @@ func (l *search) collect(s *segmentState) (*index.SeriesSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.Chosen = l.Choose(&s.Planned, info, c.Need)
+		l.Chosen = l.Choose(&s.Planned, info, c.Untested)
 		l.found.Reset()
 		if err := l.Block.Gather(l.Chosen, true, &l.found); err != nil {
 			return nil, err

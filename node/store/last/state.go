@@ -13,17 +13,17 @@ import (
 
 // state are the newest readings found so far of every series of a box.
 type state struct {
-	n      int // readings wanted of each series
-	room   int // rows that may be kept
-	kept   int
-	series []seriesState // in the order in which they were met
-	order  []uint32      // numbers of series, ascending
-	fresh  []uint32      // those that are not in order yet, ascending
-	spare  []uint32
-	lost   []uint32   // series that a shown reading was taken from when others had been passed over
-	at     int        // in order: where the series that is announced next can be
-	rows   []rowState // room for the few rows that most series keep
-	places [][]uint64
+	n       int // readings wanted of each series
+	maxRows int // rows that may be kept
+	kept    int
+	series  []seriesState // in the order in which they were met
+	order   []uint32      // numbers of series, ascending
+	fresh   []uint32      // those that are not in order yet, ascending
+	spare   []uint32
+	lost    []uint32   // series that lost a shown reading when others had been passed over
+	at      int        // in order: where the series that is announced next can be
+	rows    []rowState // space for the few rows that most series keep
+	places  [][]uint64
 
 	overtaken uint64 // versions that were taken in with a newer one
 }
@@ -49,9 +49,9 @@ type rowAt struct {
 }
 
 // reset empties the state and keeps its memory, but not the lists of rows that grew long.
-func (l *state) reset(n, room int) {
+func (l *state) reset(n, limit int) {
 	clear(l.series)
-	*l = state{n: n, room: room, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
+	*l = state{n: n, maxRows: limit, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
 		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], places: l.places[:0]}
 }
 
@@ -99,7 +99,7 @@ func (l *state) settle() {
 
 // add takes a version in. A hidden one is kept only if it may hide others.
 //
-// Errors: versions.ErrFull when more rows are kept than there is room for.
+// Errors: versions.ErrFull when more rows are kept than there is space for.
 func (l *state) add(number uint32, r rowState, flagged bool) error {
 	s := &l.series[number]
 	if r.capNs < s.floorNs {
@@ -133,7 +133,7 @@ func (l *state) add(number uint32, r rowState, flagged bool) error {
 	s.shown += shownBy(&r)
 	l.kept++
 	l.trim(s)
-	if l.kept > l.room && len(l.series) > 1 {
+	if l.kept > l.maxRows && len(l.series) > 1 {
 		return versions.ErrFull
 	}
 	return nil
@@ -173,7 +173,7 @@ func shownBy(r *rowState) int {
 	return 1
 }
 
-// few returns room for the rows of a series, if they are few.
+// few returns space for the rows of a series, if they are few.
 func (l *state) few() []rowState {
 	const most = 8
 	if l.n >= most {

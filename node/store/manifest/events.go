@@ -9,8 +9,8 @@ import (
 	"github.com/pentad-db/pentad/node/store/event"
 )
 
-// Removal says how many of the rows of a purge are gone.
-type Removal struct {
+// PurgedRows says how many of the rows of a purge are gone.
+type PurgedRows struct {
 	AcqNs int64  `json:"acq_ns"`
 	Rows  uint64 `json:"rows"`
 }
@@ -27,7 +27,7 @@ func (m *Manifest) applyEvents(e *Edit) error {
 		}
 		m.Events = append(m.Events, next)
 	}
-	for _, r := range e.Removed {
+	for _, r := range e.PurgedRows {
 		i := m.FindEvent(r.AcqNs)
 		if i < 0 {
 			return fmt.Errorf("removes rows for event %d, which is not there", r.AcqNs)
@@ -44,37 +44,37 @@ func (m *Manifest) applyEvents(e *Edit) error {
 	return nil
 }
 
-// GoneRange is log indexes of a shard of which no row is left: all were purged.
-type GoneRange struct {
+// EmptyRange is log indexes of a shard of which no row is left: all were purged.
+type EmptyRange struct {
 	Shard      uint32 `json:"shard"`
 	FirstIndex uint64 `json:"first_index"`
 	LastIndex  uint64 `json:"last_index"`
 }
 
-// applyGone notes what is gone after an edit. What a segment covers needs no note any more.
-func (m *Manifest) applyGone(e *Edit) error {
-	for _, g := range e.Gone {
+// applyEmptyRanges notes what is gone after an edit. What a segment covers needs no note any more.
+func (m *Manifest) applyEmptyRanges(e *Edit) error {
+	for _, g := range e.EmptyRanges {
 		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstIndex > g.LastIndex {
 			return fmt.Errorf("log indexes %d to %d of shard %d of %d are gone", g.FirstIndex,
 				g.LastIndex, g.Shard, m.Shards)
 		}
-		m.Gone = append(m.Gone, g)
+		m.EmptyRanges = append(m.EmptyRanges, g)
 	}
 	for _, s := range e.Add {
-		m.Gone = slices.DeleteFunc(slices.Clone(m.Gone), func(g GoneRange) bool {
+		m.EmptyRanges = slices.DeleteFunc(slices.Clone(m.EmptyRanges), func(g EmptyRange) bool {
 			return g.Shard == s.Shard && s.FirstIndex <= g.FirstIndex && g.LastIndex <= s.LastIndex
 		})
 	}
-	if len(e.Gone) > 0 {
-		m.Gone = joinGone(m.Gone)
+	if len(e.EmptyRanges) > 0 {
+		m.EmptyRanges = joinEmptyRanges(m.EmptyRanges)
 	}
 	return nil
 }
 
-// joinGone sorts ranges and joins those that continue one another.
-func joinGone(all []GoneRange) []GoneRange {
+// joinEmptyRanges sorts ranges and joins those that continue one another.
+func joinEmptyRanges(all []EmptyRange) []EmptyRange {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b GoneRange) int {
+	slices.SortFunc(all, func(a, b EmptyRange) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
 	})
 	joined := all[:0]
@@ -92,7 +92,7 @@ func joinGone(all []GoneRange) []GoneRange {
 // EndOf returns the log index up to which segments, and rows that are gone, cover a shard from an
 // index on without a hole.
 func (m *Manifest) EndOf(shard uint32, next uint64) uint64 {
-	for _, g := range m.Gone {
+	for _, g := range m.EmptyRanges {
 		if g.Shard == shard && g.FirstIndex <= next {
 			next = max(next, g.LastIndex+1)
 		}
@@ -105,14 +105,14 @@ func (e *Edit) ChangesHistory() bool {
 	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Time != nil
 }
 
-// AddRemoved adds to the rows of purges that leave with an edit.
-func (e *Edit) AddRemoved(more []Removal) {
+// AddPurgedRows adds to the rows of purges that leave with an edit.
+func (e *Edit) AddPurgedRows(more []PurgedRows) {
 	for _, r := range more {
-		at := slices.IndexFunc(e.Removed, func(o Removal) bool { return o.AcqNs == r.AcqNs })
+		at := slices.IndexFunc(e.PurgedRows, func(o PurgedRows) bool { return o.AcqNs == r.AcqNs })
 		if at < 0 {
-			e.Removed = append(e.Removed, r)
+			e.PurgedRows = append(e.PurgedRows, r)
 		} else {
-			e.Removed[at].Rows += r.Rows
+			e.PurgedRows[at].Rows += r.Rows
 		}
 	}
 }

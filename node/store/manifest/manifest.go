@@ -53,8 +53,9 @@ type Segment struct {
 	FirstIndex uint64 `json:"first_index"` // log indexes of the shard that the segment covers
 	LastIndex  uint64 `json:"last_index"`
 	LastAcqNs  int64  `json:"last_acq_ns"`
-	// PurgedAcqNs: rows that purges with this acq or a smaller one concern are not in the segment.
-	PurgedAcqNs int64 `json:"purged_acq_ns,omitempty"`
+	// PurgesAppliedAcqNs: rows that purges with this acq or a smaller one concern are not in the
+	// segment.
+	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
 	// horizon, and the shard is one aside.
 	PutAcqNs int64 `json:"put_acq_ns,omitempty"`
@@ -82,10 +83,10 @@ type Edit struct {
 	Remove     []uint64  `json:"remove,omitempty"`
 	ClockNs    int64     `json:"clock_ns,omitempty"` // no acq below this is given any more
 
-	Gone    []GoneRange  `json:"gone,omitempty"`
-	Events  []event.Meta `json:"events,omitempty"`
-	Removed []Removal    `json:"removed,omitempty"` // rows of purges that left with this edit
-	Done    []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+	EmptyRanges []EmptyRange `json:"gone,omitempty"`
+	Events      []event.Meta `json:"events,omitempty"`
+	PurgedRows  []PurgedRows `json:"removed,omitempty"` // rows of purges that left with this edit
+	Done        []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []retention.Policy `json:"policies,omitempty"` // in place of those of their scopes
 	DropPolicies []retention.Scope  `json:"drop_policies,omitempty"`
@@ -119,11 +120,11 @@ type Manifest struct {
 	Live    []Segment // in the order in which they were added
 	NextID  uint64
 
-	Gone     []GoneRange        // by shard and index
-	Events   []event.Event      // by acq
-	Policies []retention.Policy // by scope
-	Steps    retention.Steps    // of theirs
-	Copied   *Copy              // nil when the store is no copy
+	EmptyRanges []EmptyRange       // by shard and index
+	Events      []event.Event      // by acq
+	Policies    []retention.Policy // by scope
+	Steps       retention.Steps    // of theirs
+	Copied      *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
 	Applied    acqtime.Position
@@ -276,7 +277,7 @@ func (m *Manifest) apply(e Edit) error {
 		m.Live = append(m.Live, s)
 		m.NextID = max(m.NextID, s.ID+1)
 	}
-	if err := m.applyGone(&e); err != nil {
+	if err := m.applyEmptyRanges(&e); err != nil {
 		return err
 	}
 	if m.applyPolicies(&e); e.Time != nil {
@@ -298,8 +299,9 @@ func (m *Manifest) drop(id uint64) bool {
 func (m *Manifest) Snapshot() []byte {
 	e := Edit{Number: m.Number, LogFlush: m.Flush, LogFrom: m.LogFrom, Format: FormatVersion,
 		Shards: m.Shards, Store: m.Store, ClockNs: m.ClockNs,
-		Add: m.Live, Gone: m.Gone, Policies: m.Policies, Copy: m.Copied, Replicated: m.Replicated,
-		Lineage: m.Lineage}
+		Add: m.Live, EmptyRanges: m.EmptyRanges, Policies: m.Policies, Copy: m.Copied,
+		Replicated: m.Replicated,
+		Lineage:    m.Lineage}
 	if m.Replicated {
 		e.Applied = &m.Applied
 	}
@@ -318,11 +320,11 @@ func (m *Manifest) Snapshot() []byte {
 // New returns the manifest of no file, to which edits can be applied.
 func New() *Manifest { return &Manifest{NextID: 1} }
 
-// Append makes an edit durable and then applies it. For lack of room it may be tried again. After
+// Append makes an edit durable and then applies it. For lack of space it may be tried again. After
 // any other failed write or sync the manifest stays failed, because what the disk holds is no
 // longer known.
 func (m *Manifest) Append(e Edit) error {
-	if err := m.Failure(); err != nil {
+	if err := m.ErrUnwrittenAfter(); err != nil {
 		return err
 	}
 	e.Number = m.Number + 1
@@ -342,13 +344,13 @@ func (m *Manifest) Append(e Edit) error {
 	return nil
 }
 
-// Failed returns the error after which no edit is taken any more, nil for none. It may be called at
+// Err returns the error after which no edit is taken any more, nil for none. It may be called at
 // any time.
-func (m *Manifest) Failed() error { return m.file.Failure() }
+func (m *Manifest) Err() error { return m.file.Failure() }
 
-// Failure is failed, of an edit of which nothing was written.
-func (m *Manifest) Failure() error {
-	if err := m.Failed(); err != nil {
+// ErrUnwrittenAfter is Err wrapped in ErrUnwritten: the next edit will not be written.
+func (m *Manifest) ErrUnwrittenAfter() error {
+	if err := m.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnwritten, err)
 	}
 	return nil

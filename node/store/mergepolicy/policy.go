@@ -10,7 +10,7 @@ const (
 	FanIn = 4
 	// MaxRows keeps merged segments below 65,536 blocks, which are not all full.
 	MaxRows = 100 << 20
-	// maxBytes bounds the time that a merge takes, and the room on disk that it needs.
+	// maxBytes bounds the time that a merge takes, and the space on disk that it needs.
 	maxBytes = 32 << 30
 	// idleShare is how many times larger the largest segment may be than the others of an idle
 	// merge together. It bounds how often a row is rewritten if every pause leads to a merge.

@@ -25,7 +25,7 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 	for _, c := range candidates {
 		p, ok := w.partialOf(t, c)
 		if ok {
-			a.parts = append(a.parts, blocks.BlockPartial{Fragment: p})
+			a.parts = append(a.parts, blocks.BlockPartial{Partial: p})
 		}
 		a.isPartial = append(a.isPartial, ok)
 	}
@@ -54,8 +54,8 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 
 // partialOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and
 // the box cuts it simply and leaves enough.
-func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok bool) {
-	if c.Need&blocks.NeedTombstones != 0 {
+func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok bool) {
+	if c.Untested&blocks.NeedTombstones != 0 {
 		return p, false
 	}
 	info := t.segment.Index.Block(c.Block)
@@ -63,10 +63,10 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Fragment, ok 
 		(len(w.scan.Winners) > 0 || !t.partition.Newest.Misses(info)) {
 		return p, false
 	}
-	p.Block, p.Need = c.Block, uint32(c.Need)
+	p.Block, p.Bounded = c.Block, uint32(c.Untested)
 	rows, cuts := float64(info.Rows), 0
 	for d := range record.NumDims {
-		if c.Need>>d&1 == 0 {
+		if c.Untested>>d&1 == 0 {
 			continue
 		}
 		set := w.Box[d]

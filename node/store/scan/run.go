@@ -25,16 +25,16 @@ import (
 // Stats says what a scan saw and what it cost.
 type Stats struct {
 	HorizonNs int64 // the scan saw every row with acq below this, and no other
-	// PurgedAcqNs is the acq of the newest purge, step of a retention or put below the horizon that
-	// meets the box, 0 for none: answers from before may differ below their horizons.
-	PurgedAcqNs   int64
-	Rows          uint64 // rows given to sinks
-	Segments      int    // sealed segments that were planned
-	BlocksScanned uint64 // blocks opened
-	BlocksInside  uint64 // of these, blocks that lie wholly inside the box
-	RowsExamined  uint64 // rows of the opened blocks
-	HeadRows      uint64 // rows given out by heads
-	BytesRead     uint64 // bytes of the opened blocks
+	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
+	// horizon that meets the box, 0 for none: answers from before may differ below their horizons.
+	HistoryChangedAcqNs int64
+	Rows                uint64 // rows given to sinks
+	Segments            int    // sealed segments that were planned
+	BlocksScanned       uint64 // blocks opened
+	BlocksInside        uint64 // of these, blocks that lie wholly inside the box
+	RowsExamined        uint64 // rows of the opened blocks
+	HeadRows            uint64 // rows given out by heads
+	BytesRead           uint64 // bytes of the opened blocks
 
 	Partials       uint64 // of blocks, see [blocks.PartialSink]
 	PartialsKnown  uint64 // of these, those whose rows a sink did not need
@@ -164,7 +164,7 @@ func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	sc.Acquire()
-	sc.Stats.PurgedAcqNs = sc.PurgedAcqNs
+	sc.Stats.HistoryChangedAcqNs = sc.HistoryChangedAcqNs
 	sc.Stats.Segments += sc.Partition()
 	if sc.explain != nil {
 		sc.explain.describe(sc)

@@ -43,7 +43,7 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 func (sc *Scan) countInside(seg *blocks.Planned) {
 	rest := seg.Plan.Candidates[:0]
 	for _, c := range seg.Plan.Candidates {
-		if c.Need == 0 {
+		if c.Untested == 0 {
 			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
 			sc.Stats.BlocksInside++
 		} else {

@@ -23,8 +23,8 @@ type Segment struct {
 	Meta   manifest.Segment
 	File   *segment.Sealed
 	Index  *index.Segment
-	Series *index.SeriesTable // nil when the segment has none
-	Kept   partials.Segment   // what sinks know of its blocks
+	Series *index.SeriesTable     // nil when the segment has none
+	Kept   partials.SegmentTables // what sinks know of its blocks
 
 	users atomic.Int64 // what Retain counts; the first use is that of the caller of Open
 
@@ -138,7 +138,7 @@ func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
 
 // IsClean reports whether the segment is known to hold no row that a tombstone covers.
 func (seg *Segment) IsClean(h *tombstone.Range) bool {
-	return h.AcqNs <= seg.Meta.PurgedAcqNs ||
+	return h.AcqNs <= seg.Meta.PurgesAppliedAcqNs ||
 		h.Kind == event.Purge && h.AcqNs <= seg.PurgedTo.Load()
 }
 
@@ -181,7 +181,7 @@ func Open(
 		return nil, &segment.CorruptError{File: path, Reason: err.Error()}
 	}
 	seg := &Segment{Meta: meta, File: file, Index: idx}
-	seg.PurgedTo.Store(meta.PurgedAcqNs)
+	seg.PurgedTo.Store(meta.PurgesAppliedAcqNs)
 	seg.Retain()
 	if src := file.Section(layout.SectionSeries); src != nil {
 		if seg.Series, err = index.ParseSeries(src); err != nil {

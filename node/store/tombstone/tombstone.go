@@ -32,33 +32,33 @@ type Range struct {
 }
 
 // Contains reports whether the tombstone covers a row.
-func (h *Range) Contains(k record.Key) bool {
-	return h.Box.Contains(k) && (h.ExceptSlots.To == 0 || !h.ExceptSlots.Has(k.CID, k.MID))
+func (r *Range) Contains(k record.Key) bool {
+	return r.Box.Contains(k) && (r.ExceptSlots.To == 0 || !r.ExceptSlots.Has(k.CID, k.MID))
 }
 
 // FirstOver returns the first of some tombstones that covers a row, nil for none.
 func FirstOver(all []*Range, k record.Key) *Range {
-	for _, h := range all {
-		if h.Contains(k) {
-			return h
+	for _, r := range all {
+		if r.Contains(k) {
+			return r
 		}
 	}
 	return nil
 }
 
 // Of returns the tombstone of an event; ok is false if the box lies above the event's acq.
-func Of(e *event.Event) (h *Range, ok bool) {
-	h = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.Kept}
+func Of(e *event.Event) (r *Range, ok bool) {
+	r = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.Kept}
 	if e.Kind == event.Split {
-		h.Kind = event.Purge
+		r.Kind = event.Purge
 	}
 	below := record.RangeSet{{From: math.MinInt64, To: e.AcqNs}}
 	if set := e.Box[record.Acq]; len(set) > 0 {
 		below = bounds.Clip(set, e.AcqNs)
 	}
-	h.Box[record.Acq] = below
-	h.bounds = bounds.Of(&h.Box)
-	return h, len(below) > 0
+	r.Box[record.Acq] = below
+	r.bounds = bounds.Of(&r.Box)
+	return r, len(below) > 0
 }
 
 // Set is the immutable set of all range tombstones, oldest first. A change publishes a new one.
@@ -90,47 +90,47 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 		if e.Kind != event.Split {
 			next.Events = append(next.Events, e)
 		}
-		h, ok := Of(&e)
+		r, ok := Of(&e)
 		if !ok {
 			continue
 		}
-		h.HideOnly = e.Kind == event.Retention
+		r.HideOnly = e.Kind == event.Retention
 		if !e.Done {
-			next.tombstones = append(next.tombstones, h)
+			next.tombstones = append(next.tombstones, r)
 			if e.Kind.Purges() {
-				next.Removable = append(next.Removable, h)
+				next.Removable = append(next.Removable, r)
 			}
 		}
 		if e.Kind.Purges() {
 			next.NewestPurge = max(next.NewestPurge, e.AcqNs)
 		}
 		if e.Kind == event.Purge || e.Kind == event.Retention {
-			purged = append(purged, h)
+			purged = append(purged, r)
 		}
 	}
 	reported, next.NewestRemovable = slices.Clone(purged), next.NewestPurge
 	for i := range policies {
 		p := &policies[i]
 		for _, e := range p.Shown() {
-			if h, ok := Of(&e); ok {
-				reported = append(reported, h)
+			if r, ok := Of(&e); ok {
+				reported = append(reported, r)
 			}
 		}
 		if p.Held || held {
 			continue
 		}
-		p.EachGone(func(e event.Event, r retention.Release) {
-			if h, ok := Of(&e); ok {
-				h.Release = r
-				next.Removable = append(next.Removable, h)
+		p.EachGone(func(e event.Event, release retention.Release) {
+			if r, ok := Of(&e); ok {
+				r.Release = release
+				next.Removable = append(next.Removable, r)
 			}
 		})
 	}
 	slices.SortStableFunc(next.Removable, func(a, b *Range) int {
 		return cmp.Compare(a.AcqNs, b.AcqNs)
 	})
-	for _, h := range next.Removable {
-		next.NewestRemovable = max(next.NewestRemovable, h.AcqNs)
+	for _, r := range next.Removable {
+		next.NewestRemovable = max(next.NewestRemovable, r.AcqNs)
 	}
 	next.Tree, next.Purged = NewTree(next.tombstones), NewTree(purged)
 	if next.Reported = next.Purged; len(reported) > len(purged) {
@@ -140,6 +140,6 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 }
 
 // middle is the center of a tombstone, precise enough to sort by.
-func (h *Range) middle(d record.Dim) float64 {
-	return float64(h.bounds[d].Min)/2 + float64(h.bounds[d].Max)/2
+func (r *Range) middle(d record.Dim) float64 {
+	return float64(r.bounds[d].Min)/2 + float64(r.bounds[d].Max)/2
 }

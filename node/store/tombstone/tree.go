@@ -35,11 +35,11 @@ func NewTree(all []*Range) *Tree {
 // newNode returns a node of tombstones. It sorts the slice and keeps it.
 func newNode(all []*Range) *Tree {
 	t := &Tree{bounds: all[0].bounds, newest: all[0].AcqNs}
-	for _, h := range all[1:] {
-		t.newest = max(t.newest, h.AcqNs)
+	for _, r := range all[1:] {
+		t.newest = max(t.newest, r.AcqNs)
 		for d := range record.NumDims {
-			t.bounds[d].Min = min(t.bounds[d].Min, h.bounds[d].Min)
-			t.bounds[d].Max = max(t.bounds[d].Max, h.bounds[d].Max)
+			t.bounds[d].Min = min(t.bounds[d].Min, r.bounds[d].Min)
+			t.bounds[d].Max = max(t.bounds[d].Max, r.bounds[d].Max)
 		}
 	}
 	if len(all) <= treeFan {
@@ -62,9 +62,9 @@ func widestDimension(all []*Range) record.Dim {
 	best, apart := record.Dim(0), -1.0
 	for d := range record.Dim(record.NumDims) {
 		least, most, width := all[0].middle(d), all[0].middle(d), 0.0
-		for _, h := range all {
-			least, most = min(least, h.middle(d)), max(most, h.middle(d))
-			width += float64(h.bounds[d].Max) - float64(h.bounds[d].Min)
+		for _, r := range all {
+			least, most = min(least, r.middle(d)), max(most, r.middle(d))
+			width += float64(r.bounds[d].Max) - float64(r.bounds[d].Min)
 		}
 		if a := (most - least) / (width/float64(len(all)) + 1); a > apart {
 			best, apart = d, a
@@ -81,9 +81,9 @@ func (t *Tree) Each(box *record.Box, b *bounds.Box, visit func(*Range)) {
 	for _, child := range t.children {
 		child.Each(box, b, visit)
 	}
-	for _, h := range t.tombstones {
-		if h.bounds.Meets(b) && h.Box.Overlaps(box) {
-			visit(h)
+	for _, r := range t.tombstones {
+		if r.bounds.Meets(b) && r.Box.Overlaps(box) {
+			visit(r)
 		}
 	}
 }
@@ -97,9 +97,9 @@ func (t *Tree) NewestOf(box *record.Box, b *bounds.Box, found int64) int64 {
 	for _, child := range t.children {
 		found = child.NewestOf(box, b, found)
 	}
-	for _, h := range t.tombstones {
-		if h.AcqNs > found && h.bounds.Meets(b) && h.Box.Overlaps(box) {
-			found = h.AcqNs
+	for _, r := range t.tombstones {
+		if r.AcqNs > found && r.bounds.Meets(b) && r.Box.Overlaps(box) {
+			found = r.AcqNs
 		}
 	}
 	return found
@@ -117,13 +117,13 @@ func (t *Tree) Oldest(k record.Key) *Range {
 	}
 	var found *Range
 	for _, child := range t.children {
-		if h := child.Oldest(k); h != nil && (found == nil || h.AcqNs < found.AcqNs) {
-			found = h
+		if r := child.Oldest(k); r != nil && (found == nil || r.AcqNs < found.AcqNs) {
+			found = r
 		}
 	}
-	for _, h := range t.tombstones {
-		if h.Contains(k) && (found == nil || h.AcqNs < found.AcqNs) {
-			found = h
+	for _, r := range t.tombstones {
+		if r.Contains(k) && (found == nil || r.AcqNs < found.AcqNs) {
+			found = r
 		}
 	}
 	return found

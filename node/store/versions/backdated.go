@@ -14,7 +14,7 @@ import (
 // findBackdated adds to the newest of a partition the rows that came below its horizon, and notes
 // their readings: what hides them need not be flagged.
 //
-// Errors: ErrFull when they are more readings than there is room for.
+// Errors: ErrFull when they are more readings than there is space for.
 func (sc *Resolver) findBackdated(p *Partition) error {
 	p.backdated = p.backdated[:0]
 	if p.State.Backdated == nil {

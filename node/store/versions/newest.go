@@ -8,12 +8,12 @@ import (
 
 // FindNewest collects the flagged rows that lie in the box of a partition.
 //
-// Errors: ErrFull when they are more readings than there is room for.
-func (sc *Resolver) FindNewest(p *Partition, room int) error {
+// Errors: ErrFull when they are more readings than there is space for.
+func (sc *Resolver) FindNewest(p *Partition, limit int) error {
 	if p.Flagged == 0 {
 		return nil
 	}
-	p.Newest = NewTable(room)
+	p.Newest = NewTable(limit)
 	err := sc.findBackdated(p)
 	p.eachMainHead(func(h *index.Head) {
 		if err != nil || h.Flagged() == 0 {
@@ -50,7 +50,7 @@ func (sc *Resolver) FindNewest(p *Partition, room int) error {
 
 // findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.
 //
-// Errors: ErrFull when they are more readings than there is room for.
+// Errors: ErrFull when they are more readings than there is space for.
 func (sc *Resolver) findFlagged(
 	p *Partition, seg *blocks.Planned, candidates []index.Candidate,
 ) error {

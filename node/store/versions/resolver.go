@@ -27,8 +27,8 @@ import (
 
 // Source is what is read: the same for all that reads a store.
 type Source struct {
-	Ahead *blocks.Readahead
-	Room  int // readings that are kept at once to resolve versions
+	Ahead       *blocks.Readahead
+	MaxReadings int // readings that are kept at once to resolve versions
 	// Pin appends the read states of the shards that can hold rows of a box, to be released by the
 	// caller, and returns the tombstones that belong to them.
 	Pin func(box *record.Box, states []*shards.State) ([]*shards.State, *tombstone.Set)
@@ -55,9 +55,9 @@ type resolverState struct {
 	Horizon  int64 // rows with this acq or a greater one are not there
 	End      int64 // rows and erases with this acq or a greater one are not looked at
 
-	// PurgedAcqNs is the acq of the newest purge, step of a retention or put below the horizon that
-	// meets the box, 0 for none.
-	PurgedAcqNs int64
+	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
+	// horizon that meets the box, 0 for none.
+	HistoryChangedAcqNs int64
 }
 
 type resolverMemory struct {
@@ -137,14 +137,14 @@ func (sc *Resolver) pickTombstones(from *tombstone.Set) {
 	slices.SortFunc(sc.Tombstones, func(a, b *tombstone.Range) int {
 		return cmp.Compare(a.AcqNs, b.AcqNs)
 	})
-	sc.PurgedAcqNs = from.Reported.NewestOf(&sc.Box, &b, 0)
+	sc.HistoryChangedAcqNs = from.Reported.NewestOf(&sc.Box, &b, 0)
 }
 
 // notePuts counts a backdated put as a change of the box below the horizon.
 func (sc *Resolver) notePuts() {
 	for _, now := range sc.States {
 		if now.Backdated != nil {
-			sc.PurgedAcqNs = now.Backdated.NewestPut(&sc.Box, sc.PurgedAcqNs)
+			sc.HistoryChangedAcqNs = now.Backdated.NewestPut(&sc.Box, sc.HistoryChangedAcqNs)
 		}
 	}
 }
@@ -168,22 +168,22 @@ func (sc *Resolver) Partition() (segments int) {
 // it alone. It reports whether there are any.
 func (sc *Resolver) NextPass() (bool, error) {
 	sc.endPass()
-	room := sc.Room
+	limit := sc.MaxReadings
 	for len(sc.Waiting) > 0 {
 		last := len(sc.Waiting) - 1
 		p := sc.Waiting[last]
 		if !p.Planned {
 			sc.PlanPartition(p)
 		}
-		if p.Flagged > room && len(sc.Pass) > 0 {
+		if p.Flagged > limit && len(sc.Pass) > 0 {
 			break
 		}
 		sc.Waiting = sc.Waiting[:last]
-		if p.Flagged-p.inHeads > room && sc.CutByZones(p) {
+		if p.Flagged-p.inHeads > limit && sc.CutByZones(p) {
 			continue
 		}
 		found := sc.Cache.Taken
-		err := sc.FindNewest(p, room)
+		err := sc.FindNewest(p, limit)
 		if err == nil {
 			err = sc.findNewer(p)
 		}
@@ -198,7 +198,7 @@ func (sc *Resolver) NextPass() (bool, error) {
 		}
 		sc.Pass = append(sc.Pass, p)
 		if p.Newest != nil {
-			room -= min(room, p.Newest.count)
+			limit -= min(limit, p.Newest.count)
 		}
 	}
 	return len(sc.Pass) > 0, nil
@@ -243,7 +243,7 @@ func (sc *Resolver) PlanPartition(p *Partition) {
 	}
 	p.inHeads = 0
 	p.EachHead(func(h *index.Head) { p.inHeads += h.Flagged() })
-	if p.Flagged+p.inHeads > sc.Room {
+	if p.Flagged+p.inHeads > sc.MaxReadings {
 		p.inHeads = 0
 		p.eachHeadZone(func(z index.FlaggedZone) { p.inHeads += z.Flagged })
 	}

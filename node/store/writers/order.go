@@ -18,13 +18,13 @@ func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
 	if w != nil && (w.lastAcq >= baseNs-IdleNs || record.Lasting(id.ID)) {
 		return w.find(id)
 	}
-	if w != nil || t.room(id.ID, 0) == nil {
+	if w != nil || t.checkSpace(id.ID, 0) == nil {
 		return nil, nil
 	}
 	if t.eldest < baseNs-IdleNs {
 		t.sweep(baseNs)
 	}
-	return nil, t.room(id.ID, 0)
+	return nil, t.checkSpace(id.ID, 0)
 }
 
 // find returns the answer to a sequence, nil when it is new.

@@ -109,7 +109,7 @@ func (t *Table[R]) Admit(
 		return known, nil, err
 	}
 	if w == nil {
-		if err := t.room(id.ID, len(t.inflight)); err != nil {
+		if err := t.checkSpace(id.ID, len(t.inflight)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -158,10 +158,10 @@ func (t *Table[R]) follows(id [16]byte, previous uint64) error {
 	return nil
 }
 
-// room says why the table has none for a new writer beside some more; mu is held.
+// checkSpace says why the table has none for a new writer beside some more; mu is held.
 //
 // Errors: ErrTooMany.
-func (t *Table[R]) room(id [16]byte, more int) error {
+func (t *Table[R]) checkSpace(id [16]byte, more int) error {
 	switch lasting := record.Lasting(id); {
 	case lasting && t.lasting+more >= maxLasting:
 		return fmt.Errorf("%d edges, which are never forgotten: %w; let what is new ship to "+

@@ -68,7 +68,7 @@ func TestWritersUntil(t *testing.T) {
 }
 
 // Edges are never forgotten, so their number is bounded, apart from that of other writers: neither
-// takes the room of the other. Who is known is told its answer whatever came since.
+// takes the space of the other. Who is known is told its answer whatever came since.
 func TestManyLastingWriters(t *testing.T) {
 	table := New[int]()
 	add := func(mark string, number int) Seq {

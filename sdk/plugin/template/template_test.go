@@ -238,8 +238,9 @@ func runExample(t *testing.T, m *wasmhost.Module, doc *plugin.Doc, e *example) {
 	into, from := aggregate(t, m, params), aggregate(t, m, nil)
 	defer into.Close()
 	defer from.Close()
-	if into.Front() != 8 || from.Front() != 8 {
-		t.Errorf("it reads %d and %d bytes of payloads, want 8", into.Front(), from.Front())
+	if into.PayloadPrefix() != 8 || from.PayloadPrefix() != 8 {
+		t.Errorf("it reads %d and %d bytes of payloads, want 8", into.PayloadPrefix(),
+			from.PayloadPrefix())
 	}
 	if err := from.Add(t.Context(), &e.batch, e.gid, len(e.answers)); err != nil {
 		t.Fatal(err)

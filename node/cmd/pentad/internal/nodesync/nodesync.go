@@ -296,7 +296,7 @@ func readRows(
 		err = fmt.Errorf("the answer ends at acq %d, but the node reported all records below %d",
 			end.HorizonNs, toNs)
 	}
-	return byAcq(all), end.PurgedAcqNs, err
+	return byAcq(all), end.HistoryChangedAcqNs, err
 }
 
 // byAcq returns the rows in the order of their acqs.
@@ -441,7 +441,7 @@ func (c *copying) prove(ctx context.Context, s *slice) error {
 	switch {
 	case got.Slices[0] == again.Slices[0]:
 		return nil
-	case again.PurgedAcqNs >= c.source.HorizonNs:
+	case again.HistoryChangedAcqNs >= c.source.HorizonNs:
 		c.report.Unproved++
 		return nil
 	}

@@ -133,7 +133,7 @@ func (s *acqSlices) count(
 		if n, end, err = s.db.Count(ctx, &query); err == nil {
 			err = s.check(end)
 		}
-		purgedNs = end.PurgedAcqNs
+		purgedNs = end.HistoryChangedAcqNs
 		return err
 	})
 	return n, purgedNs, err

@@ -6,8 +6,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// The room of a small head doubles, and ends with a piece.
-func TestRoomOfSmallHeads(t *testing.T) {
+// The space of a small head doubles, and ends with a piece.
+func TestCapacityOfSmallHeads(t *testing.T) {
 	var b record.Batch
 	for i := range int64(600) {
 		b.Append(record.Key{CID: 1, MID: i, MOID: 1, CapNs: i}, []byte("payload"))
@@ -18,11 +18,11 @@ func TestRoomOfSmallHeads(t *testing.T) {
 	for range pieceRows/b.Len() - 1 {
 		rows.append(&b, 0)
 		r := &rows.pieces[0].rows
-		if room := cap(r.MID); room != last {
-			if last > 0 && room < min(2*last, pieceRows) {
-				t.Errorf("with %d rows, room for %d becomes room for %d", r.Len(), last, room)
+		if capacity := cap(r.MID); capacity != last {
+			if last > 0 && capacity < min(2*last, pieceRows) {
+				t.Errorf("with %d rows, room for %d becomes room for %d", r.Len(), last, capacity)
 			}
-			grown, last = grown+1, room
+			grown, last = grown+1, capacity
 		}
 	}
 	if grown > 8 || last > pieceRows+pieceRows/8 {

@@ -8,9 +8,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestWaiting wants whoever looks at a head to see the same, whether rows still wait for their
+// TestPending wants whoever looks at a head to see the same, whether rows still wait for their
 // cells when he comes or somebody has looked after each insert.
-func TestWaiting(t *testing.T) {
+func TestPending(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,17 +57,17 @@ func TestWaiting(t *testing.T) {
 				b := part(rows, from, to)
 				lazy.Insert(b)
 				eager.Insert(b)
-				eager.settle()
-				most = max(most, lazy.waiting.Load())
+				eager.drain()
+				most = max(most, lazy.pending.Load())
 				if got, want := lazy.Rows(), eager.Rows(); got != want {
 					t.Fatalf("%d rows, want %d", got, want)
 				}
 				if from = to; rng.IntN(30) > 0 && from < rows.Len() {
 					continue
 				}
-				waiting := lazy.waiting.Load()
+				pending := lazy.pending.Load()
 				if got, want := look(lazy), look(eager); !reflect.DeepEqual(got, want) {
-					t.Fatalf("%d of %d rows wait: %v, want %v", waiting, to, got, want)
+					t.Fatalf("%d of %d rows wait: %v, want %v", pending, to, got, want)
 				}
 			}
 			if most < 500 || lazy.Bytes() != eager.Bytes() {
