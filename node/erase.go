@@ -15,19 +15,19 @@ type Policy = engine.Policy
 
 // Erase hides the records of a box; see [store.Store.Erase].
 func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return n.hide(ctx, request.Options{}, box, false)
+	return n.deleteRange(ctx, request.Options{}, box, false)
 }
 
 // Purge removes the records of a box; see [store.Store.Purge].
 func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return n.hide(ctx, request.Options{}, box, true)
+	return n.deleteRange(ctx, request.Options{}, box, true)
 }
 
-// hide erases or purges a box in all groups, each of which assigns the event an acq of its own.
+// deleteRange erases or purges a box in all groups. Each assigns the event an acq of its own.
 //
 // Returns: the greatest acq. Records with a greater one are visible in any source. After an error
 // some groups may have applied the event; a retry also hides records that were put in between.
-func (n *Node) hide(
+func (n *Node) deleteRange(
 	ctx context.Context, asked request.Options, box record.Box, purge bool,
 ) (acqNs int64, err error) {
 	if err := n.checkShips(); err != nil {
@@ -36,7 +36,7 @@ func (n *Node) hide(
 	if m := n.member.Load(); m != nil {
 		return n.groups(m).Hide(ctx, box, purge, asked.Groups)
 	}
-	return n.engine.Hide(ctx, asked, box, purge)
+	return n.engine.DeleteRange(ctx, asked, box, purge)
 }
 
 // Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a

@@ -27,12 +27,12 @@ var (
 	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
 )
 
-func (s *server) erase(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewLatest, false) }
+func (s *server) erase(ctx *fasthttp.RequestCtx) { s.deleteRange(ctx, record.ViewLatest, false) }
 
-func (s *server) purge(ctx *fasthttp.RequestCtx) { s.hide(ctx, record.ViewAll, true) }
+func (s *server) purge(ctx *fasthttp.RequestCtx) { s.deleteRange(ctx, record.ViewAll, true) }
 
-// hide erases or purges the box of a frame or of parameters.
-func (s *server) hide(ctx *fasthttp.RequestCtx, view record.View, purge bool) {
+// deleteRange erases or purges the box of a frame or of parameters.
+func (s *server) deleteRange(ctx *fasthttp.RequestCtx, view record.View, purge bool) {
 	rc, asked, cancel := s.requestContext(ctx)
 	defer cancel()
 	var b wire.Box
@@ -54,7 +54,7 @@ func (s *server) hide(ctx *fasthttp.RequestCtx, view record.View, purge bool) {
 		err = nodeerror.ErrClosing
 	}
 	if err == nil {
-		acq, err = s.node.hide(rc, asked, b.Box, purge)
+		acq, err = s.node.deleteRange(rc, asked, b.Box, purge)
 	}
 	switch {
 	case err != nil:

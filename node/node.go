@@ -104,7 +104,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, int64(memory.Limit()))
 	total := memory.Total(o.MemoryBytes)
-	o.Store.HeadMax = cmp.Or(o.Store.HeadMax, total.Part(4, mostHeadBytes))
+	o.Store.HeadBytes = cmp.Or(o.Store.HeadBytes, total.Part(4, mostHeadBytes))
 	o.ResultBytes = cmp.Or(o.ResultBytes, total.Part(8, mostResultBytes))
 	o.StateBytes = cmp.Or(o.StateBytes, total.Part(16, mostStateBytes))
 	o.MaxGroups = cmp.Or(o.MaxGroups, defaultMaxGroups)

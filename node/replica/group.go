@@ -141,7 +141,7 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 			done: func(error) {}})
 	}
 	g.prove(c.fresh[log.group] == g.replica)
-	g.publish()
+	g.publishStatus()
 	return g, nil
 }
 
@@ -269,7 +269,7 @@ func (g *group) process(ticks int) {
 	g.spare = inbox[:0]
 	g.resting.Store(g.rests())
 	if g.leadershipChanged() {
-		g.publish()
+		g.publishStatus()
 	}
 }
 

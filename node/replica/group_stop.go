@@ -14,7 +14,7 @@ func (g *group) stop(err error) {
 	g.err = err
 	g.uninstall()
 	g.lose(err)
-	g.publish()
+	g.publishStatus()
 }
 
 // lose answers everybody who waits.

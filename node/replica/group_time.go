@@ -99,8 +99,8 @@ func (c *Core) Status(group GroupID) (Status, error) {
 	return *g.status.Load(), nil
 }
 
-// publish makes the status what it is now. One that is published is not changed.
-func (g *group) publish() {
+// publishStatus makes the status what it is now. One that is published is not changed.
+func (g *group) publishStatus() {
 	st := g.node.BasicStatus()
 	last, _ := g.log.LastIndex()
 	out := &Status{Replica: g.replica, Leader: st.Lead, Term: st.GetTerm(), Commit: st.GetCommit(),
@@ -172,7 +172,7 @@ func (g *group) tick() {
 		g.unguard()
 	}
 	if g.ticks%statusTicks == 0 {
-		g.publish()
+		g.publishStatus()
 	}
 	if g.ticks%(2*electionTicks) == 0 {
 		g.compact()

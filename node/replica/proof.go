@@ -102,7 +102,7 @@ func (g *group) enough() {
 		g.guardVotes()
 	default:
 		p.done = true
-		g.publish()
+		g.publishStatus()
 	}
 }
 
@@ -132,7 +132,7 @@ func (g *group) guardVotes() {
 					return
 				}
 				g.proving.done = true
-				g.publish()
+				g.publishStatus()
 			})
 		}})
 }
@@ -143,7 +143,7 @@ func (g *group) unguard() {
 	term, err := g.log.Term(last)
 	if err == nil && g.proving.reaches(last, term) {
 		g.proving.guarded = false
-		g.publish()
+		g.publishStatus()
 	}
 }
 
@@ -193,7 +193,7 @@ func (g *group) proveTick() {
 	}
 	g.enough()
 	if g.ticks%statusTicks == 0 {
-		g.publish()
+		g.publishStatus()
 	}
 }
 

@@ -356,7 +356,7 @@ func (g *group) configure(e *pb.Entry) {
 	f := frame{kind: kindConfigured, index: next.index, payload: appendConfig(nil, &next)}
 	g.core.flusher.add(&job{records: []record{{group: g.log, frame: f}}, sync: true,
 		done: func(error) {}})
-	g.publish()
+	g.publishStatus()
 	if mine {
 		g.answer(m.number, nil, nil)
 	}

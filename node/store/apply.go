@@ -241,7 +241,7 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(rows, s.stop)
 	return nil
 }

@@ -83,7 +83,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 		s.feeds.Changed()
 	}
 	s.counters.rows.Add(int64(r.Len()))
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(r.Len(), s.stop)
 	return nil
 }

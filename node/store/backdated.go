@@ -389,7 +389,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))
 	s.counters.backdatedPuts.Add(1)
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(put.rows, s.stop)
 	return putNs, nil
 }

@@ -290,7 +290,7 @@ func TestPutBackdatedMerges(t *testing.T) {
 		mustSeal(t, s)
 	}
 	mustSettle(t, s)
-	for _, sh := range s.all[2:] {
+	for _, sh := range s.allShards[2:] {
 		if n := len(sh.State.Load().Sealed); n == 0 || n > 8 {
 			t.Errorf("%d segments aside of 13 that were sealed", n)
 		}

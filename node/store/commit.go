@@ -208,18 +208,18 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 // the turn, and does not give back the last one that it takes.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
-	s.sealReplayed()
+	s.sealHeadsOfReplay()
 	s.resumePurges()
-	<-s.committing
+	<-s.committerTurn
 	var buf commitBuffers
 	for {
 		select {
 		case r := <-s.puts:
-			s.committing <- struct{}{}
+			s.committerTurn <- struct{}{}
 			s.commit(&buf, s.gather(r))
-			<-s.committing
+			<-s.committerTurn
 		case <-s.stop:
-			s.committing <- struct{}{}
+			s.committerTurn <- struct{}{}
 			s.drain(&buf)
 			return
 		}
@@ -307,7 +307,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	if cap(buf.data) > 2*maxGroupBytes {
 		buf.data = nil
 	}
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(rows, s.stop)
 }
 
@@ -317,7 +317,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 // covers their indexes.
 func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) {
 	for i := range entries {
-		s.all[entries[i].Shard].LastIndex--
+		s.allShards[entries[i].Shard].LastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.acqClock.Cancel()

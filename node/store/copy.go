@@ -76,7 +76,7 @@ func (s *Store) IsCopy() bool {
 // manifestMu.
 func (s *Store) isEmpty() bool {
 	m := s.manifest
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		if sh.LastIndex > 0 {
 			return false
 		}
@@ -192,7 +192,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.
 	if purges {
 		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
 	}
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(put.rows, s.stop)
 	return nil
 }

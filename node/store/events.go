@@ -167,7 +167,7 @@ func (s *Store) changed(e *manifest.Edit) {
 // emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
 // a new file is begun. The caller is the committer.
 func (s *Store) emptyLog() error {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		s.rotate(sh)
 	}
 	s.log.Roll()
@@ -213,7 +213,7 @@ func (s *Store) finishPurges() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	oldest := uint64(math.MaxUint64)
-	for file := range s.files {
+	for file := range s.logFiles {
 		oldest = min(oldest, file)
 	}
 	e := manifest.Edit{}
@@ -238,7 +238,7 @@ func (s *Store) finishPurges() error {
 
 // isClean reports whether no segment can hold rows that a purge concerns.
 func (s *Store) isClean(acqNs int64) bool {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			if seg.PurgedTo.Load() < acqNs {
 				return false

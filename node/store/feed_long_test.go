@@ -218,7 +218,7 @@ func testFeedLosesNothing(t *testing.T, rng *rand.Rand, limit time.Duration) {
 	w := &world{acked: map[uint64]int64{}, stop: make(chan struct{}),
 		quiet: make(chan struct{})}
 	w.opt = Options{Dir: t.TempDir(), Shards: 1 << rng.IntN(4), SealRows: 1000 + rng.IntN(20_000),
-		HeadMax: 1 << 24, Index: index.Options{BlockRows: 64 << rng.IntN(5)},
+		HeadBytes: 1 << 24, Index: index.Options{BlockRows: 64 << rng.IntN(5)},
 		Now: func() int64 { return time.Now().UnixNano() + w.ahead.Load() }}
 	var err error
 	if w.store, _, err = Open(t.Context(), w.opt); err != nil {

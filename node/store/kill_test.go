@@ -26,7 +26,7 @@ const (
 )
 
 func victimOptions(dir string) Options {
-	return Options{Dir: dir, Shards: 4, SealRows: 700, LogFiles: 1, HeadMax: 1 << 20,
+	return Options{Dir: dir, Shards: 4, SealRows: 700, LogFiles: 1, HeadBytes: 1 << 20,
 		PutWait: 5 * time.Minute}
 }
 

@@ -15,7 +15,7 @@ func (s *Store) noteDamage(err error) error { return s.damaged.Note(err) }
 // livePaths returns the segments that are live.
 func (s *Store) livePaths() map[string]bool {
 	live := map[string]bool{}
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			live[seg.File.Path()] = true
 		}
@@ -25,7 +25,7 @@ func (s *Store) livePaths() map[string]bool {
 
 // markDamaged tells a segment whether its damage is known.
 func (s *Store) markDamaged(path string, damaged bool) {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			if seg.File.Path() == path {
 				seg.Damaged.Store(damaged)

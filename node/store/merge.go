@@ -27,13 +27,13 @@ func (s *Store) mergeLoop() {
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
 		permits := s.opt.Background.Merges
-		s.behind.SetSegments(mostMergeable(s.all))
+		s.behind.SetSegments(mostMergeable(s.allShards))
 		s.setExceedsMemory()
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.Newest())
 			waiting = waiting.answerDue(err)
 			quiet := idle.lasts(s, s.opt.idleAfter)
-			if quiet && s.sealIdle() {
+			if quiet && s.rotateIdle() {
 				s.addWaiters(waiting)
 				continue
 			}
@@ -210,7 +210,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 // that what was read may be gone again.
 func (s *Store) setExceedsMemory() {
 	total := uint64(0)
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			total += uint64(seg.File.Size())
 		}

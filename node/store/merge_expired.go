@@ -112,7 +112,7 @@ func (s *Store) noteReleases() {
 		}
 	}
 	r.known = max(r.known, s.tombstones.Load().NewestRemovable)
-	for file := range s.files {
+	for file := range s.logFiles {
 		if r.cleanAt != 0 {
 			r.file = max(r.file, file)
 		}
@@ -129,7 +129,7 @@ func (s *Store) emptyReleased() {
 	r := &s.releases
 	due := r.cleanAt != 0 && s.retentionClock.MonotonicNs() >= r.cleanAt
 	held := false // a file of then has rows
-	for file, last := range s.files {
+	for file, last := range s.logFiles {
 		for _, index := range last {
 			held = held || file <= r.file && index > 0
 		}

@@ -30,12 +30,12 @@ func (i *idleness) lasts(s *Store, long time.Duration) bool {
 	return time.Since(i.since) >= long
 }
 
-// sealIdle rotates the heads that are worth a segment, and reports whether there were any.
+// rotateIdle rotates the heads that are worth a segment, and reports whether there were any.
 // Otherwise the replicas of a node would keep millions of rows in memory forever, where lookups are
 // slower.
-func (s *Store) sealIdle() (any bool) {
+func (s *Store) rotateIdle() (any bool) {
 	_ = s.onCommitter(context.Background(), func() { // it fails when the store is closed
-		for _, sh := range s.all {
+		for _, sh := range s.allShards {
 			if sh.State.Load().Head.Rows() >= s.opt.idleSealRows {
 				s.rotate(sh)
 				any = true
@@ -48,7 +48,7 @@ func (s *Store) sealIdle() (any bool) {
 // hasImmutable reports whether a head waits to be sealed. An idle merge before that would have to
 // be done again with its segment.
 func (s *Store) hasImmutable() bool {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		if len(sh.State.Load().Immutable) > 0 {
 			return true
 		}
@@ -58,7 +58,7 @@ func (s *Store) hasImmutable() bool {
 
 // nextIdleMerge returns the segments that a store at rest merges next.
 func (s *Store) nextIdleMerge(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment) {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		sealed := sh.State.Load().Sealed
 		if run := mergepolicy.Idle(policyOf(sealed, failed)); !run.IsNone() {
 			return sh, sealed[run.From:run.To]

@@ -119,7 +119,7 @@ func TestIdleStoreSealsHeads(t *testing.T) {
 	mustPut(t, s, b, WriterSeq{})
 	sealed := s.Stats().Seals
 	for range 50 {
-		s.sealIdle()
+		s.rotateIdle()
 	}
 	if st := s.Stats(); st.Seals != sealed || st.HeadRows != 100 {
 		t.Errorf("%d seals, %d rows in heads: small heads are sealed", st.Seals-sealed, st.HeadRows)

@@ -21,7 +21,7 @@ func (s *Store) nextRun(failed mergepolicy.Failures) (*shards.Shard, []*shards.S
 func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shards.Shard, best []*shards.Segment) {
 	rows := int64(0)
 	h := s.tombstones.Load()
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		sealed := sh.State.Load().Sealed
 		for _, seg := range sealed {
 			if !seg.Damaged.Load() {

@@ -40,7 +40,7 @@ func randomModel(rng *rand.Rand) (shape, Options) {
 	sh := shape{cids: few(60), mids: few(5000), moids: few(8), caps: few(20_000),
 		varied: rng.IntN(3) == 0, wild: rng.IntN(3) == 0}
 	return sh, Options{Shards: 1 << rng.IntN(4), SealRows: 100 + rng.IntN(3000),
-		HeadMax: int64(1) << (18 + rng.IntN(8)), Workers: 1 + rng.IntN(3),
+		HeadBytes: int64(1) << (18 + rng.IntN(8)), Workers: 1 + rng.IntN(3),
 		Index:       index.Options{BlockRows: 8 << rng.IntN(6)},
 		regionBytes: uint64(1) << (11 + rng.IntN(12)), maxReadings: 10 << rng.IntN(12),
 		parallelRows: 1 << rng.IntN(14)}

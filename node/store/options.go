@@ -21,9 +21,9 @@ const (
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
 	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
 	defaultHeadBytes = 1 << 31
-	// maxHeadBytes is how large one head gets before it is sealed: with a flush of the log more
+	// maxOneHeadBytes is how large one head gets before it is sealed: with a flush of the log more
 	// its payloads still have 32-bit offsets.
-	maxHeadBytes = 1 << 30
+	maxOneHeadBytes = 1 << 30
 	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
 	defaultLogFiles = 16
 	// defaultVersionRoom bounds what a scan keeps to resolve versions to some 20 MiB.
@@ -32,14 +32,14 @@ const (
 
 // Options of a store. The zero value of each field but Dir works.
 type Options struct {
-	Dir      string        // the directory; made when missing
-	Shards   int           // shards of a new directory, a power of two; default 1
-	SealRows int           // rows after which a head is sealed; default 2^21
-	HeadMax  int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
-	LogFiles int           // log files after which the shard that pins the oldest is sealed; 16
-	Workers  int           // goroutines of one scan at most; default GOMAXPROCS
-	PutWait  time.Duration // how long a put waits for space in the heads; default 10 s
-	Index    index.Options // how rows are partitioned into blocks
+	Dir       string        // the directory; made when missing
+	Shards    int           // shards of a new directory, a power of two; default 1
+	SealRows  int           // rows after which a head is sealed; default 2^21
+	HeadBytes int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
+	LogFiles  int           // log files after which the shard that pins the oldest is sealed; 16
+	Workers   int           // goroutines of one scan at most; default GOMAXPROCS
+	PutWait   time.Duration // how long a put waits for space in the heads; default 10 s
+	Index     index.Options // how rows are partitioned into blocks
 
 	// WallClock is what rows are stamped by; stores of one node share it. Nil: one of its own.
 	WallClock *clock.Clock
@@ -82,7 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Shards = cmp.Or(o.Shards, defaultShards)
 	o.SealRows = cmp.Or(o.SealRows, defaultSealRows)
-	o.HeadMax = cmp.Or(o.HeadMax, defaultHeadBytes)
+	o.HeadBytes = cmp.Or(o.HeadBytes, defaultHeadBytes)
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)

@@ -140,7 +140,7 @@ func (s *Store) commitStamped(
 	s.acqClock.EndCommit()
 	tellFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
-	s.sealFull()
+	s.rotateFull()
 	s.behind.Wait(put.rows, s.stop)
 	return s.acqClock.NextNs(), nil
 }

@@ -38,7 +38,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 // A retry that meets its first attempt still waiting for space does not share the context of that.
 func TestRetryOutlivesFirstContext(t *testing.T) {
 	s := openTest(t, Options{PutWait: time.Minute})
-	s.heads.Add(s.opt.HeadMax) // no space
+	s.heads.Add(s.opt.HeadBytes) // no space
 	w := WriterSeq{ID: [16]byte{3}, Seq: 1}
 	b := batchOf(record.Key{MID: 1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,7 +63,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 	for s.heads.Delayed() == 1 && !t.Failed() {
 		runtime.Gosched()
 	}
-	s.heads.Add(-s.opt.HeadMax)
+	s.heads.Add(-s.opt.HeadBytes)
 	wg.Wait()
 }
 

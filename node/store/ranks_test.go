@@ -12,7 +12,7 @@ import (
 func rankBytes(t *testing.T, s *Store, wantRows int) (bytes int) {
 	t.Helper()
 	rows := 0
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			bytes += len(seg.File.Section(layout.SectionRanks))
 			rows += seg.Index.Rows()

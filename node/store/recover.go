@@ -41,7 +41,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.adopt(); err != nil {
 		return err
 	}
-	s.shards, s.all = shards.New(s.manifest.Shards)
+	s.shards, s.allShards = shards.New(s.manifest.Shards)
 	s.nextID.Store(s.manifest.NextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		return err
 	}
 	for _, g := range s.manifest.EmptyRanges {
-		s.all[g.Shard].SkipTo(g.LastIndex)
+		s.allShards[g.Shard].SkipTo(g.LastIndex)
 	}
 	s.publishTombstones()
 	if err := s.checkComplete(); err != nil {
@@ -184,7 +184,7 @@ func (s *Store) openSegments() error {
 			seg.Release()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		s.all[m.Shard].AddRecovered(seg, marks)
+		s.allShards[m.Shard].AddRecovered(seg, marks)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 			r.clockNs = max(r.clockNs, ns)
 		}
 		r.clean = clean
-		if s.files[file] == nil {
+		if s.logFiles[file] == nil {
 			s.noteEntries(file, nil)
 		}
 		return nil
@@ -89,7 +89,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 			s.writers.Record(id, a)
 		}
 	}
-	sh := s.all[e.Shard]
+	sh := s.allShards[e.Shard]
 	if e.Index <= sh.SealedUpTo() {
 		return nil // a sealed segment holds it
 	}

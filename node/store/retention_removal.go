@@ -54,7 +54,7 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 	if s.closed.Load() {
 		return 0, 0
 	}
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		now := sh.Acquire()
 		for _, seg := range now.Sealed {
 			if n := about(seg, box); n > 0 {

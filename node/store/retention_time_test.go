@@ -100,7 +100,7 @@ func (a *aging) visible(cid int32) int {
 func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 	a.Helper()
 	rows, oldest = map[int32]int{}, map[int32]int64{}
-	for _, sh := range a.s.all {
+	for _, sh := range a.s.allShards {
 		now := sh.State.Load()
 		m := &merger{store: a.s, run: now.Sealed}
 		for _, late := range []bool{false, true} {
@@ -328,7 +328,7 @@ func minDelayOf(r retention.Rule) int64 {
 
 // inHeads counts the rows of a tenant that heads show.
 func (a *aging) inHeads(cid int32) (n int) {
-	for _, sh := range a.s.all {
+	for _, sh := range a.s.allShards {
 		now := sh.State.Load()
 		heads := []*index.Head{now.Head}
 		for _, f := range now.Immutable {

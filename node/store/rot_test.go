@@ -115,7 +115,7 @@ func (r *rotRun) apply(data []byte) Outcome {
 // rot flips a bit in blocks of one of the segments, or anywhere in its file, and returns its name.
 func (r *rotRun) rot() string {
 	r.Helper()
-	sealed := r.s.all[0].State.Load().Sealed
+	sealed := r.s.allShards[0].State.Load().Sealed
 	seg := sealed[r.rng.IntN(len(sealed))]
 	first, size := int64(0), seg.File.Size()
 	switch {
@@ -414,7 +414,7 @@ func (r *rotRun) confined(file string) {
 		r.Fatalf("%s is not among the problems", file)
 	}
 	r.pass(segment.VerifyAfter)
-	for _, seg := range r.s.all[0].State.Load().Sealed {
+	for _, seg := range r.s.allShards[0].State.Load().Sealed {
 		if seg.File.Path() == file {
 			continue
 		}

@@ -5,11 +5,11 @@ import (
 	"github.com/pentad-db/pentad/node/store/shards"
 )
 
-// sealFull rotates the heads that are full, the head that pins the oldest log file if there are too
-// many, and the largest ones while all together exceed half the budget. It runs on the committer:
-// nothing is inserted meanwhile.
-func (s *Store) sealFull() {
-	for _, sh := range s.all {
+// rotateFull rotates the heads that are full, the head that pins the oldest log file if there are
+// too many, and the largest ones while all together exceed half the budget. It runs on the
+// committer: nothing is inserted meanwhile.
+func (s *Store) rotateFull() {
+	for _, sh := range s.allShards {
 		if h := sh.State.Load().Head; s.isFull(h) || sh.IsBackdated() && backdatedFull(h) {
 			s.rotate(sh)
 		}
@@ -18,7 +18,7 @@ func (s *Store) sealFull() {
 		s.rotate(sh)
 	}
 	for {
-		sh := largestOver(s.all, s.opt.HeadMax)
+		sh := largestOver(s.allShards, s.opt.HeadBytes)
 		if sh == nil {
 			return
 		}
@@ -28,7 +28,7 @@ func (s *Store) sealFull() {
 
 // isFull reports whether a head has enough rows for a segment, or bytes that must not get more.
 func (s *Store) isFull(h *index.Head) bool {
-	return h.Rows() >= s.opt.SealRows || h.Bytes() >= maxHeadBytes
+	return h.Rows() >= s.opt.SealRows || h.Bytes() >= maxOneHeadBytes
 }
 
 // rotate gives the shard an empty head and hands the old one to the sealer.
@@ -47,14 +47,14 @@ func (s *Store) requestSeal(sh *shards.Shard) {
 	}
 }
 
-// sealReplayed asks for the heads that recovery filled.
-func (s *Store) sealReplayed() {
-	for _, sh := range s.all {
+// sealHeadsOfReplay asks for the heads that recovery filled.
+func (s *Store) sealHeadsOfReplay() {
+	for _, sh := range s.allShards {
 		for range sh.State.Load().Immutable {
 			s.requestSeal(sh)
 		}
 	}
-	s.sealFull()
+	s.rotateFull()
 }
 
 // largestOver returns the shard with the largest head if the mutable heads take more than half the

@@ -9,7 +9,7 @@ import (
 
 // Heads that are together at their budget are sealed, also when none is full by itself.
 func TestFullHeadsAreSealed(t *testing.T) {
-	opt := Options{Dir: t.TempDir(), HeadMax: 64 << 10, Shards: 8, PutWait: time.Minute}
+	opt := Options{Dir: t.TempDir(), HeadBytes: 64 << 10, Shards: 8, PutWait: time.Minute}
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 5000, moids: 2, caps: 100}
 	s := openTest(t, opt)
@@ -30,7 +30,7 @@ func TestFullHeadsAreSealedAfterOpen(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	opt.HeadMax, opt.PutWait = 64<<10, time.Minute
+	opt.HeadBytes, opt.PutWait = 64<<10, time.Minute
 	s = openTest(t, opt)
 	mustPut(t, s, sh.batch(rng, 200, 0), WriterSeq{})
 }

@@ -25,7 +25,7 @@ type answered struct {
 func TestViewsDuringSeals(t *testing.T) {
 	for _, opt := range []Options{
 		{Shards: 2, SealRows: 400, Index: index.Options{BlockRows: 64}},
-		{Shards: 4, SealRows: 3000, HeadMax: 1 << 20},
+		{Shards: 4, SealRows: 3000, HeadBytes: 1 << 20},
 	} {
 		testBesideSeals(t, opt)
 	}

@@ -83,7 +83,7 @@ func (s *Store) helpScrub(cancel func()) {
 // next returns the live segment with the least id from the position on, to be released by the
 // caller.
 func (b *scrubber) next() (best *shards.Segment) {
-	for _, sh := range b.s.all {
+	for _, sh := range b.s.allShards {
 		now := sh.Acquire()
 		for _, seg := range now.Sealed {
 			if seg.Meta.ID >= b.pass.Segment && (best == nil || seg.Meta.ID < best.Meta.ID) {
@@ -183,7 +183,7 @@ func (b *scrubber) read(bytes int64) {
 // rest pauses for some bytes that were read, for a new pass to be due with 0.
 func (b *scrubber) rest(bytes int64) {
 	all := int64(0)
-	for _, sh := range b.s.all {
+	for _, sh := range b.s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			all += seg.File.Size()
 		}

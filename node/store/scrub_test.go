@@ -42,7 +42,7 @@ func TestScrub(t *testing.T) {
 		t.Fatal(r.s.Damage())
 	}
 	for range 30 {
-		segments := r.s.all[0].State.Load().Sealed
+		segments := r.s.allShards[0].State.Load().Sealed
 		paths := []string{segments[0].File.Path(), segments[2].File.Path()}
 		var whole [][]byte
 		for _, path := range paths {
@@ -164,7 +164,7 @@ func TestScrubRuns(t *testing.T) {
 			t.Fatal("nothing was read")
 		}
 	}
-	path := s.all[0].State.Load().Sealed[0].File.Path()
+	path := s.allShards[0].State.Load().Sealed[0].File.Path()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

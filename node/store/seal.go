@@ -39,7 +39,7 @@ func (s *Store) Seal(ctx context.Context) error {
 	done := make(chan error, 1)
 	var rollErr error
 	err := s.onCommitter(ctx, func() {
-		for _, sh := range s.all {
+		for _, sh := range s.allShards {
 			s.rotate(sh)
 		}
 		s.log.Roll() // once all is sealed, no file of the log is needed but an empty one
@@ -80,7 +80,7 @@ func (s *Store) sealLoop() {
 				err = s.sealQueued(&q)
 			}
 			if r.done != nil {
-				r.done <- cmp.Or(err, s.releaseLogNow())
+				r.done <- cmp.Or(err, s.deleteSealedLogNow())
 			}
 		case <-q.retry:
 			_ = s.sealQueued(&q) // a put that waits for space sees it
@@ -114,14 +114,14 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discard(seg, err))
 	}
 	sh.Replace(immutable, seg)
-	s.behind.SetSegments(mostMergeable(s.all))
+	s.behind.SetSegments(mostMergeable(s.allShards))
 	s.heads.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	s.releaseErr.Set(releaseFailure(s.releaseLog())) // the next seal tries again
+	s.releaseErr.Set(releaseFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -246,10 +246,10 @@ func (s *Store) noteFile(file uint64, entries []segment.Entry) {
 }
 
 func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
-	last := s.files[file]
+	last := s.logFiles[file]
 	if last == nil {
-		last = make([]uint64, len(s.all))
-		s.files[file] = last
+		last = make([]uint64, len(s.allShards))
+		s.logFiles[file] = last
 	}
 	for i := range entries {
 		if entries[i].Kind == layout.EntryRows {
@@ -261,11 +261,11 @@ func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
 // oldestNeeded returns the oldest log file that holds an unsealed entry and the shard it is of.
 func (s *Store) oldestNeeded() (file uint64, sh *shards.Shard) {
 	file = math.MaxUint64
-	for f, last := range s.files {
+	for f, last := range s.logFiles {
 		if f > file {
 			continue
 		}
-		for id, sh2 := range s.all {
+		for id, sh2 := range s.allShards {
 			if last[id] > sh2.SealedUpTo() {
 				file, sh = f, sh2
 				break
@@ -280,7 +280,7 @@ func (s *Store) oldestNeeded() (file uint64, sh *shards.Shard) {
 func (s *Store) pinning() *shards.Shard {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if len(s.files) <= s.opt.LogFiles {
+	if len(s.logFiles) <= s.opt.LogFiles {
 		return nil
 	}
 	_, sh := s.oldestNeeded()
@@ -290,11 +290,11 @@ func (s *Store) pinning() *shards.Shard {
 	return sh
 }
 
-func (s *Store) releaseLogNow() error {
+func (s *Store) deleteSealedLogNow() error {
 	defer s.wakeMerger() // a purge may be done
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	err := s.releaseLog()
+	err := s.deleteSealedLog()
 	s.releaseErr.Set(releaseFailure(err))
 	return err
 }
@@ -307,17 +307,17 @@ func releaseFailure(err error) error {
 	return fmt.Errorf("release log: %w", err)
 }
 
-// releaseLog deletes log files whose rows are all in sealed segments. What else they hold, the
+// deleteSealedLog deletes log files whose rows are all in sealed segments. What else they hold, the
 // answers given to writers and the clock, is saved first.
-func (s *Store) releaseLog() error {
+func (s *Store) deleteSealedLog() error {
 	needed, _ := s.oldestNeeded()
 	newest := uint64(0)
-	for f := range s.files {
+	for f := range s.logFiles {
 		newest = max(newest, f)
 	}
 	needed = min(needed, newest)
 	var old []uint64
-	for f := range s.files {
+	for f := range s.logFiles {
 		if f < needed {
 			old = append(old, f)
 		}
@@ -337,7 +337,7 @@ func (s *Store) releaseLog() error {
 		return err
 	}
 	for _, f := range old {
-		delete(s.files, f)
+		delete(s.logFiles, f)
 	}
 	return nil
 }

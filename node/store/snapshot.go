@@ -133,7 +133,7 @@ func bytesIn(dir string) (bytes int64, err error) {
 // Open makes a store of its own of it, and nothing is sealed or merged.
 func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 	return Open(ctx, Options{Dir: dir, SealRows: math.MaxInt, LogFiles: math.MaxInt,
-		HeadMax: math.MaxInt64, keepSnapshot: true})
+		HeadBytes: math.MaxInt64, keepSnapshot: true})
 }
 
 // adopt makes a snapshot that is opened a store of its own: what is put from now on is no part of

@@ -109,7 +109,7 @@ func (s *Store) seedTo(
 func (s *Store) linkSeed(
 	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Position,
 ) ([]byte, error) {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		if now := sh.State.Load(); len(now.Immutable) > 0 || now.Head.Rows() > 0 {
 			return nil, errors.New("rows were put after the store was sealed")
 		}

@@ -264,7 +264,7 @@ func TestSplitsAgainstSlices(t *testing.T) {
 		}
 		g.check(rng, sh)
 		rows := 0
-		for _, seg := range g.store.all[0].State.Load().Sealed {
+		for _, seg := range g.store.allShards[0].State.Load().Sealed {
 			rows += seg.Index.Rows()
 		}
 		if rows > len(g.rows) { // erased ones are still there

@@ -120,7 +120,7 @@ func (s *Store) Stats() Stats {
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
 	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
 		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		now := sh.State.Load()
 		for _, seg := range now.Sealed {
 			st.Rows += int64(seg.Meta.Rows)

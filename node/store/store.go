@@ -52,16 +52,16 @@ type Store struct {
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers.Table[putRequest]
 	shards         []*shards.Shard
-	all            []*shards.Shard // shards, and the backdated shard of each
+	allShards      []*shards.Shard // shards, and the backdated shard of each
 
-	puts       chan *putRequest // bounded; the committer is the only reader
-	committing chan struct{}    // full while a goroutine is the committer
-	seals      chan sealRequest // the sealer is the only reader
-	stop       chan struct{}    // closed by Close, once
-	drained    chan struct{}    // closed by the committer when it ends: no queued put is read
-	wg         sync.WaitGroup   // of all these goroutines
-	failed     health.Latch     // after its error nothing may be put; set by the committer
-	counters   counters
+	puts          chan *putRequest // bounded; the committer is the only reader
+	committerTurn chan struct{}    // full while a goroutine is the committer
+	seals         chan sealRequest // the sealer is the only reader
+	stop          chan struct{}    // closed by Close, once
+	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
+	wg            sync.WaitGroup   // of all these goroutines
+	failed        health.Latch     // after its error nothing may be put; set by the committer
+	counters      counters
 
 	feeds *notify.Notifier // feeds that wait for commits
 
@@ -89,7 +89,7 @@ type Store struct {
 	// manifestMu guards manifest, files and cleanLog.
 	manifestMu sync.Mutex
 	manifest   *manifest.Manifest
-	files      map[uint64][]uint64 // log file -> per shard the last index in it
+	logFiles   map[uint64][]uint64 // log file -> per shard the last index in it
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
 	releases   releases            // of retentions, that are to leave the log
 
@@ -142,15 +142,15 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, fmt.Errorf("make directory: %w", err)
 	}
 	s := &Store{
-		opt: opt, writers: writers.New[putRequest](), files: map[uint64][]uint64{},
+		opt: opt, writers: writers.New[putRequest](), logFiles: map[uint64][]uint64{},
 		feeds:    notify.New(),
 		cleanLog: map[int64]uint64{},
-		puts:     make(chan *putRequest, 64), committing: make(chan struct{}, 1),
+		puts:     make(chan *putRequest, 64), committerTurn: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
 	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})
-	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadMax, Wait: opt.PutWait,
+	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadBytes, Wait: opt.PutWait,
 		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
 	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
@@ -174,7 +174,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, errors.Join(err, s.release())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
-	s.committing <- struct{}{} // commitLoop has it
+	s.committerTurn <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
 	s.wg.Go(func() { s.feeds.Run(s.acqClock.CurrentHorizon, s.stop) })
@@ -214,7 +214,7 @@ func (s *Store) Close() error {
 // release closes whatever is open.
 func (s *Store) release() error {
 	var errs []error
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		now := sh.State.Load()
 		for _, seg := range now.Sealed {
 			seg.Kept.Drop()
@@ -235,7 +235,7 @@ func (s *Store) release() error {
 // wake another one and wait for it takes as long as applying some dozen rows.
 func (s *Store) onCommitter(ctx context.Context, f func()) error {
 	select {
-	case s.committing <- struct{}{}:
+	case s.committerTurn <- struct{}{}:
 	case <-s.stop:
 		return ErrClosed
 	case <-ctx.Done():
@@ -246,7 +246,7 @@ func (s *Store) onCommitter(ctx context.Context, f func()) error {
 		if !whole { // f panicked, and its caller may outlive that: what it has left is unknown
 			_ = s.failed.Set(fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed))
 		}
-		<-s.committing
+		<-s.committerTurn
 	}()
 	if s.closed.Load() {
 		whole = true

@@ -52,7 +52,7 @@ func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
 		return cli.Usagef("--head-memory, --result-memory and --partial-memory: %d bytes together "+
 			"are more than --memory, %d bytes; lower one of them", sum, opt.MemoryBytes)
 	}
-	opt.Store.HeadMax, opt.ResultBytes = int64(f.heads), int64(f.results)
+	opt.Store.HeadBytes, opt.ResultBytes = int64(f.heads), int64(f.results)
 	opt.StateBytes, opt.MaxQueries = int64(f.partials), f.queries
 	return nil
 }

@@ -26,7 +26,7 @@ func TestLimitFlags(t *testing.T) {
 			}
 			return
 		}
-		if err != nil || got.Store.HeadMax != want.Store.HeadMax ||
+		if err != nil || got.Store.HeadBytes != want.Store.HeadBytes ||
 			got.ResultBytes != want.ResultBytes || got.StateBytes != want.StateBytes ||
 			got.MaxQueries != want.MaxQueries {
 			t.Errorf("%s: %v, %+v", args, err, got)
@@ -35,7 +35,7 @@ func TestLimitFlags(t *testing.T) {
 	f(node.Options{}, "")
 	heads := node.Options{MemoryBytes: 2 << 30, ResultBytes: 1 << 28, StateBytes: 1 << 27,
 		MaxQueries: 32}
-	heads.Store.HeadMax = 1 << 29
+	heads.Store.HeadBytes = 1 << 29
 	f(heads, "", "--head-memory", "512MiB", "--result-memory", "256MiB", "--partial-memory",
 		"128MiB", "--max-queries", "32")
 	f(node.Options{StateBytes: -1}, "", "--partial-memory", "off")

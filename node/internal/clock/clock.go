@@ -115,7 +115,7 @@ func New(opt Options) *Clock {
 	c.lookedAt = monotonic - int64(lookEvery)
 	c.peers.begin()
 	c.calm.Store(true)
-	c.publish()
+	c.publishVerdict()
 	return c
 }
 

@@ -136,7 +136,7 @@ func (c *Clock) SetNodes(count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.peers.nodes = count
-	c.publish()
+	c.publishVerdict()
 }
 
 // Judge compares the clock with those of the nodes that were heard lately, and lets it follow its
@@ -178,7 +178,7 @@ func (c *Clock) judge() Verdict {
 		c.accept(own.wall)
 		p.sure = true
 	}
-	c.publish()
+	c.publishVerdict()
 	return p.verdict
 }
 
@@ -190,9 +190,9 @@ func (c *Clock) adopt(offset int64, sure bool) {
 	c.look()
 }
 
-// publish makes what follows from the verdict known to those that take no lock. The caller holds
-// mu.
-func (c *Clock) publish() {
+// publishVerdict makes what follows from the verdict known to those that take no lock. The caller
+// holds mu.
+func (c *Clock) publishVerdict() {
 	p := &c.peers
 	fine, leads := true, true
 	switch p.verdict {

@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// hide implements source.
-func (l *localSource) hide(
+// deleteRange implements source.
+func (l *localSource) deleteRange(
 	ctx context.Context, box record.Box, purge bool,
 ) (acqNs int64, err error) {
 	if purge {
@@ -18,8 +18,8 @@ func (l *localSource) hide(
 	return l.store.Erase(ctx, box)
 }
 
-// hide implements source.
-func (r *remoteSource) hide(
+// deleteRange implements source.
+func (r *remoteSource) deleteRange(
 	ctx context.Context, box record.Box, purge bool,
 ) (acqNs int64, err error) {
 	ask := r.client().Erase
@@ -30,20 +30,20 @@ func (r *remoteSource) hide(
 	return acqNs, r.wireError(ctx, err)
 }
 
-// Hide erases or purges a box in all sources, each of which assigns the event an acq of its own.
+// DeleteRange erases or purges a box in all sources. Each assigns the event an acq of its own.
 //
 // Returns: the greatest acq. Records with a greater one are visible in any source. After an error
 // some sources may have applied the event; a retry also hides records that were put in between.
-func (e *Engine) Hide(
+func (e *Engine) DeleteRange(
 	ctx context.Context, asked request.Options, box record.Box, purge bool,
 ) (acqNs int64, err error) {
 	if only := e.routes.Load().single; only != nil {
-		return only.hide(ctx, box, purge)
+		return only.deleteRange(ctx, box, purge)
 	}
 	a, err := ask(ctx, e, asked.Whole(), askChange, &box, func(
 		ctx context.Context, s source,
 	) (int64, wire.End, error) {
-		acqNs, err := s.hide(ctx, box, purge)
+		acqNs, err := s.deleteRange(ctx, box, purge)
 		return acqNs, wire.End{}, err
 	})
 	for _, ns := range a.answers {

@@ -125,7 +125,7 @@ func (m *Member) startReplica(ctx context.Context, group cluster.GroupID, id uin
 		}
 		opt := m.opt.Store
 		opt.Group, opt.Shards = m.identity(group), 1
-		opt.HeadMax = headsOf(opt.HeadMax, len(m.View().Groups))
+		opt.HeadBytes = headsOf(opt.HeadBytes, len(m.View().Groups))
 		s, _, err := machine.Open(ctx, dir, opt)
 		if err != nil {
 			return err

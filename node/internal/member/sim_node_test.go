@@ -145,7 +145,7 @@ func (n *simNode) start() {
 	n.proc, n.wakeAt = p, time.Time{}
 	s.arrive(p)
 	o := Options{Dir: n.dir, Cluster: config,
-		Store: store.Options{SealRows: s.config.sealRows, HeadMax: 64 << 20, Workers: 2,
+		Store: store.Options{SealRows: s.config.sealRows, HeadBytes: 64 << 20, Workers: 2,
 			WallClock: clock.New(clock.Options{Machine: simTime{n}})},
 		Log: s.log.With("node", n.place), Changed: func() {},
 		Fail: func(err error) {

@@ -66,14 +66,14 @@ func (sh *Shard) Rotate() (immutable bool) {
 // change makes what f returns, nil for no change, the present state. What only the one before
 // used goes after the lock: to unmap a gigabyte takes milliseconds.
 func (sh *Shard) change(f func(old *State) *State) {
-	if old := sh.publish(f); old != nil {
+	if old := sh.swapState(f); old != nil {
 		old.Release()
 	}
 }
 
-// publish returns the read state that is present no more, if there is one, for the caller to
+// swapState returns the read state that is present no more, if there is one, for the caller to
 // release.
-func (sh *Shard) publish(f func(old *State) *State) *State {
+func (sh *Shard) swapState(f func(old *State) *State) *State {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	next := f(sh.State.Load())

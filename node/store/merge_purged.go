@@ -147,7 +147,7 @@ func (s *Store) nextPurged(failed mergepolicy.Failures) (*shards.Shard, []*shard
 func (s *Store) firstDue(
 	failed mergepolicy.Failures, isDue func(seg *shards.Segment) (bool, error),
 ) (*shards.Shard, []*shards.Segment, error) {
-	for _, sh := range s.all {
+	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			if !failed.May(seg.Meta.ID, seg.Damaged.Load()) {
 				continue
