@@ -213,7 +213,7 @@ func (p *pluginFigures) instances(ctx context.Context) error {
 		}
 		b, _ := readings(1)
 		use := func(owner uint64) error {
-			a, err := stats.NewAggregate(wasmhost.WithOwner(ctx, owner), nil)
+			a, err := stats.NewAggregateFor(ctx, wasmhost.OwnerOf(owner), nil)
 			if err != nil {
 				return err
 			}
@@ -223,7 +223,8 @@ func (p *pluginFigures) instances(ctx context.Context) error {
 		took, err := p.inTurn(func() error {
 			owners++ // who has no instance yet that was used
 			return use(owners)
-		}, func() error { return spinOnce(ctx, spin, b) }, func() error { return use(1) })
+		}, func() error { return spinOnce(ctx, spin, wasmhost.Owner{}, b) },
+			func() error { return use(1) })
 		if err != nil {
 			return err
 		}
@@ -236,8 +237,10 @@ func (p *pluginFigures) instances(ctx context.Context) error {
 }
 
 // spinOnce wants an endless loop to be stopped.
-func spinOnce(ctx context.Context, spin *wasmhost.Module, b *record.Batch) error {
-	a, err := spin.NewAggregate(ctx, nil)
+func spinOnce(
+	ctx context.Context, spin *wasmhost.Module, by wasmhost.Owner, b *record.Batch,
+) error {
+	a, err := spin.NewAggregateFor(ctx, by, nil)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (p *pluginFigures) pauses(ctx context.Context) error {
 		}
 		p.figures.AtMost(name+"plugins at work", p90*1e3, "ms", barPauseMs)
 		p90, err = p.pausesWith(ctx, func(ctx context.Context) error {
-			return spinOnce(ctx, spin, b)
+			return spinOnce(ctx, spin, wasmhost.Owner{}, b)
 		})
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func (p *pluginFigures) pauses(ctx context.Context) error {
 		}
 		var owners atomic.Uint64 // an owner whose call used up its budget rests, others do not
 		p90, err = p.pausesWith(ctx, func(ctx context.Context) error {
-			return spinOnce(wasmhost.WithOwner(ctx, owners.Add(1)), chase, b)
+			return spinOnce(ctx, chase, wasmhost.OwnerOf(owners.Add(1)), b)
 		})
 		p.figures.AtMost(name+"endless chains of loads", p90*1e3, "ms", barPauseMs)
 		return err

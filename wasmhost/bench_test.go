@@ -77,7 +77,7 @@ func BenchmarkInstance(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					owner += next
-					a, err := m.NewAggregate(WithOwner(b.Context(), owner), nil)
+					a, err := m.NewAggregateFor(b.Context(), OwnerOf(owner), nil)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -46,7 +46,7 @@ type Options struct {
 	// ResultBytes bounds the results of one aggregate together. Default 64 MiB.
 	ResultBytes int
 	// MaxCalls bounds guest calls that run at the same time. Default GOMAXPROCS: a running guest
-	// holds its processor, more would starve the rest of the node. Owners share them: WithOwner.
+	// holds its processor, more would starve the rest of the node. Owners share them: Owner.
 	MaxCalls int
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.

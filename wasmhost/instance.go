@@ -90,8 +90,8 @@ func (e *entry) use(ctx context.Context, i *instance, held *startPermit) *guest 
 }
 
 // obtain returns an instance that has started: one that the owner had before, or a new one.
-func (e *entry) obtain(ctx context.Context, by caller, held *startPermit) (*guest, error) {
-	if it, ok := e.host.instances.take(e, by.poolOwner); ok {
+func (e *entry) obtain(ctx context.Context, by Owner, held *startPermit) (*guest, error) {
+	if it, ok := e.host.instances.take(e, by.Pool); ok {
 		if !it.lease.charge(it.image.size) {
 			it.end()
 			return nil, e.noMemory("others have it")

@@ -81,9 +81,9 @@ func TestPooledAndTotalBytes(t *testing.T) {
 		}
 		open = append(open, a)
 	}
-	ctx := WithOwner(t.Context(), 1)
 	var e *Error
-	if _, err := m.NewAggregate(ctx, nil); !errors.As(err, &e) || e.Kind != Busy {
+	_, err := m.NewAggregateFor(t.Context(), OwnerOf(1), nil)
+	if !errors.As(err, &e) || e.Kind != Busy {
 		t.Errorf("beside what has all memory: %v", err)
 	}
 	for _, a := range open {
@@ -105,9 +105,9 @@ func TestPooledAndClose(t *testing.T) {
 	done := make(chan error)
 	for owner := range uint64(4) {
 		go func() {
-			ctx := WithOwner(context.Background(), owner/2)
+			ctx := context.Background()
 			for {
-				a, err := m.NewAggregate(ctx, nil)
+				a, err := m.NewAggregateFor(ctx, OwnerOf(owner/2), nil)
 				if err != nil {
 					done <- err
 					return

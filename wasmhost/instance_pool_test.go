@@ -170,7 +170,7 @@ func TestPooledAreAsFresh(t *testing.T) {
 func ask(t *testing.T, h *Host, m *Module, owner uint64) (reset bool, used Usage) {
 	t.Helper()
 	before := h.Stats().InstancesReset
-	a, err := m.NewAggregate(WithOwner(t.Context(), owner), nil)
+	a, err := m.NewAggregateFor(t.Context(), OwnerOf(owner), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestPooledBelongToAnOwner(t *testing.T) {
 	want("another owner again", m, 2, true)
 	want("the key of a query's permits", m, 0, false)
 	for query := range uint64(3) {
-		a, err := m.NewAggregate(WithQuery(t.Context(), query, 3), nil)
+		a, err := m.NewAggregateFor(t.Context(), Owner{Key: query, Pool: 3}, nil)
 		if err != nil || a.Close() != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestPooledAreBounded(t *testing.T) {
 		t.Helper()
 		var all []*Aggregate
 		for range n {
-			a, err := m.NewAggregate(WithOwner(t.Context(), owner), nil)
+			a, err := m.NewAggregateFor(t.Context(), OwnerOf(owner), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,11 +59,16 @@ func (m *Module) retain() error {
 //
 // Errors: *Error, of kind Limit when the module is not a filter; [ErrClosed].
 func (m *Module) NewFilter(ctx context.Context, params []byte) (*Filter, error) {
+	return m.NewFilterFor(ctx, Owner{}, params)
+}
+
+// NewFilterFor is NewFilter for an owner.
+func (m *Module) NewFilterFor(ctx context.Context, by Owner, params []byte) (*Filter, error) {
 	if m.entry.desc.Kinds&plugin.KindFilter == 0 {
 		return nil, m.entry.fail(Limit, "", "the plugin is not a filter")
 	}
 	f := &Filter{columns: newColumns(&m.entry.desc)}
-	err := m.newGuest(ctx, params, func(g *guest) {
+	err := m.newGuest(ctx, by, params, func(g *guest) {
 		f.guest, f.filter = g, g.export(exportFilter)
 	})
 	if err != nil {
@@ -76,11 +81,18 @@ func (m *Module) NewFilter(ctx context.Context, params []byte) (*Filter, error) 
 //
 // Errors: *Error, of kind Limit when the module is not an aggregate; [ErrClosed].
 func (m *Module) NewAggregate(ctx context.Context, params []byte) (*Aggregate, error) {
+	return m.NewAggregateFor(ctx, Owner{}, params)
+}
+
+// NewAggregateFor is NewAggregate for an owner.
+func (m *Module) NewAggregateFor(
+	ctx context.Context, by Owner, params []byte,
+) (*Aggregate, error) {
 	if m.entry.desc.Kinds&plugin.KindAggregate == 0 {
 		return nil, m.entry.fail(Limit, "", "the plugin is not an aggregate")
 	}
 	a := &Aggregate{columns: newColumns(&m.entry.desc)}
-	err := m.newGuest(ctx, params, func(g *guest) {
+	err := m.newGuest(ctx, by, params, func(g *guest) {
 		a.guest, a.states, a.add = g, newStates(g), g.export(exportAdd)
 	})
 	if err != nil {
@@ -90,7 +102,9 @@ func (m *Module) NewAggregate(ctx context.Context, params []byte) (*Aggregate, e
 }
 
 // newGuest makes an initialised instance and hands it over.
-func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest)) error {
+func (m *Module) newGuest(
+	ctx context.Context, by Owner, params []byte, take func(*guest),
+) error {
 	e := m.entry
 	if uint64(len(params)) > uint64(e.desc.ParamsMax) {
 		return e.fail(Limit, exportInit, fmt.Sprintf("%d bytes of parameters, the plugin "+
@@ -100,8 +114,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		return err
 	}
 	defer e.host.release(e)
-	by := callerOf(ctx)
-	held, err := e.host.enter(ctx, by.owner)
+	held, err := e.host.enter(ctx, by.Key)
 	if err != nil {
 		return err
 	}
@@ -114,7 +127,7 @@ func (m *Module) newGuest(ctx context.Context, params []byte, take func(*guest))
 		g.drop()
 		return err
 	}
-	g.permit.owner, g.poolOwner, g.startPermit = by.owner, by.poolOwner, nil
+	g.permit.owner, g.poolOwner, g.startPermit = by.Key, by.Pool, nil
 	take(g)
 	return nil
 }

@@ -244,25 +244,10 @@ func (s *callPermits) share(now time.Time) int {
 	return max(1, (s.total+sharing-1)/max(1, sharing))
 }
 
-// caller is an owner of permits, and of pooled instances.
-type caller struct{ owner, poolOwner uint64 }
+// Owner is for whom an instance runs: permits for guest calls are shared fairly among keys, e.g. of
+// tenants, and a pooled instance is reused within its pool only. All callers without an owner share
+// the zero value.
+type Owner struct{ Key, Pool uint64 }
 
-type ownerKey struct{}
-
-// WithOwner returns a context for NewFilter and NewAggregate: permits for guest calls are shared
-// fairly among owners, e.g. tenants. Pooled instances are reused by their owner only. Without it,
-// all callers share one owner.
-func WithOwner(ctx context.Context, key uint64) context.Context {
-	return context.WithValue(ctx, ownerKey{}, caller{key, key})
-}
-
-// WithQuery is WithOwner for a query that is an owner of permits by itself; its instances are
-// reused by queries with the same poolOwner.
-func WithQuery(ctx context.Context, key, poolOwner uint64) context.Context {
-	return context.WithValue(ctx, ownerKey{}, caller{key, poolOwner})
-}
-
-func callerOf(ctx context.Context) caller {
-	o, _ := ctx.Value(ownerKey{}).(caller)
-	return o
-}
+// OwnerOf returns the owner of a key, with a pool of its own.
+func OwnerOf(key uint64) Owner { return Owner{key, key} }

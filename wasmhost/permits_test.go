@@ -311,7 +311,7 @@ func enteredGuest(t *testing.T, ctx context.Context) (*Host, *guest) {
 	t.Helper()
 	h := newTestHost(t, Options{MaxCalls: 1})
 	m := mustLoad(t, h, good(nil))
-	a, err := m.NewAggregate(WithOwner(ctx, 7), nil)
+	a, err := m.NewAggregateFor(ctx, OwnerOf(7), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

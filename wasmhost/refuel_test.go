@@ -179,7 +179,7 @@ func TestSlowCallLeavesTheLastPermit(t *testing.T) {
 	h := newTestHost(t, Options{MaxCalls: 2})
 	m := mustLoad(t, h, good(nil))
 	defer m.Close()
-	a, err := m.NewAggregate(WithOwner(t.Context(), 7), nil)
+	a, err := m.NewAggregateFor(t.Context(), OwnerOf(7), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

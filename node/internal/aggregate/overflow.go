@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 const (
@@ -139,15 +140,15 @@ type Merging struct {
 	pending    States   // states that were not merged yet
 }
 
-// NewMerging returns what merges the groups of a query: at most maxGroups in all, and
-// maxOfInstance in one instance. The caller sets Done.
+// NewMerging returns what merges the groups of a query, in instances of the owner: at most
+// maxGroups in all, and maxOfInstance in one instance. The caller sets Done.
 func NewMerging(
-	q *record.Query, module *registry.Version, maxGroups, maxOfInstance int,
+	q *record.Query, by wasmhost.Owner, module *registry.Version, maxGroups, maxOfInstance int,
 ) *Merging {
 	return &Merging{LinksPredecessors: module.LinksPredecessors(), maxGroups: maxGroups,
 		maxOfInstance: min(chunkGroups, maxOfInstance),
 		make: func(ctx context.Context) (*Worker, error) {
-			guest, err := module.Module.NewAggregate(ctx, q.Aggregate.Params)
+			guest, err := module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)
 			if err != nil {
 				return nil, err
 			}

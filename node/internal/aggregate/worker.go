@@ -39,13 +39,13 @@ type Worker struct {
 }
 
 // NewWorker returns a worker, by its number, that spills groups to the overflow when they exceed
-// memory. The caller closes it.
+// memory. Its instances are those of the owner. The caller closes it.
 func NewWorker(
-	ctx context.Context, worker int, q *record.Query, module *registry.Version, g *Groups,
-	over *Overflow,
+	ctx context.Context, worker int, q *record.Query, by wasmhost.Owner,
+	module *registry.Version, g *Groups, over *Overflow,
 ) (*Worker, error) {
 	again := func(ctx context.Context) (*wasmhost.Aggregate, error) {
-		return module.Module.NewAggregate(ctx, q.Aggregate.Params)
+		return module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)
 	}
 	guest, err := again(ctx)
 	if err != nil {

@@ -43,8 +43,7 @@ func (e *Engine) Changes(
 	if err := checkChanges(q); err != nil {
 		return fromNs, err
 	}
-	ctx, done := e.owned(ctx, q)
-	p := &prepared{Query: q, asked: asked}
+	p, done := e.owned(&prepared{Query: q, asked: asked})
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +75,8 @@ func (l *localSource) changesEvery(
 	if err != nil {
 		return fromNs, err
 	}
-	q := &prepared{ask.Query, filters, ask.asked}
+	q := *ask
+	q.filters = filters
 	feed, err := l.store.Feed(q.Box, q.KeysOnly && len(filters) == 0, fromNs)
 	if err != nil {
 		return fromNs, err
@@ -89,7 +89,7 @@ func (l *localSource) changesEvery(
 	var told time.Time
 	toldNs := fromNs
 	for {
-		more, err := l.engine.nextSlice(ctx, q, feed, func(slice *store.Slice, more bool) error {
+		more, err := l.engine.nextSlice(ctx, &q, feed, func(slice *store.Slice, more bool) error {
 			if acq := d.Wanted(); acq >= slice.ClosedNs {
 				feed.Await(acq)
 			}
@@ -199,7 +199,7 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 		}
 	}
 	for i, m := range q.filters {
-		f, err := m.Module.NewFilter(ctx, q.Filters[i].Params)
+		f, err := m.Module.NewFilterFor(ctx, q.owner, q.Filters[i].Params)
 		if err != nil {
 			return err
 		}
@@ -316,7 +316,9 @@ func (e *Engine) changesOnce(
 	if err != nil {
 		return fromNs, err
 	}
-	q = (&prepared{q.Query, filters, q.asked}).pinned(nil)
+	known := *q
+	known.filters = filters
+	q = known.pinned(nil)
 	sources, err := e.sources(q.asked, &q.Box)
 	if err != nil {
 		return fromNs, err

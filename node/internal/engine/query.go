@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/pentad-db/pentad/node/internal/aggregate"
-	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
@@ -68,7 +67,7 @@ func (e *Engine) queryInto(
 		defer e.hostWork.End()
 	} else {
 		var done func()
-		ctx, done = e.owned(ctx, q.Query)
+		q, done = e.owned(q)
 		defer done()
 	}
 	if out.sorter = e.sorterOf(q.Query); out.sorter != nil {
@@ -115,7 +114,7 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 		defer e.hostWork.End()
 	} else {
 		var done func()
-		ctx, done = e.owned(ctx, q.Query)
+		q, done = e.owned(q)
 		defer done()
 	}
 	var end wire.End
@@ -137,18 +136,18 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		HistoryChangedAcqNs: s.HistoryChangedAcqNs}
 }
 
-// owned sets the owner of guest calls, among whom permits are shared fairly: the tenant, or the
-// query itself if it is over several tenants. Owner 0 is for loading modules. done is called at the
-// end, when no instance is left.
-func (e *Engine) owned(
-	ctx context.Context, q *record.Query,
-) (ownedCtx context.Context, done func()) {
+// owned returns the query with the owner of its guest calls, among whom permits are shared fairly:
+// the tenant, or the query itself if it is over several tenants. The zero owner is for loading
+// modules. done is called at the end, when no instance is left.
+func (e *Engine) owned(q *prepared) (owned *prepared, done func()) {
+	p := *q
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
-		return wasmhost.WithOwner(ctx, 1+uint64(uint32(cids[0].From))), func() {}
+		p.owner = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))
+		return &p, func() {}
 	}
-	owner := 1<<32 + e.wideQueries.Add(1)
-	return wasmhost.WithQuery(ctx, owner, tenantsKey(q.Box[record.CID])),
-		func() { e.host.Forget(owner) }
+	p.owner = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
+		Pool: tenantsKey(q.Box[record.CID])}
+	return &p, func() { e.host.Forget(p.owner.Key) }
 }
 
 // tenantsKey is the same for all queries over the same set of tenants, and no tenant's.
@@ -202,13 +201,13 @@ func (l *localSource) scanApart(
 	for _, m := range modules {
 		read |= m.Parts
 	}
-	stats, err := l.scanChain(ctx, &whole, modules, parts, newSinks)
+	stats, err := l.scanChain(ctx, q, &whole, parts, newSinks)
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
 		// The error names a record whose key was not read. A second scan reads all keys, so that
 		// the error has it; its rows are discarded.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
-		_, again := l.scanChain(ctx, &whole, modules, parts|segment.Keys, newSinks)
+		_, again := l.scanChain(ctx, q, &whole, parts|segment.Keys, newSinks)
 		if errors.As(again, &guest) {
 			err = again
 		}
@@ -216,12 +215,13 @@ func (l *localSource) scanApart(
 	return stats, err
 }
 
-// scanChain scans with the filters in modules before sinks that read those parts. Instances are
+// scanChain scans with the filters of the query before sinks that read those parts. Instances are
 // started, and check their parameters, even if there is nothing to scan.
 func (l *localSource) scanChain(
-	ctx context.Context, q *record.Query, modules []*registry.Version, parts segment.Columns,
+	ctx context.Context, p *prepared, q *record.Query, parts segment.Columns,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
+	modules := p.filters
 	var filters []*wasmhost.Filter
 	defer func() {
 		for _, f := range filters {
@@ -235,7 +235,7 @@ func (l *localSource) scanChain(
 		}
 		read := parts.PayloadPrefix(to.payloadPrefix) // what the next filter and all after it read
 		for i := len(modules) - 1; i >= 0; i-- {
-			f, err := modules[i].Module.NewFilter(ctx, q.Filters[i].Params)
+			f, err := modules[i].Module.NewFilterFor(ctx, p.owner, q.Filters[i].Params)
 			if err != nil {
 				return sinks{}, 0, err
 			}

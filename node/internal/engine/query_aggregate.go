@@ -112,7 +112,7 @@ func (f *Groups) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, done := e.owned(ctx, q.Query)
+	q, done := e.owned(q)
 	defer done()
 	var workers []*aggregate.Worker
 	if only := e.routes.Load().single; only != nil {
@@ -153,10 +153,9 @@ func (f *Groups) Each(
 		return err
 	}
 	if f.over.Used() {
-		var done func()
-		ctx, done = f.engine.owned(ctx, f.q.Query)
+		q, done := f.engine.owned(f.q)
 		defer done()
-		m := f.engine.mergingOf(f.q.Query, f.module)
+		m := f.engine.mergingOf(q, f.module)
 		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
 			some, err := a.Finish(ctx, 0, m.LinksPredecessors)
 			if err != nil {
@@ -177,8 +176,8 @@ func (f *Groups) Each(
 }
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.
-func (e *Engine) mergingOf(q *record.Query, module *registry.Version) *aggregate.Merging {
-	return aggregate.NewMerging(q, module, e.Limits.MaxGroups, e.Limits.HeldGroups)
+func (e *Engine) mergingOf(q *prepared, module *registry.Version) *aggregate.Merging {
+	return aggregate.NewMerging(q.Query, q.owner, module, e.Limits.MaxGroups, e.Limits.HeldGroups)
 }
 
 // partialCacheOf returns the use that an aggregate makes of the partial cache.
@@ -203,7 +202,7 @@ func (l *localSource) fold(
 	keep := l.engine.partialCacheOf(q.asked, module)
 	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
 		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Limits.HeldGroups)
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, module, groups, over)
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module, groups, over)
 		if err != nil {
 			return sinks{}, err
 		}

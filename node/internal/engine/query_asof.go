@@ -33,7 +33,9 @@ func (e *Engine) waitForAsOf(ctx context.Context, q *prepared) (*prepared, error
 		}
 		last = min(last, horizon-1) // a mirror's horizon moves with ranges, not with the clock
 	}
-	return &prepared{q.Query, q.filters, q.asked.Passing(last)}, nil
+	later := *q
+	later.asked = q.asked.Passing(last)
+	return &later, nil
 }
 
 // isCopy reports whether the groups here are mirrors; then those of other nodes are, too.

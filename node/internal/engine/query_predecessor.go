@@ -23,9 +23,9 @@ func (l *localSource) readPredecessors(
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
 	parts, inside := module.Parts|GroupParts(by), len(workers)
-	before := &prepared{back, q.filters, q.asked}
+	before := q.with(back)
 	_, err := l.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, module,
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module,
 			aggregate.NewPredecessorGroups(q.GroupBy, l.engine.Limits.HeldGroups), over)
 		if err != nil {
 			return nil, 0, err

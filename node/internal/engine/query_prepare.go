@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // prepared is a query that was checked once, for all that runs it: it is normalized, and the
@@ -18,6 +19,14 @@ type prepared struct {
 	*record.Query
 	filters []*registry.Version // by Query.Filters
 	asked   request.Options
+	owner   wasmhost.Owner // of guest calls, see [Engine.owned]
+}
+
+// with returns the same for another query.
+func (p *prepared) with(q *record.Query) *prepared {
+	other := *p
+	other.Query = q
+	return &other
 }
 
 // Admitted is a query that was admitted: its permit and what it uses, until done.
@@ -145,5 +154,5 @@ func (p *prepared) pinned(aggregate *registry.Version) *prepared {
 	if aggregate != nil {
 		pin(&q.Aggregate, aggregate)
 	}
-	return &prepared{&q, p.filters, p.asked}
+	return p.with(&q)
 }

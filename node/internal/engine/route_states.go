@@ -97,7 +97,7 @@ func (e *Engine) statesOfAll(
 		return nil, wire.End{}, err
 	}
 	end := a.end()
-	into, err := e.mergingOf(q.Query, module).NewInstance(ctx)
+	into, err := e.mergingOf(q, module).NewInstance(ctx)
 	if err != nil {
 		return nil, end, err
 	}
@@ -152,7 +152,7 @@ func (e *Engine) emitStates(
 			return wire.End{}, err
 		}
 	}
-	ctx, done := e.owned(ctx, q.Query)
+	q, done := e.owned(q)
 	defer done()
 	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()
@@ -175,7 +175,7 @@ func (e *Engine) emitStates(
 		end.Rows = uint64(all.Len())
 		return end, all.Each(module, emit)
 	}
-	m := e.mergingOf(q.Query, module)
+	m := e.mergingOf(q, module)
 	m.LinksPredecessors = false // the merging node does that
 	m.Done = func(ctx context.Context, a *aggregate.Worker) error {
 		some, err := a.Save(ctx)
