@@ -1,4 +1,4 @@
-// Package index finds rows without reading them: it partitions rows into blocks that are narrow in
+// Package index finds rows without reading them: it clusters rows into blocks that are narrow in
 // all five dimensions, keeps the zones and posting lists of blocks, and plans which blocks a box
 // can meet. It also owns the head, the index of the rows that are not in a file yet.
 //

@@ -50,7 +50,7 @@ func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
 	return n.engine.Retention(ctx, request.Options{})
 }
 
-// Expired counts the records that a policy would hide now; see [store.Store.Expired].
+// Expired counts the records that a policy would hide now; see [retention.Rule.Expired].
 func (n *Node) Expired(ctx context.Context, r retention.Rule) (uint64, error) {
 	return n.engine.Expired(ctx, r)
 }

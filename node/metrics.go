@@ -50,7 +50,7 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// collector publishes the Stats of store and plugin host.
+// collector publishes the figures of the node and of all that it owns.
 type collector struct{ node *Node }
 
 // Describe implements prometheus.Collector; without descriptions the collector is unchecked.
@@ -198,9 +198,9 @@ func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
 		return
 	}
 	k := n.states.Stats()
-	count("partial_cache_hits_total", "Fragments of blocks whose state was cached.",
+	count("partial_cache_hits_total", "Partials of blocks whose state was cached.",
 		float64(k.Hits))
-	count("partial_cache_misses_total", "Fragments of blocks that were not cached.",
+	count("partial_cache_misses_total", "Partials of blocks that were not cached.",
 		float64(k.Misses))
 	count("partial_cache_stored_total", "States stored in the cache.", float64(k.Stored))
 	count("partial_cache_evicted_total", "States evicted from the cache.", float64(k.Evicted))

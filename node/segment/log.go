@@ -102,10 +102,10 @@ type Log struct {
 	seq          uint64 // of the last flush
 	synced       uint64 // of the last flush that is known to be durable
 	failed       error  // once set, returned for ever: what a failed sync left on disk is unknown
-	noSpace      error  // of space, that the last flush met
+	noSpace      error  // the lack of space that the last flush met
 	noSpaceBytes int64  // bytes of that flush
 
-	noSpaceSignal chan struct{} // see Lacks
+	noSpaceSignal chan struct{} // see NoSpaceSignal
 }
 
 // flushMemories is where flushes are put together; the many logs of a node share what is in the

@@ -182,7 +182,7 @@ func (s *Store) writeMerged(
 	return merged, e, err
 }
 
-// write writes a segment of the rows that the splice keeps.
+// write writes a segment of the rows that the rank map keeps.
 func (m *merger) write(path string, meta manifest.Segment) error {
 	text, err := json.Marshal(meta)
 	if err != nil {

@@ -42,8 +42,8 @@ type merger struct {
 
 // mergeMemory is the memory of a merge. The next merge of any store in the process reuses it.
 type mergeMemory struct {
-	partitioner index.Clusterer
-	regions     [2]clusteredRegion // one is clustered while the other is written
+	clusterer index.Clusterer
+	regions   [2]clusteredRegion // one is clustered while the other is written
 }
 
 var mergeMemories = sync.Pool{New: func() any { return new(mergeMemory) }}
@@ -62,7 +62,7 @@ func (m *merger) parts(add func(*segment.RowRun) error) error {
 	stop := make(chan struct{})
 	m.memory = mergeMemories.Get().(*mergeMemory)
 	defer mergeMemories.Put(m.memory)
-	m.memory.partitioner.With(m.store.opt.Index)
+	m.memory.clusterer.With(m.store.opt.Index)
 	m.clusteredRegion = m.memory.regions[0]
 	empty <- m.memory.regions[1]
 	var wg sync.WaitGroup
@@ -233,7 +233,7 @@ func (m *merger) region(r *index.Region, late bool) error {
 	for len(m.flags) < (m.rows.Len()+63)/64 {
 		m.flags = append(m.flags, 0)
 	}
-	m.memory.partitioner.Part(&m.rows, late, &m.layout)
+	m.memory.clusterer.Part(&m.rows, late, &m.layout)
 	return nil
 }
 

@@ -19,15 +19,15 @@ import (
 const (
 	defaultShards   = 1       // a node that starts alone
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
-	// defaultHeadBytes bounds all heads together: 8 shards of 1M rows of 100 bytes, twice.
+	// defaultHeadBytes bounds all heads together: some six full ones with rows of 100 bytes.
 	defaultHeadBytes = 1 << 31
 	// maxOneHeadBytes is how large one head gets before it is sealed: with a flush of the log more
 	// its payloads still have 32-bit offsets.
 	maxOneHeadBytes = 1 << 30
 	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
 	defaultLogFiles = 16
-	// defaultVersionRoom bounds what a scan keeps to resolve versions to some 20 MiB.
-	defaultVersionRoom = 1 << 18
+	// defaultMaxReadings bounds what a scan keeps to resolve versions to some 20 MiB.
+	defaultMaxReadings = 1 << 18
 )
 
 // Options of a store. The zero value of each field but Dir works.
@@ -39,7 +39,7 @@ type Options struct {
 	LogFiles  int           // log files after which the shard that pins the oldest is sealed; 16
 	Workers   int           // goroutines of one scan at most; default GOMAXPROCS
 	PutWait   time.Duration // how long a put waits for space in the heads; default 10 s
-	Index     index.Options // how rows are partitioned into blocks
+	Index     index.Options // how rows are clustered into blocks
 
 	// WallClock is what rows are stamped by; stores of one node share it. Nil: one of its own.
 	WallClock *clock.Clock
@@ -97,7 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.blockNow == nil {
 		o.blockNow = time.Now
 	}
-	o.maxReadings = cmp.Or(o.maxReadings, defaultVersionRoom)
+	o.maxReadings = cmp.Or(o.maxReadings, defaultMaxReadings)
 	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",

@@ -29,9 +29,8 @@ type sealRequest struct {
 }
 
 // Seal moves every row that is in a head now into sealed segments, empties the log of them and
-// waits for it. A node calls
-// it for measurements and before copying files; otherwise heads are sealed when they are full,
-// because small segments slow queries down.
+// waits for it. A node calls it for measurements and before copying files; otherwise heads are
+// sealed when they are full, because small segments slow queries down.
 func (s *Store) Seal(ctx context.Context) error {
 	if s.closed.Load() {
 		return ErrClosed
@@ -177,9 +176,9 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 // sealMemory is the memory of a seal, several times that of the rows. The next one of any store
 // takes it: memory that was never touched costs more than what is done in it.
 type sealMemory struct {
-	rows        record.Batch
-	layout      index.Layout
-	partitioner index.Clusterer
+	rows      record.Batch
+	layout    index.Layout
+	clusterer index.Clusterer
 }
 
 var sealMemories = sync.Pool{New: func() any { return new(sealMemory) }}
@@ -204,7 +203,7 @@ func (w *sealMemory) write(
 		return fmt.Errorf("describe segment: %w", err)
 	}
 	built := &w.layout
-	w.partitioner.With(opt).All(rows, built)
+	w.clusterer.With(opt).All(rows, built)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text,
 		Runs: func(add func(*segment.RowRun) error) error {

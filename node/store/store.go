@@ -3,8 +3,7 @@
 //
 // It owns a directory and the order of things in it: a row is acknowledged after the log is
 // synced, visible when it is in a head and below the horizon, and leaves the log only when a sealed
-// segment holds it.
-// It knows nothing of networks, JSON or plugins. Its main type is [Store].
+// segment holds it. It knows nothing of networks, JSON or plugins. Its main type is [Store].
 package store
 
 import (
@@ -86,7 +85,7 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, files and cleanLog.
+	// manifestMu guards manifest, logFiles, cleanLog and releases.
 	manifestMu sync.Mutex
 	manifest   *manifest.Manifest
 	logFiles   map[uint64][]uint64 // log file -> per shard the last index in it
@@ -105,9 +104,8 @@ type Store struct {
 
 	begun bool // the manifest has the timeline of this process, or needs none; of the committer
 
-	nextID        atomic.Uint64 // of the next segment file
-	exceedsMemory atomic.Bool   // segments do not fit memory
-	behind        throttle.Throttle
+	nextID atomic.Uint64 // of the next segment file
+	behind throttle.Throttle
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex

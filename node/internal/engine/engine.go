@@ -1,13 +1,13 @@
 // Package engine runs queries and feeds over all sources of their rows: the store of a node, or in
 // a cluster the stores of its replicas and other nodes, which it asks, hedges and merges.
 //
-// File names begin with the area: query_ has the execution of a query on one store, route_ the
+// File names begin with the area: query_ prepares and executes queries, route_ has the
 // sources of an answer and hedged calls, feed_ changes.
 //
 // It knows nothing of HTTP, of writes, nor of how groups agree, and takes no options from contexts:
 // a query is prepared once ([Engine.Prepare]), with the options of its request. Its main type is
-// [Engine]. Goroutines: one for each source of an answer or feed and for each hedged call, which
-// end with it; those of [Engine.CatchUp] are its caller's.
+// [Engine]. Goroutines: at most one for each source of an answer or feed and one for each hedged
+// call, which end with it; those of [Engine.CatchUp] are its caller's.
 package engine
 
 import (
@@ -85,7 +85,7 @@ type Engine struct {
 	asked      *admission.Controller
 	processors *cpushare.Scheduler
 	open       context.Context
-	// Room may be changed while no query is under way.
+	// Limits may be changed while no query is under way.
 	Limits Limits
 
 	cluster      atomic.Pointer[joined] // nil of a node that is in no cluster

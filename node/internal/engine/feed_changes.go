@@ -21,7 +21,7 @@ import (
 // SinceNow as the start of a feed means the horizon.
 const SinceNow = math.MaxInt64
 
-// heartbeat is how often a feed without changes reports its position.
+// Heartbeat is how often a feed without changes reports its position.
 const Heartbeat = 15 * time.Second
 
 // sharedSlices is the number of slices in memory above which they are made smaller, so that a
@@ -32,7 +32,7 @@ var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 
 // Changes passes to emit the records and events of q's box from an acq on, in the order of acq, in
 // slices up to the horizon. With follow it continues with new ones, and with an empty slice as a
-// heartbeat, until ctx or the node ends. Tombstones pass the filters of q; its view, order and
+// Heartbeat, until ctx or the node ends. Tombstones pass the filters of q; its view, order and
 // limit must be zero. A slice is valid during the call of emit, which delays only this feed.
 //
 // Returns: the acq to resume from, also with an error.

@@ -15,7 +15,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// errEnough ends a scan that has reached its limit.
+// ErrEnough ends a scan that has reached its limit.
 var ErrEnough = errors.New("limit reached")
 
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during

@@ -11,7 +11,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// groupParts returns the parts of rows that grouping reads.
+// GroupParts returns the parts of rows that grouping reads.
 func GroupParts(by record.GroupBy) (parts segment.Columns) {
 	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
 		record.MOID: by.MOID, record.Cap: by.ByCap()} {

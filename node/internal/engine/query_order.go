@@ -16,7 +16,7 @@ import (
 type orderedOutput struct {
 	q      *record.Query
 	emit   func(b *record.Batch) error
-	write  func(frames []byte) error // see [Node.queryFrames]; nil if emit is used
+	write  func(frames []byte) error // see [Admitted.Frames]; nil if emit is used
 	sorter *spill.Sorter             // nil without an order
 
 	mu   sync.Mutex // guards all below

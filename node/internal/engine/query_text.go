@@ -14,7 +14,7 @@ import (
 // maxRangesShown limits the text of a query to a line.
 const maxRangesShown = 8
 
-// queryText describes a query in text, similar to its parameters.
+// QueryText describes a query in text, similar to its parameters.
 func QueryText(q *record.Query) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+"="+value) }

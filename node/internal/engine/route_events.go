@@ -205,7 +205,7 @@ func boolOf(b bool) int {
 	return 0
 }
 
-// Expired counts the records that a policy would hide now; see [store.Store.Expired].
+// Expired counts the records that a policy would hide now; see [retention.Rule.Expired].
 func (e *Engine) Expired(ctx context.Context, r retention.Rule) (uint64, error) {
 	return r.Expired(e.clock.NowNs(), func(q *record.Query) (uint64, error) {
 		count, _, err := e.Count(ctx, request.Options{}, q)

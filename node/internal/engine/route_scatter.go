@@ -31,7 +31,7 @@ type fanOut[T any] struct {
 }
 
 // ask calls each for all sources of a box and waits for them. The first error cancels the others
-// and is returned, errEnough too, unless partial answers are allowed.
+// and is returned, ErrEnough too, unless partial answers are allowed.
 //
 // Returns: the answers so far, also with an error.
 func ask[T any](

@@ -24,7 +24,7 @@ import (
 // series is stored in one source, so each source's versions and last readings are final. Filters
 // and aggregates run in the source; for order and limit see [source.rows].
 //
-// Errors that are the fault of a source are a [SourceError].
+// Errors that are the fault of a source are a [nodeerror.SourceError].
 type source interface {
 	// rows passes rows to add, from several goroutines; a batch is valid during the call. Rows are
 	// in no order; with an order and a limit they include the first ones. An answer that is
@@ -112,7 +112,7 @@ func (e *Engine) sourcesOf(
 	return out, nil
 }
 
-// notHere rejects a query of another node for a group that is not here: the other node must refresh
+// NotHere rejects a query of another node for a group that is not here: the other node must refresh
 // its routing table.
 func NotHere(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindNotFound, Part: "groups", Message: fmt.Sprintf(

@@ -5,9 +5,10 @@
 // with the stores that groups of slots have. It knows nothing of queries, and of HTTP only what
 // nodes ask each other. Its main type is [Member], whose goroutines are those of the replicas and
 // of gossip, one that makes this node do what the view says, one that plans for the whole cluster
-// while this node leads the meta group, one that closes groups, one that closes those at once that
-// feeds wait for, one that compares clocks, and one for each change of members and each close that
-// is under way.
+// while this node leads the meta group, one that moves the horizons of quiet groups, one that moves
+// those at once that feeds wait for, one that asks others to lead groups whose leader is not heard,
+// one that compares clocks, and one for each change of members and each move of a horizon that is
+// under way.
 package member
 
 import (

@@ -20,7 +20,7 @@ type Key [32]byte
 type Partial struct {
 	Block   uint32
 	Bounded uint32      // a bit for each dimension that has bounds
-	From    [Cuts]int64 // of the dimensions in Need, ascending
+	From    [Cuts]int64 // of the dimensions in Bounded, ascending
 	To      [Cuts]int64
 }
 

@@ -2,8 +2,8 @@
 // their data must be, and how it may end. They are a value that is handed on from the entry of a
 // request to what reads.
 //
-// It does not know how they are sent or obeyed. Its main type is [Options]; it starts no
-// goroutines.
+// It has their names as parameters, and does not know how they are parsed or obeyed. Its main type
+// is [Options]; it starts no goroutines.
 package request
 
 import (

@@ -50,7 +50,7 @@ func (g Groups) PutRange(
 			own.Rows.Len() < rows.Len()) {
 			return notOfGroup(group, rows, v)
 		}
-		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // made regular in place
+		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // normalized in place
 		command, err := commands.AppendRange(nil, &own)
 		if err == nil {
 			_, err = g.member.Do(ctx, group, guarded(v, group, command), true)
@@ -77,7 +77,7 @@ func notOfGroup(group cluster.GroupID, rows *record.Batch, v *cluster.View) erro
 	return nil
 }
 
-// cloneBox returns a box that can be made regular by itself.
+// cloneBox returns a box that can be normalized by itself.
 func cloneBox(box *record.Box) (out record.Box) {
 	for d, set := range box {
 		out[d] = slices.Clone(set)

@@ -2,7 +2,8 @@
 // that each group applies, sent to the leaders of all groups that they concern, and again when a
 // group was split meanwhile.
 //
-// It knows nothing of how groups agree nor of what reads them. Its main type is [Groups]; a call
+// It knows nothing of what reads them, and of how groups agree only which errors leave an outcome
+// unknown. Its main type is [Groups]; a call
 // returns when its goroutines, one for each group, have ended.
 package writes
 

@@ -1,6 +1,8 @@
-// Package background limits what the stores of a process do at once, beside puts and queries.
+// Package background limits what the stores of a process do besides puts and queries: how many
+// seals and merges run at once, and how fast files are read in search of damage.
 //
-// It does not know what a seal or a merge does. Its main type is [Limit]. It starts no goroutine.
+// It does not know what a seal or a merge does. Its main types are [Limit] and [Scrub]. It starts
+// no goroutine.
 package background
 
 // Limit limits how many seals, due merges and idle merges run at once in the stores that share it.

@@ -1,7 +1,7 @@
 // Package damage remembers the damaged files of an open store, until they are right again.
 //
-// It does not know who reads them, nor what a damaged file means: it is told what was found, and
-// names it to those who ask. Its main type is [Known]. It starts no goroutine.
+// It reads no file: it is told what was found, and names it, as problems with advice, to those who
+// ask. Its main type is [Known]. It starts no goroutine.
 package damage
 
 import (

@@ -63,7 +63,7 @@ type comparison struct {
 // how the view as of ToNs differs from that as of FromNs. ask is normalised.
 //
 // Errors: *segment.CorruptError, ctx.Err(), and what sink returns.
-// Cost: at most from.Room readings in memory, with some of their payloads.
+// Cost: at most from.MaxReadings readings in memory, with some of their payloads.
 func Run(
 	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink Sink,
 ) (scan.Stats, error) {

@@ -2,9 +2,9 @@
 // for.
 //
 // It owns the order in which heads and blocks are looked at, so that few are, and the readings that
-// were found so far. It reads a read state through package blocks, asks package versions which rows
-// are hidden, and knows nothing of the store or of the other workers of a scan. Its main function
-// is [Give]. It starts no goroutines.
+// were found so far. It reads the heads of a read state, its segments through package blocks, asks
+// package versions which rows are hidden, and knows nothing of the store or of the other workers of
+// a scan. Its main function is [Give]. It starts no goroutines.
 package last
 
 import (
@@ -55,7 +55,7 @@ var searches = sync.Pool{New: func() any { return new(search) }}
 // gatherer. What else is asked, a resolver knows, which is not changed: many may give of one.
 //
 // Errors: *segment.CorruptError, ctx.Err(), and those of the consumer.
-// Cost: the rows of at most asked.Room readings in memory; a box that has more is cut.
+// Cost: the rows of at most asked.MaxReadings readings in memory; a box that has more is cut.
 func Give(
 	w *blocks.Gatherer, asked *versions.Resolver, n int, now *shards.State, box record.Box,
 ) error {

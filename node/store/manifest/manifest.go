@@ -57,7 +57,7 @@ type Segment struct {
 	// segment.
 	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
-	// horizon, and the shard is one aside.
+	// horizon, and the shard is a backdated one.
 	PutAcqNs int64 `json:"put_acq_ns,omitempty"`
 }
 

@@ -1,7 +1,8 @@
 // Package mergepolicy chooses which neighbouring segments of a shard are merged next.
 //
 // It does not know what a segment holds, nor how a merge is done: it is told of sizes and times,
-// and returns a [Run]. Its main functions are [Due] and [Idle]. It starts no goroutine.
+// returns a [Run], and remembers which merges failed lately ([Failures]). Its main functions are
+// [Due] and [Idle]. It starts no goroutine.
 package mergepolicy
 
 const (

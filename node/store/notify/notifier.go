@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// wakePause is how long followers are left alone after they were woken: commits of that time
-	// are read together.
+	// wakePause is how long feeds are left alone after they were woken: commits of that time are
+	// read together.
 	wakePause = time.Millisecond
-	// wakeCost is about what one follower takes to look at what came; so many more follow the same
-	// box, so much longer they are left alone, and half a processor is the most that they take.
+	// wakeCost is about what one feed takes to look at what came: the more feeds there are of a
+	// box, the longer they are left alone, and half a processor is the most that they take.
 	wakeCost = 20 * time.Microsecond
 )
 

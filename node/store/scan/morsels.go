@@ -8,9 +8,9 @@ const minMorsels = 16
 
 const singleTaskMorsels = 12
 
-// morsels divides the tasks of a pass into morsels, which workers of a [PartialSink] take one after
-// another. A morsel is a run of neighbouring tasks: fewer if the pass has few tasks, and one task
-// near the end of the pass, where workers would wait for one another.
+// morsels divides the tasks of a pass into morsels, which workers of a [blocks.PartialSink] take
+// one after another. A morsel is a run of neighbouring tasks: fewer if the pass has few tasks, and
+// one task near the end of the pass, where workers would wait for one another.
 type morsels struct {
 	tasks int
 	large int // morsels of several tasks, which come first

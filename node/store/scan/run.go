@@ -2,10 +2,11 @@
 // consumers, counts them, or says how they would be found.
 //
 // It owns the tasks of a scan, the workers that share them and the order in which rows come. It
-// reads what a [versions.Source] pins up to a horizon that is given, and knows nothing of the
-// store, of plugins, or of the order and limit of a query. Its main types are [Runner], which the
-// scans of a store share, and [Scan]. The first worker of a scan is the caller's goroutine, the
-// others are those of a workers.Pool; all have ended when Run returns, but for Consumer.Done.
+// reads what a [versions.Source] pins up to a horizon that is given, and knows nothing of the store
+// or of the order and limit of a query; of plugins only whether the query has any. Its main types
+// are [Runner], which the scans of a store share, and [Scan]. The first worker of a scan is the
+// caller's goroutine, the others are those of a workers.Pool; all have ended when Run returns, but
+// for Consumer.Done.
 package scan
 
 import (
@@ -31,7 +32,7 @@ type Stats struct {
 	Rows                uint64 // rows given to sinks
 	Segments            int    // sealed segments that were planned
 	BlocksScanned       uint64 // blocks opened
-	BlocksInside        uint64 // of these, blocks that lie wholly inside the box
+	BlocksInside        uint64 // blocks wholly inside the box, opened or only counted
 	RowsExamined        uint64 // rows of the opened blocks
 	HeadRows            uint64 // rows given out by heads
 	BytesRead           uint64 // bytes of the opened blocks

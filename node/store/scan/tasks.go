@@ -6,8 +6,8 @@ import (
 	"github.com/pentad-db/pentad/node/store/versions"
 )
 
-// task is a partition of work: a head, blocks [from, to) of a segment's candidates, or with last
-// set everything.
+// task is a piece of the work on a partition: a head, blocks [from, to) of a segment's candidates,
+// or with last set everything.
 type task struct {
 	partition *versions.Partition
 	head      *index.Head

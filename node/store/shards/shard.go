@@ -3,9 +3,10 @@
 //
 // It owns the read state of a shard, which is replaced as a whole and never changed, and the uses
 // that keep segments mapped and the memory of heads: a reader acquires a read state and releases
-// it. It opens segments and their blocks. It knows neither log nor manifest, nor what rows are read
-// for. Its main types are [Shard], [State] and [Segment]. It starts no goroutines; readers and
-// what replaces read states may be on different ones.
+// it. It opens segments and their blocks, describes segments as the manifest does and numbers the
+// log entries of a shard, but writes neither file. It carries what merges and the partial cache
+// know of a segment and does not use it. Its main types are [Shard], [State] and [Segment]. It
+// starts no goroutines; readers and what replaces read states may be on different ones.
 package shards
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 )
 
-// Shard is a group of slots with a head and sealed segments of its own.
+// Shard is a part of a store, by hash of devices, with a head and sealed segments of its own.
 type Shard struct {
 	ID        uint32
 	Backdated *Shard // of the backdated rows; nil when this is such a one

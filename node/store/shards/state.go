@@ -12,7 +12,8 @@ import (
 )
 
 // State is the immutable list of the segments and heads of a shard. The rows of Sealed come before
-// those of Immutable, and those before the rows of Head, in acq.
+// those of Immutable, and those before the rows of Head, in acq. In the state of a pair, the
+// backdated rows have acqs among the others.
 type State struct {
 	Sealed    []*Segment
 	Immutable []*ImmutableHead // being sealed, oldest first
