@@ -332,7 +332,11 @@ func (e *Engine) rowsOfAll(
 		}, sorter)
 		return none, end, err
 	})
-	return a.end(), err
+	end := a.end()
+	if errors.Is(err, ErrEnough) { // any rows will do, so none is missed of a source that failed
+		end.Complete, end.Reason = true, ""
+	}
+	return end, err
 }
 
 func (e *Engine) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
