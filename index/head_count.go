@@ -2,7 +2,7 @@ package index
 
 import "github.com/pentad-db/pentad/sdk/record"
 
-// Count returns how many rows lie in a normalised box and have acq < belowAcqNs. Rows inserted
+// Count returns how many rows lie in a normalized box and have acq < belowAcqNs. Rows inserted
 // meanwhile are not counted.
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.

@@ -30,7 +30,7 @@ type HeadRow struct {
 	Row     uint32 // its number in the cell
 }
 
-// Cells returns the cells that may hold rows of a normalised box, their series ascending from cell
+// Cells returns the cells that may hold rows of a normalized box, their series ascending from cell
 // to cell.
 func (h *Head) Cells(box *record.Box) []uint32 {
 	h.drain()

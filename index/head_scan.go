@@ -51,7 +51,7 @@ func (s *headScan) giveBack() {
 	headScans.Put(s)
 }
 
-// Scan hands out the rows that lie in a normalised box and have acq < belowAcqNs, with a bitmap of
+// Scan hands out the rows that lie in a normalized box and have acq < belowAcqNs, with a bitmap of
 // those that may supersede an older row. Rows inserted meanwhile may be missed. What emit gets is
 // valid during the call.
 //

@@ -16,7 +16,7 @@ const (
 	keptReadings = 1 << 18
 )
 
-// ScanVersions hands out the keys of the flagged rows of a normalised box with acq < belowAcqNs
+// ScanVersions hands out the keys of the flagged rows of a normalized box with acq < belowAcqNs
 // that may supersede another one: one of the head, inside the box or not, that is of the same
 // reading, or an older one, as a watermark is not below the cap. Most rows that came after a
 // later cap of their device supersede nothing, and are left out; where few rows came, all flagged

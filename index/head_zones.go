@@ -9,7 +9,7 @@ type FlaggedZone struct {
 }
 
 // FlaggedZones calls visit with zones that hold all flagged rows of the head that lie in a
-// normalised box, and others.
+// normalized box, and others.
 //
 // Cost: a few ns for 64 rows.
 func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {

@@ -48,7 +48,7 @@ type Plan struct {
 	iter   roaring.ManyIntIterator
 }
 
-// Plan finds the blocks that may hold rows of a normalised box.
+// Plan finds the blocks that may hold rows of a normalized box.
 //
 // Cost: about a microsecond, several where thousands of blocks are left, a few hundred with a
 // thousand ranges; no allocation once p has grown.

@@ -248,7 +248,7 @@ func (t *SeriesTable) Newest(s Series) (capNs int64, ok bool, err error) {
 	return g.newestNs(i), true, nil
 }
 
-// Each calls visit with the series that a normalised box holds, in ascending order. Times of the
+// Each calls visit with the series that a normalized box holds, in ascending order. Times of the
 // box do not matter.
 //
 // Errors: ErrSeriesDamaged.
@@ -304,7 +304,7 @@ func firstIn(box *record.Box, s Series) (Series, bool) {
 	return s, true
 }
 
-// firstOf returns the first value from v on that lies in a normalised set.
+// firstOf returns the first value from v on that lies in a normalized set.
 func firstOf(set record.RangeSet, d record.Dim, v int64) (int64, bool) {
 	if len(set) == 0 {
 		return max(v, d.Min()), v < d.Max()

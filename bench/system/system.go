@@ -17,7 +17,7 @@ type System interface {
 	// Settle brings everything into the form in which it is queried: flushed, compacted, analysed.
 	// More may be put afterwards, and settled again.
 	Settle(ctx context.Context) error
-	// Ask answers a normalised query. Rows go to take, some thousands at a time, keys and payloads;
+	// Ask answers a normalized query. Rows go to take, some thousands at a time, keys and payloads;
 	// with WantCount only their number is wanted and take is not called. It returns the number of
 	// rows. An [UnsupportedError] says that this system cannot answer it.
 	Ask(ctx context.Context, q *Query, take func(b *record.Batch)) (uint64, error)

@@ -77,7 +77,7 @@ func (v *View) Span(group GroupID) (from, to uint32) {
 	return r.From, r.To
 }
 
-// GroupsOf returns the data groups that can hold devices of a normalised box: all, when it names
+// GroupsOf returns the data groups that can hold devices of a normalized box: all, when it names
 // none or many.
 func (v *View) GroupsOf(box *record.Box) []GroupID {
 	if wanted := v.owners.Groups(box); wanted != nil {

@@ -10,7 +10,7 @@ import (
 // match is a range of values in the packed domain of a column: low <= packed <= low + span.
 type match struct{ low, span uint64 }
 
-// translate turns a normalised set of ranges of values into ranges of packed values, leaving out
+// translate turns a normalized set of ranges of values into ranges of packed values, leaving out
 // what lies outside the column. all says that every value lies in the set.
 func (c *column) translate(set record.RangeSet, dst []match) (matches []match, all bool) {
 	if c.kind == columnDict {
@@ -50,7 +50,7 @@ func (c *column) translateNumbered(set record.RangeSet, dst []match) (matches []
 }
 
 // FilterSpan appends to sel the positions in [lo, hi) whose value of a dimension lies in a
-// normalised set, in ascending order. For [record.Acq] the values are ranks.
+// normalized set, in ascending order. For [record.Acq] the values are ranks.
 //
 // Cost: about 1.4 ns a row for one range; no allocation when sel has space.
 func (b *Block) FilterSpan(
@@ -85,7 +85,7 @@ func (b *Block) FilterSpan(
 	return sel[:start+k]
 }
 
-// Filter keeps those positions of sel whose value of a dimension lies in a normalised set, in
+// Filter keeps those positions of sel whose value of a dimension lies in a normalized set, in
 // place. For [record.Acq] the values are ranks.
 func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32 {
 	c := &b.keys[d]

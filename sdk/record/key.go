@@ -1,5 +1,5 @@
 // Package record is pentad's vocabulary: the five-part key, records, batches of records in
-// columns, half-open ranges, boxes, queries and the limits that every room enforces.
+// columns, half-open ranges, boxes, queries and the limits that every package enforces.
 //
 // It knows nothing of files, networks or indexes and imports the standard library only. Its main
 // types are [Key], [Batch], [Range] and [Query]. It starts no goroutines.

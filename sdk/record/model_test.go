@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestBoxesAgainstModel holds normalised boxes of many dimensions against the ranges given.
+// TestBoxesAgainstModel holds normalized boxes of many dimensions against the ranges given.
 func TestBoxesAgainstModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

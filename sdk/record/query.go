@@ -20,11 +20,11 @@ func All(d Dim) Range { return Range{d.Min(), d.Max()} }
 // At returns the range that holds one value.
 func At(v int64) Range { return Range{v, v + 1} }
 
-// RangeSet is a set of ranges of one dimension; empty means the whole dimension. A normalised set
+// RangeSet is a set of ranges of one dimension; empty means the whole dimension. A normalized set
 // is sorted, and its ranges neither overlap nor touch.
 type RangeSet []Range
 
-// Contains reports whether v lies in one of the ranges of a normalised set.
+// Contains reports whether v lies in one of the ranges of a normalized set.
 func (s RangeSet) Contains(v int64) bool {
 	if len(s) == 0 {
 		return true
@@ -50,7 +50,7 @@ func (s RangeSet) Meets(lo, hi int64) bool {
 	return len(s) == 0
 }
 
-// Covers reports whether every value in [lo, hi], both included, lies in a normalised set.
+// Covers reports whether every value in [lo, hi], both included, lies in a normalized set.
 func (s RangeSet) Covers(lo, hi int64) bool {
 	for _, r := range s {
 		if r.From <= lo && hi < r.To {
@@ -60,7 +60,7 @@ func (s RangeSet) Covers(lo, hi int64) bool {
 	return len(s) == 0
 }
 
-// Overlaps reports whether two normalised sets have a value in common.
+// Overlaps reports whether two normalized sets have a value in common.
 func (s RangeSet) Overlaps(o RangeSet) bool {
 	for i, k := 0, 0; i < len(s) && k < len(o); {
 		switch {
@@ -78,7 +78,7 @@ func (s RangeSet) Overlaps(o RangeSet) bool {
 // Box is one set of ranges per dimension: the product of the five sets.
 type Box [NumDims]RangeSet
 
-// Contains reports whether a key lies in a normalised box.
+// Contains reports whether a key lies in a normalized box.
 func (x *Box) Contains(k Key) bool {
 	for d := range NumDims {
 		if !x[d].Contains(k.Part(Dim(d))) {
@@ -93,7 +93,7 @@ func (x *Box) Pins(d Dim) bool {
 	return len(x[d]) == 1 && x[d][0].To == x[d][0].From+1
 }
 
-// Overlaps reports whether a key may lie in both of two normalised boxes.
+// Overlaps reports whether a key may lie in both of two normalized boxes.
 func (x *Box) Overlaps(o *Box) bool {
 	for d := range NumDims {
 		if !x[d].Overlaps(o[d]) {

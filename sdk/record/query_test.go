@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRangeSets holds normalised sets against the ranges that they were made of.
+// TestRangeSets holds normalized sets against the ranges that they were made of.
 func TestRangeSets(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -51,7 +51,7 @@ func TestRangeSets(t *testing.T) {
 			}
 		}
 		if again := q; again.Normalize() != nil || !slices.Equal(again.Box[d], got) {
-			t.Fatalf("%v: %v normalised again is %v", d, got, again.Box[d])
+			t.Fatalf("%v: %v normalized again is %v", d, got, again.Box[d])
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (w Window) Validate() error {
 // ByCap reports whether groups have a time: a bucket or a window of cap.
 func (g GroupBy) ByCap() bool { return g.CapBucketNs > 0 || g.Window != Window{} }
 
-// BySeries groups by what tells the series of a normalised box apart.
+// BySeries groups by what tells the series of a normalized box apart.
 func (g GroupBy) BySeries(x *Box) GroupBy {
 	g.CID, g.MID, g.MOID = !x.Pins(CID), !x.Pins(MID), !x.Pins(MOID)
 	return g

@@ -309,7 +309,7 @@ func FuzzQueryWriter(f *testing.F) {
 	})
 }
 
-// sameQuery wants got to be want normalised, or the error that Normalize has for want.
+// sameQuery wants got to be want normalized, or the error that Normalize has for want.
 func sameQuery(t *testing.T, got *record.Query, err error, want *record.Query) {
 	t.Helper()
 	normal := want.Normalize()

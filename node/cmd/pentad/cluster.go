@@ -144,7 +144,7 @@ func (f *clusterFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.Zone, "zone", "",
 		"failure zone of this node, e.g. rack-1; copies are spread over zones")
 	flags.IntVar(&f.Groups, "groups", 0,
-		"number of shard groups of a new cluster, a power of two;\nonly with --cluster-init "+
+		"number of groups of a new cluster, a power of two;\nonly with --cluster-init "+
 			"(default 8)")
 	flags.IntVar(&f.Weight, "weight", 0, "share of the data relative to other nodes (default 100)")
 }

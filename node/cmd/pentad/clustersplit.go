@@ -16,8 +16,8 @@ func (a *app) clusterSplitCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "split GROUP|--all",
-		Short: "Split one shard group, or all, in two",
-		Long: `Split one shard group, or with --all every group, in two. The group keeps the lower half of its
+		Short: "Split one group, or all, in two",
+		Long: `Split one group, or with --all every group, in two. The group keeps the lower half of its
 slots, and a new group gets the other half. Both start on the same nodes, by hard links, and may
 move later; each drops the devices of the other when its files are next merged. Reads and writes
 continue and wait for about a second. A split cannot be undone. A group has one log, so more groups

@@ -20,7 +20,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// source answers queries for some of the shard groups: a store of this node, or another node. A
+// source answers queries for some of the groups: a store of this node, or another node. A
 // series is stored in one source, so each source's versions and last readings are final. Filters
 // and aggregates run in the source; for order and limit see [source.rows].
 //

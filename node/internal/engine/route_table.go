@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// routingTable says which source answers for each shard group. It is immutable.
+// routingTable says which source answers for each group. It is immutable.
 type routingTable struct {
 	groups []*groupRoute // in the order of their numbers, which begin at 1: see route and all
 	owners *slots.Map    // slots of each group

@@ -1,4 +1,4 @@
-// Package machine is the state machine of a shard group: a replica of a store in its directory.
+// Package machine is the state machine of a group: a replica of a store in its directory.
 //
 // It owns the layout of the replica's directory, the encoding of proposals, and the transfer of the
 // whole state of a replica: as files by name, which replace the existing ones atomically. It knows

@@ -22,7 +22,7 @@ import (
 )
 
 // stateName is the file of a replica of the meta group: the index u64 of the last command in it,
-// little-endian, the CRC-32C u32 of index and state, and the state as the cluster room writes it.
+// little-endian, the CRC-32C u32 of index and state, and the state as package cluster writes it.
 const (
 	stateName   = "STATE"
 	stateHeader = 12

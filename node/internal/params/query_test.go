@@ -30,7 +30,7 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		if err := q.Normalize(); err != nil && q.GroupBy == (record.GroupBy{}) {
-			t.Fatalf("%q: normalised twice: %v", text, err)
+			t.Fatalf("%q: normalized twice: %v", text, err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// rowsByGroup returns for each shard group the rows of a batch that it owns, in their order, so
+// rowsByGroup returns for each group the rows of a batch that it owns, in their order, so
 // that versions of a reading keep theirs. It is indexed by the number of the group.
 func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	n, groups := b.Len(), owners.Len()+1
@@ -45,7 +45,7 @@ type slotSort struct {
 
 var slotSorts = sync.Pool{New: func() any { return new(slotSort) }}
 
-// RowsBySlot returns for each shard group the rows of a batch that it owns, sorted by slot; rows of
+// RowsBySlot returns for each group the rows of a batch that it owns, sorted by slot; rows of
 // a slot keep their order, and so do versions of a reading. It is a stable radix sort, indexed by
 // the number of the group. Replicas insert rows of one
 // slot faster, because the devices of a slot share cache lines of the head.
@@ -96,7 +96,7 @@ func RowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	return out
 }
 
-// SplitByGroup copies the rows of a batch to one batch for each shard group; groups without rows
+// SplitByGroup copies the rows of a batch to one batch for each group; groups without rows
 // have nil. It is indexed by the number of the group.
 //
 // Groups acknowledge separately: a batch is atomic only within a group.

@@ -23,7 +23,7 @@ const Syntax = "v | a,b,c | a..b (b left out) | a..=b (b included) | a.. | ..b |
 // Parse reads one selector. A list may mix values and ranges. On cap and acq a value is a time
 // ([timeparse.Forms]); a date or month selects all of it, as a value and as the end of a..=b.
 //
-// Returns: a set that is not yet normalised; nil, the whole dimension, for "*".
+// Returns: a set that is not yet normalized; nil, the whole dimension, for "*".
 // Errors:  what is wrong, without the name of the dimension: callers call it differently.
 func Parse(d record.Dim, text string, now time.Time) (record.RangeSet, error) {
 	return ParseIn(d, text, now.UTC())

@@ -94,7 +94,7 @@ func Cut(box *record.Box, d record.Dim, at int64) (below, from record.Box) {
 	return below, from
 }
 
-// Within returns what of a normalised set lies in a range.
+// Within returns what of a normalized set lies in a range.
 func Within(set record.RangeSet, r record.Range) record.RangeSet {
 	if len(set) == 0 {
 		return record.RangeSet{r}

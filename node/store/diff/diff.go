@@ -60,7 +60,7 @@ type comparison struct {
 }
 
 // Run gives to sink what became of the readings of a box between two moments, up to a horizon:
-// how the view as of ToNs differs from that as of FromNs. ask is normalised.
+// how the view as of ToNs differs from that as of FromNs. ask is normalized.
 //
 // Errors: *segment.CorruptError, ctx.Err(), and what sink returns.
 // Cost: at most from.MaxReadings readings in memory, with some of their payloads.
@@ -207,7 +207,7 @@ func intersection(piece, event *record.Box) (box record.Box, ok bool) {
 	return box, true
 }
 
-// common returns the values that two normalised sets share; ok is false when there are none.
+// common returns the values that two normalized sets share; ok is false when there are none.
 func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return append(a[:len(a):len(a)], b...), true

@@ -101,7 +101,7 @@ type scanMemory struct {
 var scans = sync.Pool{New: func() any { return new(Scan) }}
 
 // Begin begins a scan of the rows below a horizon, which the caller closes. The query is
-// normalised. For a view that resolves versions the box is widened to every acq that can hide a row
+// normalized. For a view that resolves versions the box is widened to every acq that can hide a row
 // of the asked ones.
 func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Scan {
 	sc := scans.Get().(*Scan)

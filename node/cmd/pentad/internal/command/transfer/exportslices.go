@@ -232,7 +232,7 @@ func emitByAcq(all *record.Batch, emit func(b *record.Batch) error) error {
 	return nil
 }
 
-// within restricts a normalised set to [from, to); some is false when nothing is left.
+// within restricts a normalized set to [from, to); some is false when nothing is left.
 func within(set record.RangeSet, from, to int64) (_ record.RangeSet, some bool) {
 	if len(set) == 0 {
 		set = record.RangeSet{{From: math.MinInt64, To: math.MaxInt64}}
