@@ -52,7 +52,7 @@ type side struct {
 	acqs    []int64 // the first of each batch
 }
 
-// freeAddress is one that nobody listens on now.
+// freeAddress is one that no one listens on now.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -133,7 +133,7 @@ func (t *trio) spread(ctx context.Context, group replica.GroupID) error {
 	}
 }
 
-// leader returns who leads a group as far as the first open node knows, -1 for nobody.
+// leader returns who leads a group as far as the first open node knows, -1 for no one.
 func (t *trio) leader(group replica.GroupID) int {
 	for _, n := range t.nodes {
 		if n == nil {
@@ -166,8 +166,8 @@ func (t *trio) propose(ctx context.Context, group replica.GroupID, data []byte) 
 	}
 }
 
-// load has each group commit batches, four under way in each, until so many bytes are there or the
-// context ends, and returns how many were committed.
+// load has each group commit batches, four under way in each, until this many bytes are there or
+// the context ends, and returns how many were committed.
 func (t *trio) load(ctx context.Context, batch []byte, batches int64) (int64, error) {
 	var left, done atomic.Int64
 	left.Store(batches)

@@ -44,7 +44,7 @@ func (t table) write(w io.Writer) error {
 	return err
 }
 
-// cut shortens text to so many characters.
+// cut shortens text to this many characters.
 func cut(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {

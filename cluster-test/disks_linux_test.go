@@ -139,7 +139,7 @@ func (d *disk) empty() {
 	}
 }
 
-// end unmounts; the image stays when somebody has to look at it.
+// end unmounts; the image stays when someone has to look at it.
 func (d *disk) end(keep bool) {
 	if d.frozen {
 		_ = d.ioctl(thawFilesystem, 0)

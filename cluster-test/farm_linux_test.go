@@ -435,7 +435,7 @@ func (f *farm) tell() {
 	}
 }
 
-// end ends all processes and removes what they left, unless somebody has to look at it.
+// end ends all processes and removes what they left, unless someone has to look at it.
 func (f *farm) end() {
 	for _, m := range f.nodes {
 		m.kill()

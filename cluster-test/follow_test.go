@@ -48,7 +48,7 @@ func (f *follower) follow(ctx context.Context, t *testing.T, addr string, untilN
 }
 
 // TestKilledNodeKeepsItsFollowers kills a node while it is written to and followed: by one who
-// connects again by itself, and by one who begins anew, from the acq that it had, at every start.
+// connects again by itself, and by one who begins again, from the acq that it had, at every start.
 // Both saw every batch that was acknowledged, each record once, in the order of acq.
 func TestKilledNodeKeepsItsFollowers(t *testing.T) {
 	kills := 3

@@ -263,7 +263,7 @@ type erasures struct {
 	rounds []erasure
 }
 
-type erasure struct{ before, erased, after bool } // answered; else nobody knows
+type erasure struct{ before, erased, after bool } // answered; else no one knows
 
 // eraserRows of a round lie in several groups.
 const eraserRows = 40

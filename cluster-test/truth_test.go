@@ -11,7 +11,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// rowsOfBatch is how many records a batch of a fault test has, one for each of so many devices.
+// rowsOfBatch is how many records a batch of a fault test has, one for each of this many devices.
 const rowsOfBatch = 500
 
 // rowName says which record a row is: number i of a batch of a writer.
@@ -36,7 +36,7 @@ func (n rowName) payload() []byte {
 	return binary.LittleEndian.AppendUint64(out, uint64(n.i))
 }
 
-// nameOf reads the name of a row; ok is false for one that nobody sent.
+// nameOf reads the name of a row; ok is false for one that no one sent.
 func nameOf(k record.Key, payload []byte) (n rowName, ok bool) {
 	if len(payload) != 16 {
 		return n, false

@@ -44,7 +44,7 @@ const (
 	networkBytes     = 16
 	networkBits      = 28
 	networksAtATime  = 256 / networkBytes
-	mostPlacesOfFarm = networkBytes - 2 // the first and the last address are nobody's
+	mostPlacesOfFarm = networkBytes - 2 // the first and the last address are no one's
 )
 
 var networks atomic.Int64 // that were made

@@ -56,7 +56,7 @@ func spanOfMost(numbers []uint64) float64 {
 
 // fitSeries makes the unit of devices smaller where blocks would have fewer readings of a series
 // than they should have at least, and that of caps where they would have more than enough. The
-// items are sorted by group, and each stands for so many rows. Late rows are too few for that.
+// items are sorted by group, and each stands for this many rows. Late rows are too few for that.
 //
 // A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
 // rows of each of its series, and there are n*t of them.

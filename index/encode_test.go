@@ -126,7 +126,7 @@ func TestParseAllocatesWhatItReads(t *testing.T) {
 	}
 }
 
-// TestParseRefusesAcqBeyondTheLast: the reserved maximum is nobody's acq.
+// TestParseRefusesAcqBeyondTheLast: the reserved maximum is no one's acq.
 func TestParseRefusesAcqBeyondTheLast(t *testing.T) {
 	f := func(rows int, lastAcqNs int64, want bool) {
 		t.Helper()

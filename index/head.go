@@ -24,7 +24,7 @@ const (
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
 	// before. So rows are pending until there are maxPending, or manyOfCell for each cell come at
-	// once, or somebody looks, who puts them into their cells.
+	// once, or someone looks, who puts them into their cells.
 	maxPending = 1 << 14
 	manyOfCell = 8
 )
@@ -55,7 +55,7 @@ type Head struct {
 	spare  int // what bytes counts of memory that no row lies in yet
 }
 
-// NewHead returns an empty head that nobody uses yet, see [Head.Retain]. before holds the
+// NewHead returns an empty head that no one uses yet, see [Head.Retain]. before holds the
 // watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
 	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
@@ -65,7 +65,7 @@ func NewHead(before *Watermarks) *Head {
 func (h *Head) Retain() { h.users.Add(1) }
 
 // Release ends a use that Retain began. With the last one the memory of the rows goes; counts stay.
-// That of a head that nobody ever retained goes with the head.
+// That of a head that no one ever retained goes with the head.
 func (h *Head) Release() {
 	if h.users.Add(-1) > 0 {
 		return

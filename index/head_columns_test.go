@@ -17,7 +17,7 @@ func TestHeadScanColumns(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, odd := range []int{0, 2000, 20} { // one row in so many is another one
+	for _, odd := range []int{0, 2000, 20} { // one row in this many is another one
 		rows, h := new(record.Batch), NewHead(NewWatermarks())
 		for from := 0; from < 2*pieceRows+500; {
 			n := 1 + rng.IntN(9000)

@@ -236,7 +236,7 @@ func TestHeadBytes(t *testing.T) {
 	f("few rows", withPayloads(70, func() int { return 300<<10 + rng.IntN(2) }), 1)
 }
 
-// emptySlabs waits until heads that are gone have given back their memory, and nobody keeps it.
+// emptySlabs waits until heads that are gone have given back their memory, and no one keeps it.
 func emptySlabs(t *testing.T) {
 	t.Helper()
 	for range 1000 {
@@ -253,7 +253,7 @@ func emptySlabs(t *testing.T) {
 	t.Fatal("some head keeps its memory")
 }
 
-// withPayloads returns rows of one device with payloads of so many bytes.
+// withPayloads returns rows of one device with payloads of this many bytes.
 func withPayloads(rows int, size func() int) *record.Batch {
 	b, payload := new(record.Batch), bytes.Repeat([]byte{0xff}, 1<<20)
 	for i := range rows {

@@ -83,7 +83,7 @@ func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) 
 	return flagged
 }
 
-// cellTable finds cells by their keys. Its multipliers are secret, so that nobody can choose ids
+// cellTable finds cells by their keys. Its multipliers are secret, so that no one can choose ids
 // that all want one slot.
 type cellTable struct {
 	slots       []uint32 // hash -> number of the cell plus 1; at most half of them are taken

@@ -30,7 +30,7 @@ type memory struct {
 	rest  []byte // not taken yet
 }
 
-// lease gives back what it holds when nobody has it any more.
+// lease gives back what it holds when no one has it any more.
 type lease struct {
 	held *held
 	end  runtime.Cleanup
@@ -46,7 +46,7 @@ type held struct {
 type slab struct {
 	bytes  []byte
 	mapped bool            // it is no part of the heap
-	end    runtime.Cleanup // unmaps it when nobody has it any more
+	end    runtime.Cleanup // unmaps it when no one has it any more
 	taken  uint32          // units, while it is shared
 }
 
@@ -154,7 +154,7 @@ func (m *memory) giveBack() {
 	*m = memory{}
 }
 
-// more returns at least so many bytes that nobody has taken.
+// more returns at least this many bytes that no one has taken.
 func (m *memory) more(size int) []byte {
 	if m.lease == nil {
 		m.lease = &lease{held: &held{}}
@@ -176,7 +176,7 @@ type flat interface {
 	byte | int32 | int64 | entry
 }
 
-// take returns space for so many values, with anything in it. It lasts until giveBack.
+// take returns space for this many values, with anything in it. It lasts until giveBack.
 func take[T flat](m *memory, n int) []T {
 	if n == 0 {
 		return nil
@@ -193,7 +193,7 @@ func take[T flat](m *memory, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(from))), n)
 }
 
-// emptied returns a slice without values and with space for so many, in the memory of one that is
+// emptied returns a slice without values and with space for this many, in the memory of one that is
 // not needed any more if it is enough: several times the rows of a seal. slices.Grow would touch
 // all of it before it can be had in large pages.
 func emptied[T any](old []T, n int) []T {

@@ -35,7 +35,7 @@ func unmapLarge(bytes []byte) {
 	_ = unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(bytes)), uintptr(len(bytes)))
 }
 
-// preferLarge asks for large pages where some lie in what nobody has touched yet.
+// preferLarge asks for large pages where some lie in what no one has touched yet.
 func preferLarge(bytes []byte) {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(bytes)))
 	before := int(-from & (slabBytes - 1))

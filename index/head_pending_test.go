@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestPending wants whoever looks at a head to see the same, whether rows still wait for their
-// cells when he comes or somebody has looked after each insert.
+// TestPending wants all that look at a head to see the same, whether rows still wait for their
+// cells when he comes or someone has looked after each insert.
 func TestPending(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

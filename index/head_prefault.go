@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// restTime is how long nobody has begun a slab when it is time to make some ready: longer than
+	// restTime is how long no one has begun a slab when it is time to make some ready: longer than
 	// the gaps of a load, which would lose processor time to it.
 	restTime = 5 * time.Second
 	// pageBytes is what a system hands out at once where it has no large pages.
@@ -67,7 +67,7 @@ func (p *slabPool) rest(count int) (begun uint) {
 	return p.begun
 }
 
-// isShort reports whether more slabs are to be ready, and nobody has begun one since so many were.
+// isShort reports whether more slabs are to be ready, and no one has begun one since that many were.
 func (p *slabPool) isShort(begun uint) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

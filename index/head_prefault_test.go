@@ -8,7 +8,7 @@ import (
 )
 
 // TestKeepReady: at rest there are as many slabs as were asked for, all of which were touched, and
-// again after a burst has used them up; of what is given back, as many are kept until nobody asks
+// again after a burst has used them up; of what is given back, as many are kept until no one asks
 // for them any more.
 func TestKeepReady(t *testing.T) {
 	p, count := &slabPool{}, 3

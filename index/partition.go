@@ -135,7 +135,7 @@ func (p *Clusterer) Part(rows *record.Batch, late bool, to *Layout) {
 	p.layout = nil
 }
 
-// begin empties a layout, makes space for so many rows in it, and lists them.
+// begin empties a layout, makes space for this many rows in it, and lists them.
 func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	n := rows.Len()
 	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]

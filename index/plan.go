@@ -179,7 +179,7 @@ func (p *Plan) meet(words [][]uint64, blocks int) {
 	}
 }
 
-// dense makes space for so many words; what they hold is undefined.
+// dense makes space for this many words; what they hold is undefined.
 func (p *Plan) dense(words *[]uint64, count int) []uint64 {
 	*words = slices.Grow((*words)[:0], count)[:count]
 	return *words

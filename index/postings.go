@@ -30,7 +30,7 @@ type posting struct {
 	words []uint64
 }
 
-// finish notes the length of the list, in a segment of so many blocks.
+// finish notes the length of the list, in a segment of this many blocks.
 func (l *posting) finish(blocks int) {
 	l.count = int(l.ids.GetCardinality())
 	if l.count <= enoughCandidates {

@@ -113,8 +113,8 @@ func (s *SeriesSet) Sorted() []SeriesCap {
 // rowsPerTableByte is how many rows of a segment pay for a byte of its series table.
 const rowsPerTableByte = 2
 
-// Table returns the series table of a segment of so many rows, nil where it is not worth its bytes:
-// about as many series as rows are found by reading the rows. The set takes no more.
+// Table returns the series table of a segment of this many rows, nil where it is not worth its
+// bytes: about as many series as rows are found by reading the rows. The set takes no more.
 func (s *SeriesSet) Table(rows int) []byte {
 	if len(s.list) == 0 || len(s.list) > rows/rowsPerTableByte {
 		return nil

@@ -45,7 +45,7 @@ type painter struct {
 }
 
 func (p *painter) point(at spot) vg.Point {
-	// Hundredths, so that a page is not full of digits that nobody sees.
+	// Hundredths, so that a page is not full of digits that no one sees.
 	round := func(v float64) vg.Length { return vg.Length(math.Round(v*100) / 100) }
 	return vg.Point{X: round(at.x), Y: round(p.height - at.y)}
 }
@@ -173,7 +173,7 @@ func (p *painter) fit(pen pen, text string, width float64) string {
 	return text
 }
 
-// lines breaks a text between words into at most so many lines of a width.
+// lines breaks a text between words into at most this many lines of a width.
 func (p *painter) lines(pen pen, text string, width float64, most int) []string {
 	var out []string
 	words := strings.Fields(text)

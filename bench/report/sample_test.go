@@ -133,7 +133,7 @@ func sampleRatio(t, first Time) Ratio {
 	return SummariseRatios(ratios)
 }
 
-// sampleRun makes up a run of so many systems and results.
+// sampleRun makes up a run of this many systems and results.
 func sampleRun(systems, results int) *Run {
 	rng := rand.New(rand.NewPCG(5, 7))
 	r := &Run{Machine: "AMD EPYC 7763, 2 cores, go1.26.8 linux/amd64, load 0.12",

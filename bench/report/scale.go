@@ -50,7 +50,7 @@ func (s scale) at(v float64) float64 {
 	return s.left + min(1, max(0, share))*(s.right-s.left)
 }
 
-// ticks returns round values at least so many points apart.
+// ticks returns round values at least this many points apart.
 func (s scale) ticks(apart float64) []float64 {
 	if !s.log {
 		return s.lineTicks(apart)

@@ -190,7 +190,7 @@ func weight(bytes float64) string {
 	return fmt.Sprintf("%.1f", bytes)
 }
 
-// cut shortens text to so many characters.
+// cut shortens text to this many characters.
 func cut(text string, columns int) string {
 	runes := []rune(text)
 	if len(runes) <= columns {

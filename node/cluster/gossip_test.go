@@ -48,7 +48,7 @@ func testGossip(t *testing.T, n int, change func(o *GossipOptions), seeds ...str
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = g.Close(ctx) // nobody may be there any more to hear of it
+		_ = g.Close(ctx) // no one may be there any more to hear of it
 	})
 	return g
 }

@@ -89,7 +89,7 @@ func checkPlaced(t *testing.T, nodes []Candidate, placed [][]NodeID, replicas in
 	}
 }
 
-// checkLoads wants nobody beyond the bound, and returns the fullest and emptiest part of a share.
+// checkLoads wants no one beyond the bound, and returns the fullest and emptiest part of a share.
 func checkLoads(t *testing.T, nodes []Candidate, placed [][]NodeID, replicas int) (lo, hi float64) {
 	t.Helper()
 	all, _ := loads(placed)

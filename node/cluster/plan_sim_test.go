@@ -336,7 +336,7 @@ func (s *sim) checkMoves(o Outlook) {
 }
 
 // TestGrace has a node that is dead for gossip and unreachable for the leader; its copies are made
-// anew when both have lasted.
+// again when both have lasted.
 func TestGrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 16))
 	s := newSim(t, r, 4)

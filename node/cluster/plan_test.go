@@ -204,7 +204,7 @@ func TestWhenAPlanMayStart(t *testing.T) {
 	}
 	f("", func(*planned) {})
 	f("StartPlan ", func(p *planned) { drain(p, 0) })
-	f("", func(p *planned) { // nobody can take it now
+	f("", func(p *planned) { // no one can take it now
 		drain(p, 0)
 		p.silent[p.free] = time.Minute
 	})

@@ -83,7 +83,7 @@ func (e *Edge) makeRoom(ctx context.Context, size int64) error {
 	}
 	over := e.meter.waiting() + size - e.opt.Quota
 	if over <= 0 {
-		return nil // somebody else has made room
+		return nil // someone else has made room
 	}
 	drop, err := e.oldest(ctx, over+e.opt.Quota/dropShare)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *Edge) makeRoom(ctx context.Context, size int64) error {
 	return e.settle(ctx)
 }
 
-// oldest returns the oldest records that may be dropped, of so many bytes beside gap records.
+// oldest returns the oldest records that may be dropped, of this many bytes beside gap records.
 func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
 	s := e.box.now()
 	next := max(s.NextNs, s.SentNs)
@@ -124,7 +124,7 @@ func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
 	if err != nil && !errors.Is(err, errStop) {
 		return drop, fmt.Errorf("look for the oldest records: %w", err)
 	}
-	if lost == 0 { // gap records alone: to write them anew makes no room
+	if lost == 0 { // gap records alone: to write them again makes no room
 		drop.Records = 0
 	}
 	return drop, nil

@@ -134,7 +134,7 @@ func TestGapsAgain(t *testing.T) {
 	}
 }
 
-// TestDropOfGaps: gap records are not written anew for a put that they leave no room for.
+// TestDropOfGaps: gap records are not written again for a put that they leave no room for.
 func TestDropOfGaps(t *testing.T) {
 	c := newCore(t)
 	c.set(always(cutOff))

@@ -53,7 +53,7 @@ func (m *meter) take(size, quota int64) (over int64) {
 	return 0
 }
 
-// put notes how a put ended: those of which nobody knows count until all is shipped.
+// put notes how a put ended: those of which no one knows count until all is shipped.
 func (m *meter) put(size int64, res store.PutResult, stored bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ const (
 	// keyBytes is what a record counts for beside its payload: its five parts.
 	keyBytes = 32
 	// batchBytes are in one batch, unless a record is larger. A node waits a minute for a request
-	// to come whole, and a batch that was sent once is never cut anew: so a link that has become
+	// to come whole, and a batch that was sent once is never cut again: so a link that has become
 	// slow must still carry it, at 17 kB/s.
 	batchBytes = 1 << 20
 )

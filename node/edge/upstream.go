@@ -22,7 +22,7 @@ const (
 	sendTimeout = 2 * time.Minute
 )
 
-// errCopied means that somebody else ships under the id of this edge.
+// errCopied means that someone else ships under the id of this edge.
 var errCopied = errors.New("upstream has another batch under this number: the directory of this " +
 	"edge is a copy, or an older state, of one that ships, too; move its " + dirName + "/" +
 	boxName + " away to ship all that is here as a new edge")

@@ -251,7 +251,7 @@ func TestThreeNodes(t *testing.T) {
 			c.caughtUp(g, id, c.leader(g, 1, 2, 3))
 		}
 	}
-	c.nodes[1].TransferLeader(1, 0) // to nobody: nothing happens
+	c.nodes[1].TransferLeader(1, 0) // to no one: nothing happens
 	for id := uint64(1); id <= 3; id++ {
 		c.stop(id)
 	}

@@ -94,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Members outlive a loss of power in a group that nobody writes to: those before them may need
+// Members outlive a loss of power in a group that no one writes to: those before them may need
 // a replica that is gone since.
 func TestMembersOutlivePower(t *testing.T) {
 	a := newAlone(t)
@@ -177,7 +177,7 @@ func TestVotesAfterOwn(t *testing.T) {
 	}
 }
 
-// A failed sync is the end: who waits learns that nobody knows, and the owner is told once.
+// A failed sync is the end: who waits learns that no one knows, and the owner is told once.
 func TestFailedSync(t *testing.T) {
 	a := newAlone(t)
 	a.disk.fail = func(operation string) error {

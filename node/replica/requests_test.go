@@ -58,7 +58,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Of a question under way nobody knows what came of it when its node ends, which is said at once.
+// Of a question under way no one knows what came of it when its node ends, which is said at once.
 func TestAskOfANodeThatEnds(t *testing.T) {
 	came, wait := make(chan bool), make(chan bool)
 	c := asking(t, 2, func(node uint64, _ []byte) []byte {
@@ -88,7 +88,7 @@ func TestAskOfANodeThatEnds(t *testing.T) {
 	if of := node.transport.answering[1]; of != 0 {
 		t.Errorf("%d questions are being answered", of)
 	}
-	// The next question is not left to a connection with nobody at its end.
+	// The next question is not left to a connection with no one at its end.
 	if _, err := c.nodes[1].Ask(t.Context(), 2, []byte("another")); err == nil {
 		t.Error("a node that is gone has answered")
 	}
@@ -155,7 +155,7 @@ func TestAskIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody answers for another node, and what no node sends is dropped.
+// No one answers for another node, and what no node sends is dropped.
 func TestHear(t *testing.T) {
 	c := asking(t, 1, func(uint64, []byte) []byte { return nil })
 	tr := c.nodes[1].transport

@@ -231,7 +231,7 @@ func (a *simAdmin) steady() bool {
 	return true
 }
 
-// settled reports whether all members have the same and nobody else has anything.
+// settled reports whether all members have the same and no one else has anything.
 func (a *simAdmin) settled() bool {
 	if !a.steady() {
 		return false

@@ -69,7 +69,7 @@ func (s *simulation) fault() {
 	case 16:
 		n.refusing = true
 	case 17:
-		if n.up() { // others go on, or have begun anew
+		if n.up() { // others go on, or have begun again
 			s.counts["false alarms"]++
 			n.core.Gone(s.pick().id)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A change comes to its end in a group that nobody writes to, also when the library could not
+// A change comes to its end in a group that no one writes to, also when the library could not
 // begin its second phase because leadership was being transferred.
 func TestChangeDuringTransfer(t *testing.T) {
 	cryptotest.SetGlobalRandom(t, 1)

@@ -144,7 +144,7 @@ func (n *simNode) tick() {
 	n.after(50*time.Millisecond, n.ticks)
 }
 
-// up reports whether somebody who asks gets an answer.
+// up reports whether someone who asks gets an answer.
 func (n *simNode) up() bool { return n.core != nil && n.paused <= n.s.now }
 
 // operate is what the disk asks before it does something.

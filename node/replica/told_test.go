@@ -66,7 +66,7 @@ func TestFollowersHearOfCommitsWithEntries(t *testing.T) {
 	}
 }
 
-// Followers that got nothing of what was sent are asked again, although nobody proposes more.
+// Followers that got nothing of what was sent are asked again, although no one proposes more.
 func TestLostEntriesAreSentAgain(t *testing.T) {
 	for proposals := range 4 {
 		l := newLockstep(t, 2)

@@ -8,7 +8,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A connection that ends is the end of a process only when nobody listens any more at its place.
+// A connection that ends is the end of a process only when no one listens any more at its place.
 func TestEndOfAProcessIsSeen(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -57,7 +57,7 @@ func (b *Block) Release() {
 	b.sizes = column{}
 }
 
-// Forget is Release for a block that is opened anew before anything else is done with it: it does
+// Forget is Release for a block that is opened again before anything else is done with it: it does
 // not empty what would then lead nowhere.
 func (b *Block) Forget() {
 	b.sealed, b.rows, b.prefetchQueue = nil, 0, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // OpenDamaged opens a segment as OpenSealed does, but goes on after damage, which it returns. With
-// a damaged tail nobody knows what is where: the segment is nil then.
+// a damaged tail no one knows what is where: the segment is nil then.
 //
 // Errors: of the file system, wrapped; *formats.Error; damage is none.
 func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {

@@ -39,7 +39,7 @@ func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
 }
 
 // filterRows is filterSpan for rows one by one. Writing always and stepping on a condition keeps
-// branches, which nobody can predict, out. Four rows at a time take two loads, and two thirds of
+// branches, which no one can predict, out. Four rows at a time take two loads, and two thirds of
 // the time.
 func (c *column) filterRows(m match, lo, rows int, out []uint32) (k int) {
 	width, mask, body := uint(c.width), c.low, c.bodyStart()

@@ -27,7 +27,7 @@ const (
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
 // rows are consecutive from FirstAcqNs on, unless they are Stamped.
 type RowsHeader struct {
-	Writer          [16]byte // who sent the batch, zero when nobody asked for exactly-once
+	Writer          [16]byte // who sent the batch, zero when no one asked for exactly-once
 	Seq             uint64   // the writer's number of the batch
 	FirstAcqNs      int64
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry

@@ -13,7 +13,7 @@ import (
 
 // ErrLogFailed wraps every error of a log after a write or sync of it failed, but for a write that
 // the disk had no space for: what is on disk is then unknown, and nothing more is written until the
-// log is opened anew.
+// log is opened again.
 var ErrLogFailed = errors.New("log failed")
 
 // CorruptError reports bytes that are not what was written, and where.

@@ -158,7 +158,7 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 	return false
 }
 
-// What went missing is noticed. Without the manifest nobody knows which segments are live: nothing
+// What went missing is noticed. Without the manifest no one knows which segments are live: nothing
 // is deleted. Without the log or WRITERS acknowledged rows or answers would be lost.
 func TestMissingFilesAreDamage(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1}

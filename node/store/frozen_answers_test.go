@@ -41,7 +41,7 @@ func (d *fingerprint) add(b *record.Batch, i int, prefix byte) {
 	d.rows++
 }
 
-// frozen is a moment below the horizon, a box, and what they held when somebody first asked.
+// frozen is a moment below the horizon, a box, and what they held when someone first asked.
 type frozen struct {
 	box          record.Box
 	fromNs, toNs int64

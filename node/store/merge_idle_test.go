@@ -47,7 +47,7 @@ func TestIdleMerge(t *testing.T) {
 		checkQueries(t, rng, s, sh, m, "at rest", 20)
 	}
 	f(1, 1)
-	add(100) // too few to write the others anew for
+	add(100) // too few to write the others again for
 	f(2, 1)
 	add(350)
 	f(1, 2)
@@ -151,7 +151,7 @@ func TestBackgroundLimit(t *testing.T) {
 			t.Errorf("%d rows, %d merges", st.Rows, st.Merges)
 		}
 	}
-	limit.Seals <- struct{}{} // somebody seals for a long time
+	limit.Seals <- struct{}{} // someone seals for a long time
 	limit.Merges <- struct{}{}
 	s := stores[0]
 	mustPut(t, s, sh.batch(rng, 400, 0), WriterSeq{})

@@ -16,7 +16,7 @@ import (
 // PutStamped stores a batch under the acquisition times that it brings: for the copy of another
 // system's records, in the order in which that one took them. The times must rise from record to
 // record, lie above all that the store has given, promised or been brought, and not in the future.
-// So the horizon keeps its promise; it follows the clock as soon as somebody asks for it, and older
+// So the horizon keeps its promise; it follows the clock as soon as someone asks for it, and older
 // times are refused from then on. On return the batch is durable and visible.
 //
 // Returns: the least time that it would have taken, which the next batch may begin with.

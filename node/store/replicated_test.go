@@ -327,7 +327,7 @@ func TestReplicaIsDriven(t *testing.T) {
 	r.open()
 }
 
-// Many commands are one flush, and nothing of it is durable before somebody asks for that.
+// Many commands are one flush, and nothing of it is durable before someone asks for that.
 func TestApplyIsOneFlush(t *testing.T) {
 	rng := randomSource(t)
 	log := newGroupLog(shape{cids: 2, mids: 5, moids: 2, caps: 20})

@@ -35,7 +35,7 @@ func (s *Store) noteSlots() {
 // IndexBase returns what is to be added to the index of an entry of the group's log: a group that
 // was split off goes on with the indexes of the one that it was part of.
 func (s *Store) IndexBase() uint64 {
-	return s.indexBase.Load() // and not under manifestMu, over whose syncs nobody may wait here
+	return s.indexBase.Load() // and not under manifestMu, over whose syncs no one may wait here
 }
 
 // splittable reports whether a split can be of this replica. Where it comes twice, it is done.

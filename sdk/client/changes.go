@@ -214,7 +214,7 @@ func (f *feed) connect(ctx context.Context) error {
 		if err != nil {
 			return broken(err)
 		}
-		silence.Stop() // nobody but the caller is slow now
+		silence.Stop() // no one but the caller is slow now
 		if err := f.frame(t, payload); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import "fmt"
 // WindowUnit is what calendar windows are counted in.
 type WindowUnit uint8
 
-// Units of windows. Those of minutes and hours begin anew at every local midnight.
+// Units of windows. Those of minutes and hours begin again at every local midnight.
 const (
 	WindowNone   WindowUnit = 0
 	WindowMinute WindowUnit = 1
@@ -16,7 +16,7 @@ const (
 	WindowYear   WindowUnit = 6 // counted from the year 0
 )
 
-// Window is a span of so many units of the calendar of a time zone. The zero value is none.
+// Window is a span of this many units of the calendar of a time zone. The zero value is none.
 type Window struct {
 	Unit WindowUnit
 	N    uint32

@@ -114,7 +114,7 @@ func ParseEnd(payload []byte, e *End) error {
 	return d.end("end")
 }
 
-// maxTextBytes is where texts for people are cut: nobody reads more.
+// maxTextBytes is where texts for people are cut: no one reads more.
 const maxTextBytes = math.MaxUint16
 
 func appendText(dst []byte, text string) []byte {

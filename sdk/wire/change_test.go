@@ -87,7 +87,7 @@ func FuzzClosed(f *testing.F) {
 	})
 }
 
-// Kinds that nobody knows and boxes that are none are refused.
+// Kinds that no one knows and boxes that are none are refused.
 func TestChangeRefuses(t *testing.T) {
 	for _, kind := range []ChangeKind{0, 4, 255} {
 		c := exampleChange()

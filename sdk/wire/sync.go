@@ -12,7 +12,7 @@ import (
 type DigestQuery struct {
 	Box  record.Box // without acq
 	Cuts []int64    // where slices begin, and the last one ends
-	// Rows divides the acqs between two cuts into slices of so many stored rows at most; 0: the
+	// Rows divides the acqs between two cuts into slices of this many stored rows at most; 0: the
 	// slices are those between the cuts.
 	Rows uint64
 }

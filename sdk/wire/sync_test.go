@@ -68,7 +68,7 @@ func testSyncExamples(
 }
 
 // limited runs a parser and wants no more memory to be taken than a multiple of the input, and what
-// a batch of so many rows takes.
+// a batch of this many rows takes.
 func limited(t *testing.T, payload []byte, rows uint64, parse func() error) (err error) {
 	t.Helper()
 	const perRow = 2 * (5*8 + 4 + 8 + 8*maxWords)

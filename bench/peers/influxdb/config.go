@@ -10,7 +10,7 @@ const dataFolder = "data"
 // configText is the configuration. What is not said is as by default: no authentication, and no
 // limits to queries.
 //
-//   - bind-address, port 0: of backups, which nobody makes.
+//   - bind-address, port 0: of backups, which no one makes.
 //   - *-cold-duration: a shard that has rested for a second is brought into its final form.
 const configText = `reporting-disabled = true
 bind-address = "127.0.0.1:0"

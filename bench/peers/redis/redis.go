@@ -72,7 +72,7 @@ func open(ctx context.Context, dir string, _ system.Shape) (system.System, error
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
 		"--auto-aof-rewrite-percentage", "0", "--daemonize", "no")
 	cmd.Dir = dir
-	if err := os.RemoveAll(socket); err != nil { // what a crash left answers nobody
+	if err := os.RemoveAll(socket); err != nil { // what a crash left answers no one
 		return nil, err
 	}
 	d := &db{known: map[record.Key]struct{}{}}

@@ -70,7 +70,7 @@ func As(name, dir string) (*syscall.SysProcAttr, error) {
 		Gid: uint32(gid)}}, nil
 }
 
-// FreePort returns a TCP port of loopback that nobody listens on.
+// FreePort returns a TCP port of loopback that no one listens on.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

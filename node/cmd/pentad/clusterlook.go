@@ -49,10 +49,10 @@ func (a *app) clusterGroupsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "groups",
 		Short: "List the groups of a cluster, their copies and moves",
-		Long: `List the groups of a cluster. Each owns some of the 16,384 slots and has copies on several
-nodes; group 0 owns none, it holds the state of the cluster. In the list of copies * marks the leader, + a copy
-that is catching up and has no vote, and ! one that does not answer. Epoch is the cluster epoch in
-which the copies last changed. The group is complete up to closed, which is lag behind the clock.
+		Long: `List the groups of a cluster. Each owns some of the 16,384 slots and has copies on several nodes;
+group 0 owns none, it holds the state of the cluster. In the list of copies * marks the leader, + a
+copy that is catching up and has no vote, and ! one that does not answer. Epoch is the cluster epoch
+in which the copies last changed. The group is complete up to closed, which is lag behind the clock.
 Moves is the running or next change of the group, why is its reason, and waits is what blocks it.
 
 --copies shows a row for each copy: the last entry of its log (last), the last entry it applied

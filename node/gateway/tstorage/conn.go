@@ -25,7 +25,7 @@ const (
 	// reading the answer; one with more to say is hung up on.
 	maxSkipped = 4 << 30
 	// maxLinger is how much is read and dropped after the answer before a hang-up: bytes that
-	// nobody has read would make the system take the answer back.
+	// no one has read would make the system take the answer back.
 	maxLinger = 1 << 20
 )
 
@@ -198,7 +198,7 @@ func (c *conn) fail(err error) error {
 	return c.answer(appendHeader(nil, int32(st), 0))
 }
 
-// refuse answers with the status for an error after which nobody knows where the next request
+// refuse answers with the status for an error after which no one knows where the next request
 // begins, and hangs up.
 func (c *conn) refuse(err error) error {
 	if err := c.fail(err); err != nil {

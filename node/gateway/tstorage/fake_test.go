@@ -23,7 +23,7 @@ type fake struct {
 	acq     int64           // the last that was given; guarded by mu
 
 	onPut   func() error            // before a put; guarded by mu
-	onQuery func(records int) error // after so many records were emitted; guarded by mu
+	onQuery func(records int) error // after this many records were emitted; guarded by mu
 
 	block func(ctx context.Context) error // before a put or query
 }

@@ -49,7 +49,7 @@ type gathered struct {
 	held, room int64 // what was taken of the budget, and how much of it is left
 }
 
-// begin prepares for a batch of a client with at most so many bytes, in which a record takes at
+// begin prepares for a batch of a client with at most this many bytes, in which a record takes at
 // least recordBytes. The number is the client's word, which decides only if the batch is streamed.
 func (g *gathered) begin(bytes, recordBytes int) {
 	if g.stamped {

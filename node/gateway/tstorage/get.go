@@ -20,7 +20,7 @@ var writeBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// check refuses boxes that nobody can mean. Of a GETACQ a box may be empty, as its answer does not
+// check refuses boxes that no one can mean. Of a GETACQ a box may be empty, as its answer does not
 // depend on what the box holds; real clients ask so.
 func (b *box) check(mayBeEmpty bool) error {
 	if b.min.CID < 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestWrongBatches: a batch that is wrong is refused whole; those before it are stored, those
-// behind it are not, and the connection goes on unless nobody knows where the next batch begins.
+// behind it are not, and the connection goes on unless no one knows where the next batch begins.
 func TestWrongBatches(t *testing.T) {
 	db := &fake{}
 	s := serve(t, Options{Database: db, WholeBytes: 1 << 20})

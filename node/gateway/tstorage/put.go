@@ -41,7 +41,7 @@ type put struct {
 	example key // the first that was dropped
 }
 
-// broken is an error of the connection: there is nobody to answer.
+// broken is an error of the connection: there is no one to answer.
 type broken struct{ error }
 
 // put reads a PUT to its end and answers it.

@@ -16,7 +16,7 @@ import (
 // staleAfter is how old the mark of a test is that ended without taking it away.
 const staleAfter = time.Hour
 
-// New returns an address that nobody listens on now, and that no other test gets before this one
+// New returns an address that no one listens on now, and that no other test gets before this one
 // has ended. Its port is none of those that systems give to connections.
 func New(t testing.TB) string {
 	t.Helper()

@@ -122,8 +122,8 @@ func TestAReplicaTakesThePlaceOfAnother(t *testing.T) {
 	}
 }
 
-// A replica goes while somebody still reads from it: whoever follows the view does not wait for
-// that, and the files go when nobody does.
+// A replica goes while someone still reads from it: what follows the view does not wait for
+// that, and the files go when no one does.
 func TestAReplicaThatIsReadGoes(t *testing.T) {
 	m := openOne(t)
 	id := m.run.Groups()[1]

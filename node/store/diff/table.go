@@ -74,7 +74,7 @@ func (t *table) keep(v *pairState, b *record.Batch, i int) {
 	v.acqNs, v.known, v.tombstoned = b.AcqNs[i], true, b.Tomb(i)
 }
 
-// checkLimit drops payloads that nobody names any more, when they are many.
+// checkLimit drops payloads that no one names any more, when they are many.
 //
 // Errors: versions.ErrFull when there are too many that are named.
 func (t *table) checkLimit() error {

@@ -36,7 +36,7 @@ type search struct {
 	state    state
 	newer    *versions.Table // with lost series: every version that hides another
 	segments []*segmentState
-	spare    []*segmentState // memory of those of before
+	spare    []*segmentState // memory of earlier ones
 	heads    []*index.Head   // newest first
 	cell     index.HeadCell
 	chunks   []index.HeadChunk // of the cell

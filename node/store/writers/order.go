@@ -64,7 +64,7 @@ func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
 	w := t.byID[id.ID]
 	known := w != nil && a.FirstNs <= w.lastAcq
 	if w != nil && w.lastAcq < a.FirstNs-IdleNs && !record.Lasting(id.ID) {
-		delete(t.byID, id.ID) // it was silent for so long that it begins anew
+		delete(t.byID, id.ID) // it was silent for so long that it begins again
 	}
 	t.mu.Unlock()
 	if !known {

@@ -19,8 +19,8 @@ const (
 	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
 	maxWriters = 1 << 20
 	// maxLasting bounds those that are never forgotten, beside the others: 56 bytes of the file
-	// each, which is written anew when log files go, so 7 MB. A new one beyond it is refused, as to
-	// forget one that may come back would store its batch twice.
+	// each, which is written again when log files go, so 7 MB. A new one beyond it is refused, as
+	// to forget one that may come back would store its batch twice.
 	maxLasting = 1 << 17
 	// IdleNs is how long the answers of a silent writer are kept, measured in acq; those of
 	// a lasting one are kept for ever.

@@ -116,7 +116,7 @@ func TestManyLastingWriters(t *testing.T) {
 // log, whenever the store looked at them last.
 func TestManyWritersOfALog(t *testing.T) {
 	table := New[int]()
-	table.Expire(50) // there is nobody yet
+	table.Expire(50) // there is no one yet
 	old, late := &writer{lastAcq: 100}, &writer{lastAcq: 200}
 	for i := range maxWriters {
 		id := [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}
