@@ -67,7 +67,7 @@ func (p *slabPool) rest(count int) (begun uint) {
 	return p.begun
 }
 
-// isShort reports whether more slabs are to be ready, and no one has begun one since that many were.
+// isShort reports whether more slabs are to be ready, and none was begun since that many were.
 func (p *slabPool) isShort(begun uint) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
