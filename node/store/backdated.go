@@ -252,7 +252,7 @@ func (l *knownLook) look(ctx context.Context, s *Store, some []int) error {
 		}
 		l.asked[k] = i
 	}
-	_, err := s.scanInto(ctx, &q, s.newQuietScan, func(int) (Consumer, error) {
+	_, err := s.scanInto(ctx, &q, 1, s.newQuietScan, func(int) (Consumer, error) {
 		return Consumer{Rows: l.sink, Columns: segment.AllColumns}, nil
 	})
 	return err

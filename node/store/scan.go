@@ -28,22 +28,24 @@ func (s *Store) ScanColumns(
 	ctx context.Context, q *record.Query, parts segment.Columns,
 	newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
-	return s.ScanInto(ctx, q, func(worker int) (Consumer, error) {
+	return s.ScanInto(ctx, q, 1, func(worker int) (Consumer, error) {
 		sink, err := newSink(worker)
 		return Consumer{Rows: sink, Columns: parts}, err
 	})
 }
 
 // ScanInto is ScanColumns for consumers of more kinds. Where nothing can lie in the box, none is
-// made.
+// made. Among is how many scans of the process serve the same query at the same time, this one
+// included: each uses its share of the processors.
 func (s *Store) ScanInto(
-	ctx context.Context, q *record.Query, newConsumer func(worker int) (Consumer, error),
+	ctx context.Context, q *record.Query, among int,
+	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
-	return s.scanInto(ctx, q, s.newScan, newConsumer)
+	return s.scanInto(ctx, q, among, s.newScan, newConsumer)
 }
 
 func (s *Store) scanInto(
-	ctx context.Context, q *record.Query,
+	ctx context.Context, q *record.Query, among int,
 	newScan func(context.Context, *record.Query) (*scan.Scan, error),
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
@@ -59,6 +61,7 @@ func (s *Store) scanInto(
 		sc.Stats.TookNs = int64(time.Since(began))
 		return sc.Stats, nil
 	}
+	sc.Among = among
 	err = sc.Run(newConsumer)
 	sc.Stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
@@ -69,18 +72,28 @@ func (s *Store) scanInto(
 // Count returns how many rows the box of q holds. In the view of all versions, blocks that lie
 // inside the box are counted without opening them.
 func (s *Store) Count(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
+	return s.CountAmong(ctx, q, 1)
+}
+
+// CountAmong is Count as one of a number of scans, see [Store.ScanInto].
+func (s *Store) CountAmong(
+	ctx context.Context, q *record.Query, among int,
+) (uint64, ScanStats, error) {
 	keys := *q
 	keys.KeysOnly = true
 	if q.View == record.ViewAll {
-		return s.countAll(ctx, &keys)
+		return s.countAll(ctx, &keys, among)
 	}
-	stats, err := s.Scan(ctx, &keys, func(int) (Sink, error) {
-		return func(*record.Batch) error { return nil }, nil
+	stats, err := s.ScanInto(ctx, &keys, among, func(int) (Consumer, error) {
+		return Consumer{Rows: func(*record.Batch) error { return nil },
+			Columns: segment.AllColumns}, nil
 	})
 	return stats.Rows, stats, err
 }
 
-func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
+func (s *Store) countAll(
+	ctx context.Context, q *record.Query, among int,
+) (uint64, ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	began := time.Now()
@@ -93,6 +106,7 @@ func (s *Store) countAll(ctx context.Context, q *record.Query) (uint64, ScanStat
 		sc.Stats.TookNs = int64(time.Since(began))
 		return 0, sc.Stats, nil
 	}
+	sc.Among = among
 	err = sc.Count()
 	sc.Stats.TookNs = int64(time.Since(began))
 	return sc.Stats.Rows, sc.Stats, s.noteDamage(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
-	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -139,7 +138,7 @@ func TestPayloadBuffers(t *testing.T) {
 	scan := func(q *record.Query, bufferBytes int, apart bool) (rowSum, []*takesParts) {
 		var found rowSum
 		var takers []*takesParts
-		_, err := s.ScanInto(t.Context(), q, func(int) (Consumer, error) {
+		_, err := s.ScanInto(t.Context(), q, 1, func(int) (Consumer, error) {
 			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
 				lent:    &lent,
 				buffers: [2][]byte{make([]byte, bufferBytes), make([]byte, bufferBytes)}}
@@ -272,7 +271,7 @@ func wantMorselsAlike(t *testing.T, s *Store, q *record.Query) (workers, many in
 		var mu sync.Mutex
 		var rows atomic.Uint64
 		got, of := map[int][]uint64{}, map[int]bool{}
-		_, err := s.ScanInto(scan.WithConcurrent(t.Context(), beside), q,
+		_, err := s.ScanInto(t.Context(), q, beside,
 			func(worker int) (Consumer, error) {
 				w := &takesMorsels{mu: &mu, morsels: got, of: of, rows: &rows, me: worker}
 				return Consumer{Rows: w.take, Columns: segment.AllColumns, Partials: w}, nil
@@ -338,7 +337,7 @@ func TestConsumersThatFail(t *testing.T) {
 	failed := errors.New("there is no taker")
 	for range 50 {
 		calls := 0
-		stats, err := s.ScanInto(t.Context(), &record.Query{}, func(int) (Consumer, error) {
+		stats, err := s.ScanInto(t.Context(), &record.Query{}, 1, func(int) (Consumer, error) {
 			calls++
 			for range 1000 { // so that others ask for theirs
 				runtime.Gosched()

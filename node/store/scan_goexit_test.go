@@ -22,7 +22,7 @@ func TestLeave(t *testing.T) {
 		var leaving sync.WaitGroup
 		leaves := map[int]int{}
 		var others atomic.Int32
-		_, err := s.ScanInto(t.Context(), &record.Query{}, func(worker int) (Consumer, error) {
+		_, err := s.ScanInto(t.Context(), &record.Query{}, 1, func(worker int) (Consumer, error) {
 			if worker > 0 {
 				leaving.Add(1)
 				others.Add(1)

@@ -246,7 +246,7 @@ func (l *localSource) scanChain(
 		return to, read, nil
 	}
 	made := false
-	stats, err := l.store.ScanInto(ctx, q, func(worker int) (store.Consumer, error) {
+	stats, err := l.store.ScanInto(ctx, q, l.among, func(worker int) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
 		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}

@@ -33,6 +33,7 @@ type localSource struct {
 	// routed to: from then on it does not lack what clients read at another replica before.
 	caughtUp *atomic.Bool
 	delivery *delivery // of one query; nil without alternatives
+	among    int       // sources of the query that read stores of this node; 0: it is the only one
 }
 
 const (
@@ -169,7 +170,7 @@ func (l *localSource) rows(
 // count implements source.
 func (l *localSource) count(ctx context.Context, q *prepared) (wire.End, error) {
 	if len(q.Filters) == 0 {
-		count, stats, err := l.store.Count(ctx, q.Query)
+		count, stats, err := l.store.CountAmong(ctx, q.Query, l.among)
 		return endOf(stats, count), err
 	}
 	var count atomic.Uint64

@@ -45,7 +45,7 @@ func ask[T any](
 		return a, err
 	}
 	all := make([][]sourceAnswer[T], len(sources))
-	running, cancel := context.WithCancelCause(shareProcessors(ctx, sources))
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if until, ok := ctx.Deadline(); ok && a.asked.Partial {
 		reserve := min(time.Until(until)/5, maxReserve)
@@ -123,20 +123,6 @@ func runConcurrently(n int, ready func(i int) bool, f func(i int)) {
 func isReady(ctx context.Context, s source) bool {
 	l, here := s.(*localSource)
 	return here && l.ready(ctx)
-}
-
-// shareProcessors limits the workers of each scan when several stores of this node are read.
-func shareProcessors(ctx context.Context, sources []source) context.Context {
-	here := 0
-	for _, s := range sources {
-		if _, ok := s.(*localSource); ok {
-			here++
-		}
-	}
-	if here < 2 {
-		return ctx
-	}
-	return store.WithConcurrentScans(ctx, here)
 }
 
 // maxReserve is how much time before its deadline a partial answer stops waiting for sources.

@@ -80,6 +80,7 @@ func (e *Engine) sourcesOf(
 	asked request.Options, l *routingTable, wanted func(group cluster.GroupID) bool,
 ) (out []source, err error) {
 	remotes := map[*Peer]*remoteSource{}
+	var locals []*localSource
 	for g, p := range l.all() {
 		switch {
 		case !wanted(g), asked.Groups != nil && !slices.Contains(asked.Groups, g):
@@ -91,7 +92,7 @@ func (e *Engine) sourcesOf(
 			if asked.Groups != nil {
 				here.mustHold = asked.HeldOf(g)
 			}
-			out = append(out, &here)
+			out, locals = append(out, &here), append(locals, &here)
 		case asked.Groups != nil:
 			return nil, NotHere(g)
 		case p.unreachable():
@@ -108,6 +109,9 @@ func (e *Engine) sourcesOf(
 			}
 			r.add(g, p, max(asked.AfterOf(g), e.seen(g, nil)))
 		}
+	}
+	for _, l := range locals {
+		l.among = len(locals)
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"cmp"
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,21 +22,8 @@ const (
 	parallelHeadRows = 1 << 16
 )
 
-type concurrentScansKey struct{}
-
-// WithConcurrent declares that this number of scans of the process serve one query at the same
-// time. Each then uses its share of the processors instead of all.
-func WithConcurrent(ctx context.Context, scans int) context.Context {
-	return context.WithValue(ctx, concurrentScansKey{}, scans)
-}
-
 // mostWorkers returns how many workers the scan may have.
-func (sc *Scan) mostWorkers() int {
-	if beside, ok := sc.Ctx.Value(concurrentScansKey{}).(int); ok {
-		return max(1, sc.runner.Workers/beside)
-	}
-	return sc.runner.Workers
-}
+func (sc *Scan) mostWorkers() int { return max(1, sc.runner.Workers/max(1, sc.Among)) }
 
 // workers returns how many workers are worth it for the tasks.
 func (sc *Scan) workers() int {
