@@ -59,11 +59,11 @@ func barsCommand(out io.Writer) *cobra.Command {
 	run, dir := filepath.Join("out", "run.json"), "out"
 	c := &cobra.Command{
 		Use:   "bars",
-		Short: "Hold a run of the standard workload against what is promised",
+		Short: "Check a run of the standard workload against the promised ratios",
 		Long: `Read the figures that "bench run" left, print how many times as long as pentad every peer took for
-each query, and hold pentad against the best of them. Ratios are those of runs that followed one
+each query, and check pentad against the fastest of them. Ratios are those of runs that followed one
 another, so the best peer is the one with the least ratio. Q1 and Q2, which a store of ordered keys
-answers from neighbouring keys, are held against Pebble. What was not measured has no bar.`,
+answers from neighbouring keys, are compared with Pebble. What was not measured has no bar.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			figures, err := figure.Load(run)

@@ -51,7 +51,7 @@ func coldCommand(out io.Writer) *cobra.Command {
 	r := cold{out: out}
 	c := &cobra.Command{
 		Use:   "cold",
-		Short: "Measure queries of stores that were just opened, with an empty page cache",
+		Short: "Measure queries of stores just opened, with an empty page cache",
 		Long: `Load the standard workload, ask its ten queries as in "bench run", which warms and checks. Then for
 each box: close the store, take its files out of the page cache, open it, and ask once; then all of
 that again, to compare the answer with the oracle's. Beside the time of the first run stand the

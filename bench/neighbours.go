@@ -35,7 +35,7 @@ func neighboursCommand(out io.Writer) *cobra.Command {
 	n := neighbours{out: out}
 	c := &cobra.Command{
 		Use:   "neighbours",
-		Short: "Measure small questions of a tenant beside long ones of another",
+		Short: "Measure small queries of a tenant while another one runs long ones",
 		Long: `Start a node as a process of its own, and ask small questions of a tenant over HTTP, one after
 another: alone, and while clients of another tenant ask without a pause for everything that it has.
 These read and throw away what they get. Figures are medians over rounds of the ratio of medians,

@@ -46,7 +46,7 @@ func overloadCommand(out io.Writer) *cobra.Command {
 	o := overload{out: out}
 	c := &cobra.Command{
 		Use:   "overload",
-		Short: "Measure a node that is asked for twice what it can do",
+		Short: "Measure a node under twice the load that it sustains",
 		Long: `Start a node as a process of its own, in a control group with a hard limit of memory where there may
 be one, and find what it sustains for 16 clients that ask one request after another. Then send twice
 as many requests a second, whether earlier ones are answered or not, and measure how many are

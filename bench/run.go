@@ -40,7 +40,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	a := against{out: out}
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Measure pentad beside other databases, in one run",
+		Short: "Measure pentad and other databases in one run",
 		Long: `Load workloads into every system, one after the other, then ask their queries of all of them in
 turn, A B A B, so that a noisy machine disturbs all alike. Every answer of every system is compared
 with the oracle's; a wrong one ends the run and says whose it was.

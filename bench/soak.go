@@ -28,7 +28,7 @@ func soakCommand(out io.Writer) *cobra.Command {
 	s := soaking{out: out, opt: soak.Options{For: 30 * time.Minute}}
 	c := &cobra.Command{
 		Use:   "soak",
-		Short: "Use a node in every way for long, and see that what it takes levels off",
+		Short: "Use a node in every way for a long time, and check that its resources level off",
 		Long: `Start a node as a process of its own and use it at the same time in every way that there is: puts,
 late records, corrections, tombstones, small and long questions, aggregates, windows, followers that
 go on, come back and stop reading, uploads, erases, purges, retentions, snapshots. One tenant has a
