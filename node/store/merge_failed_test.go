@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
@@ -141,7 +142,8 @@ func isRunning(method string) bool {
 
 // A merge that went well does not make the one forgotten that failed before it.
 func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
-	s := openTest(t, Options{Shards: 2, Now: leapingClock()})
+	s := openTest(t, Options{Shards: 2, Now: leapingClock(),
+		Scrub: background.NewScrub(0, 1)}) // so that a merge meets the damage first
 	put := func(shard, rows int) {
 		t.Helper()
 		b := &record.Batch{}
