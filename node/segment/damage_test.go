@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -25,7 +26,7 @@ func sealBytes(t testing.TB, in *SealedInput) []byte {
 // readAll opens a segment in memory and reads it as a query would, with the index at hand.
 func readAll(data []byte, offsets []uint64, sizes []uint32) (*Sealed, *record.Batch, error) {
 	if len(data) < sealedHeaderBytes+paddingBytes+tailBytes {
-		return nil, nil, &CorruptError{File: "1.seg", Reason: "short"} // as mapFile does
+		return nil, nil, &durable.CorruptError{File: "1.seg", Reason: "short"} // as mapFile does
 	}
 	s, err := parseSealed("1.seg", data)
 	if err != nil {
@@ -133,7 +134,7 @@ func TestSealedEveryBitFlipped(t *testing.T) {
 			data[bit/8] ^= 1 << (bit % 8)
 			_, got, err := readAll(data, offsets, sizes)
 			data[bit/8] ^= 1 << (bit % 8)
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) {
 				t.Fatalf("%s: bit %d of byte %d of %d is flipped, error %v, same %v",
 					name, bit%8, bit/8, len(data), err, got != nil && sameBatch(got, want))
@@ -149,7 +150,7 @@ func TestSealedEveryBitFlipped(t *testing.T) {
 func TestSealedCutAtEveryByte(t *testing.T) {
 	rng := randomSource(t)
 	data := sealBytes(t, smallInputs(rng)["words"])
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	for cut := range data {
 		if _, _, err := readAll(data[:cut:cut], nil, nil); !errors.As(err, &damage) {
 			t.Fatalf("cut at %d: %v", cut, err)
@@ -183,7 +184,7 @@ func TestBlockOutOfPlace(t *testing.T) {
 	f := func(i int, offset uint64, size uint32) {
 		t.Helper()
 		var b Block
-		var damage *CorruptError
+		var damage *durable.CorruptError
 		if err := s.Block(i, offset, size, &b); !errors.As(err, &damage) {
 			t.Errorf("block %d at %d of %d bytes: %v", i, offset, size, err)
 		}

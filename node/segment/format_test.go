@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -144,7 +145,8 @@ func TestTooOldFile(t *testing.T) {
 	name := "testdata/v1-log/" + logName(1)
 	_, _, err = OpenLog("testdata/v1-log", LogOptions{}, replayed(new([]Entry)))
 	ofVersion1(t, name, err)
-	tail, _, err := ReadLogFile(name, -1, func(*LogFlush, *CorruptError) error { return nil })
+	tail, _, err := ReadLogFile(name, -1,
+		func(*LogFlush, *durable.CorruptError) error { return nil })
 	if ofVersion1(t, name, err); tail != nil {
 		t.Error(tail)
 	}
@@ -165,7 +167,7 @@ func ofVersion1(t *testing.T, file string, err error) {
 	t.Helper()
 	var other *formats.Error
 	if !errors.As(err, &other) || other.File != file || other.Version != 1 || other.Known != 2 ||
-		errors.As(err, new(*CorruptError)) {
+		errors.As(err, new(*durable.CorruptError)) {
 		t.Errorf("%s: %v", file, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -28,7 +29,7 @@ func FuzzOpenLog(f *testing.F) {
 			mendLog(data)
 		}
 		_, _, err := readLog("log", slices.Clone(data),
-			func(*LogFlush, *CorruptError) error { return nil })
+			func(*LogFlush, *durable.CorruptError) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,7 @@ func FuzzOpenLog(f *testing.F) {
 		var got, again []Entry
 		_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
 		if err != nil {
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) {
 				t.Fatal(err)
 			}

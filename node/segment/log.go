@@ -124,8 +124,8 @@ func (l *Log) setSize(number uint64, size int64) {
 // tail of the last file, which is what a crash leaves of a flush that was never acknowledged, is
 // cut off and reported.
 //
-// Errors: *CorruptError for damage: also for a last flush that was written whole and does not match
-// its checksum; an error of replay, wrapped.
+// Errors: *durable.CorruptError for damage: also for a last flush that was written whole and does
+// not match its checksum; an error of replay, wrapped.
 func OpenLog(
 	dir string, opt LogOptions, replay func(fileSeq uint64, e Entry) error,
 ) (*Log, LogReport, error) {

@@ -75,8 +75,8 @@ func (r *logReader) secure() error {
 	return r.log.newest.Sync()
 }
 
-func (r *logReader) corrupt(offset int64, reason string) *CorruptError {
-	return &CorruptError{File: r.log.Path(r.number), Offset: offset, Reason: reason}
+func (r *logReader) corrupt(offset int64, reason string) *durable.CorruptError {
+	return &durable.CorruptError{File: r.log.Path(r.number), Offset: offset, Reason: reason}
 }
 
 func (r *logReader) files() error {

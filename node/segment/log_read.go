@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -30,8 +31,8 @@ type LogFlush struct {
 // Errors: of the file system, wrapped; *formats.Error; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
 func ReadLogFile(
-	path string, size int64, visit func(f *LogFlush, damage *CorruptError) error,
-) (tail *CorruptError, torn bool, err error) {
+	path string, size int64, visit func(f *LogFlush, damage *durable.CorruptError) error,
+) (tail *durable.CorruptError, torn bool, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, false, fmt.Errorf("read log file: %w", err)
@@ -43,8 +44,8 @@ func ReadLogFile(
 }
 
 func readLog(
-	path string, data []byte, visit func(*LogFlush, *CorruptError) error,
-) (tail *CorruptError, torn bool, err error) {
+	path string, data []byte, visit func(*LogFlush, *durable.CorruptError) error,
+) (tail *durable.CorruptError, torn bool, err error) {
 	at, last := uint64(0), uint64(0)
 	for at < uint64(len(data)) {
 		f, bad := parseFlush(data, at)
@@ -52,7 +53,7 @@ func readLog(
 			return nil, false, bad.of(path)
 		}
 		if bad != nil {
-			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
+			damage := &durable.CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
 			next, found := flushAfter(data, at, last)
 			_, proved := proofAfter(data, at, last)
 			if !found || bad.torn && !proved {
@@ -75,20 +76,20 @@ func readLog(
 }
 
 func visitFlush(
-	path string, f *flush, at uint64, visit func(*LogFlush, *CorruptError) error,
+	path string, f *flush, at uint64, visit func(*LogFlush, *durable.CorruptError) error,
 ) error {
 	out := LogFlush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
 	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {
-			return visit(nil, &CorruptError{File: path, Offset: int64(at), Reason: reason})
+			return visit(nil, &durable.CorruptError{File: path, Offset: int64(at), Reason: reason})
 		}
 		out.Entries = append(out.Entries, e)
 		src = rest
 	}
 	if len(src) > 0 {
-		return visit(nil, &CorruptError{File: path, Offset: int64(at),
+		return visit(nil, &durable.CorruptError{File: path, Offset: int64(at),
 			Reason: "bytes follow the last frame of a flush"})
 	}
 	return visit(&out, nil)

@@ -161,7 +161,7 @@ func TestLogOlderFileCut(t *testing.T) {
 func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 	t.Helper()
 	_, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != "log" || damage.Reason == "" {
 		t.Fatalf("%s: error %v", what, err)
 	}
@@ -184,7 +184,7 @@ func TestLogEveryBitFlipped(t *testing.T) {
 			f.data[bit/8] ^= 1 << (bit % 8)
 			var got []Entry
 			_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) || damage.File != filepath.Join("log", name) ||
 				damage.Offset/sector.Size > int64(bit/8)/sector.Size {
 				t.Fatalf("%s bit %d: %+v, %v", name, bit, report, err)

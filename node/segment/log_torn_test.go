@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -55,7 +56,7 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 			t.Helper()
 			var got []Entry
 			_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			if errors.As(err, &damage) && damage.Offset == int64(start) {
 				return false
 			}

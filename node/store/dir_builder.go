@@ -48,7 +48,7 @@ func (b *Builder) Rows() int64 { return b.rows }
 // Add adds a segment of a directory, those of a shard in the order of their rows: a copy, or the
 // rows below the end.
 //
-// Errors: *segment.CorruptError, also when the segment is not the one that was exported.
+// Errors: *durable.CorruptError, also when the segment is not the one that was exported.
 func (b *Builder) Add(dir string, f Exported) error {
 	seg, err := openExported(filepath.Join(dir, f.Name), f)
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *Store) noteLogFrom() error {
 
 // repairable adds to the error of a damaged log what can be done.
 func repairable(err error) error {
-	if !errors.As(err, new(*segment.CorruptError)) {
+	if !errors.As(err, new(*durable.CorruptError)) {
 		return err
 	}
 	return fmt.Errorf("%w: what it held was acknowledged: take it from a backup or a replica, or "+
@@ -174,7 +174,7 @@ func (s *Store) openSegments() error {
 		path := s.segmentPath(m.ID)
 		seg, err := shards.Open(path, m, s.ahead.Clock)
 		if errors.Is(err, os.ErrNotExist) {
-			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
+			return &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 		}
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (s *Store) openSegments() error {
 		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
 		if err != nil {
 			seg.Release()
-			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
+			return &durable.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
 		s.allShards[m.Shard].AddRecovered(seg, marks)
 	}

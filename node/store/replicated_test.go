@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
@@ -163,7 +164,7 @@ func (r *replica) tear(dir string, unsynced int) {
 		r.t.Fatal(err)
 	}
 	ends := []int64{0}
-	note := func(f *segment.LogFlush, _ *segment.CorruptError) error {
+	note := func(f *segment.LogFlush, _ *durable.CorruptError) error {
 		ends = append(ends, f.Offset+f.Bytes)
 		return nil
 	}

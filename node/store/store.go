@@ -128,7 +128,7 @@ type Report struct {
 
 // Open opens or creates a store and brings it to the state after the last acknowledged put.
 //
-// Errors: layout.ErrLocked when another process has it; *segment.CorruptError for damage.
+// Errors: layout.ErrLocked when another process has it; *durable.CorruptError for damage.
 // Cost: maps every sealed segment and replays the unsealed log.
 func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	var report Report

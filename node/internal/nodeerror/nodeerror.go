@@ -98,7 +98,7 @@ func kindOf(err error) wire.Kind {
 		return kind
 	}
 	var own Sentinel
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	switch {
 	case errors.As(err, &damage):
 		return wire.KindDamaged

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -98,7 +99,7 @@ func (l *Log) File(path string, size int64, newest bool) error {
 	l.path = path
 	bytes := int64(0)
 	tail, torn, err := segment.ReadLogFile(path, size, func(
-		f *segment.LogFlush, damage *segment.CorruptError,
+		f *segment.LogFlush, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			l.sequence = 0 // how many flushes are lost is unknown

@@ -46,7 +46,7 @@ type Report struct {
 // damage on. That was acknowledged: only where no backup and no replica has it is this the way.
 // With do false it only says what would be lost. The files are kept, in a directory beside the log.
 //
-// Errors: layout.ErrLocked; layout.ErrNoStore; *segment.CorruptError when it is not the log that is
+// Errors: layout.ErrLocked; layout.ErrNoStore; *durable.CorruptError when it is not the log that is
 // damaged; *formats.Error of a file of another version of the program, of which nothing is changed;
 // those of the file system.
 func Log(ctx context.Context, dir string, do bool) (Report, error) {
@@ -101,7 +101,7 @@ func (r *repair) find() error {
 	}
 	before := uint64(0)
 	if len(names) == 0 && r.manifest.LogFrom != 0 {
-		r.found(&segment.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
+		r.found(&durable.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
 			Reason: "all log files are missing"})
 	}
 	for i, path := range names {
@@ -110,7 +110,7 @@ func (r *repair) find() error {
 		case !ok:
 			return fmt.Errorf("%s is not a log file; move it away", path)
 		case r.report.File == "" && r.gap(before, number):
-			r.found(&segment.CorruptError{File: path, Reason: "files before it are missing"})
+			r.found(&durable.CorruptError{File: path, Reason: "files before it are missing"})
 		}
 		before = number
 		if err := r.file(path, i == len(names)-1); err != nil {
@@ -136,7 +136,7 @@ func (r *repair) gap(before, number uint64) bool {
 	return number != before+1
 }
 
-func (r *repair) found(d *segment.CorruptError) {
+func (r *repair) found(d *durable.CorruptError) {
 	r.report.File, r.report.Offset, r.report.Reason = d.File, d.Offset, d.Reason
 }
 
@@ -147,13 +147,13 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	visit := func(f *segment.LogFlush, damage *segment.CorruptError) error {
+	visit := func(f *segment.LogFlush, damage *durable.CorruptError) error {
 		switch {
 		case damage != nil && r.report.File == "":
 			r.found(damage)
 		case damage != nil:
 		case r.report.File == "" && r.sequence != 0 && f.Sequence != r.sequence+1:
-			r.found(&segment.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
+			r.found(&durable.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
 				"flush %d follows flush %d", f.Sequence, r.sequence)})
 			r.lose(f)
 		case r.report.File == "":
@@ -273,7 +273,7 @@ func (r *repair) cut() error {
 func (r *repair) forgetWriters() error {
 	t := writers.New[struct{}]()
 	err := t.Load(r.dir)
-	if errors.As(err, new(*segment.CorruptError)) || err == nil && t.Count() == 0 {
+	if errors.As(err, new(*durable.CorruptError)) || err == nil && t.Count() == 0 {
 		return nil // damage of it is another matter
 	}
 	if err != nil {
