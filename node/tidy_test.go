@@ -364,9 +364,9 @@ func TestProblemsAreDocumented(t *testing.T) {
 // TestSpecificationsAreTested wants every format document read by a test beside it, so that its
 // worked examples stay true.
 func TestSpecificationsAreTested(t *testing.T) {
-	for _, doc := range []string{"node/segment/FORMAT.md", "sdk/wire/PROTOCOL.md",
-		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md", "node/cluster/FORMAT.md",
-		"node/replica/FORMAT.md"} {
+	for _, doc := range []string{"node/segment/FORMAT.md", "node/wal/FORMAT.md",
+		"sdk/wire/PROTOCOL.md", "sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md",
+		"node/cluster/FORMAT.md", "node/replica/FORMAT.md"} {
 		read := false
 		for _, s := range sources(t) {
 			read = read || s.isTest() && path.Dir(s.path) == path.Dir(doc) &&

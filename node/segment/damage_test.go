@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -10,17 +11,20 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/durable/memdir"
 	"github.com/pentad-db/pentad/sdk/record"
 )
+
+var errInjected = errors.New("injected")
 
 // sealBytes returns the bytes of a segment.
 func sealBytes(t testing.TB, in *SealedInput) []byte {
 	t.Helper()
-	d := newMemoryFolder()
+	d := new(memdir.Dir)
 	if _, err := writeSealed(d, "1.seg", in.runs()); err != nil {
 		t.Fatal(err)
 	}
-	return slices.Clone(d.names["1.seg"].data)
+	return d.Content("1.seg")
 }
 
 // readAll opens a segment in memory and reads it as a query would, with the index at hand.
@@ -204,17 +208,27 @@ func TestBlockOutOfPlace(t *testing.T) {
 // The n-th operation of writing a segment fails, for every n: no file is left under its name, and
 // the temporary file goes unless removing it is what failed.
 func TestSealedEveryOperationFails(t *testing.T) {
-	in := smallInputs(randomSource(t))["words"]
+	rng := randomSource(t)
+	in := smallInputs(rng)["words"]
 	for failAt := 1; ; failAt++ {
-		d := newMemoryFolder()
-		d.names["1.seg.tmp"] = &memoryFile{folder: d, data: []byte("of a crash")}
-		d.failAt = failAt
+		d := new(memdir.Dir)
+		d.Put("1.seg.tmp", []byte("of a crash"))
+		operations := 0
+		d.Fail = func(string) error {
+			if operations++; operations == failAt {
+				return errInjected
+			}
+			return nil
+		}
 		_, err := writeSealed(d, "1.seg", in.runs())
+		left := namesIn(t, d)
 		if err == nil {
 			if failAt < 6 {
 				t.Fatalf("only %d operations", failAt)
 			}
-			if f := d.durable["1.seg"]; f == nil || len(f.synced) != len(f.data) {
+			written := d.Content("1.seg")
+			d.LosePower(rng)
+			if len(written) == 0 || !bytes.Equal(d.Content("1.seg"), written) {
 				t.Fatal("the segment is not durable")
 			}
 			return
@@ -222,10 +236,19 @@ func TestSealedEveryOperationFails(t *testing.T) {
 		if !errors.Is(err, errInjected) {
 			t.Fatalf("operation %d: %v", failAt, err)
 		}
-		if d.names["1.seg"] != nil || len(d.names) > 0 && failAt > 1 {
-			t.Fatalf("operation %d: %d files are left", failAt, len(d.names))
+		if slices.Contains(left, "1.seg") || len(left) > 0 && failAt > 1 {
+			t.Fatalf("operation %d: left are %v", failAt, left)
 		}
 	}
+}
+
+func namesIn(t *testing.T, d *memdir.Dir) []string {
+	t.Helper()
+	names, err := d.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 func TestSealedBadInput(t *testing.T) {
@@ -234,9 +257,10 @@ func TestSealedBadInput(t *testing.T) {
 		t.Helper()
 		in := smallInputs(rng)["words"]
 		change(in)
-		d := newMemoryFolder()
-		if _, err := writeSealed(d, "1.seg", in.runs()); err == nil || len(d.names) > 0 {
-			t.Errorf("error %v, %d files", err, len(d.names))
+		d := new(memdir.Dir)
+		_, err := writeSealed(d, "1.seg", in.runs())
+		if left := namesIn(t, d); err == nil || len(left) > 0 {
+			t.Errorf("error %v, left are %v", err, left)
 		}
 	}
 	f(func(in *SealedInput) { in.Order = in.Order[1:] })

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // Builder writes the directory of a store out of segments that exports wrote. What it writes is
@@ -116,12 +117,12 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	if err := writers.Replace(b.dir, w.Encode(b.untilNs)); err != nil {
 		return err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(b.dir, layout.LogDir), segment.LogOptions{},
-		func(uint64, segment.Entry) error { return nil })
+	log, _, err := wal.Open(filepath.Join(b.dir, layout.LogDir), wal.Options{},
+		func(uint64, wal.Entry) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]segment.Entry{layout.ClockEntry(b.untilNs, true)})
+	_, err = log.Append([]wal.Entry{layout.ClockEntry(b.untilNs, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (l *lookedAt) settled(now time.Time) bool {
 // damaged, and so is every file of a replica, which is replaced as a whole. The lock is taken
 // again.
 //
-// Errors: segment.ErrLogFailed, once files of a store that is no replica are lost.
+// Errors: wal.ErrFailed, once files of a store that is no replica are lost.
 // Cost: four calls of the system; when directories have changed, one for each file. To write what
 // is lost again takes as long as a seal of everything.
 func (s *Store) FindLostFiles(ctx context.Context) error {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -66,8 +66,8 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
 	}
 	s.retentionClock.Stepped(s.manifest.Steps)
-	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
-		segment.LogOptions{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
+	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
+		wal.Options{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
 	if err != nil {
 		return repairable(err)
 	}

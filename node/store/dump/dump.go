@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -265,8 +266,8 @@ func (d *dumper) log(path string, first FileLine) error {
 		}
 	}
 	var batch record.Batch
-	tail, torn, err := segment.ReadLogFile(path, -1, func(
-		f *segment.LogFlush, damage *durable.CorruptError,
+	tail, torn, err := wal.ReadFile(path, -1, func(
+		f *wal.Flush, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			return d.line(Flush{Offset: damage.Offset, Damage: d.damaged(damage)})
@@ -302,7 +303,7 @@ func (d *dumper) log(path string, first FileLine) error {
 }
 
 // entry describes an entry, and leaves its rows in batch.
-func (d *dumper) entry(e *segment.Entry, batch *record.Batch) Entry {
+func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
 	out := Entry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
 	batch.Reset()
 	var err error

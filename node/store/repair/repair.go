@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -105,7 +106,7 @@ func (r *repair) find() error {
 			Reason: "all log files are missing"})
 	}
 	for i, path := range names {
-		number, ok := segment.ParseLogName(path)
+		number, ok := wal.ParseName(path)
 		switch {
 		case !ok:
 			return fmt.Errorf("%s is not a log file; move it away", path)
@@ -147,7 +148,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	visit := func(f *segment.LogFlush, damage *durable.CorruptError) error {
+	visit := func(f *wal.Flush, damage *durable.CorruptError) error {
 		switch {
 		case damage != nil && r.report.File == "":
 			r.found(damage)
@@ -166,7 +167,7 @@ func (r *repair) file(path string, newest bool) error {
 		}
 		return r.ctx.Err()
 	}
-	tail, torn, err := segment.ReadLogFile(path, -1, visit)
+	tail, torn, err := wal.ReadFile(path, -1, visit)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (r *repair) file(path string, newest bool) error {
 // keep notes up to which acq the log is whole with a flush that stays.
 //
 // Errors: *formats.Error of rows of another version of the program.
-func (r *repair) keep(f *segment.LogFlush) error {
+func (r *repair) keep(f *wal.Flush) error {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
@@ -207,7 +208,7 @@ func (r *repair) keep(f *segment.LogFlush) error {
 }
 
 // lose counts a flush that can be read and is set aside.
-func (r *repair) lose(f *segment.LogFlush) {
+func (r *repair) lose(f *wal.Flush) {
 	r.report.Flushes++
 	for i := range f.Entries {
 		e := &f.Entries[i]
@@ -250,7 +251,7 @@ func (r *repair) cut() error {
 			return err
 		}
 	}
-	from, ok := segment.ParseLogName(r.oldest)
+	from, ok := wal.ParseName(r.oldest)
 	if !ok {
 		from = 1
 		if err := durable.MakeDir(filepath.Join(r.dir, layout.LogDir)); err != nil {

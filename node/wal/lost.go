@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func (l *Log) FailLost(damage *durable.CorruptError) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {
-		l.failed = fmt.Errorf("%w: %v", ErrLogFailed, damage)
+		l.failed = fmt.Errorf("%w: %v", ErrFailed, damage)
 	}
 	return l.failed
 }
