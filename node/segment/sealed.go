@@ -207,6 +207,9 @@ func (s *Sealed) Section(id uint32) []byte {
 	return nil
 }
 
+// Sections returns all sections, the caller's description with id 0 among them.
+func (s *Sealed) Sections() []Section { return s.sections }
+
 // Meta returns the description that was given to WriteSealed.
 func (s *Sealed) Meta() []byte { return s.Section(sectionMeta) }
 
