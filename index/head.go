@@ -55,18 +55,18 @@ type Head struct {
 	spare  int // what bytes counts of memory that no row lies in yet
 }
 
-// NewHead returns an empty head that no one uses yet, see [Head.Retain]. before holds the
+// NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
 // watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
 	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
 }
 
-// Retain begins a use of the head.
-func (h *Head) Retain() { h.users.Add(1) }
+// Pin begins a use of the head.
+func (h *Head) Pin() { h.users.Add(1) }
 
-// Release ends a use that Retain began. With the last one the memory of the rows goes; counts stay.
-// That of a head that no one ever retained goes with the head.
-func (h *Head) Release() {
+// Unpin ends a use that Pin began. With the last one the memory of the rows goes; counts stay.
+// That of a head that no one ever pinned goes with the head.
+func (h *Head) Unpin() {
 	if h.users.Add(-1) > 0 {
 		return
 	}

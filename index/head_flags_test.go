@@ -188,8 +188,8 @@ func TestHeadBytes(t *testing.T) {
 		emptySlabs(t)
 		runtime.ReadMemStats(&before)
 		h := NewHead(NewWatermarks())
-		h.Retain()
-		defer h.Release()
+		h.Pin()
+		defer h.Unpin()
 		for from := 0; from < rows.Len(); from += batch {
 			h.Insert(part(rows, from, min(from+batch, rows.Len())))
 		}

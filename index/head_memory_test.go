@@ -123,18 +123,18 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
-// TestHeadRelease: rows can be looked at until the last use ends, and then not by mistake. Heads
+// TestHeadUnpin: rows can be looked at until the last use ends, and then not by mistake. Heads
 // that come later may have their memory.
-func TestHeadRelease(t *testing.T) {
+func TestHeadUnpin(t *testing.T) {
 	rows := shapes()[0].rows(rand.New(rand.NewPCG(1, 1)), 3*slabRows)
 	first := NewHead(NewWatermarks())
-	first.Retain()
-	first.Retain()
+	first.Pin()
+	first.Pin()
 	first.Insert(rows)
 	if first.rows.memory.lease == nil {
 		t.Fatal("a large head has no memory of its own")
 	}
-	first.Release()
+	first.Unpin()
 	frozen := func(h *Head) *record.Batch {
 		b := new(record.Batch)
 		h.ReadAll(b)
@@ -144,7 +144,7 @@ func TestHeadRelease(t *testing.T) {
 		t.Error("rows of a head in use differ")
 	}
 	bytes := first.Bytes()
-	first.Release()
+	first.Unpin()
 	second := NewHead(NewWatermarks())
 	second.Insert(rows)
 	if got := frozen(second); !slices.Equal(got.CapNs, rows.CapNs) ||

@@ -119,7 +119,7 @@ func (g *guest) drop() {
 	g.report()
 	g.end()
 	g.entry.host.counter.instances.Add(-1)
-	g.entry.host.release(g.entry)
+	g.entry.host.unpin(g.entry)
 }
 
 // close ends the use of an instance, for callers outside of enter and leave.

@@ -116,7 +116,7 @@ func (g *guest) retire() {
 	e.host.counter.instances.Add(-1)
 	e.host.instances.put(pooledInstance{e, g.poolOwner, m, g.instance},
 		max(minPooled, e.host.opt.MaxCalls))
-	e.host.release(e)
+	e.host.unpin(e)
 }
 
 // pooledInstance is an instance that was reset to an image.

@@ -29,12 +29,12 @@ const (
 // runs the level before the newest, "after" for one that runs both.
 var levels = ""
 
-// Features are the levels that a program runs. The zero value stands for Released.
+// Features are the levels that a program runs. The zero value stands for Supported.
 type Features struct{ First, Last uint32 }
 
-// Released returns the levels that this program runs: a level that is in development is none of
+// Supported returns the levels that this program runs: a level that is in development is none of
 // them, and only tests run it.
-func Released() Features {
+func Supported() Features {
 	switch levels {
 	case "":
 		return Features{First: 9, Last: 9}

@@ -174,7 +174,7 @@ func (e *Edge) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.meter.release(size)
+	e.meter.free(size)
 	e.log.Warn("dropped records that were never shipped, as the quota is full", "count",
 		lost.Records)
 	return nil

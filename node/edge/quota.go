@@ -72,7 +72,7 @@ func (m *meter) add(size, lastAcq int64) {
 	m.lastAcq = max(m.lastAcq, lastAcq)
 }
 
-func (m *meter) release(size int64) {
+func (m *meter) free(size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used = max(0, m.used-size)

@@ -156,7 +156,7 @@ func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.B
 		return nil
 	})
 	if err == nil && !c.Again {
-		e.meter.release(c.Bytes)
+		e.meter.free(c.Bytes)
 	}
 	return err
 }

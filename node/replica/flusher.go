@@ -116,7 +116,7 @@ func (c *Core) StepFlusher() bool {
 		clear(f.later)
 		f.later = f.later[:0]
 		if err == nil {
-			err = c.journal.release()
+			err = c.journal.removeUnneeded()
 		}
 	}
 	for _, j := range jobs {

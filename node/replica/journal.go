@@ -314,9 +314,9 @@ func (l *journal) extent() (oldest uint32, total int64) {
 	return oldest, total
 }
 
-// release removes the files that no group has entries in. Oldest first and synced one by one: a
-// crash must not leave a gap in the numbers.
-func (l *journal) release() error {
+// removeUnneeded removes the files that no group has entries in. Oldest first and synced one by
+// one: a crash must not leave a gap in the numbers.
+func (l *journal) removeUnneeded() error {
 	if !l.loosened {
 		return nil
 	}

@@ -136,7 +136,7 @@ type Snapshot interface {
 	Index() uint64
 	Manifest() []byte // what Install gets; a few KB, and names the files
 	Open(name string) (io.ReadCloser, error)
-	Release()
+	Close()
 }
 
 // Fetch reads a file of the snapshot from an offset on, which is that of what an earlier attempt

@@ -105,7 +105,7 @@ func (o *outgoing) get(group GroupID) *handle {
 	return o.live[group]
 }
 
-// expire releases what is read no longer.
+// expire closes what is read no longer.
 func (o *outgoing) expire(c *Core) {
 	now := c.opt.Now()
 	o.mu.Lock()
@@ -118,7 +118,7 @@ func (o *outgoing) expire(c *Core) {
 	}
 	o.mu.Unlock()
 	for _, s := range gone {
-		s.Release()
+		s.Close()
 	}
 }
 
@@ -128,7 +128,7 @@ func (o *outgoing) close() {
 	o.live = map[GroupID]*handle{}
 	o.mu.Unlock()
 	for _, h := range live {
-		h.snapshot.Release()
+		h.snapshot.Close()
 	}
 }
 
@@ -169,7 +169,7 @@ func (g *group) snapshot() (*pb.Snapshot, error) {
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-// discard releases a snapshot, unless it is being read.
+// discard closes a snapshot, unless it is being read.
 func (o *outgoing) discard(group GroupID, h *handle) bool {
 	o.mu.Lock()
 	free := h.readers == 0 && o.live[group] == h
@@ -178,7 +178,7 @@ func (o *outgoing) discard(group GroupID, h *handle) bool {
 	}
 	o.mu.Unlock()
 	if free {
-		h.snapshot.Release()
+		h.snapshot.Close()
 	}
 	return free
 }
@@ -200,7 +200,7 @@ func (g *group) made(s Snapshot, err error) {
 	}
 	if err != nil || g.err != nil {
 		if s != nil {
-			s.Release()
+			s.Close()
 		}
 		g.core.snaps.made(g.id, nil) // the next attempt to send one makes one
 		return

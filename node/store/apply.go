@@ -344,8 +344,8 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 		return s.passOver(from)
 	case c.Kind == commands.KindRange:
 		return s.applyRange(from, c.Range, out)
-	case c.Kind == commands.KindRelease:
-		return s.applyRelease(from, out)
+	case c.Kind == commands.KindPromote:
+		return s.applyPromote(from, out)
 	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
 		return s.passOver(from)

@@ -142,9 +142,9 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	return nil
 }
 
-// applyRelease is [Store.ReleaseCopy] of a replica. Its horizon goes on above all that was ever
+// applyPromote is [Store.PromoteCopy] of a replica. Its horizon goes on above all that was ever
 // promised, here and while it was no copy. The caller is the committer.
-func (s *Store) applyRelease(from Command, out *Outcome) error {
+func (s *Store) applyPromote(from Command, out *Outcome) error {
 	if s.manifest.Copied == nil { // only the committer changes it
 		out.Err = ErrNoCopy
 		return s.passOver(from)
@@ -157,7 +157,7 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	s.manifestMu.Lock()
 	at.NextNs = max(at.NextNs, s.manifest.Copied.VoidNs)
 	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
-	err := s.manifest.Append(manifest.Edit{Release: true, Applied: &at})
+	err := s.manifest.Append(manifest.Edit{Promote: true, Applied: &at})
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)

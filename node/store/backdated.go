@@ -166,9 +166,9 @@ func (s *Store) countAt(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.AcquirePair()
+		now := sh.PinPair()
 		there.count(now)
-		now.Release()
+		now.Unpin()
 	}
 	return there, nil
 }
@@ -322,12 +322,12 @@ func (s *Store) tryBackdated(
 		return false, nil
 	}
 	for i := range parts {
-		parts[i].head.Release()
+		parts[i].head.Unpin()
 	}
 	return again, err
 }
 
-// backdatedHeads makes the heads that a put makes the present ones, or the caller releases.
+// backdatedHeads makes the heads that a put makes the present ones, or the caller unpins.
 func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -338,10 +338,10 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	for i := range put.byShard {
 		rows := &put.byShard[i]
 		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
-		now := p.shard.Acquire()
+		now := p.shard.Pin()
 		p.old = now.Head
 		p.head = shards.WithRows(p.old, p.rows)
-		now.Release()
+		now.Unpin()
 		parts = append(parts, p)
 	}
 	return parts, nil

@@ -323,11 +323,11 @@ func (s *Store) steps(r *mirror.Range) (all []retention.Policy) {
 	return all
 }
 
-// ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
-// the store that it was a copy of. Answers that one gave to writers are not known here.
+// PromoteCopy promotes a copy to a store of its own: it takes records from then on, and nothing
+// more of the store that it was a copy of. Answers that one gave to writers are not known here.
 //
 // Errors: ErrNoCopy; ErrClosed; ErrFailed.
-func (s *Store) ReleaseCopy(ctx context.Context) error {
+func (s *Store) PromoteCopy(ctx context.Context) error {
 	var failed error
 	err := s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
@@ -337,7 +337,7 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 			return
 		}
 		from := s.manifest.LastEvent() + 1
-		err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(), Release: true})
+		err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(), Promote: true})
 		if err != nil {
 			failed = s.failEvent(err)
 			return

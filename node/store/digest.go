@@ -73,8 +73,8 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	}
 	var all stored
 	for _, sh := range s.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		if !sh.Backdated.State.Load().IsEmpty() {
 			return nil, ErrBelow
 		}

@@ -54,7 +54,7 @@ func (b *Builder) Add(dir string, f Exported) error {
 	if err != nil {
 		return err
 	}
-	defer seg.Release()
+	defer seg.Unpin()
 	meta := seg.Meta
 	if f.LastAcqNs < b.untilNs {
 		meta = b.place(meta)

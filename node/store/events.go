@@ -183,7 +183,7 @@ func (s *Store) emptyLog() error {
 		}
 	}
 	s.manifestMu.Unlock()
-	select { // the log is released also when there was nothing to seal
+	select { // the log is deleted also when there was nothing to seal
 	case s.seals <- sealRequest{done: make(chan error, 1)}:
 	case <-s.stop:
 	}

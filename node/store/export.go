@@ -124,8 +124,8 @@ func (x *Export) state() (manifest.Edit, error) {
 func (e *exporter) all() error {
 	var sources []*shards.State
 	for _, sh := range e.store.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		sources = append(sources, now)
 		for _, seg := range now.Sealed {
 			e.total += int64(seg.Meta.Rows)

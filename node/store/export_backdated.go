@@ -13,9 +13,9 @@ import (
 
 // backdated exports all backdated rows, if some came since those that the caller has.
 func (e *exporter) backdated() ([]uint64, error) {
-	sources := e.store.acquireBackdated()
+	sources := e.store.pinBackdated()
 	for _, now := range sources {
-		defer now.Release()
+		defer now.Unpin()
 	}
 	known := e.opt.Aside
 	if known == nil {
@@ -36,20 +36,20 @@ func (e *exporter) backdated() ([]uint64, error) {
 	return marks, nil
 }
 
-// acquireBackdated returns what the backdated shards hold at one moment, to be released by the
+// pinBackdated returns what the backdated shards hold at one moment, to be unpinned by the
 // caller: of a put all rows, or none.
-func (s *Store) acquireBackdated() []*shards.State {
+func (s *Store) pinBackdated() []*shards.State {
 	for {
 		var all []*shards.State
 		puts := s.backdatedSeq.Load()
 		for _, sh := range s.shards {
-			all = append(all, sh.Backdated.Acquire())
+			all = append(all, sh.Backdated.Pin())
 		}
 		if puts&1 == 0 && s.backdatedSeq.Load() == puts {
 			return all
 		}
 		for _, now := range all {
-			now.Release()
+			now.Unpin()
 		}
 		runtime.Gosched() // the committer is in the midst of it
 	}

@@ -220,8 +220,8 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.AcquirePair()
-		defer now.Release()
+		now := sh.PinPair()
+		defer now.Unpin()
 		parts = now.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {

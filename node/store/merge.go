@@ -88,8 +88,8 @@ func (s *Store) merge(sh *shards.Shard, run []*shards.Segment) error {
 		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
 	}
 	for _, seg := range run { // the read state that held them may be replaced meanwhile
-		seg.Retain()
-		defer seg.Release()
+		seg.Pin()
+		defer seg.Unpin()
 	}
 	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {

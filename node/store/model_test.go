@@ -355,7 +355,7 @@ func leapingClock() func() int64 {
 func crashAndReopen(t *testing.T, s *Store, opt *Options) *Store {
 	t.Helper()
 	dir := t.TempDir()
-	// A crash is one moment for all files: nothing may be logged or released during the copy.
+	// A crash is one moment for all files: nothing may be logged or deleted during the copy.
 	err := s.onCommitter(t.Context(), func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()

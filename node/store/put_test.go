@@ -30,7 +30,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 			t.Fatalf("put on a store that closes: %v", err)
 		}
 	}
-	if err := s.release(); err != nil {
+	if err := s.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
 }

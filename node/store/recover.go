@@ -89,7 +89,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
-	s.noteReleases()
+	s.noteRemovals()
 	return nil
 }
 
@@ -118,7 +118,7 @@ func repairable(err error) error {
 
 // checkComplete refuses a directory that lost what the manifest implies: it says where the log
 // begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
-// saved before the log is released.
+// saved before the log is deleted.
 func (s *Store) checkComplete() error {
 	if len(s.manifest.Live) > 0 || s.manifest.LogFrom != 0 {
 		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
@@ -133,7 +133,7 @@ func (s *Store) checkComplete() error {
 	if s.manifest.ClockNs != 0 {
 		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-			return corrupt(name, 0, "the file is missing, but the log was released")
+			return corrupt(name, 0, "the file is missing, but the log was deleted")
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func (s *Store) openSegments() error {
 		}
 		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
 		if err != nil {
-			seg.Release()
+			seg.Unpin()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
 		s.allShards[m.Shard].AddRecovered(seg, marks)

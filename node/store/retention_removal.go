@@ -55,7 +55,7 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 		return 0, 0
 	}
 	for _, sh := range s.allShards {
-		now := sh.Acquire()
+		now := sh.Pin()
 		for _, seg := range now.Sealed {
 			if n := about(seg, box); n > 0 {
 				rows += n
@@ -71,7 +71,7 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 		for _, f := range now.Immutable {
 			count(f.Head)
 		}
-		now.Release()
+		now.Unpin()
 	}
 	return rows, bytes
 }

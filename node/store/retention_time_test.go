@@ -64,7 +64,7 @@ func (a *aging) turn() {
 	if err := a.s.advanceRetention(a.Context()); err != nil {
 		a.Fatal(err)
 	}
-	if err := a.s.onCommitter(a.Context(), a.s.emptyReleased); err != nil {
+	if err := a.s.onCommitter(a.Context(), a.s.dropRemovableFromLog); err != nil {
 		a.Fatal(err)
 	}
 	a.calm()
@@ -175,8 +175,8 @@ func TestSmallTenantsBytesGo(t *testing.T) {
 	}
 }
 
-// What was released goes in time also when no release follows, because the age was made longer.
-func TestReleasedRowsGoUnderALongerAge(t *testing.T) {
+// Removable rows go in time also when no removal follows, because the age was made longer.
+func TestRemovableRowsGoUnderALongerAge(t *testing.T) {
 	a := newAging(t, Options{})
 	for range 24 {
 		a.put(1, 2)

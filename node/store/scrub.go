@@ -65,7 +65,7 @@ func (s *Store) scrubLoop() {
 			continue
 		}
 		b.segment(seg)
-		seg.Release()
+		seg.Unpin()
 	}
 	if b.changed || len(b.s.damaged.News()) > 0 {
 		b.save()
@@ -80,21 +80,21 @@ func (s *Store) helpScrub(cancel func()) {
 	})
 }
 
-// next returns the live segment with the least id from the position on, to be released by the
+// next returns the live segment with the least id from the position on, to be unpinned by the
 // caller.
 func (b *scrubber) next() (best *shards.Segment) {
 	for _, sh := range b.s.allShards {
-		now := sh.Acquire()
+		now := sh.Pin()
 		for _, seg := range now.Sealed {
 			if seg.Meta.ID >= b.pass.Segment && (best == nil || seg.Meta.ID < best.Meta.ID) {
 				if best != nil {
-					best.Release()
+					best.Unpin()
 				}
 				best = seg
-				seg.Retain()
+				seg.Pin()
 			}
 		}
-		now.Release()
+		now.Unpin()
 	}
 	return best
 }
@@ -113,7 +113,7 @@ func (b *scrubber) suspects() {
 		if seg.Meta.ID == id {
 			b.segment(seg)
 		}
-		seg.Release()
+		seg.Unpin()
 	}
 	b.pass.Segment, b.pass.Block = at.Segment, at.Block
 }

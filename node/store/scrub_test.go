@@ -27,7 +27,7 @@ func newScrubber(r *rotRun) *scrubber {
 func (b *scrubber) all() {
 	for seg := b.next(); seg != nil; seg = b.next() {
 		b.segment(seg)
-		seg.Release()
+		seg.Unpin()
 	}
 	b.finish()
 }
@@ -97,7 +97,7 @@ func TestScrubGoesOn(t *testing.T) {
 	b := newScrubber(r)
 	seg := b.next()
 	b.segment(seg)
-	seg.Release()
+	seg.Unpin()
 	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID+1 || b.pass.Bytes < 1000 {
 		t.Fatalf("%+v after segment %d", b.pass, seg.Meta.ID)
 	}
@@ -105,7 +105,7 @@ func TestScrubGoesOn(t *testing.T) {
 	cancel()
 	b.ctx, seg = ctx, b.next()
 	b.segment(seg) // reads a block and no more
-	seg.Release()
+	seg.Unpin()
 	b.save()
 	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID {
 		t.Fatalf("%+v in segment %d", b.pass, seg.Meta.ID)

@@ -120,7 +120,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	s.releaseErr.Set(releaseFailure(s.deleteSealedLog())) // the next seal tries again
+	s.logDeleteErr.Set(logDeleteFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -294,16 +294,16 @@ func (s *Store) deleteSealedLogNow() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	err := s.deleteSealedLog()
-	s.releaseErr.Set(releaseFailure(err))
+	s.logDeleteErr.Set(logDeleteFailure(err))
 	return err
 }
 
-// releaseFailure says why files of the log that are not needed are still there, nil for none.
-func releaseFailure(err error) error {
+// logDeleteFailure says why files of the log that are not needed are still there, nil for none.
+func logDeleteFailure(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("release log: %w", err)
+	return fmt.Errorf("delete sealed log: %w", err)
 }
 
 // deleteSealedLog deletes log files whose rows are all in sealed segments. What else they hold, the

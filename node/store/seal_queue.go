@@ -51,7 +51,7 @@ func (s *Store) discard(seg *shards.Segment, cause error) error {
 		return cause
 	}
 	path := seg.File.Path()
-	seg.Release()
+	seg.Unpin()
 	if durable.IsNoSpace(cause) || errors.Is(cause, manifest.ErrUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}

@@ -85,12 +85,12 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, cleanLog and releases.
+	// manifestMu guards manifest, logFiles, cleanLog and removals.
 	manifestMu sync.Mutex
 	manifest   *manifest.Manifest
 	logFiles   map[uint64][]uint64 // log file -> per shard the last index in it
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
-	releases   releases            // of retentions, that are to leave the log
+	removals   removals            // rows that retentions remove from the log
 
 	ahead blocks.Readahead // of segments, for all that reads them
 	scans scan.Runner      // what all scans share
@@ -112,8 +112,8 @@ type Store struct {
 	waiters   mergeWaiters  // who waits until nothing is due, guarded by mergeMu
 	mergeErr  health.Latest // why a merge that is due was not done
 
-	heads      *headbudget.Budget
-	releaseErr health.Latest // why files of the log are kept that are not needed
+	heads        *headbudget.Budget
+	logDeleteErr health.Latest // why files of the log are kept that are not needed
 }
 
 // Report says what Open found and mended.
@@ -169,7 +169,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, err
 	}
 	if err := s.recoverState(ctx, &report, fileNs); err != nil {
-		return nil, report, errors.Join(err, s.release())
+		return nil, report, errors.Join(err, s.closeFiles())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.committerTurn <- struct{}{} // commitLoop has it
@@ -206,11 +206,11 @@ func (s *Store) Close() error {
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
 	}
-	return errors.Join(err, s.release())
+	return errors.Join(err, s.closeFiles())
 }
 
-// release closes whatever is open.
-func (s *Store) release() error {
+// closeFiles closes whatever is open.
+func (s *Store) closeFiles() error {
 	var errs []error
 	for _, sh := range s.allShards {
 		now := sh.State.Load()
@@ -218,7 +218,7 @@ func (s *Store) release() error {
 			seg.Kept.Drop()
 			errs = append(errs, seg.File.Close())
 		}
-		now.ReleaseHeads()
+		now.UnpinHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())

@@ -111,7 +111,7 @@ func TestLeasesOfACopy(t *testing.T) {
 		p.is(500, 2600)
 		p.again()
 	}
-	p.apply(3200, commands.AppendRelease(nil))
+	p.apply(3200, commands.AppendPromote(nil))
 	p.is(3200, 3200)
 	p.LeaseHorizon(p.index, 4000)
 	p.is(4000, 3200)

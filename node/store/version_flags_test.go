@@ -12,8 +12,8 @@ import (
 // flagged returns how many rows of the sealed segments are flagged, and of how many.
 func flagged(s *Store) (flagged, rows int) {
 	for _, sh := range s.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		for _, seg := range now.Sealed {
 			for i := range seg.Index.Blocks() {
 				flagged += int(seg.Index.Block(uint32(i)).Flagged)
@@ -122,8 +122,8 @@ func checkFlags(
 	rows := new(record.Batch)
 	flags := sh.State.Load().Head.ReadAll(rows)
 	doubtful := sh.State.Load().Head.Doubtful()
-	older := sh.Acquire()
-	defer older.Release()
+	older := sh.Pin()
+	defer older.Unpin()
 	tables := true
 	for _, seg := range older.Sealed {
 		tables = tables && seg.Series != nil

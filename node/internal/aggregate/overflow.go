@@ -42,7 +42,7 @@ func NewOverflow(space *spill.Space, source int) *Overflow {
 	return &Overflow{space: space, source: int64(source)}
 }
 
-// Close releases its memory and files; o may be nil.
+// Close frees its memory and files; o may be nil.
 func (o *Overflow) Close() {
 	if o == nil {
 		return

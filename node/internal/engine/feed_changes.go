@@ -70,8 +70,8 @@ func (l *localSource) changesEvery(
 			return fromNs, err
 		}
 	}
-	filters, err := l.engine.useFilters(ctx, ask.Query)
-	defer l.engine.releaseFilters(filters)
+	filters, err := l.engine.pinFilters(ctx, ask.Query)
+	defer l.engine.unpinFilters(filters)
 	if err != nil {
 		return fromNs, err
 	}
@@ -251,15 +251,15 @@ func (e *Engine) CheckChanges(
 	if err := checkChanges(q); err != nil {
 		return func() {}, err
 	}
-	modules, err := e.useFilters(ctx, q)
+	modules, err := e.pinFilters(ctx, q)
 	if err == nil {
 		err = e.checkStart(ctx, asked, q, fromNs)
 	}
 	if err != nil {
-		e.releaseFilters(modules)
+		e.unpinFilters(modules)
 		return func() {}, err
 	}
-	return func() { e.releaseFilters(modules) }, nil
+	return func() { e.unpinFilters(modules) }, nil
 }
 
 // checkStart rejects an acq that a feed of a box cannot start from.
@@ -311,8 +311,8 @@ func (e *Engine) changesOnce(
 		}
 		fromNs = now
 	}
-	filters, err := e.useFilters(ctx, q.Query)
-	e.releaseFilters(filters)
+	filters, err := e.pinFilters(ctx, q.Query)
+	e.unpinFilters(filters)
 	if err != nil {
 		return fromNs, err
 	}

@@ -64,7 +64,7 @@ type Groups struct {
 func (a *Admitted) Groups(ctx context.Context) (*Groups, error) {
 	found, err := a.engine.findGroups(ctx, &a.prepared)
 	if err == nil {
-		a.release = found.close
+		a.cleanUp = found.close
 	}
 	return found, err
 }
@@ -94,11 +94,11 @@ func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
 	return f, nil
 }
 
-// close releases the groups.
+// close frees the groups.
 func (f *Groups) close() {
 	f.over.Close()
 	if f.module != nil {
-		f.engine.plugins.Release(f.module)
+		f.engine.plugins.Unpin(f.module)
 	}
 	f.leave()
 }

@@ -34,7 +34,7 @@ type Admitted struct {
 	prepared
 	engine  *Engine
 	permit  *admission.Permit
-	release func() // releases what else it uses; may be nil
+	cleanUp func() // ends the use of what else it has; may be nil
 	over    atomic.Bool
 }
 
@@ -43,10 +43,10 @@ func (a *Admitted) Done() {
 	if a == nil || a.over.Swap(true) {
 		return
 	}
-	if a.release != nil {
-		a.release()
+	if a.cleanUp != nil {
+		a.cleanUp()
 	}
-	a.engine.releaseFilters(a.filters)
+	a.engine.unpinFilters(a.filters)
 	a.permit.Release()
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) Prepare(
 	if err != nil {
 		return nil, err
 	}
-	if a.filters, err = e.useFilters(ctx, q); err != nil {
+	if a.filters, err = e.pinFilters(ctx, q); err != nil {
 		a.Done()
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func (e *Engine) begin(
 	return ctx, q, share.End, nil
 }
 
-// useFilters returns the modules of the filters of a query, in their order. With an error it
-// returns those that are to be released.
-func (e *Engine) useFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
+// pinFilters returns the modules of the filters of a query, in their order. With an error it
+// returns those that are to be unpinned.
+func (e *Engine) pinFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
 	modules := make([]*registry.Version, 0, len(q.Filters))
 	for i := range q.Filters {
 		v, err := e.plugins.UseCall(ctx, &q.Filters[i], plugin.KindFilter)
@@ -132,9 +132,9 @@ func (e *Engine) useFilters(ctx context.Context, q *record.Query) ([]*registry.V
 	return modules, nil
 }
 
-func (e *Engine) releaseFilters(modules []*registry.Version) {
+func (e *Engine) unpinFilters(modules []*registry.Version) {
 	for _, v := range modules {
-		e.plugins.Release(v)
+		e.plugins.Unpin(v)
 	}
 }
 

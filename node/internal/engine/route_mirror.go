@@ -97,7 +97,7 @@ func joinStates(all []store.State) (store.State, error) {
 		switch {
 		case st.Of == "" && copies && !st.Empty, out.Of != "" && st.Of != "" && st.Of != out.Of:
 			return out, errors.New("some groups of this cluster are copies and others are not, " +
-				"or of other stores; ask for one group, or release them all")
+				"or of other stores; ask for one group, or promote them all")
 		case st.Of == "" && copies:
 			st.HorizonNs, st.Events, st.Policies = 0, nil, nil
 		case copies:

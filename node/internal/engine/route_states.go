@@ -146,7 +146,7 @@ func (e *Engine) emitStates(
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer e.plugins.Release(module)
+	defer e.plugins.Unpin(module)
 	if module.LinksPredecessors() {
 		if err := aggregate.CheckPredecessors(q.Query); err != nil {
 			return wire.End{}, err

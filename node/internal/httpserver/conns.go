@@ -137,7 +137,7 @@ func (c *conn) Close() error {
 	return errors.Join(c.flushPending(), c.Conn.Close())
 }
 
-// endBody releases the memory of the request body.
+// endBody frees the memory of the request body.
 func (c *conn) endBody() {
 	c.body.end()
 	c.body = nil

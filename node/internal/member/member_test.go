@@ -15,7 +15,7 @@ import (
 
 func createCommand(t testing.TB) []byte {
 	t.Helper()
-	levels := cluster.Released()
+	levels := cluster.Supported()
 	command, err := cluster.AppendCommand(nil, &cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 4,
 		Replicas: 3, Feature: levels.First, First: cluster.Node{ID: 7, Incarnation: 1,
 			Role: cluster.RoleCore, RaftAddr: "10.0.0.1:1", HTTPAddr: "10.0.0.1:2",
@@ -28,7 +28,7 @@ func createCommand(t testing.TB) []byte {
 
 func testMetaReplica(t testing.TB, dir string) *metaReplica {
 	t.Helper()
-	k, err := openMetaReplica(dir, cluster.Released(), func() {})
+	k, err := openMetaReplica(dir, cluster.Supported(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

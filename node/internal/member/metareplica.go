@@ -184,7 +184,7 @@ type metaSnapshot struct {
 
 func (i *metaSnapshot) Index() uint64    { return i.index }
 func (i *metaSnapshot) Manifest() []byte { return []byte(stateName) }
-func (i *metaSnapshot) Release()         { i.of.given.Add(-1) }
+func (i *metaSnapshot) Close()           { i.of.given.Add(-1) }
 func (i *metaSnapshot) Open(name string) (io.ReadCloser, error) {
 	text := i.state
 	if digest, isModule := strings.CutSuffix(name, catalog.ModuleSuffix); isModule {

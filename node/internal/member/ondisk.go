@@ -31,7 +31,7 @@ func Kept(dir string) (*cluster.Meta, error) {
 			s, err = cluster.ParseState(src)
 		}
 		if s != nil && err == nil {
-			err = s.Suits(cluster.Released())
+			err = s.Suits(cluster.Supported())
 		}
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -52,11 +52,11 @@ func Kept(dir string) (*cluster.Meta, error) {
 	return nil, fmt.Errorf("state of the cluster in %s: %w", dir, os.ErrNotExist)
 }
 
-// releasedState reads a state of a feature level that this program runs.
-func releasedState(src []byte) (*cluster.State, error) {
+// supportedState reads a state of a feature level that this program runs.
+func supportedState(src []byte) (*cluster.State, error) {
 	s, err := cluster.ParseState(src)
 	if err == nil {
-		err = s.Suits(cluster.Released())
+		err = s.Suits(cluster.Supported())
 	}
 	return s, err
 }
@@ -70,7 +70,7 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 	}
 	s, err := parseKept(src)
 	if err == nil {
-		err = s.Suits(cluster.Released())
+		err = s.Suits(cluster.Supported())
 	}
 	if err != nil {
 		return nil, int64(len(src)), err
@@ -86,7 +86,7 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 func CheckView(dir string) (size int64, err error) {
 	src, err := os.ReadFile(filepath.Join(dir, viewName))
 	if err == nil {
-		_, err = releasedState(src)
+		_, err = supportedState(src)
 	}
 	return int64(len(src)), err
 }

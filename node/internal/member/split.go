@@ -29,7 +29,7 @@ func (m *Member) splits(
 	for _, s := range m.Stores() {
 		if st, err := s.State(ctx); err == nil && st.Of != "" {
 			return nil, forbidden("this cluster is a copy, whose groups end where those of the " +
-				"other do; release it before a group is split")
+				"other do; promote it before a group is split")
 		}
 	}
 	if a.Groups > v.DataGroups() {

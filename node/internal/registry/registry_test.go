@@ -81,7 +81,7 @@ func TestAdHocCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Release(v)
+		r.Unpin(v)
 	}
 	for i := range maxIdle + 1 {
 		ask(fmt.Sprint(i))
@@ -115,7 +115,7 @@ func TestAdHocCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Release(v)
+		r.Unpin(v)
 	}
 	r.mu.Lock()
 	if kept.bytes != kept.idleBytes || len(kept.idle) != len(kept.modules) ||
@@ -149,7 +149,7 @@ func TestPluginsAreLoadedAfterTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Release(v)
+	r.Unpin(v)
 	if m := r.host.Stats().Modules; m != standard+1 {
 		t.Errorf("%d modules after one was asked for", m)
 	}

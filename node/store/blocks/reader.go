@@ -62,7 +62,7 @@ type readerMemory struct {
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *Reader) reset() {
 	if w.Block != nil {
-		w.own.Release()
+		w.own.Close()
 	}
 	w.readerState = readerState{}
 	Empty(&w.devs)

@@ -13,7 +13,7 @@ type Copy struct {
 	// FirstLog is the log file with which the copy began. Older ones promised horizons of the empty
 	// store that it was before.
 	FirstLog uint64 `json:"first_log"`
-	// VoidNs is the horizon that a replica had before, which holds again once it is released.
+	// VoidNs is the horizon that a replica had before, which holds again once it is promoted.
 	VoidNs int64 `json:"void_ns,omitempty"`
 }
 
@@ -25,7 +25,7 @@ func (m *Manifest) applyCopy(e *Edit) {
 		}
 		m.Copied = e.Copy
 	}
-	if e.Release {
+	if e.Promote {
 		m.Copied = nil
 	}
 }

@@ -87,6 +87,6 @@ func (sc *Resolver) CutByReadings(p *Partition) {
 func (sc *Resolver) cut(p *Partition, d record.Dim, at int64) {
 	below, from := NewPartition(p.State), NewPartition(p.State)
 	below.Box, from.Box = bounds.Cut(&p.Box, d, at)
-	p.Release()
+	p.GiveBack()
 	sc.Waiting = append(sc.Waiting, below, from)
 }

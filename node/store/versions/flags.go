@@ -48,8 +48,8 @@ func ClearDoubtful(
 	if sh.IsBackdated() {
 		return nil
 	}
-	older := sh.Acquire()
-	defer older.Release()
+	older := sh.Pin()
+	defer older.Unpin()
 	return segment.Guard(func() error {
 		ClearFalse(flags, rows, immutable.Head.Doubtful(), older.Sealed)
 		return nil

@@ -183,7 +183,7 @@ func (t *table) open(cells []exchange.Cells) error {
 			return fmt.Errorf("column %s: %w", t.columns[i].Name, err)
 		}
 		size += meta.Columns[l.index].MetaData.TotalUncompressedSize
-		l.release()
+		l.freePages()
 		l.pages = g.ColumnChunks()[l.index].Pages()
 		l.values = nil
 	}
@@ -191,8 +191,8 @@ func (t *table) open(cells []exchange.Cells) error {
 	return nil
 }
 
-// release gives back the pages that cells no longer alias.
-func (l *leaf) release() {
+// freePages gives back the pages that cells no longer alias.
+func (l *leaf) freePages() {
 	for _, p := range l.done {
 		parquet.Release(p)
 	}
@@ -201,7 +201,7 @@ func (l *leaf) release() {
 
 // fill reads the cells of some rows.
 func (l *leaf) fill(c *exchange.Cells, kind exchange.Kind, rows int) error {
-	l.release()
+	l.freePages()
 	*c = exchange.Cells{Ints: c.Ints[:0], Floats: c.Floats[:0], Bytes: c.Bytes[:0]}
 	if cap(l.buf) < exchange.TableRows {
 		l.buf = make([]parquet.Value, exchange.TableRows)
