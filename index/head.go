@@ -170,7 +170,7 @@ func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	h.rlock()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0
-	for _, p := range h.rows.pieces {
+	for _, p := range h.rows.groups {
 		bytes += len(p.rows.Data)
 	}
 	to.Reset()
@@ -178,7 +178,7 @@ func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	to.CapNs, to.AcqNs = emptied(to.CapNs, n), emptied(to.AcqNs, n)
 	to.Data = emptied(to.Data, min(bytes, math.MaxUint32))
 	flags := make([]uint64, (n+63)/64)
-	for _, p := range h.rows.pieces {
+	for _, p := range h.rows.groups {
 		to.AppendRows(&p.rows, 0, p.rows.Len())
 		if p.first&63 == 0 {
 			copy(flags[p.first>>6:], p.flagged)

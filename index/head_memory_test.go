@@ -77,7 +77,7 @@ func TestMemoryIsShared(t *testing.T) {
 			if all[k].lease == nil {
 				continue
 			}
-			for _, s := range all[k].lease.held.shares {
+			for _, s := range all[k].lease.slabs.shares {
 				if taken[s.slab]&s.units != 0 {
 					t.Fatalf("two have units %b of a slab", taken[s.slab]&s.units)
 				}
@@ -113,7 +113,7 @@ func TestMemoryIsShared(t *testing.T) {
 	slabsOf := map[*slab]bool{}
 	for k := range few {
 		take[byte](&few[k], unitBytes)
-		slabsOf[few[k].lease.held.shares[0].slab] = true
+		slabsOf[few[k].lease.slabs.shares[0].slab] = true
 	}
 	if len(slabsOf) > 8 {
 		t.Errorf("%d memories of one unit lie in %d slabs", len(few), len(slabsOf))

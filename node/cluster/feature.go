@@ -15,7 +15,7 @@ import (
 //	5: commands for other nodes go over the connections of groups
 //	6: blocks of segments have 8,192 rows
 //	7: stores of format 5, logs of version 2, nodes compare clocks and prove what they promised
-//	8: stores of format 6, leaders begin above what was promised beside the log
+//	8: stores of format 6, leaders begin above what was leased outside the log
 //	9: requests between nodes number the groups as people see them
 //	10: the state says which version of the program each node runs; in development
 const (

@@ -70,7 +70,7 @@ type DamageError struct {
 
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("damage in the log of %v, %s at offset %d: %s; replace this replica "+
-		"by one with a new id", called(e.Group), e.File, e.Offset, e.Reason)
+		"by one with a new id", groupName(e.Group), e.File, e.Offset, e.Reason)
 }
 
 // NotLeaderError is an ErrNotLeader with a hint.

@@ -90,7 +90,7 @@ func (r *copyingReplica) install() {
 }
 
 // The same ranges make the same copy of every replica, whatever comes between: the same as the
-// source, and after its promotion one that goes on with acqs above all that it ever promised.
+// source, and after its promotion one that goes on with acqs above all that it ever leased.
 func TestReplicasCopyAlike(t *testing.T) {
 	rounds.NotUnderRace(t, "TestReplicasAreAlike runs replicas, too")
 	rng := randomSource(t)

@@ -96,11 +96,11 @@ func (s *Store) unknownBackdated(
 			continue
 		}
 		if b.Tomb(i) != b.Tomb(i-1) || !bytes.Equal(b.Payload(i), b.Payload(i-1)) {
-			return nil, knownAs(b.Key(i))
+			return nil, errKnownAs(b.Key(i))
 		}
 		res.Known++
 	}
-	there, err := s.countAt(rows)
+	there, err := s.countByAcq(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +115,12 @@ func (s *Store) unknownBackdated(
 				fresh = append(fresh, uint32(i))
 			}
 		}
-		rows = pick(rows, fresh)
+		rows = selectRows(rows, fresh)
 	}
 	return rows, nil
 }
 
-func pick(rows *record.Batch, which []uint32) *record.Batch {
+func selectRows(rows *record.Batch, which []uint32) *record.Batch {
 	out := &record.Batch{}
 	if len(which) > 0 {
 		out.AppendPicked(rows, which)
@@ -128,7 +128,7 @@ func pick(rows *record.Batch, which []uint32) *record.Batch {
 	return out
 }
 
-func knownAs(k record.Key) error {
+func errKnownAs(k record.Key) error {
 	return fmt.Errorf("cid %d, mid %d, moid %d, cap %s, acq %s: %w", k.CID, k.MID, k.MOID,
 		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrKnown)
 }
@@ -154,8 +154,8 @@ func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	return nil
 }
 
-// countAt returns how many stored rows have each of the acqs of some rows.
-func (s *Store) countAt(rows *record.Batch) (acqCounts, error) {
+// countByAcq returns how many stored rows have each of the acqs of some rows.
+func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	if s.closed.Load() {
@@ -269,7 +269,7 @@ func (l *knownLook) sink(b *record.Batch) error {
 		}
 		if !l.keysOnly && (b.Tomb(i) != l.rows.Tomb(at) ||
 			!bytes.Equal(b.Payload(i), l.rows.Payload(at))) {
-			return knownAs(k)
+			return errKnownAs(k)
 		}
 		l.known[at] = true
 	}
@@ -300,7 +300,7 @@ func (s *Store) tryBackdated(
 	if len(kept) == 0 {
 		return false, nil
 	}
-	rows = pick(rows, kept)
+	rows = selectRows(rows, kept)
 	put := &putRequest{rows: rows.Len(), done: make(chan struct{}),
 		byShard: splitByShard(rows, len(s.shards))}
 	stampParts(put.byShard, rows, len(s.shards))
@@ -385,7 +385,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	s.backdatedSeq.Add(1)
 	s.heads.Add(grown)
 	s.acqClock.EndCommit()
-	tellFeeds(s.feeds, []*putRequest{put})
+	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))
 	s.counters.backdatedPuts.Add(1)

@@ -82,7 +82,7 @@ func (c *copier) follow(t *testing.T, from, to *Store, opt *Options) *Store {
 		case 0:
 			half := r
 			err := to.onCommitter(t.Context(), func() {
-				if to.follow(&half) == nil {
+				if to.checkContinues(&half) == nil {
 					_, _ = to.copyEvents(&half)
 				}
 			})

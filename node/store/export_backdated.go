@@ -57,7 +57,7 @@ func (s *Store) pinBackdated() []*shards.State {
 
 func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
 	for _, seg := range now.Sealed {
-		meta := e.next(seg.Meta)
+		meta := e.numberSegment(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
 			err = segment.CopySealed(e.path(meta), seg.File, text)
@@ -88,10 +88,12 @@ func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) er
 	defer work.giveBack()
 	rows := &work.rows
 	flags := head.ReadAll(rows)
-	meta := e.next(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
+	meta := e.numberSegment(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()),
+		PutAcqNs:  putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
-	marks := index.AppendWatermarks(nil, head.Watermarks())
-	if err := work.write(e.path(meta), meta, rows, flags, marks, e.store.opt.Index); err != nil {
+	watermarks := index.AppendWatermarks(nil, head.Watermarks())
+	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index)
+	if err != nil {
 		return err
 	}
 	if err := e.add(meta, rows.AcqNs[0], e.path(meta)); err != nil {

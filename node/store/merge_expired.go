@@ -139,7 +139,7 @@ func (s *Store) dropRemovableFromLog() {
 	}
 	s.manifestMu.Unlock()
 	if due && held {
-		if err := s.emptyLog(); err != nil {
+		if err := s.dropPurgedFromLog(); err != nil {
 			s.manifestMu.Lock()
 			r.cleanAt = s.retentionClock.MonotonicNs() // it is tried again
 			s.manifestMu.Unlock()

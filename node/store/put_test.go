@@ -20,7 +20,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(s.stop) // as Close does, between a put's look at closed and its turn
+	close(s.stop) // as Close does, between a put's look at closed and its commit
 	s.wg.Wait()
 	for range 50 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -22,7 +22,7 @@ import (
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
-// is further behind was set back: acq then goes on from the promise.
+// is further behind was set back: acq then goes on from the lease.
 const maxClockWait = 2 * time.Second
 
 // recoverState brings a locked directory into memory: manifest, sealed segments, writers, then the
@@ -38,7 +38,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	}
 	s.replicated = s.manifest.Replicated
 	s.noteSlots()
-	if err := s.adopt(); err != nil {
+	if err := s.ownSnapshot(); err != nil {
 		return err
 	}
 	s.shards, s.allShards = shards.New(s.manifest.Shards)
@@ -179,17 +179,17 @@ func (s *Store) openSegments() error {
 		if err != nil {
 			return err
 		}
-		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
+		watermarks, err := index.ParseWatermarks(seg.File.Section(layout.SectionWatermarks))
 		if err != nil {
 			seg.Unpin()
 			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		s.allShards[m.Shard].AddRecovered(seg, marks)
+		s.allShards[m.Shard].AddRecovered(seg, watermarks)
 	}
 	return nil
 }
 
-// startClock makes the clock start above everything that was given or promised before.
+// startClock makes the clock start above everything that was assigned or leased before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
 	s.acqClock.Open(floor)

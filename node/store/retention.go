@@ -30,7 +30,7 @@ func (s *Store) Retention() []retention.Rule {
 // that are too old are hidden from every view on return, and more of them step by step from then
 // on; the merger removes them once the delay is over. Until then a policy that is made longer, or
 // removed, shows again what it does not hide any more; what is removable stays
-// away. A policy without ages is removed. While the time is in doubt, or the policy is held,
+// away. A policy without ages is removed. While the time is uncertain, or the policy is held,
 // nothing is hidden.
 //
 // Errors: ErrReplicated; *record.InvalidError; retention.ErrNoPolicy when there is none to remove;
@@ -48,7 +48,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	})
 }
 
-// provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
+// provenTime is what the time provably is by the store's own clock, 0 when that is uncertain.
 func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs

@@ -54,7 +54,7 @@ type Store struct {
 	allShards      []*shards.Shard // shards, and the backdated shard of each
 
 	puts          chan *putRequest // bounded; the committer is the only reader
-	committerTurn chan struct{}    // full while a goroutine is the committer
+	committerLock chan struct{}    // full while a goroutine is the committer
 	seals         chan sealRequest // the sealer is the only reader
 	stop          chan struct{}    // closed by Close, once
 	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
@@ -98,7 +98,7 @@ type Store struct {
 	damaged *damage.Known
 
 	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
-	lookedAt    lookedAt   // guarded by findingLost
+	lookedAt    dirStat    // guarded by findingLost
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
 
@@ -143,7 +143,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		opt: opt, writers: writers.New[putRequest](), logFiles: map[uint64][]uint64{},
 		feeds:    notify.New(),
 		cleanLog: map[int64]uint64{},
-		puts:     make(chan *putRequest, 64), committerTurn: make(chan struct{}, 1),
+		puts:     make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
@@ -172,7 +172,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, errors.Join(err, s.closeFiles())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
-	s.committerTurn <- struct{}{} // commitLoop has it
+	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
 	s.wg.Go(func() { s.feeds.Run(s.acqClock.CurrentHorizon, s.stop) })
@@ -201,7 +201,7 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.marks(s.acqClock.Finish(), true))
+		_, err = s.appendLog(s.clockEntries(s.acqClock.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
@@ -233,7 +233,7 @@ func (s *Store) closeFiles() error {
 // wake another one and wait for it takes as long as applying some dozen rows.
 func (s *Store) onCommitter(ctx context.Context, f func()) error {
 	select {
-	case s.committerTurn <- struct{}{}:
+	case s.committerLock <- struct{}{}:
 	case <-s.stop:
 		return ErrClosed
 	case <-ctx.Done():
@@ -244,7 +244,7 @@ func (s *Store) onCommitter(ctx context.Context, f func()) error {
 		if !whole { // f panicked, and its caller may outlive that: what it has left is unknown
 			_ = s.failed.Set(fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed))
 		}
-		<-s.committerTurn
+		<-s.committerLock
 	}()
 	if s.closed.Load() {
 		whole = true

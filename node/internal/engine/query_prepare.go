@@ -19,7 +19,7 @@ type prepared struct {
 	*record.Query
 	filters []*registry.Version // by Query.Filters
 	asked   request.Options
-	owner   wasmhost.Owner // of guest calls, see [Engine.owned]
+	owner   wasmhost.Owner // of guest calls, see [Engine.withOwner]
 }
 
 // with returns the same for another query.
@@ -80,7 +80,7 @@ func (e *Engine) prepareCall(
 ) (*Admitted, error) {
 	a, err := e.Prepare(ctx, asked, q)
 	if err != nil {
-		e.failed(q, err)
+		e.notePluginFailure(q, err)
 	}
 	return a, err
 }
@@ -108,7 +108,7 @@ func (e *Engine) admit(
 // passed, or returns the query so that its sources wait for that.
 func (e *Engine) begin(
 	ctx context.Context, q *prepared,
-) (inTurn context.Context, reached *prepared, leave func(), err error) {
+) (taskCtx context.Context, reached *prepared, leave func(), err error) {
 	share := e.processors.Begin(askerOf(q.Box[record.CID]))
 	ctx = cpushare.With(ctx, share)
 	if q, err = e.waitForAsOf(ctx, q); err != nil {

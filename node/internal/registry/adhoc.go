@@ -18,7 +18,7 @@ const (
 	maxIdle      = 256
 )
 
-// ErrBusy is returned for a module for which there is no room beside those in use.
+// ErrBusy is returned for a module for which there is no space beside those in use.
 var ErrBusy = errors.New("modules that come with queries: too many requests at once")
 
 // adHocModules are modules that queries bring. Each is compiled once for all queries that bring it,
@@ -91,9 +91,9 @@ func (r *Registry) useAdHoc(
 		r.mu.Unlock()
 		return v, nil
 	}
-	room := r.adHoc.reserve(len(wasm))
+	fits := r.adHoc.reserve(len(wasm))
 	r.mu.Unlock()
-	if !room {
+	if !fits {
 		return nil, ErrBusy
 	}
 	l, err := compile(ctx, r.adHocHost, name, wasm)

@@ -96,7 +96,7 @@ func (d *comparison) run() error {
 			last := len(d.Waiting) - 1
 			p := d.Waiting[last]
 			d.Waiting = d.Waiting[:last]
-			if err := d.piece(p); err != nil {
+			if err := d.comparePartition(p); err != nil {
 				return err
 			}
 		}
@@ -128,8 +128,8 @@ func (d *comparison) begin() {
 	}
 }
 
-// piece compares the readings of a partition, or cuts it.
-func (d *comparison) piece(p *versions.Partition) error {
+// comparePartition compares the readings of a partition, or cuts it.
+func (d *comparison) comparePartition(p *versions.Partition) error {
 	if err := d.Ctx.Err(); err != nil {
 		p.GiveBack()
 		return err

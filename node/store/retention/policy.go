@@ -422,8 +422,8 @@ func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
 			moved = append(moved, p)
 		}
 	}
-	late := absDiff(at.TimeNs, last.TimeNs) >= uint64(tickEvery) || at.RanNs-last.RanNs >= tick
-	if len(moved) > 0 || some && late {
+	overdue := absDiff(at.TimeNs, last.TimeNs) >= uint64(tickEvery) || at.RanNs-last.RanNs >= tick
+	if len(moved) > 0 || some && overdue {
 		next = &Steps{TimeNs: at.TimeNs, RanNs: at.RanNs}
 	}
 	return moved, next

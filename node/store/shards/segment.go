@@ -52,7 +52,7 @@ func (seg *Segment) Unpin() {
 // Expiring is what the merger knows of a segment and of policies.
 type Expiring struct {
 	WindowOf *tombstone.Set // Segment.Window is by this
-	Holds    map[retention.ScopeKey]bool
+	Contains map[retention.ScopeKey]bool
 	Looks    map[retention.RemovalKey]Look
 	// Between looks at the same history nothing is due before NextNs.
 	Looked *tombstone.Set

@@ -80,7 +80,7 @@ func (sc *Resolver) CutByReadings(p *Partition) {
 			return
 		}
 	}
-	panic("BUG: one reading is more than a scan has room for")
+	panic("BUG: one reading is more than a scan has space for")
 }
 
 // cut replaces a partition by its parts from a value on and below it; the former comes first.

@@ -15,8 +15,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 )
 
-// chunkBytes bounds rows that are handed out at once by what they take in the file.
-const chunkBytes = 8 << 20
+// batchBytes bounds rows that are handed out at once by what they take in the file.
+const batchBytes = 8 << 20
 
 // table is a file that is read row group by row group.
 type table struct {
@@ -187,7 +187,7 @@ func (t *table) open(cells []exchange.Cells) error {
 		l.pages = g.ColumnChunks()[l.index].Pages()
 		l.values = nil
 	}
-	t.chunk = int(max(1, min(exchange.TableRows, chunkBytes/max(size/max(t.left, 1), 1))))
+	t.chunk = int(max(1, min(exchange.TableRows, batchBytes/max(size/max(t.left, 1), 1))))
 	return nil
 }
 
