@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// rowGroupShift: a row group of the rows of a head holds up to 16,384, and after rowGroupBytes
-	// of payloads no more. But for the first, memory is made for a whole one, so that growing
-	// copies nothing, and heads of many groups have little that they do not need.
+	// rowGroupShift: a row group holds up to 16,384 rows, and after rowGroupBytes of payloads no
+	// more. But for the first, memory is made for a whole one, so that growing copies nothing, and
+	// the heads of a node with many Raft groups have little that they do not need.
 	rowGroupShift = 14
 	rowGroupRows  = 1 << rowGroupShift
 	rowGroupBytes = 64 << 20
 )
 
-// place is where a row of a head lies: its group, and its number there in the low bits. Places
+// place is where a row of a head lies: its row group, and its number there in the low bits. Places
 // ascend in order of arrival.
 type place uint32
 

@@ -14,12 +14,12 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
-// A leader lets horizons pass what feeds wait for without a command of the log: it leases them: it
-// says that every command after one that is applied gives acqs from some acq on. Each leader begins
-// its tenure further above what the log says than any leader before it may have leased, so a lease
-// holds whichever node leads next, whatever its clock says, and although no node has written it
-// down. A leader that was replaced and does not know it can lease no more either, as the log that
-// it has ends before the tenure of the next one.
+// A leader lets horizons pass what feeds wait for without a command of the log: it leases acqs,
+// that is, says that every command after one that is applied gives acqs from some acq on. Each
+// leader begins its tenure further above what the log says than any leader before it may have
+// leased, so a lease holds whichever node leads next, whatever its clock says, and although no node
+// has written it down. A leader that was replaced and does not know it can lease no more either, as
+// the log that it has ends before the tenure of the next one.
 
 // leaseAhead is how far a lease may be above the horizon of the log. Groups that feeds wait for
 // are closed by their logs that often; and a new leader may have to begin that far ahead of its
