@@ -206,7 +206,7 @@ func (l *load) truth(
 			}
 		}
 	}
-	wrong = append(wrong, whole.holdAgainst(l.history)...)
+	wrong = append(wrong, whole.compare(l.history)...)
 	for i, r := range feeds {
 		end, cancel := context.WithTimeout(ctx, 4*healTimeout)
 		r.follow(end, f, greatestNs+1, rng)

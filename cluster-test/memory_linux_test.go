@@ -248,7 +248,7 @@ func (p *process) get(t *testing.T, path string) string {
 	return string(text)
 }
 
-// hostile opens connections that promise bodies and never send them whole.
+// hostile opens connections that announce bodies and never send them whole.
 func (p *process) hostile(t *testing.T) {
 	t.Helper()
 	const connections = 1500

@@ -48,7 +48,7 @@ type upgrade struct {
 	*farm
 	load         *load
 	feed         *feedReader
-	fed          atomic.Int64 // pieces of the feed that came
+	fed          atomic.Int64 // slices of the feed that came
 	older, newer release
 	random       *rand.Rand
 }
@@ -123,7 +123,7 @@ func (u *upgrade) begin() (finish func()) {
 		}
 		acked, unknown := u.load.history.records()
 		u.Logf("%d records acknowledged, %d without an answer; %d questions answered, %d told to "+
-			"ask again; %d pieces of the feed", acked, unknown, u.load.asked.Load(),
+			"ask again; %d slices of the feed", acked, unknown, u.load.asked.Load(),
 			u.load.errors.Load(), u.fed.Load())
 	}
 }

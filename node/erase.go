@@ -68,9 +68,9 @@ func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 	return n.store.SetRetention(ctx, r)
 }
 
-// HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
-// see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
-// trustClock retentions go on from what the clock of this node reads.
+// HoldRetention stops policies, lets them go on, or undoes what they have hidden and is not
+// removable; see [store.Store.HoldRetention]. In a cluster it is in force in every group on return.
+// With trustClock retentions go on from what the clock of this node reads.
 func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock bool) error {
 	if trustClock {
 		h.TimeNs = n.clock.State().WallNs

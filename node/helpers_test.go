@@ -17,7 +17,7 @@ func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall,
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.plugins.Release(v)
+	defer n.plugins.Unpin(v)
 	var args fasthttp.Args
 	return (&server{node: n}).parseCall(&args, v, &record.Box{}, "params", params)
 }

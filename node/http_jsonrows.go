@@ -116,7 +116,7 @@ func (s *server) runPlugin(ctx *fasthttp.RequestCtx, name string) {
 		v, err = s.node.plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	}
 	if err == nil {
-		defer s.node.plugins.Release(v)
+		defer s.node.plugins.Unpin(v)
 		q.Aggregate, err = s.parseCall(ctx.QueryArgs(), v, &q.Box, "params",
 			string(ctx.QueryArgs().Peek("params")))
 	}

@@ -63,7 +63,7 @@ func (s *server) parseFilters(args *fasthttp.Args, q *record.Query) (
 			return nil, err
 		}
 		call, err := s.parseCall(args, v, &q.Box, "filter_params", filter.Text)
-		s.node.plugins.Release(v)
+		s.node.plugins.Unpin(v)
 		if err != nil {
 			return nil, err
 		}

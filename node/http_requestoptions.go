@@ -40,7 +40,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 		return s, err
 	}
 	if text := string(args.Peek(request.ParamGroups)); text != "" {
-		if s.Groups, s.MustHold, err = parseAsked(text); err != nil {
+		if s.Groups, s.RequiredRanges, err = parseAsked(text); err != nil {
 			return s, params.Bad(request.ParamGroups, err)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *server) checkOptions(args *fasthttp.Args) error {
 	if err != nil {
 		return err
 	}
-	return s.node.engine.Check(asked)
+	return s.node.engine.CheckGroups(asked)
 }
 
 // askedOf returns the options of a request.
@@ -155,7 +155,7 @@ func (s *server) watchedContext(
 	conn net.Conn, asked request.Options,
 ) (context.Context, context.CancelFunc) {
 	rc, cancel := s.http.Context(asked.Within)
-	if asked.Groups == nil && s.node.engine.Alone() {
+	if asked.Groups == nil && s.node.engine.IsSingleStore() {
 		return rc, cancel
 	}
 	stop := httpserver.WatchDisconnect(conn, cancel)

@@ -74,7 +74,7 @@ func (s *server) routeTable() []route {
 		{post, "/v1/digest", false, nil, plain(s.digestFrame)},
 		{get, "/v1/sync", false, nil, plain(s.syncState)},
 		{post, "/v1/sync", true, nil, plain(s.putRange)},
-		{del, "/v1/sync", true, none, plain(s.releaseCopy)},
+		{del, "/v1/sync", true, none, plain(s.promoteCopy)},
 	}
 	return slices.Concat(table, s.healthRoutes(), s.clusterRoutes())
 }

@@ -133,13 +133,13 @@ func (s *server) putRange(ctx *fasthttp.RequestCtx) {
 	ctx.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: horizon}))
 }
 
-// releaseCopy makes the node one of its own.
-func (s *server) releaseCopy(ctx *fasthttp.RequestCtx) {
+// promoteCopy makes the node one of its own.
+func (s *server) promoteCopy(ctx *fasthttp.RequestCtx) {
 	rc, cancel := s.context()
 	defer cancel()
 	err := checkNoBody(ctx)
 	if err == nil {
-		err = s.node.ReleaseCopy(rc)
+		err = s.node.PromoteCopy(rc)
 	}
 	if err != nil {
 		httpserver.WriteError(ctx, toWire(err))

@@ -25,7 +25,7 @@ var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof",
 func (s *server) windows(ctx *fasthttp.RequestCtx) {
 	v, q, err := s.parseWindows(ctx)
 	if v != nil {
-		defer s.node.plugins.Release(v)
+		defer s.node.plugins.Unpin(v)
 	}
 	var cal *calendar.Calendar
 	if err == nil {

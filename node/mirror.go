@@ -64,10 +64,10 @@ func (n *Node) checkCopies(
 	return err
 }
 
-// ReleaseCopy makes a mirror an independent node; see [store.Store.ReleaseCopy].
-func (n *Node) ReleaseCopy(ctx context.Context) error {
+// PromoteCopy makes a mirror an independent node; see [store.Store.PromoteCopy].
+func (n *Node) PromoteCopy(ctx context.Context) error {
 	if m := n.member.Load(); m != nil {
-		return n.groups(m).Release(ctx)
+		return n.groups(m).PromoteCopy(ctx)
 	}
-	return n.store.ReleaseCopy(ctx)
+	return n.store.PromoteCopy(ctx)
 }

@@ -28,7 +28,7 @@ func (n *Node) CheckPlugin(ctx context.Context, wasm []byte) (api.PluginDetails,
 	if err != nil {
 		return api.PluginDetails{}, err
 	}
-	defer n.plugins.Release(v)
+	defer n.plugins.Unpin(v)
 	return api.PluginDetails{Limits: n.limits(v.Module), PluginInfo: info}, nil
 }
 
@@ -65,7 +65,7 @@ func (n *Node) Plugin(ctx context.Context, ref string) (api.PluginDetails, error
 		return api.PluginDetails{PluginInfo: n.plugins.Info(v),
 			History: n.plugins.History(v.Name)}, nil
 	}
-	defer n.plugins.Release(v)
+	defer n.plugins.Unpin(v)
 	return api.PluginDetails{PluginInfo: n.plugins.Info(v), Limits: n.limits(v.Module),
 		History: n.plugins.History(v.Name)}, nil
 }

@@ -35,7 +35,7 @@ type Policy uint8
 
 // Policies.
 const (
-	Block      Policy = 0 // puts are refused until there is room
+	Block      Policy = 0 // puts are refused until there is space
 	DropOldest Policy = 1 // the oldest records go; gap records say so in their place
 )
 

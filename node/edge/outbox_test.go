@@ -172,9 +172,9 @@ func TestOutboxFile(t *testing.T) {
 	}
 }
 
-// TestOutboxWithoutRoom: for lack of room nothing changes, and later it goes on; an empty file is
+// TestOutboxWithoutSpace: for lack of space nothing changes, and later it goes on; an empty file is
 // not taken for none, as all would be shipped again.
-func TestOutboxWithoutRoom(t *testing.T) {
+func TestOutboxWithoutSpace(t *testing.T) {
 	d := new(memdir.Dir)
 	b, err := openOutbox(d, "s", testID)
 	if err != nil {
@@ -182,8 +182,8 @@ func TestOutboxWithoutRoom(t *testing.T) {
 	}
 	b.mostBytes = 0
 	for _, full := range []bool{true, true, false} {
-		if d.SetRoom(-1); full {
-			d.SetRoom(10)
+		if d.SetFree(-1); full {
+			d.SetFree(10)
 		}
 		err := b.change(false, func(s *state) error { s.Seq++; return nil })
 		if full != errors.Is(err, durable.ErrNoSpace) || !full && err != nil {

@@ -67,7 +67,7 @@ func fillForSeed(t *testing.T, s *Store) (writer WriterSeq, reply PutResult) {
 
 // TestSeed parts a store with rows in segments, in the log and below the horizon into the seeds of
 // replicas. Together they hold all of it, with their acqs; each is whole, gives no acq that the
-// store gave or promised, knows writers, and keeps its rows alone once it has settled.
+// store assigned or leased, knows writers, and keeps its rows alone once it has settled.
 func TestSeed(t *testing.T) {
 	s := openTest(t, Options{SealRows: 300})
 	writer, reply := fillForSeed(t, s)
@@ -87,7 +87,7 @@ func TestSeed(t *testing.T) {
 		seed, group := filepath.Join(dir, fmt.Sprint(g)), fmt.Sprintf("%032x", g+1)
 		next, err := s.Seed(t.Context(), seed, group, keep)
 		if err != nil || next <= horizon {
-			t.Fatalf("acqs from %d, and %d was promised, %v", next, horizon, err)
+			t.Fatalf("acqs from %d, and %d was leased, %v", next, horizon, err)
 		}
 		report, err := check.Directory(t.Context(), seed, check.Options{})
 		if err != nil || report.Damages > 0 || len(report.Notes) > 0 {

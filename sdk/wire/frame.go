@@ -58,7 +58,7 @@ const (
 	lastFrameType = FrameOpenRows
 )
 
-// MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.
+// MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some space.
 const MaxFramePayload = 72 << 20
 
 // frameChecksum covers the first 8 bytes of the header and the payload.

@@ -234,7 +234,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestReader reads frames from streams that come in pieces.
+// TestReader reads frames from streams that come in parts.
 func TestReader(t *testing.T) {
 	var stream []byte
 	large := bytes.Repeat([]byte("0123456789abcdef"), 100_000)

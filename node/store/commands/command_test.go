@@ -87,7 +87,7 @@ func TestFormatExamples(t *testing.T) {
 	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
-	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
+	f("within", AppendWithin(nil, split.Keep, AppendPromote(nil)), nil)
 	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
 	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
@@ -165,7 +165,7 @@ func FuzzParseCommand(f *testing.F) {
 	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
 	f.Add(AppendClose(nil))
-	f.Add(AppendRelease(nil))
+	f.Add(AppendPromote(nil))
 	copied := exampleRange()
 	part, _ := AppendRange(nil, copied)
 	f.Add(part)
@@ -236,8 +236,8 @@ func (c *Command) plain() ([]byte, error) {
 		return AppendClose(nil), nil
 	case KindRange:
 		return AppendRange(nil, c.Range)
-	case KindRelease:
-		return AppendRelease(nil), nil
+	case KindPromote:
+		return AppendPromote(nil), nil
 	}
 	return nil, nil
 }

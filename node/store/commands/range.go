@@ -58,8 +58,8 @@ func AppendRange(dst []byte, r *mirror.Range) ([]byte, error) {
 	return AppendRangeRows(dst, r.Rows), nil
 }
 
-// AppendRelease appends the command that does what Store.ReleaseCopy does.
-func AppendRelease(dst []byte) []byte { return appendCommand(dst, KindRelease) }
+// AppendPromote appends the command that does what Store.PromoteCopy does.
+func AppendPromote(dst []byte) []byte { return appendCommand(dst, KindPromote) }
 
 // AppendRangeRows appends the rows of a range, at least one, as an entry of the log has them.
 func AppendRangeRows(dst []byte, rows *record.Batch) []byte {

@@ -251,7 +251,7 @@ func sectionName(id uint32) string {
 		return "postings"
 	case layout.SectionRanks:
 		return "ranks"
-	case layout.SectionMarks:
+	case layout.SectionWatermarks:
 		return "watermarks"
 	case layout.SectionSeries:
 		return "series"

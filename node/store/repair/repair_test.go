@@ -16,7 +16,7 @@ import (
 // whose newest batch may have been cut, and makes no such file.
 func TestRepairForgetsWriters(t *testing.T) {
 	dir := t.TempDir()
-	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, heldNs: 100}
+	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, keptNs: 100}
 	if err := r.forgetWriters(); err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func mendable(err error) bool {
 }
 
 // slice sorts and hands out one slice, or errSlice before anything is handed out. Records that all
-// have one acq need neither order nor room.
+// have one acq need neither order nor space.
 func (s *acqSlices) slice(ctx context.Context, query *record.Query, single bool) error {
 	var all record.Batch
 	if single {
