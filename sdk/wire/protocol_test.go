@@ -30,6 +30,13 @@ func examplePutTombs() *Put {
 	return p
 }
 
+// examplePersistentPut is the batch of a persistent writer.
+func examplePersistentPut() *Put {
+	p := plainPut()
+	p.Writer, p.Seq, p.Persistent = [16]byte{0: 0x7e, 15: 0x01}, 44, true
+	return p
+}
+
 func exampleBox() *Box {
 	b := new(Box)
 	b.Box[record.CID] = record.RangeSet{record.At(7)}
@@ -189,6 +196,10 @@ func TestExamples(t *testing.T) {
 	frame, err = AppendPut(nil, examplePutTombs())
 	put = Put{}
 	read("put-tombs", &put, examplePutTombs(), ParsePut(same("put-tombs", frame, err), &put))
+	frame, err = AppendPut(nil, examplePersistentPut())
+	put = Put{}
+	read("persistent-put", &put, examplePersistentPut(),
+		ParsePut(same("persistent-put", frame, err), &put))
 	var box Box
 	read("box", &box, exampleBox(),
 		ParseBox(same("box", AppendBox(nil, exampleBox()), nil), &box))
@@ -283,7 +294,8 @@ func TestTables(t *testing.T) {
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
 		FrameState: "state", FrameClosed: "closed", FrameChange: "change",
-		FrameSlotsChange: "slots change", FrameOpenRows: "open rows"}
+		FrameSlotsChange: "slots change", FrameOpenRows: "open rows",
+		FramePersistentPut: "persistent put"}
 	rows := tableOf(t, "| type | payload |")
 	for _, row := range rows {
 		number, err := strconv.Atoi(row[0])
