@@ -44,7 +44,8 @@ type modelWriter struct {
 }
 
 func newGroupModel() *groupModel {
-	return &groupModel{policies: map[string]*modelPolicy{}, writers: map[record.Writer]*modelWriter{}}
+	return &groupModel{policies: map[string]*modelPolicy{},
+		writers: map[record.Writer]*modelWriter{}}
 }
 
 // state returns what is to be seen after the command with an index, or the last one before it.

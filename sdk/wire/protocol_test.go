@@ -190,23 +190,19 @@ func TestExamples(t *testing.T) {
 	}
 	payload := func(frame []byte) []byte { return frame[frameHeaderBytes:] }
 
-	frame, err := AppendPut(nil, examplePut())
-	var put Put
-	read("put", &put, examplePut(), ParsePut(same("put", frame, err), &put))
-	frame, err = AppendPut(nil, examplePutTombs())
-	put = Put{}
-	read("put-tombs", &put, examplePutTombs(), ParsePut(same("put-tombs", frame, err), &put))
-	frame, err = AppendPut(nil, examplePersistentPut())
-	put = Put{}
-	read("persistent-put", &put, examplePersistentPut(),
-		ParsePut(same("persistent-put", frame, err), &put))
+	for name, want := range map[string]*Put{"put": examplePut(), "put-tombs": examplePutTombs(),
+		"persistent-put": examplePersistentPut()} {
+		var put Put
+		frame, err := AppendPut(nil, want)
+		read(name, &put, want, ParsePut(same(name, frame, err), &put))
+	}
 	var box Box
 	read("box", &box, exampleBox(),
 		ParseBox(same("box", AppendBox(nil, exampleBox()), nil), &box))
 	var event Event
 	read("event", &event, exampleEvent(),
 		ParseEvent(payload(same("event", AppendEvent(nil, exampleEvent()), nil)), &event))
-	put = Put{}
+	var put Put
 	read("put-plain", &put, plainPut(), ParsePut(found["put-plain"], &put))
 	delete(found, "put-plain") // the writer here packs
 	var reply PutReply
@@ -216,7 +212,7 @@ func TestExamples(t *testing.T) {
 		var query record.Query
 		read(name, &query, want, ParseQuery(same(name, AppendQuery(nil, want), nil), &query))
 	}
-	frame, err = AppendRows(nil, exampleRows())
+	frame, err := AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
 	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
