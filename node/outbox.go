@@ -38,7 +38,7 @@ func (n *Node) PutAfter(
 
 // Follows reports whether a batch is the newest one of an edge node; see [store.Store.Follows]. In
 // a cluster it always is, as a cluster loses none.
-func (n *Node) Follows(writer [16]byte, previous uint64) error {
+func (n *Node) Follows(writer record.Writer, previous uint64) error {
 	if n.closing.Load() {
 		return nodeerror.ErrClosing
 	}

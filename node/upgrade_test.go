@@ -414,5 +414,5 @@ func (c *nodesTogether) ends(opt Options) error {
 // ofOtherLevel reports whether an error says which levels there are, and what to do.
 func ofOtherLevel(err error) bool {
 	return errors.Is(err, cluster.ErrOtherRules) && strings.Contains(err.Error(),
-		"was written by feature level 10, this program knows levels up to 9: start the version")
+		"was written by feature level 11, this program knows levels up to 10: start the version")
 }

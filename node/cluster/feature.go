@@ -17,10 +17,11 @@ import (
 //	7: stores of format 5, logs of version 2, nodes compare clocks and prove what they promised
 //	8: stores of format 6, leaders begin above what was leased outside the log
 //	9: requests between nodes number the groups as people see them
-//	10: the state says which version of the program each node runs; in development
+//	10: puts say whether their writer is persistent
+//	11: the state says which version of the program each node runs; in development
 const (
 	splitFeature   = 2
-	programFeature = 10
+	programFeature = 11
 	// newestFeature is the greatest level of which this package knows the bytes.
 	newestFeature = programFeature
 )
@@ -37,7 +38,7 @@ type Features struct{ First, Last uint32 }
 func Supported() Features {
 	switch levels {
 	case "":
-		return Features{First: 9, Last: 9}
+		return Features{First: 10, Last: 10}
 	case "before":
 		return Features{First: newestFeature - 1, Last: newestFeature - 1}
 	case "after":

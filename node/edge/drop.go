@@ -181,10 +181,10 @@ func (e *Edge) carryOut(ctx context.Context) error {
 }
 
 // putGaps puts gap records, once for each number of a drop, and returns where they are. Each batch
-// has a writer of its own, as of a lasting one the store knows the newest batch alone.
+// has a writer of its own, as of a persistent one the store knows the newest batch alone.
 func (e *Edge) putGaps(ctx context.Context, found gaps, number uint64) (at []span, err error) {
-	for i, b := range found.batches(hex.EncodeToString(e.box.writer[:])) {
-		w := store.WriterSeq{ID: e.box.writer, Seq: number<<16 + 1}
+	for i, b := range found.batches(hex.EncodeToString(e.box.writer.ID[:])) {
+		w := store.WriterSeq{ID: e.box.writer.ID, Seq: number<<16 + 1, Persistent: true}
 		w.ID[len(w.ID)-1] ^= 1 // so it is not the one that upstream knows
 		w.ID[len(w.ID)-2] ^= byte(i)
 		w.ID[len(w.ID)-3] ^= byte(i >> 8)

@@ -179,8 +179,7 @@ func (e *Edge) start(ctx context.Context, dir durable.Folder) error {
 			"never shipped; start it as a core node and remove them first: pentad retention list")
 	}
 	var id [16]byte
-	copy(id[:], record.LastingMark)
-	if _, err := rand.Read(id[len(record.LastingMark):]); err != nil {
+	if _, err := rand.Read(id[:]); err != nil {
 		return fmt.Errorf("draw an id: %w", err)
 	}
 	if e.box, err = openOutbox(dir, own.Store, hex.EncodeToString(id[:])); err != nil {

@@ -80,7 +80,7 @@ func (s *Store) PutAfter(
 // store does not know the writer; it stores nothing.
 //
 // Errors: ErrReplicated; ErrClosed; *writers.GapError.
-func (s *Store) Follows(writer [16]byte, previous uint64) error {
+func (s *Store) Follows(writer record.Writer, previous uint64) error {
 	if err := s.refuseReplicated(); err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (s *Store) stamp(r *putRequest) {
 
 func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
-		Writer: r.writer.ID, Seq: r.writer.Seq,
+		Writer: r.writer.ID, Seq: r.writer.Seq, Persistent: r.writer.Persistent,
 		FirstAcqNs:      p.rows.AcqNs[0],
 		BatchFirstAcqNs: r.answer.FirstNs, BatchRecords: r.answer.Records,
 		BatchEntries: uint32(len(r.byShard)),

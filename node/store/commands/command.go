@@ -88,8 +88,8 @@ func AppendPutRows(dst []byte, b *record.Batch, rows []uint32, w writers.Seq) []
 
 func appendPut(dst []byte, b *record.Batch, rows []uint32, count int, w writers.Seq) []byte {
 	return segment.AppendRowsEntry(appendCommand(dst, KindPut), &segment.RowsHeader{
-		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), BatchEntries: 1,
-		Packed: true}, b, rows)
+		Writer: w.ID, Seq: w.Seq, Persistent: w.Persistent, BatchRecords: uint32(count),
+		BatchEntries: 1, Packed: true}, b, rows)
 }
 
 // AppendErase appends the command that does what Store.Erase does.
@@ -286,7 +286,7 @@ func (c *Command) parsePut(body []byte) error {
 		return err
 	}
 	c.Data = body
-	c.Writer = writers.Seq{ID: h.Writer, Seq: h.Seq}
+	c.Writer = writers.Seq{ID: h.Writer, Seq: h.Seq, Persistent: h.Persistent}
 	return nil
 }
 

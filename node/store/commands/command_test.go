@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -126,6 +127,27 @@ func TestCommandsAreChecked(t *testing.T) {
 	f("retention", got, err)
 }
 
+// A copy takes no writers, so rows of a range are of none.
+func TestRangeHasNoWriter(t *testing.T) {
+	data, err := AppendRange(nil, exampleRange())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := data[headerBytes+4+binary.LittleEndian.Uint32(data[headerBytes:]):]
+	f := func(what string, at int, value byte) {
+		t.Helper()
+		was := rows[at]
+		rows[at] |= value
+		c := new(Command)
+		if err := c.Parse(data); err != nil || !errors.Is(c.Err, ErrBad) {
+			t.Errorf("%s: %v, %v", what, err, c.Err)
+		}
+		rows[at] = was
+	}
+	f("a writer", 8, 1)
+	f("a persistent one", 60, 32)
+}
+
 // A replica must not take a command for wrong that others may know: it would have other rows.
 func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 	var b record.Batch
@@ -155,6 +177,8 @@ func FuzzParseCommand(f *testing.F) {
 	two.Append(record.Key{MID: 2}, []byte{5})
 	put, _ := AppendPut(nil, two, writers.Seq{Seq: 4})
 	f.Add(put)
+	persistent, _ := AppendPut(nil, two, writers.Seq{ID: [16]byte{1}, Seq: 4, Persistent: true})
+	f.Add(persistent)
 	var box record.Box
 	box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: 5}, {From: 7, To: 9}}
 	erase, _ := AppendErase(nil, box)
