@@ -113,7 +113,7 @@ func together(t *testing.T, times int, do func(client int) error) {
 // can, while many clients send small frames that become large, while it starts again after it was
 // killed, and while it answers, also more than fits into its memory at once.
 func TestMemoryIsBounded(t *testing.T) {
-	const batches = 18
+	batches := rounds.Of(18, 12, 12) // 12 are enough for temporary files
 	n := &process{bin: build(t), dir: t.TempDir(), addr: freeAddress(t),
 		args: []string{"--memory", fmt.Sprint(mayTake)}}
 	t.Cleanup(n.kill)
