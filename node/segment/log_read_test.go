@@ -4,11 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole
 // is handed out.
 func TestReadLogFile(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, ends := writeLog(t, d, rng, 12, 1<<20)
