@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -36,7 +37,8 @@ type conn struct {
 	detached atomic.Bool  // the next Close does nothing
 
 	// Used only by the goroutine that answers.
-	body *body // of the request, until it is answered; nil for none
+	body  *body // of the request, until it is answered; nil for none
+	ended bool  // a read has found that the client sends no more
 
 	// pending has what is written but not sent yet, nil while writes are sent at once. Only the
 	// goroutine that answers writes; whichever takes the buffer out sends it.
@@ -159,6 +161,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	c.waiting.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
 	c.waiting.Store(0)
+	c.ended = errors.Is(err, io.EOF)
 	if n > 0 && !c.spoke.Load() {
 		c.spoke.Store(true)
 	}

@@ -39,6 +39,8 @@ type body struct {
 
 // takeBody reads the body of a request. It takes memory from the budget as bytes arrive, never for
 // a length that the client only announces.
+//
+// Errors: io.ErrUnexpectedEOF if the connection ends before the body.
 func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 	length := ctx.Request.Header.ContentLength() // below 0: chunked
 	if length > maxBodyBytes {
@@ -51,7 +53,12 @@ func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 	own.body = &body{server: s, share: s.opt.Bodies.Share(), bytes: bodies.Get().(*[]byte)}
 	err := own.body.read(stream, length)
 	own.body.share.Whole()
-	if err == nil {
+	switch {
+	case own.ended:
+		// fasthttp ends a body without an error, too, when its connection ends: between two chunks,
+		// or before its length is reached. A whole body is read without reading on.
+		return io.ErrUnexpectedEOF
+	case err == nil:
 		ctx.Request.SetBodyRaw(*own.body.bytes)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -123,6 +124,9 @@ func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
 			Message: fmt.Sprintf("the request did not come whole within %s", ReadTimeout)})
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		WriteError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: the " +
+			"connection ended before the request; send it again"})
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		WriteError(ctx, bodyTooLong())
 	default:
