@@ -30,6 +30,10 @@ type server struct {
 func newServer(n *Node, l net.Listener, hosts httpserver.Hosts) *server {
 	s := &server{node: n, bodies: budget.New(
 		memory.Total(n.opt.MemoryBytes).Part(bodiesPart, mostBodies))}
+	monitors := map[string]bool{}
+	for _, r := range s.healthRoutes() {
+		monitors[r.Path] = true
+	}
 	var routes []httpserver.Route
 	for _, r := range s.routeTable() {
 		routes = append(routes, httpserver.Route(r))
@@ -49,6 +53,7 @@ func newServer(n *Node, l net.Listener, hosts httpserver.Hosts) *server {
 			return strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path)
 		},
 		Serves:   s.serves,
+		Monitors: func(path string) bool { return monitors[path] },
 		Answered: n.metrics.request,
 	})
 	return s

@@ -78,3 +78,24 @@ func TestBodyCut(t *testing.T) {
 	}
 	eventually(t, "all memory is given back", func() bool { return bodies.Used() == 0 })
 }
+
+// TestTwoLengths: a request that says in two ways where its body ends is refused.
+func TestTwoLengths(t *testing.T) {
+	s := serve(t, budget.New(1<<30))
+	const body = "5\r\nhello\r\n0\r\n\r\n"
+	length, coding := fmt.Sprintf("content-length: %d\r\n", len(body)), "Transfer-encoding: %s\r\n"
+	for headers, want := range map[string]int{
+		length + fmt.Sprintf(coding, "chunked"):     400,
+		fmt.Sprintf(coding, "chunked") + length:     400,
+		length + fmt.Sprintf(coding, "identity"):    400,
+		length:                                      200,
+		fmt.Sprintf(coding, "chunked"):              200,
+		fmt.Sprintf(coding, "chunked") + "A: b\r\n": 200,
+	} {
+		status, said := askAndEnd(t, s, "POST /take HTTP/1.1\r\nHost: localhost\r\n"+headers+
+			"\r\n"+body)
+		if status != want {
+			t.Errorf("%q: %d %s", headers, status, said)
+		}
+	}
+}

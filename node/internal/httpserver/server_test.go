@@ -55,6 +55,7 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 		Check:    func(*fasthttp.Args) error { return nil },
 		Other:    func(*fasthttp.RequestCtx, string, string) bool { return false },
 		Serves:   func(string) bool { return true },
+		Monitors: func(path string) bool { return path == "/ready" },
 		Answered: func(int, time.Duration) {},
 	})
 	var wg sync.WaitGroup
