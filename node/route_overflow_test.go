@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,35 @@ func TestOrderedRowsOutliveASource(t *testing.T) {
 	}
 	if asked < 3 { // a limit may be reached before
 		t.Errorf("who fails was asked %d times", asked)
+	}
+}
+
+// TestALimitIsReachedWithoutASource that fails before: no rows of it are missed, so the answer is
+// complete.
+func TestALimitIsReachedWithoutASource(t *testing.T) {
+	s := openSpread(t, 2, 2)
+	s.fill(rand.New(rand.NewPCG(1, 8)), 1)
+	died := make(chan struct{})
+	var once sync.Once
+	fakePeer(s, func(_ http.ResponseWriter, _ *http.Request) {
+		once.Do(func() { close(died) })
+		panic(http.ErrAbortHandler)
+	})
+	rows := 0
+	end, err := s.near().AllowPartial().Query(t.Context(), &record.Query{Limit: 1},
+		func(b *record.Batch) error {
+			<-died
+			time.Sleep(200 * time.Millisecond) // until this node knows of it
+			rows += b.Len()
+			return nil
+		})
+	if err != nil || rows != 1 || !end.Complete || end.Reason != "" {
+		t.Errorf("%d rows, %+v, %v", rows, end, err)
+	}
+	end, err = s.near().AllowPartial().Query(t.Context(), &record.Query{Limit: 900_000},
+		func(*record.Batch) error { return nil })
+	if err != nil || end.Complete {
+		t.Errorf("a limit that is not reached: %+v, %v", end, err)
 	}
 }
 
