@@ -1,10 +1,10 @@
 // Package httpserver serves HTTP: connections, requests whose bodies take memory from a budget,
 // routes and the guards before them, and answers that are streamed or never end.
 //
-// It knows nothing of what the routes do: handlers are handed in, and errors are those of the wire
-// protocol. Its main type is [Server]. Goroutines: those of fasthttp, one for each connection; one
-// for each [Feed]; one for each connection that is watched, see [WatchDisconnect]; one that closes
-// idle connections while the server ends.
+// It knows nothing of what the routes do: handlers, and what parses the options of a request, are
+// handed in, and errors are those of the wire protocol. Its main type is [Server]. Goroutines: those
+// of fasthttp, one for each connection; one for each [Feed]; one for each connection that is
+// watched, see [WatchDisconnect]; one that closes idle connections while the server ends.
 package httpserver
 
 import (
