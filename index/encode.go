@@ -53,7 +53,7 @@ func (s *Segment) AppendDirectory(dst []byte) []byte {
 	return dst
 }
 
-// AppendRanks appends the rank table, node/segment/FORMAT.md section 9.
+// AppendRanks appends the rank table, node/segment/FORMAT.md section 8.
 func (s *Segment) AppendRanks(dst []byte) []byte { return append(dst, s.ranks.src...) }
 
 // AppendPostings appends the posting lists: version u32, then per dimension bins u32, the bounds

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Layout of a rank table, node/segment/FORMAT.md section 9.
+// Layout of a rank table, node/segment/FORMAT.md section 8.
 const (
 	ranksVersion     = 2     // 1: 12 bytes for each run of consecutive acqs; 2: packed groups
 	ranksHeaderBytes = 4 + 4 // version, rows

@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Layout of a series table, FORMAT.md section 8.
+// Layout of a series table, node/segment/FORMAT.md section 7.
 const (
 	seriesVersion     = 1             // 1: first
 	seriesHeaderBytes = 4 + 4         // version, series

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -68,7 +68,7 @@ func TestAFailedLogIsVisible(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := n.Close(context.Background()); !errors.Is(err, segment.ErrLogFailed) {
+		if err := n.Close(context.Background()); !errors.Is(err, wal.ErrFailed) {
 			t.Errorf("close with a broken log: %v", err)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -89,7 +89,7 @@ func TestANodeWithoutTheGroupsLogEnds(t *testing.T) {
 				fail := opt.Fail
 				opt.Fail = func(err error) {
 					if !errors.Is(err, replica.ErrLogFailed) &&
-						!errors.Is(err, segment.ErrLogFailed) {
+						!errors.Is(err, wal.ErrFailed) {
 						fail(err)
 					}
 					ended.Store(&err)

@@ -82,7 +82,7 @@ func TestALimitIsReachedWithoutASource(t *testing.T) {
 	end, err := s.near().AllowPartial().Query(t.Context(), &record.Query{Limit: 1},
 		func(b *record.Batch) error {
 			<-died
-			time.Sleep(200 * time.Millisecond) // until this node knows of it
+			<-time.After(200 * time.Millisecond) // until this node knows of it
 			rows += b.Len()
 			return nil
 		})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 )
@@ -19,7 +19,7 @@ func (n *Node) openStore(ctx context.Context) (*store.Store, store.Report, error
 		return nil, store.Report{}, err
 	}
 	s, report, err := store.Open(ctx, n.opt.Store)
-	if !errors.As(err, new(*segment.CorruptError)) || n.opt.Cluster.TokenFile == "" ||
+	if !errors.As(err, new(*durable.CorruptError)) || n.opt.Cluster.TokenFile == "" ||
 		!errors.Is(member.CheckAlone(n.opt.Dir, false), member.ErrInCluster) {
 		return s, report, err
 	}

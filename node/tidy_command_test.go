@@ -6,7 +6,7 @@ func commandPackages() map[string][]string {
 	const pkg = "node/cmd/pentad/internal/"
 	const cobra = "github.com/spf13/cobra"
 	return map[string][]string{
-		pkg + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster", "node/segment",
+		pkg + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster",
 			"node/internal/durable", "node/internal/formats", "node/internal/member",
 			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output", cobra,
 			"github.com/schollz/progressbar/v3"},
@@ -26,10 +26,10 @@ func commandPackages() map[string][]string {
 			pkg + "arrowfile", pkg + "cli", pkg + "csvimport", pkg + "exchange", pkg + "input",
 			pkg + "output", pkg + "parquetfile", pkg + "queryflags", cobra},
 		pkg + "command/files": {"sdk/api", "sdk/client", "sdk/record", "node/internal/audit",
-			"node/segment", "node/store", pkg + "cli", pkg + "output", cobra},
-		pkg + "command/backup": {"sdk/client", "sdk/wire", "node", "node/segment", "node/store",
-			"node/internal/catalog", "node/internal/cursors", "node/internal/member",
-			pkg + "cli", pkg + "command/files", pkg + "nodesync", pkg + "output",
+			"node/internal/durable", "node/segment", "node/store", pkg + "cli", pkg + "output",
 			cobra},
+		pkg + "command/backup": {"sdk/client", "sdk/wire", "node", "node/store",
+			"node/internal/catalog", "node/internal/cursors", "node/internal/member", pkg + "cli",
+			pkg + "command/files", pkg + "nodesync", pkg + "output", cobra},
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// replicaPackages has the packages that write logs. One is that of the Raft library: what its
-// groups hold is not its business, so it knows no packages but those that know of files in general.
+// replicaPackages has the packages that write logs and segments. One is that of the Raft library:
+// what its groups hold is not its business, so it knows no packages but those that know of files in
+// general.
 func replicaPackages() map[string][]string {
 	return map[string][]string{
 		"node/replica": {"node/internal/accept", "node/internal/durable", "node/internal/formats",
 			"node/internal/sector", "node/internal/slots", "go.etcd.io/raft/v3",
 			"google.golang.org/protobuf", "golang.org/x/sys"},
+		"node/wal": {"node/internal/durable", "node/internal/formats", "node/internal/sector"},
 		"node/segment": {"sdk/record", "node/internal/durable", "node/internal/formats",
-			"node/internal/sector",
 			"github.com/pierrec/lz4/v4", "golang.org/x/sys"},
 		"node/internal/journal": {"node/internal/durable",
 			"node/internal/formats", "node/internal/health", "node/internal/sector"},

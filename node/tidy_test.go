@@ -48,7 +48,7 @@ func packages() map[string][]string {
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
-			"node/internal/journal", "node/internal/durable", "node/segment"},
+			"node/internal/journal", "node/internal/durable"},
 		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
 			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
 			"node/internal/spill"},
@@ -58,19 +58,18 @@ func packages() map[string][]string {
 			"wasmhost", "node/internal/catalog", "node/internal/durable", "node/internal/health",
 			"node/segment"},
 		"node/internal/cursors": {"node/internal/durable", "node/internal/formats",
-			"node/internal/health", "node/internal/journal", "node/segment"},
+			"node/internal/health", "node/internal/journal"},
 		"node/internal/calendar": {"sdk/record"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
-			"wasmhost", "node/store", "node/segment", "node/internal", "node/cluster",
-			"node/replica", "github.com/prometheus/client_golang"},
+			"wasmhost", "node/store", "node/internal", "node/cluster", "node/replica",
+			"github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk", "golang.org/x/sys", "github.com/anishathalye/porcupine"},
-		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/segment", "node/internal",
-			"node/cmd/pentad", "github.com/spf13/cobra", "github.com/goccy/go-yaml",
-			"github.com/jedib0t/go-pretty/v6",
+		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/internal", "node/cmd/pentad",
+			"github.com/spf13/cobra", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6",
 			"golang.org/x/term", "golang.org/x/sys"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 	}
@@ -365,9 +364,9 @@ func TestProblemsAreDocumented(t *testing.T) {
 // TestSpecificationsAreTested wants every format document read by a test beside it, so that its
 // worked examples stay true.
 func TestSpecificationsAreTested(t *testing.T) {
-	for _, doc := range []string{"node/segment/FORMAT.md", "sdk/wire/PROTOCOL.md",
-		"sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md", "node/cluster/FORMAT.md",
-		"node/replica/FORMAT.md"} {
+	for _, doc := range []string{"node/segment/FORMAT.md", "node/wal/FORMAT.md",
+		"sdk/wire/PROTOCOL.md", "sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md",
+		"node/cluster/FORMAT.md", "node/replica/FORMAT.md"} {
 		read := false
 		for _, s := range sources(t) {
 			read = read || s.isTest() && path.Dir(s.path) == path.Dir(doc) &&

@@ -12,7 +12,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -190,7 +189,7 @@ func (b *outbox) use(store string) error {
 
 // CheckOutbox reads the outbox in the directory of a node that does not run, and changes nothing;
 // it returns how large the file is, 0 when there is none.
-func CheckOutbox(dir string) (damage *segment.CorruptError, size int64, err error) {
+func CheckOutbox(dir string) (damage *durable.CorruptError, size int64, err error) {
 	name := filepath.Join(dir, dirName, boxName)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -204,7 +203,7 @@ func CheckOutbox(dir string) (damage *segment.CorruptError, size int64, err erro
 	if formats.Is(bad) {
 		err = formats.In(name, bad)
 	} else if errors.As(bad, &d) {
-		damage = &segment.CorruptError{File: name, Offset: d.Offset, Reason: d.Error()}
+		damage = &durable.CorruptError{File: name, Offset: d.Offset, Reason: d.Error()}
 	}
 	return damage, int64(len(text)), err
 }

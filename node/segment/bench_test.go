@@ -210,24 +210,6 @@ func BenchmarkRowsEntry(b *testing.B) {
 	}
 }
 
-func BenchmarkLogAppend(b *testing.B) {
-	l, _, err := OpenLog(b.TempDir(), LogOptions{}, func(uint64, Entry) error { return nil })
-	if err != nil {
-		b.Fatal(err)
-	}
-	var h RowsHeader
-	entries := []Entry{{Data: AppendRowsEntry(nil, &h, sensors(10_000).Rows, nil)}}
-	b.SetBytes(int64(len(entries[0].Data)))
-	for b.Loop() {
-		if _, err := l.Append(entries); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := l.Close(); err != nil {
-		b.Fatal(err)
-	}
-}
-
 // BenchmarkDecode writes the words of a block's payloads.
 func BenchmarkDecode(b *testing.B) {
 	rng := randomSource(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Layout of a block, FORMAT.md section 4.
+// Layout of a block, FORMAT.md section 3.
 const (
 	blockHeaderBytes = 24 // bytes u32, front bytes u32, index u32, rows u16, header bytes u16,
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32

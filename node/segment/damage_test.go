@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -9,23 +10,27 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/internal/durable/memdir"
 	"github.com/pentad-db/pentad/sdk/record"
 )
+
+var errInjected = errors.New("injected")
 
 // sealBytes returns the bytes of a segment.
 func sealBytes(t testing.TB, in *SealedInput) []byte {
 	t.Helper()
-	d := newMemoryFolder()
+	d := new(memdir.Dir)
 	if _, err := writeSealed(d, "1.seg", in.runs()); err != nil {
 		t.Fatal(err)
 	}
-	return slices.Clone(d.names["1.seg"].data)
+	return d.Content("1.seg")
 }
 
 // readAll opens a segment in memory and reads it as a query would, with the index at hand.
 func readAll(data []byte, offsets []uint64, sizes []uint32) (*Sealed, *record.Batch, error) {
 	if len(data) < sealedHeaderBytes+paddingBytes+tailBytes {
-		return nil, nil, &CorruptError{File: "1.seg", Reason: "short"} // as mapFile does
+		return nil, nil, &durable.CorruptError{File: "1.seg", Reason: "short"} // as mapFile does
 	}
 	s, err := parseSealed("1.seg", data)
 	if err != nil {
@@ -133,7 +138,7 @@ func TestSealedEveryBitFlipped(t *testing.T) {
 			data[bit/8] ^= 1 << (bit % 8)
 			_, got, err := readAll(data, offsets, sizes)
 			data[bit/8] ^= 1 << (bit % 8)
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) {
 				t.Fatalf("%s: bit %d of byte %d of %d is flipped, error %v, same %v",
 					name, bit%8, bit/8, len(data), err, got != nil && sameBatch(got, want))
@@ -149,7 +154,7 @@ func TestSealedEveryBitFlipped(t *testing.T) {
 func TestSealedCutAtEveryByte(t *testing.T) {
 	rng := randomSource(t)
 	data := sealBytes(t, smallInputs(rng)["words"])
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	for cut := range data {
 		if _, _, err := readAll(data[:cut:cut], nil, nil); !errors.As(err, &damage) {
 			t.Fatalf("cut at %d: %v", cut, err)
@@ -183,7 +188,7 @@ func TestBlockOutOfPlace(t *testing.T) {
 	f := func(i int, offset uint64, size uint32) {
 		t.Helper()
 		var b Block
-		var damage *CorruptError
+		var damage *durable.CorruptError
 		if err := s.Block(i, offset, size, &b); !errors.As(err, &damage) {
 			t.Errorf("block %d at %d of %d bytes: %v", i, offset, size, err)
 		}
@@ -203,17 +208,27 @@ func TestBlockOutOfPlace(t *testing.T) {
 // The n-th operation of writing a segment fails, for every n: no file is left under its name, and
 // the temporary file goes unless removing it is what failed.
 func TestSealedEveryOperationFails(t *testing.T) {
-	in := smallInputs(randomSource(t))["words"]
+	rng := randomSource(t)
+	in := smallInputs(rng)["words"]
 	for failAt := 1; ; failAt++ {
-		d := newMemoryFolder()
-		d.names["1.seg.tmp"] = &memoryFile{folder: d, data: []byte("of a crash")}
-		d.failAt = failAt
+		d := new(memdir.Dir)
+		d.Put("1.seg.tmp", []byte("of a crash"))
+		operations := 0
+		d.Fail = func(string) error {
+			if operations++; operations == failAt {
+				return errInjected
+			}
+			return nil
+		}
 		_, err := writeSealed(d, "1.seg", in.runs())
+		left := namesIn(t, d)
 		if err == nil {
 			if failAt < 6 {
 				t.Fatalf("only %d operations", failAt)
 			}
-			if f := d.durable["1.seg"]; f == nil || len(f.synced) != len(f.data) {
+			written := d.Content("1.seg")
+			d.LosePower(rng)
+			if len(written) == 0 || !bytes.Equal(d.Content("1.seg"), written) {
 				t.Fatal("the segment is not durable")
 			}
 			return
@@ -221,10 +236,19 @@ func TestSealedEveryOperationFails(t *testing.T) {
 		if !errors.Is(err, errInjected) {
 			t.Fatalf("operation %d: %v", failAt, err)
 		}
-		if d.names["1.seg"] != nil || len(d.names) > 0 && failAt > 1 {
-			t.Fatalf("operation %d: %d files are left", failAt, len(d.names))
+		if slices.Contains(left, "1.seg") || len(left) > 0 && failAt > 1 {
+			t.Fatalf("operation %d: left are %v", failAt, left)
 		}
 	}
+}
+
+func namesIn(t *testing.T, d *memdir.Dir) []string {
+	t.Helper()
+	names, err := d.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 func TestSealedBadInput(t *testing.T) {
@@ -233,9 +257,10 @@ func TestSealedBadInput(t *testing.T) {
 		t.Helper()
 		in := smallInputs(rng)["words"]
 		change(in)
-		d := newMemoryFolder()
-		if _, err := writeSealed(d, "1.seg", in.runs()); err == nil || len(d.names) > 0 {
-			t.Errorf("error %v, %d files", err, len(d.names))
+		d := new(memdir.Dir)
+		_, err := writeSealed(d, "1.seg", in.runs())
+		if left := namesIn(t, d); err == nil || len(left) > 0 {
+			t.Errorf("error %v, left are %v", err, left)
 		}
 	}
 	f(func(in *SealedInput) { in.Order = in.Order[1:] })

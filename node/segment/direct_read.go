@@ -97,7 +97,7 @@ func (d *Disk) fill(offset uint64) error {
 
 // Block verifies block i, which is stored at offset, with all its chunks, and returns its size.
 //
-// Errors: *CorruptError; of the file system.
+// Errors: *durable.CorruptError; of the file system.
 func (d *Disk) Block(i int, offset uint64) (size uint64, err error) {
 	if offset > d.of.end || d.of.end-offset < blockHeaderBytes+4 {
 		return 0, d.of.corrupt(offset, "block %d lies outside the blocks", i)
@@ -109,7 +109,7 @@ func (d *Disk) Block(i int, offset uint64) (size uint64, err error) {
 // They are compared with what was there when the segment was opened, so that the tail need not be
 // understood.
 //
-// Errors: *CorruptError; of the file system.
+// Errors: *durable.CorruptError; of the file system.
 func (d *Disk) Rest() error {
 	s := d.of
 	var err error

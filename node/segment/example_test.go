@@ -22,14 +22,6 @@ func exampleRows() *record.Batch {
 	return b
 }
 
-// exampleLog is a log file of two flushes: of one entry with the rows, and of two of other kinds.
-func exampleLog() [][]Entry {
-	return [][]Entry{
-		{{Shard: 5, Term: 1, Index: 42, Kind: 1, Data: []byte("rows")}},
-		{{Shard: 0, Kind: 2, Data: []byte{1, 2, 3}}, {Shard: 6, Term: 1, Index: 9, Kind: 1}},
-	}
-}
-
 var exampleHeader = RowsHeader{Writer: [16]byte{0xaa, 15: 0xbb}, Seq: 3, FirstAcqNs: 1000,
 	BatchFirstAcqNs: 990, BatchRecords: 14, BatchEntries: 2}
 

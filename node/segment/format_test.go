@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -51,7 +51,6 @@ func examples(t *testing.T) map[string][]byte {
 // The examples of FORMAT.md say what its comments claim, and are what the writers write.
 func TestFormatExamples(t *testing.T) {
 	found := examples(t)
-	t.Run("log", func(t *testing.T) { checkExampleLog(t, found["log"]) })
 	t.Run("rows", func(t *testing.T) { checkExampleRows(t, found["rows"]) })
 	t.Run("segment", func(t *testing.T) { checkExampleSealed(t, found["segment"], exampleInput()) })
 	t.Run("texts", func(t *testing.T) { checkExampleSealed(t, found["texts"], exampleTexts()) })
@@ -70,28 +69,6 @@ func sameBytes(t *testing.T, what string, got, want []byte) {
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d bytes, want %d", what, len(got), len(want))
 	}
-}
-
-func checkExampleLog(t *testing.T, example []byte) {
-	d := newMemoryFolder()
-	d.names[logName(1)] = &memoryFile{folder: d, data: example}
-	var got []Entry
-	_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
-	want := flatten(exampleLog())
-	want[2].Data = []byte{}
-	if err != nil || report.TornSize != 0 || report.Flushes != 2 || !sameEntries(got, want) {
-		t.Fatalf("%+v, %v: %+v", report, err, got)
-	}
-	l, _, err := openLog(newMemoryFolder(), "log", LogOptions{}, replayed(&got))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entries := range exampleLog() {
-		if _, err := l.Append(entries); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sameBytes(t, "written", l.newest.(*memoryFile).data, example)
 }
 
 func checkExampleRows(t *testing.T, example []byte) {
@@ -141,31 +118,13 @@ func TestTooOldFile(t *testing.T) {
 	if ofVersion1(t, "testdata/v1-segment.seg", err); len(damage) > 0 {
 		t.Error(damage)
 	}
-	name := "testdata/v1-log/" + logName(1)
-	_, _, err = OpenLog("testdata/v1-log", LogOptions{}, replayed(new([]Entry)))
-	ofVersion1(t, name, err)
-	tail, _, err := ReadLogFile(name, -1, func(*LogFlush, *CorruptError) error { return nil })
-	if ofVersion1(t, name, err); tail != nil {
-		t.Error(tail)
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := 4; at < 6; at++ { // a version that rots is damage
-		corrupted := slices.Clone(text)
-		corrupted[at] ^= 2
-		if _, bad := parseFlush(corrupted, 0); bad == nil || bad.other != nil {
-			t.Errorf("byte %d is corrupted: %+v", at, bad)
-		}
-	}
 }
 
 func ofVersion1(t *testing.T, file string, err error) {
 	t.Helper()
 	var other *formats.Error
 	if !errors.As(err, &other) || other.File != file || other.Version != 1 || other.Known != 2 ||
-		errors.As(err, new(*CorruptError)) {
+		errors.As(err, new(*durable.CorruptError)) {
 		t.Errorf("%s: %v", file, err)
 	}
 }
@@ -202,9 +161,4 @@ func TestOldFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data, err := os.ReadFile("testdata/v2-log/" + logName(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkExampleLog(t, data)
 }

@@ -12,8 +12,8 @@ import (
 // Gather appends the rows at the positions of sel to dst, with ranks where acquisition times go,
 // and without payloads when keysOnly is set.
 //
-// Errors: damage of a payload chunk, a *CorruptError; more than 4 GiB of payloads in dst. dst is
-// then as it was.
+// Errors: damage of a payload chunk, a *durable.CorruptError; more than 4 GiB of payloads in dst.
+// dst is then as it was.
 // Cost: about 2 ns a column and row, a fifth of it in runs that vectors decode; no allocation when
 // dst has space.
 func (b *Block) Gather(sel []uint32, keysOnly bool, dst *record.Batch) error {

@@ -12,10 +12,6 @@ func adviseRandom(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_RANDOM) // only speed is lost without
 }
 
-// RecentlyVerified reports whether a block was verified within [VerifyAfter], so that its bytes are
-// likely in memory and opening it reads only its header.
-func (s *Sealed) RecentlyVerified(i int) bool { return s.clock.fresh(s.verified[i].Load()) }
-
 // WillNeed asks the system to start reading a stretch of the file. It does not wait.
 //
 // Cost: about a microsecond, whether or not the bytes are in memory.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -105,7 +106,7 @@ func (r *rotting) readAllWays(t *testing.T, rng *rand.Rand, b *Block) {
 				r.PrefetchColumn(r.offsets[i], d, spans)
 			}
 		}
-		if err != nil && !errors.As(err, new(*CorruptError)) {
+		if err != nil && !errors.As(err, new(*durable.CorruptError)) {
 			t.Fatalf("block %d: %v", i, err)
 		}
 	}
@@ -165,7 +166,7 @@ func (r *rotting) rightOrDamaged(t *testing.T, name string, i int, b *Block, err
 		text, err = showBlock(b)
 	}
 	switch {
-	case errors.As(err, new(*CorruptError)):
+	case errors.As(err, new(*durable.CorruptError)):
 		return 1
 	case err != nil || text != r.rows[i]:
 		t.Fatalf("%s: block %d: %v, other rows", name, i, err)
@@ -220,11 +221,11 @@ func TestRotIsNotCopied(t *testing.T) {
 			at := rng.IntN(len(whole))
 			flipped := []byte{whole[at] ^ 1<<rng.IntN(8)}
 			writeAt(t, path, int64(at), flipped)
-			if err := verifyDisk(t, s, offsets); !errors.As(err, new(*CorruptError)) {
+			if err := verifyDisk(t, s, offsets); !errors.As(err, new(*durable.CorruptError)) {
 				t.Fatalf("%s: byte %d flipped, and the disk is right: %v", name, at, err)
 			}
 			err := CopySealed(to, s, []byte("copy"))
-			var damage *CorruptError
+			var damage *durable.CorruptError
 			switch {
 			case errors.As(err, &damage):
 				refused++

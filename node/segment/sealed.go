@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 )
 
@@ -36,8 +37,8 @@ type sectionPlace struct {
 // OpenSealed maps a segment and verifies everything but its blocks. A block is verified when it is
 // opened, unless clock says that this was done within [VerifyAfter]; with a nil clock each time.
 //
-// Errors: *CorruptError, naming file and offset; *formats.Error; an error of the file system,
-// wrapped.
+// Errors: *durable.CorruptError, naming file and offset; *formats.Error; an error of the file
+// system, wrapped.
 func OpenSealed(path string, clock *VerifyClock) (*Sealed, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -69,7 +70,8 @@ func mapFile(path string) ([]byte, error) {
 	}
 	size := info.Size()
 	if size < sealedHeaderBytes+paddingBytes+tailBytes || int64(int(size)) != size {
-		return nil, &CorruptError{File: path, Reason: fmt.Sprintf("%d bytes are no segment", size)}
+		return nil, &durable.CorruptError{File: path,
+			Reason: fmt.Sprintf("%d bytes are no segment", size)}
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -78,8 +80,9 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-func (s *Sealed) corrupt(offset uint64, format string, args ...any) *CorruptError {
-	return &CorruptError{File: s.path, Offset: int64(offset), Reason: fmt.Sprintf(format, args...)}
+func (s *Sealed) corrupt(offset uint64, format string, args ...any) *durable.CorruptError {
+	return &durable.CorruptError{File: s.path, Offset: int64(offset),
+		Reason: fmt.Sprintf(format, args...)}
 }
 
 // parseSealed checks header, tail, section table, sections and padding. data has space for them.
@@ -98,11 +101,11 @@ func parseSealed(path string, data []byte) (*Sealed, error) {
 // nil when it does not.
 //
 // Errors: *formats.Error.
-func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError, err error) {
+func parseDamaged(path string, data []byte) (s *Sealed, damage []*durable.CorruptError, err error) {
 	s = &Sealed{path: path, size: int64(len(data)), data: data}
 	table, sections, bad := s.parseTail()
 	if bad != nil {
-		return nil, []*CorruptError{bad}, nil
+		return nil, []*durable.CorruptError{bad}, nil
 	}
 	at := len(data) - tailBytes + 40 // under the checksum that parseTail has verified
 	version := binary.LittleEndian.Uint32(data[at:])
@@ -112,14 +115,14 @@ func parseDamaged(path string, data []byte) (s *Sealed, damage []*CorruptError, 
 	if version != sealedVersion {
 		bad = s.corrupt(uint64(at), "version %d; this program reads version %d", version,
 			sealedVersion)
-		return nil, []*CorruptError{bad}, nil
+		return nil, []*durable.CorruptError{bad}, nil
 	}
 	s.verified = make([]atomic.Uint32, s.blocks)
 	damage = s.parseSections(table, sections)
 	return s, append(damage, s.parseConstants()...), nil
 }
 
-func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
+func (s *Sealed) parseTail() (table uint64, sections int, err *durable.CorruptError) {
 	data := s.data
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
@@ -152,7 +155,7 @@ func (s *Sealed) parseTail() (table uint64, sections int, err *CorruptError) {
 }
 
 // parseSections checks that the sections fill the space between padding and table.
-func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptError) {
+func (s *Sealed) parseSections(table uint64, sections int) (damage []*durable.CorruptError) {
 	next := s.end + paddingBytes
 	s.WillNeed(next, table-next)
 	for i := range sections {
@@ -179,7 +182,7 @@ func (s *Sealed) parseSections(table uint64, sections int) (damage []*CorruptErr
 	return damage
 }
 
-func (s *Sealed) parseConstants() (damage []*CorruptError) {
+func (s *Sealed) parseConstants() (damage []*durable.CorruptError) {
 	if binary.LittleEndian.Uint64(s.data) != sealedMagic {
 		damage = append(damage, s.corrupt(0, "the file does not start like a segment"))
 	}
@@ -204,6 +207,9 @@ func (s *Sealed) Section(id uint32) []byte {
 	return nil
 }
 
+// Sections returns all sections, the caller's description with id 0 among them.
+func (s *Sealed) Sections() []Section { return s.sections }
+
 // Meta returns the description that was given to WriteSealed.
 func (s *Sealed) Meta() []byte { return s.Section(sectionMeta) }
 
@@ -227,7 +233,7 @@ func (s *Sealed) Path() string { return s.path }
 // read. What is read of a block that was damaged since then may be wrong, but its length is right,
 // and reading it does not panic.
 //
-// Errors: *CorruptError; b is not usable then.
+// Errors: *durable.CorruptError; b is not usable then.
 // Cost: about 0.1 us, no allocation; 5 to 10 us for 8,192 rows when it is verified.
 func (s *Sealed) Block(i int, offset uint64, size uint32, b *Block) error {
 	if err := s.checkPlace(i, offset, size); err != nil {

@@ -14,7 +14,7 @@ import (
 // makes it durable as WriteSealed does. Everything that is copied is verified as it is copied:
 // blocks and payload chunks keep their checksums, and sections those of the table of src.
 //
-// Errors: *CorruptError for damage of src, of which nothing is left at path then.
+// Errors: *durable.CorruptError for damage of src, of which nothing is left at path then.
 func CopySealed(path string, src *Sealed, meta []byte) error {
 	write := func(w *sealedWriter) (info SealedInfo, err error) {
 		err = src.Guard(func() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Layout of a sealed segment, FORMAT.md section 3.
+// Layout of a sealed segment, FORMAT.md section 2.
 const (
 	sealedMagic       = 0x314c535344544e50 // "PNTDSSL1"
 	sealedVersion     = 2                  // 1: first; 2: tombstones

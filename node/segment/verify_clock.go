@@ -48,3 +48,7 @@ func (c *VerifyClock) stamp() uint32 {
 func (c *VerifyClock) fresh(stamp uint32) bool {
 	return c != nil && stamp != 0 && c.second.Load()-stamp < verifySeconds
 }
+
+// RecentlyVerified reports whether a block was verified within [VerifyAfter], so that its bytes are
+// likely in memory and opening it reads only its header.
+func (s *Sealed) RecentlyVerified(i int) bool { return s.clock.fresh(s.verified[i].Load()) }

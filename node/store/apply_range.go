@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mirror"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // applyRange is [Store.PutRange] of a replica. What it refuses depends on the manifest alone, which
@@ -121,7 +121,7 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	was := s.position()
 	at := acqtime.Position{Index: was.Index}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{appliedEntry(at)})
+	file, err := s.log.Append([]wal.Entry{appliedEntry(at)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}

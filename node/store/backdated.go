@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -357,7 +358,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 		return 0, ErrIsCopy
 	}
 	putNs = s.acqClock.Reserve(1)
-	entries := make([]segment.Entry, 0, len(parts))
+	entries := make([]wal.Entry, 0, len(parts))
 	for _, p := range parts {
 		e := p.shard.NextEntry()
 		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{

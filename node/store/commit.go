@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -58,7 +59,7 @@ type shardRows struct {
 // being stored, gets the first answer and stores nothing.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
-// durable.ErrNoSpace until there is space again; a failed log (segment.ErrLogFailed) stays failed.
+// durable.ErrNoSpace until there is space again; a failed log (wal.ErrFailed) stays failed.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	return s.put(ctx, b, w, nil)
@@ -255,7 +256,7 @@ func (s *Store) gather(first *putRequest) []*putRequest {
 
 // commitBuffers is memory that one commit hands to the next.
 type commitBuffers struct {
-	entries []segment.Entry
+	entries []wal.Entry
 	data    []byte
 }
 
@@ -315,7 +316,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 // its rows are on disk is unknown, and the log takes no more: no answer may be kept, and the
 // horizon stays below this group for good. No head holds the rows, so no segment may say that it
 // covers their indexes.
-func (s *Store) refuse(group []*putRequest, entries []segment.Entry, err error) {
+func (s *Store) refuse(group []*putRequest, entries []wal.Entry, err error) {
 	for i := range entries {
 		s.allShards[entries[i].Shard].LastIndex--
 	}
@@ -371,7 +372,7 @@ func (s *Store) insert(group []*putRequest) {
 
 // appendLog appends a flush to the log of a store of its own, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
-func (s *Store) appendLog(entries []segment.Entry) (file uint64, err error) {
+func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 	if !s.begun {
 		s.manifestMu.Lock()
 		err = s.beginLogging()

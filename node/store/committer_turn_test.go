@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/commands"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -101,7 +101,7 @@ func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
 		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.Err != nil {
 			t.Fatal(err, c.Err)
 		}
-		m.buffers.entries = append(m.buffers.entries, segment.Entry{Rest: c.Data})
+		m.buffers.entries = append(m.buffers.entries, wal.Entry{Rest: c.Data})
 	}
 	m.buffers.entries = m.buffers.entries[:1] // what the last flush had
 	m.keep(len(m.commands))

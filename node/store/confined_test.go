@@ -10,7 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -55,7 +55,7 @@ func askBent(t *testing.T, s *Store, q *record.Query, m *model) (answered bool) 
 		compare(t, "beside damage", rows, m.query(q))
 		return true
 	}
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != s.opt.Dir {
 		t.Fatalf("error without file: %v", err)
 	}
@@ -84,7 +84,7 @@ func TestBentFilesNeverLie(t *testing.T) {
 			flipBit(t, filepath.Join(dir, name), rng.Int())
 			corrupted, report, err := Open(t.Context(),
 				Options{Dir: dir, Now: leapingClock(), Workers: 1})
-			var damage *segment.CorruptError
+			var damage *durable.CorruptError
 			if err != nil {
 				if !errors.As(err, &damage) || damage.File != filepath.Join(dir, name) {
 					t.Fatalf("%s: %v", name, err)
@@ -130,7 +130,7 @@ func TestUnreadablePagesAreConfined(t *testing.T) {
 		if err := os.Truncate(lost.File.Path(), 0); err != nil {
 			t.Fatal(err)
 		}
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		_, err := s.Scan(t.Context(), &record.Query{}, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -113,9 +114,9 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 		put.rows, put.byShard = r.Len(), splitByShard(r.Rows, len(s.shards))
 		stampParts(put.byShard, r.Rows, len(s.shards))
 	}
-	entries := make([]segment.Entry, 0, len(put.byShard)+1)
+	entries := make([]wal.Entry, 0, len(put.byShard)+1)
 	for i := range put.byShard {
-		entries = append(entries, segment.Entry{Data: appendStamped(nil, put, i)})
+		entries = append(entries, wal.Entry{Data: appendStamped(nil, put, i)})
 	}
 	var failed error
 	err = s.onCommitter(ctx, func() {
@@ -149,7 +150,7 @@ func appendStamped(dst []byte, put *putRequest, i int) []byte {
 
 // commitRange is the part of PutRange on the committer. Events come first: until the horizon has
 // passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
-func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []segment.Entry) error {
+func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entry) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
@@ -233,7 +234,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]segment.Entry{layout.ClockEntry(0, false)})
+	file, err := s.log.Append([]wal.Entry{layout.ClockEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -151,7 +152,7 @@ func bentAnswer(t *testing.T, dir string, q *record.Query, want []modelRow) bool
 			return true
 		}
 	}
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Base(damage.File) != "00000001.seg" {
 		t.Fatalf("error does not name the segment: %v", err)
 	}
@@ -187,7 +188,7 @@ func TestMissingFilesAreDamage(t *testing.T) {
 			if err == nil {
 				_ = s.Close()
 			}
-			var damage *segment.CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) {
 				t.Fatalf("without %s: %v", name, err)
 			}
@@ -236,7 +237,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 	}
 	defer sealed.File.Close()
 	seg := &blocks.Planned{Segment: sealed}
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if _, err := new(blocks.Reader).Open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // Builder writes the directory of a store out of segments that exports wrote. What it writes is
@@ -48,7 +49,7 @@ func (b *Builder) Rows() int64 { return b.rows }
 // Add adds a segment of a directory, those of a shard in the order of their rows: a copy, or the
 // rows below the end.
 //
-// Errors: *segment.CorruptError, also when the segment is not the one that was exported.
+// Errors: *durable.CorruptError, also when the segment is not the one that was exported.
 func (b *Builder) Add(dir string, f Exported) error {
 	seg, err := openExported(filepath.Join(dir, f.Name), f)
 	if err != nil {
@@ -116,12 +117,12 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	if err := writers.Replace(b.dir, w.Encode(b.untilNs)); err != nil {
 		return err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(b.dir, layout.LogDir), segment.LogOptions{},
-		func(uint64, segment.Entry) error { return nil })
+	log, _, err := wal.Open(filepath.Join(b.dir, layout.LogDir), wal.Options{},
+		func(uint64, wal.Entry) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]segment.Entry{layout.ClockEntry(b.untilNs, true)})
+	_, err = log.Append([]wal.Entry{layout.ClockEntry(b.untilNs, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -113,7 +113,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 		return ErrIsCopy
 	}
 	acq := s.acqClock.Reserve(count)
-	file, err := s.appendLog([]segment.Entry{layout.ClockEntry(acq+int64(count), false)})
+	file, err := s.appendLog([]wal.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.acqClock.Cancel()
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -204,7 +204,7 @@ func TestExplainReadsPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openTest(t, Options{Dir: dir, Now: later})
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	_, err = s.Explain(t.Context(), &record.Query{})
 	if !errors.As(err, &damage) {
 		t.Errorf("an explanation of damaged payloads: %v", err)

@@ -83,7 +83,7 @@ type Exported struct {
 // the caller has. Segments that hold no other rows are copied, the rest is written again.
 //
 // Returns: up to which log index, by shard, all backdated rows were written; nil when none were.
-// Errors: what a callback returns; *segment.CorruptError for damage of the store; ErrClosed,
+// Errors: what a callback returns; *durable.CorruptError for damage of the store; ErrClosed,
 // ctx.Err(), and those of the file system.
 func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, err error) {
 	e := &exporter{Checker: check.New(ctx, check.Options{}), store: x.store, opt: opt}

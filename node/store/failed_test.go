@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -42,8 +43,8 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 // leaveFlush appends to the log of a closed store what a commit would have.
 func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
 	t.Helper()
-	log, _, err := segment.OpenLog(filepath.Join(dir, layout.LogDir), segment.LogOptions{},
-		func(uint64, segment.Entry) error { return nil })
+	log, _, err := wal.Open(filepath.Join(dir, layout.LogDir), wal.Options{},
+		func(uint64, wal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index ui
 	data := segment.AppendRowsEntry(nil, &segment.RowsHeader{Writer: w.ID, Seq: w.Seq,
 		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), BatchEntries: 1},
 		b, nil)
-	_, err = log.Append([]segment.Entry{{Term: 1, Index: index, Kind: layout.EntryRows,
+	_, err = log.Append([]wal.Entry{{Term: 1, Index: index, Kind: layout.EntryRows,
 		Data: data}})
 	if err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func (f *Feed) Wait(ctx context.Context, atMost time.Duration) error {
 // Read reads the next slice. more says that there is another one below the horizon; without, the
 // slice ends at the horizon, and may be empty.
 //
-// Errors: ErrAhead, ErrClosed, *segment.CorruptError, ctx.Err().
+// Errors: ErrAhead, ErrClosed, *durable.CorruptError, ctx.Err().
 // Cost: some microseconds a sealed segment in the slice, and about 100 ns a row.
 func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	horizon, err := f.store.ExtendHorizon(ctx)

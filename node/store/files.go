@@ -1,7 +1,7 @@
 package store
 
-import "github.com/pentad-db/pentad/node/segment"
+import "github.com/pentad-db/pentad/node/internal/durable"
 
 func corrupt(file string, offset int64, reason string) error {
-	return &segment.CorruptError{File: file, Offset: offset, Reason: reason}
+	return &durable.CorruptError{File: file, Offset: offset, Reason: reason}
 }

@@ -1,12 +1,12 @@
 package store
 
-import "github.com/pentad-db/pentad/node/segment"
+import "github.com/pentad-db/pentad/node/internal/durable"
 
 // Damage returns the damage that is known, of each live segment what was found first, by name. It
 // is found by queries, merges, backups, Verify, Look and the scrub.
 //
 // Cost: some ns without damage.
-func (s *Store) Damage() []*segment.CorruptError { return s.damaged.All() }
+func (s *Store) Damage() []*durable.CorruptError { return s.damaged.All() }
 
 // noteDamage remembers the damage that an error reports, if it is of a segment, and returns the
 // error.

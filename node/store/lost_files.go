@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 	"golang.org/x/sys/unix"
@@ -44,7 +43,7 @@ func (l *lookedAt) settled(now time.Time) bool {
 // damaged, and so is every file of a replica, which is replaced as a whole. The lock is taken
 // again.
 //
-// Errors: segment.ErrLogFailed, once files of a store that is no replica are lost.
+// Errors: wal.ErrFailed, once files of a store that is no replica are lost.
 // Cost: four calls of the system; when directories have changed, one for each file. To write what
 // is lost again takes as long as a seal of everything.
 func (s *Store) FindLostFiles(ctx context.Context) error {
@@ -66,8 +65,8 @@ func (s *Store) FindLostFiles(ctx context.Context) error {
 
 // writeLost writes what is not in a segment again, and returns what is lost still.
 func (s *Store) writeLost(
-	ctx context.Context, lost []*segment.CorruptError,
-) (left []*segment.CorruptError) {
+	ctx context.Context, lost []*durable.CorruptError,
+) (left []*durable.CorruptError) {
 	s.damaged.ForgetOthers()
 	for _, d := range lost {
 		s.damaged.FoundOther(api.Damage{File: d.File, Reason: d.Reason})
@@ -84,12 +83,12 @@ func (s *Store) writeLost(
 	return left
 }
 
-func isSegment(d *segment.CorruptError) bool {
+func isSegment(d *durable.CorruptError) bool {
 	return strings.HasSuffix(d.File, layout.SegmentSuffix)
 }
 
 // findLost returns what of the files is lost, and remembers it.
-func (s *Store) findLost() []*segment.CorruptError {
+func (s *Store) findLost() []*durable.CorruptError {
 	s.manifestMu.Lock() // what is live, and the files of the log, stay the same meanwhile
 	lost := s.filesLost()
 	s.manifestMu.Unlock()
@@ -97,10 +96,10 @@ func (s *Store) findLost() []*segment.CorruptError {
 	return lost
 }
 
-func (s *Store) filesLost() (lost []*segment.CorruptError) {
+func (s *Store) filesLost() (lost []*durable.CorruptError) {
 	missing := func(path string, open durable.Opened, size int64) {
 		if reason := durable.Lost(path, open, size); reason != "" {
-			lost = append(lost, &segment.CorruptError{File: path, Reason: reason})
+			lost = append(lost, &durable.CorruptError{File: path, Reason: reason})
 		}
 	}
 	var at lookedAt
@@ -109,14 +108,14 @@ func (s *Store) filesLost() (lost []*segment.CorruptError) {
 	same := at.sameAs(&s.lookedAt)
 	if reason := s.manifest.Lost(); reason != "" {
 		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
-		lost = append(lost, &segment.CorruptError{File: name, Reason: reason})
+		lost = append(lost, &durable.CorruptError{File: name, Reason: reason})
 	}
 	lost = append(lost, s.log.Lost(same)...)
 	if same {
 		return lost
 	}
 	if err := s.relock(); err != nil {
-		lost = append(lost, &segment.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
+		lost = append(lost, &durable.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
 			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
 	}
 	if s.manifest.ClockNs != 0 {

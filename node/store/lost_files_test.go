@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -104,7 +104,7 @@ func TestLostFiles(t *testing.T) {
 		}
 		all := s.Problems()
 		if gone := what[:3] == "the" && what[len(what)-2:] == "is"; gone {
-			if !errors.Is(err, segment.ErrLogFailed) || len(all) != 1 ||
+			if !errors.Is(err, wal.ErrFailed) || len(all) != 1 ||
 				all[0].Code != "log_failed" || !all[0].NotReady || all[0].Restart ||
 				all[0].Advice != adviceGone {
 				t.Errorf("%s: %v, problems %+v", what, err, all)
@@ -164,7 +164,7 @@ func TestALostLockThatAnotherTook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	if err := s.FindLostFiles(t.Context()); !errors.Is(err, segment.ErrLogFailed) {
+	if err := s.FindLostFiles(t.Context()); !errors.Is(err, wal.ErrFailed) {
 		t.Error(err)
 	}
 }

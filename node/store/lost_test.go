@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -111,7 +111,7 @@ func TestALostEndIsNoticed(t *testing.T) {
 			t.Errorf("%s: a check finds %+v", what, report)
 		}
 		lost, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		if !errors.As(err, &damage) || filepath.Dir(damage.File) != dir &&
 			filepath.Dir(damage.File) != filepath.Join(dir, layout.LogDir) {
 			t.Errorf("%s: the store opens, %v", what, err)
@@ -146,7 +146,7 @@ func TestALostBeginningIsNoticed(t *testing.T) {
 			t.Errorf("closed %t: a check finds %+v", closed, report)
 		}
 		lost, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
-		if !errors.As(err, new(*segment.CorruptError)) {
+		if !errors.As(err, new(*durable.CorruptError)) {
 			t.Errorf("closed %t: the store opens, %v", closed, err)
 		}
 		if err == nil {

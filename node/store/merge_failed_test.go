@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
@@ -80,7 +80,7 @@ func TestUnreadableNewSegmentGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := new(Store).openNew(path, manifest.Segment{ID: 1})
-	if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) {
+	if damage := (*durable.CorruptError)(nil); !errors.As(err, &damage) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -164,7 +164,7 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 	put(1, 4000)
 	mustSettle(t, s)
 	put(0, 1000)
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -89,7 +89,7 @@ func TestMergeOfDamage(t *testing.T) {
 	path := s.shards[0].State.Load().Sealed[1].File.Path()
 	flipByte(t, path, 300)
 	mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
 		t.Fatalf("merged over damage in %s: %v", path, err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -210,7 +210,7 @@ func powerWorkload(dir string) error {
 			said = "failed"
 			fmt.Fprintf(os.Stderr, "step %d, %s: %v\n", i, step.what, err)
 		}
-		if errors.Is(err, ErrFailed) || errors.Is(err, segment.ErrLogFailed) ||
+		if errors.Is(err, ErrFailed) || errors.Is(err, wal.ErrFailed) ||
 			errors.Is(err, cursors.ErrFailed) {
 			said = "unknown"
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -77,7 +78,7 @@ func layStamps(parts []shardRows, b *record.Batch, shards int) {
 }
 
 // stampedEntries makes a log entry of each run of consecutive acqs, and says of which shard it is.
-func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
+func stampedEntries(parts []shardRows) (entries []wal.Entry, shards []int) {
 	for i := range parts {
 		acqs := parts[i].rows.AcqNs
 		var rows []uint32
@@ -90,7 +91,7 @@ func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
 			data := segment.AppendRowsEntry(nil, &segment.RowsHeader{FirstAcqNs: first,
 				BatchFirstAcqNs: first, BatchRecords: uint32(len(rows)), BatchEntries: 1},
 				&parts[i].rows, rows)
-			entries = append(entries, segment.Entry{Data: data})
+			entries = append(entries, wal.Entry{Data: data})
 			shards = append(shards, parts[i].shard)
 			rows = rows[:0]
 		}
@@ -100,7 +101,7 @@ func stampedEntries(parts []shardRows) (entries []segment.Entry, shards []int) {
 
 // commitStamped is the part of PutStamped on the committer.
 func (s *Store) commitStamped(
-	put *putRequest, acqs []int64, entries []segment.Entry, shards []int,
+	put *putRequest, acqs []int64, entries []wal.Entry, shards []int,
 ) (floorNs int64, err error) {
 	floor := max(s.acqClock.NextNs(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
@@ -66,8 +66,8 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
 	}
 	s.retentionClock.Stepped(s.manifest.Steps)
-	s.log, report.Log, err = segment.OpenLog(filepath.Join(s.opt.Dir, layout.LogDir),
-		segment.LogOptions{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
+	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
+		wal.Options{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
 	if err != nil {
 		return repairable(err)
 	}
@@ -109,7 +109,7 @@ func (s *Store) noteLogFrom() error {
 
 // repairable adds to the error of a damaged log what can be done.
 func repairable(err error) error {
-	if !errors.As(err, new(*segment.CorruptError)) {
+	if !errors.As(err, new(*durable.CorruptError)) {
 		return err
 	}
 	return fmt.Errorf("%w: what it held was acknowledged: take it from a backup or a replica, or "+
@@ -174,7 +174,7 @@ func (s *Store) openSegments() error {
 		path := s.segmentPath(m.ID)
 		seg, err := shards.Open(path, m, s.ahead.Clock)
 		if errors.Is(err, os.ErrNotExist) {
-			return &segment.CorruptError{File: path, Reason: "the manifest names it", Err: err}
+			return &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 		}
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (s *Store) openSegments() error {
 		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
 		if err != nil {
 			seg.Release()
-			return &segment.CorruptError{File: path, Reason: "watermarks", Err: err}
+			return &durable.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
 		s.allShards[m.Shard].AddRecovered(seg, marks)
 	}

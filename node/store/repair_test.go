@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -67,7 +67,7 @@ func TestRepairLog(t *testing.T) {
 		}
 		damage(t, dir)
 		_, _, err := Open(t.Context(), Options{Dir: dir, Now: later})
-		if !errors.As(err, new(*segment.CorruptError)) ||
+		if !errors.As(err, new(*durable.CorruptError)) ||
 			!strings.Contains(err.Error(), "pentad repair") {
 			t.Fatalf("%s: %v", what, err)
 		}

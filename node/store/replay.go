@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -28,7 +29,7 @@ func (r *replay) advance(at acqtime.Position) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
-func (r *replay) entry(file uint64, e segment.Entry) error {
+func (r *replay) entry(file uint64, e wal.Entry) error {
 	s := r.store
 	r.report.ReplayedEntries++
 	switch e.Kind {
@@ -68,7 +69,7 @@ func (r *replay) entry(file uint64, e segment.Entry) error {
 	}
 }
 
-func (r *replay) rows(file uint64, e segment.Entry) error {
+func (r *replay) rows(file uint64, e wal.Entry) error {
 	s := r.store
 	var h segment.RowsHeader
 	if err := segment.ParseRowsEntry(e.Data, &h, &r.batch); err != nil {
@@ -77,7 +78,7 @@ func (r *replay) rows(file uint64, e segment.Entry) error {
 	if err := layout.CheckRowsEntry(&e, &h, len(s.shards)); err != nil {
 		return err
 	}
-	s.noteEntries(file, []segment.Entry{e})
+	s.noteEntries(file, []wal.Entry{e})
 	n := int64(r.batch.Len())
 	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {

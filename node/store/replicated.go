@@ -7,12 +7,12 @@ import (
 	"math"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 var (
@@ -24,7 +24,7 @@ var (
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
-func appliedEntry(at acqtime.Position) segment.Entry {
+func appliedEntry(at acqtime.Position) wal.Entry {
 	return layout.AppliedEntry(at.Index, at.NextNs)
 }
 
@@ -87,7 +87,7 @@ func (s *Store) Durable() uint64 { return s.durable.Load() }
 
 // Sync makes durable what was applied before the call.
 //
-// Errors: ErrClosed; segment.ErrLogFailed, for ever.
+// Errors: ErrClosed; wal.ErrFailed, for ever.
 func (s *Store) Sync() error {
 	if s.closed.Load() {
 		return ErrClosed
@@ -120,7 +120,7 @@ func (s *Store) position() acqtime.Position {
 }
 
 // mark is the log entry that says how far the clock has come, of a store of its own or a replica.
-func (s *Store) mark(ns int64, clean bool) segment.Entry {
+func (s *Store) mark(ns int64, clean bool) wal.Entry {
 	if s.replicated {
 		return appliedEntry(s.position())
 	}
@@ -129,11 +129,11 @@ func (s *Store) mark(ns int64, clean bool) segment.Entry {
 
 // marks are the log entries of a flush without rows: how many lines the manifest has, and how far
 // the clock has come.
-func (s *Store) marks(ns int64, clean bool) []segment.Entry {
+func (s *Store) marks(ns int64, clean bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
 	s.manifestMu.Unlock()
-	return []segment.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
+	return []wal.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
 }
 
 // noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/commands"
 	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -163,11 +164,11 @@ func (r *replica) tear(dir string, unsynced int) {
 		r.t.Fatal(err)
 	}
 	ends := []int64{0}
-	note := func(f *segment.LogFlush, _ *segment.CorruptError) error {
+	note := func(f *wal.Flush, _ *durable.CorruptError) error {
 		ends = append(ends, f.Offset+f.Bytes)
 		return nil
 	}
-	_, _, err = segment.ReadLogFile(path, -1, note)
+	_, _, err = wal.ReadFile(path, -1, note)
 	if err != nil || unsynced >= len(ends) {
 		r.t.Fatalf("%d flushes of %d are not synced, %v", unsynced, len(ends)-1, err)
 	}

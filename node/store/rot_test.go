@@ -16,6 +16,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/slots"
 	"github.com/pentad-db/pentad/node/segment"
@@ -167,7 +168,7 @@ func (r *rotRun) askAllWays() {
 	ctx := context.Background()
 	check := func(err error) {
 		r.Helper()
-		if err != nil && !errors.As(err, new(*segment.CorruptError)) {
+		if err != nil && !errors.As(err, new(*durable.CorruptError)) {
 			r.Fatal(err)
 		}
 	}
@@ -368,7 +369,7 @@ func TestRotPaths(t *testing.T) {
 				file := r.rot()
 				r.askAllWays()
 				rows, want, err := path(r)
-				var damage *segment.CorruptError
+				var damage *durable.CorruptError
 				switch {
 				case errors.As(err, &damage):
 					if damage.File != file {

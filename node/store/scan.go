@@ -14,7 +14,7 @@ import (
 // using theirs; a sink is used by one goroutine at a time. Order, limit and plugins of q are the
 // caller's.
 //
-// The query must be normalized. Errors: ErrClosed, *segment.CorruptError, ctx.Err(), and what
+// The query must be normalized. Errors: ErrClosed, *durable.CorruptError, ctx.Err(), and what
 // sinks return.
 func (s *Store) Scan(
 	ctx context.Context, q *record.Query, newSink func(worker int) (Sink, error),

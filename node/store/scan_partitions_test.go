@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -148,7 +148,7 @@ func TestPartitionsOfDamageDuringMerge(t *testing.T) {
 			}
 		}
 	})
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || !slices.Contains(paths, damage.File) {
 		t.Fatalf("%v, want damage in one of %q", err, paths)
 	}

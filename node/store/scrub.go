@@ -155,7 +155,7 @@ func (b *scrubber) segment(seg *shards.Segment) {
 
 // note takes the error of a read and reports whether there is none.
 func (b *scrubber) note(err error) bool {
-	if errors.As(err, new(*segment.CorruptError)) {
+	if errors.As(err, new(*durable.CorruptError)) {
 		b.s.counters.scrubDamages.Add(1)
 		_ = b.s.damaged.Note(err)
 	}

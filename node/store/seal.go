@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/versions"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -238,13 +239,13 @@ func (s *Store) segmentPath(id uint64) string {
 
 // noteFile remembers which log file holds the newest entries of which shards. The committer
 // calls it after each flush.
-func (s *Store) noteFile(file uint64, entries []segment.Entry) {
+func (s *Store) noteFile(file uint64, entries []wal.Entry) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	s.noteEntries(file, entries)
 }
 
-func (s *Store) noteEntries(file uint64, entries []segment.Entry) {
+func (s *Store) noteEntries(file uint64, entries []wal.Entry) {
 	last := s.logFiles[file]
 	if last == nil {
 		last = make([]uint64, len(s.allShards))

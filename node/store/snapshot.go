@@ -11,9 +11,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // ErrExists means that a directory that was to be made is there.
@@ -24,7 +24,7 @@ var ErrExists = errors.New("it exists already; take another name or remove it")
 // wait for as long as the links take. dir appears whole or not at all, may be copied elsewhere,
 // and opens by itself.
 //
-// Errors: ErrExists, ErrClosed, and those of the file system; a log that failed (ErrLogFailed).
+// Errors: ErrExists, ErrClosed, and those of the file system; a log that failed (wal.ErrFailed).
 func (s *Store) Snapshot(ctx context.Context, dir string) (layout.Snapshot, error) {
 	began := time.Now()
 	info := layout.Snapshot{CreatedNs: s.opt.Now()}
@@ -92,7 +92,7 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	m := *s.manifest
 	m.ClockNs, m.Applied = info.AcqNs, s.position()
 	end := s.mark(info.AcqNs, true)
-	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []segment.Entry{end})
+	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }
 
 // finishSnapshot makes a snapshot durable and gives it its name.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -185,7 +185,7 @@ func TestSnapshotFileIsBent(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := layout.ReadSnapshot(dir)
-		if damage := (*segment.CorruptError)(nil); !errors.As(err, &damage) ||
+		if damage := (*durable.CorruptError)(nil); !errors.As(err, &damage) ||
 			damage.File != name {
 			t.Fatalf("byte %d: %v", i, err)
 		}

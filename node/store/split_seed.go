@@ -9,10 +9,10 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // ErrShards means that a store has several shards, which a replica cannot.
@@ -86,12 +86,12 @@ func (s *Store) seedTo(
 	if err = errors.Join(err, failed); err != nil {
 		return 0, err
 	}
-	log, _, err := segment.OpenLog(filepath.Join(tmp, layout.LogDir), segment.LogOptions{},
-		func(uint64, segment.Entry) error { return nil })
+	log, _, err := wal.Open(filepath.Join(tmp, layout.LogDir), wal.Options{},
+		func(uint64, wal.Entry) error { return nil })
 	if err != nil {
 		return 0, err
 	}
-	_, err = log.Append([]segment.Entry{appliedEntry(at)})
+	_, err = log.Append([]wal.Entry{appliedEntry(at)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return 0, err
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/node/store/workers"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // Store is an open directory. All methods may be called from many goroutines.
@@ -45,7 +46,7 @@ import (
 type Store struct {
 	opt            Options
 	lock           *os.File
-	log            *segment.Log
+	log            *wal.Log
 	acqClock       *acqtime.Oracle  // of acqs and the horizon
 	wallClock      *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
@@ -118,7 +119,7 @@ type Store struct {
 
 // Report says what Open found and mended.
 type Report struct {
-	Log             segment.LogReport
+	Log             wal.Report
 	ManifestCut     int      // bytes of a torn last line that were cut
 	RemovedFiles    []string // leftovers of interrupted seals
 	ReplayedRows    int      // rows that were read from the log into heads
@@ -128,7 +129,7 @@ type Report struct {
 
 // Open opens or creates a store and brings it to the state after the last acknowledged put.
 //
-// Errors: layout.ErrLocked when another process has it; *segment.CorruptError for damage.
+// Errors: layout.ErrLocked when another process has it; *durable.CorruptError for damage.
 // Cost: maps every sealed segment and replays the unsealed log.
 func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	var report Report

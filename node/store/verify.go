@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -80,7 +80,7 @@ func (s *Store) verifySegment(c *check.Checker, meta manifest.Segment) error {
 		return err
 	}
 	if slices.Contains(s.liveSegments(), meta) {
-		c.Damaged(path, segment.WholeFile, "the file is missing; the manifest names it")
+		c.Damaged(path, durable.WholeFile, "the file is missing; the manifest names it")
 	}
 	return nil // merged
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 )
@@ -59,7 +59,7 @@ func (s *Store) verifyManifest(c *check.Checker) error {
 	number := s.manifest.Number
 	s.manifestMu.Unlock()
 	if errors.Is(err, os.ErrNotExist) {
-		c.Damaged(name, segment.WholeFile, "the file is missing")
+		c.Damaged(name, durable.WholeFile, "the file is missing")
 		return nil
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) verifyWriters(c *check.Checker) error {
 		return err
 	}
 	if s.manifest.ClockNs != 0 {
-		c.Damaged(name, segment.WholeFile, "the file is missing")
+		c.Damaged(name, durable.WholeFile, "the file is missing")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (s *Store) verifyLog(c *check.Checker) error {
 		}
 		err := l.File(s.log.Path(number), files[number], i == len(numbers)-1)
 		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
-			c.Damaged(s.log.Path(number), segment.WholeFile, "the file is missing")
+			c.Damaged(s.log.Path(number), durable.WholeFile, "the file is missing")
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

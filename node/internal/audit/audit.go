@@ -18,10 +18,10 @@ import (
 	"github.com/pentad-db/pentad/node/edge"
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -80,7 +80,7 @@ func (a *audit) damaged(file string, offset int64, reason string) {
 }
 
 // all takes what a room found.
-func (a *audit) all(damage []*segment.CorruptError) {
+func (a *audit) all(damage []*durable.CorruptError) {
 	for _, d := range damage {
 		a.damaged(d.File, d.Offset, d.Reason)
 	}
@@ -183,7 +183,7 @@ func (a *audit) hasLog(dir string, replicas []os.DirEntry) {
 
 // modules reads a directory of modules: with a catalogue, or of copies of the cluster's.
 func (a *audit) modules(dir string) error {
-	var damage []*segment.CorruptError
+	var damage []*durable.CorruptError
 	var err error
 	if filepath.Base(filepath.Dir(dir)) == "cluster" {
 		damage, err = catalog.CheckModules(dir, nil, a.read)
@@ -218,13 +218,13 @@ func (a *audit) file(path string) (known bool, err error) {
 		a.all(damage)
 		return true, err
 	case cursors.Name:
-		var damage []*segment.CorruptError
+		var damage []*durable.CorruptError
 		damage, size, err = cursors.CheckFile(dir)
 		a.all(damage)
 	case "OUTBOX":
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		if damage, size, err = edge.CheckOutbox(filepath.Dir(dir)); damage != nil {
-			a.all([]*segment.CorruptError{damage})
+			a.all([]*durable.CorruptError{damage})
 		}
 	case "NODE":
 		size, bad = cluster.CheckSelf(dir)
@@ -283,7 +283,7 @@ func (a *audit) module(path string) error {
 		return err
 	}
 	if damage := catalog.CheckModule(path, text); damage != nil {
-		a.all([]*segment.CorruptError{damage})
+		a.all([]*durable.CorruptError{damage})
 	}
 	return a.read(int64(len(text)))
 }

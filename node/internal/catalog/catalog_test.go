@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
@@ -266,7 +266,7 @@ func TestLostLines(t *testing.T) {
 		lost := whole < len(ends)-2
 		for range 2 {
 			damage, err := Check(dir, func(int64) error { return nil })
-			damage = slices.DeleteFunc(damage, func(d *segment.CorruptError) bool {
+			damage = slices.DeleteFunc(damage, func(d *durable.CorruptError) bool {
 				return filepath.Base(d.File) != Name // modules that are not there
 			})
 			f := openTest(t, dir)

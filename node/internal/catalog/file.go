@@ -10,7 +10,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 )
 
 const (
@@ -165,9 +164,9 @@ func parse(data []byte) (*File, *journal.Content, error) {
 // told of the bytes of each file. What is there must be whole, and what is named must be there.
 //
 // Errors: those of read and of the file system.
-func Check(dir string, read func(bytes int64) error) (damage []*segment.CorruptError, err error) {
+func Check(dir string, read func(bytes int64) error) (damage []*durable.CorruptError, err error) {
 	bad := func(name, reason string) {
-		damage = append(damage, &segment.CorruptError{File: filepath.Join(dir, name),
+		damage = append(damage, &durable.CorruptError{File: filepath.Join(dir, name),
 			Reason: reason})
 	}
 	data, err := os.ReadFile(filepath.Join(dir, Name))
@@ -203,7 +202,7 @@ func Check(dir string, read func(bytes int64) error) (damage []*segment.CorruptE
 // are wanted must be there.
 func CheckModules(
 	dir string, wanted map[string]bool, read func(bytes int64) error,
-) (damage []*segment.CorruptError, err error) {
+) (damage []*durable.CorruptError, err error) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*"+ModuleSuffix)) // its error is of the pattern
 	for _, path := range names {
 		text, err := os.ReadFile(path)
@@ -219,7 +218,7 @@ func CheckModules(
 		delete(wanted, filepath.Base(path))
 	}
 	for name := range wanted {
-		damage = append(damage, &segment.CorruptError{File: filepath.Join(dir, name),
+		damage = append(damage, &durable.CorruptError{File: filepath.Join(dir, name),
 			Reason: "the module is missing; the catalogue names it"})
 	}
 	return damage, nil
@@ -227,11 +226,11 @@ func CheckModules(
 
 // CheckModule says what is wrong with a file that should hold the module that it is named after;
 // nil: nothing.
-func CheckModule(path string, text []byte) *segment.CorruptError {
+func CheckModule(path string, text []byte) *durable.CorruptError {
 	sum := fmt.Sprintf("%x", sha256.Sum256(text))
 	if sum+ModuleSuffix == filepath.Base(path) {
 		return nil
 	}
-	return &segment.CorruptError{File: path,
+	return &durable.CorruptError{File: path,
 		Reason: fmt.Sprintf("its digest is %.12s, not what its name says", sum)}
 }

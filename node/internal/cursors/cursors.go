@@ -19,7 +19,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 )
 
 const (
@@ -285,7 +284,7 @@ func (f *File) Close() error {
 }
 
 // CheckFile reads the cursors in a directory and changes nothing; it returns how large the file is.
-func CheckFile(dir string) (damage []*segment.CorruptError, size int64, err error) {
+func CheckFile(dir string) (damage []*durable.CorruptError, size int64, err error) {
 	name := filepath.Join(dir, Name)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -303,7 +302,7 @@ func CheckFile(dir string) (damage []*segment.CorruptError, size int64, err erro
 		content = &journal.Content{Damage: []*journal.Damage{bad}}
 	}
 	for _, text := range journal.Texts(Name, content.Damage) {
-		damage = append(damage, &segment.CorruptError{File: name, Reason: text})
+		damage = append(damage, &durable.CorruptError{File: name, Reason: text})
 	}
 	return damage, int64(len(data)), nil
 }

@@ -1,9 +1,9 @@
 // Package durable writes files that are there, whole, after a crash or a loss of power.
 //
-// It owns the order of write, sync, rename and sync of the directory, and knows nothing of what
-// files hold. Its main type is [Folder], a directory whose files are written through it: [Dir] is
-// one of the operating system, and tests bring others that forget what was not synced, or are full.
-// It starts no goroutines.
+// It owns the order of write, sync, rename and sync of the directory, and [CorruptError], the error
+// of bytes that are not what was written. It knows nothing of what files hold. Its main type is
+// [Folder], a directory whose files are written through it: [Dir] is one of the operating system,
+// and tests bring others that forget what was not synced, or are full. It starts no goroutines.
 package durable
 
 import (

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/cluster"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/digest"
@@ -45,7 +45,7 @@ func (e *Engine) VerifyGroups(
 			v.note("group %d: its replica moved, or was replaced, meanwhile", group)
 			continue
 		}
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		if errors.As(err, &damage) { // which is known of the files
 			v.note("group %d: the replica here cannot be compared: %v", group, err)
 			continue

@@ -2,8 +2,8 @@
 // routes and the guards before them, and answers that are streamed or never end.
 //
 // It knows nothing of what the routes do: handlers, and what parses the options of a request, are
-// handed in, and errors are those of the wire protocol. Its main type is [Server]. Goroutines: those
-// of fasthttp, one for each connection; one for each [Feed]; one for each connection that is
+// handed in, and errors are those of the wire protocol. Its main type is [Server]. Goroutines:
+// those of fasthttp, one for each connection; one for each [Feed]; one for each connection that is
 // watched, see [WatchDisconnect]; one that closes idle connections while the server ends.
 package httpserver
 

@@ -8,9 +8,9 @@ import (
 	"syscall"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/commands"
 )
@@ -103,7 +103,7 @@ func (m *Member) brokenReports() []leaderReport {
 // the others of this node go on: it is damaged or lost, while the disk and the program are well.
 // In a cluster of one node, the meta group has no other replica to be made from.
 func (m *Member) replaceable(group cluster.GroupID, err error) bool {
-	wrong := errors.As(err, new(*segment.CorruptError)) || errors.Is(err, replica.ErrStopped) ||
+	wrong := errors.As(err, new(*durable.CorruptError)) || errors.Is(err, replica.ErrStopped) ||
 		errors.Is(err, errReplicaLost)
 	if ofOtherRules(err) { // a program that knows them reads it
 		return false
@@ -122,7 +122,7 @@ func (m *Member) advise(group cluster.GroupID, err error) error {
 	if errors.Is(err, cluster.ErrOtherRules) {
 		return fmt.Errorf("open node of a cluster: group %d: %w", group, err)
 	}
-	if group != cluster.MetaGroup || !errors.As(err, new(*segment.CorruptError)) {
+	if group != cluster.MetaGroup || !errors.As(err, new(*durable.CorruptError)) {
 		return err
 	}
 	return fmt.Errorf("the state of the cluster is damaged, and no other node is known to have "+

@@ -7,7 +7,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 )
 
 // Look finds files of the cluster on this node that were removed, replaced or cut while they are
@@ -58,7 +57,7 @@ func (k *metaReplica) lost() error {
 	}
 	name := filepath.Join(k.dir, stateName)
 	if reason := durable.Lost(name, nil, 0); reason != "" {
-		return &segment.CorruptError{File: name, Reason: reason}
+		return &durable.CorruptError{File: name, Reason: reason}
 	}
 	return nil
 }

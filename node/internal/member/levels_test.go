@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/commands"
 )
 
@@ -71,7 +71,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := openMetaReplica(dir, below, func() {})
-	if !errors.Is(err, cluster.ErrOtherRules) || errors.As(err, new(*segment.CorruptError)) ||
+	if !errors.Is(err, cluster.ErrOtherRules) || errors.As(err, new(*durable.CorruptError)) ||
 		m.replaceable(cluster.MetaGroup, err) ||
 		!errors.Is(m.advise(0, err), cluster.ErrOtherRules) {
 		t.Errorf("a state of a higher level: %v", err)
@@ -81,7 +81,7 @@ func TestANodeOfOtherRulesEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = openMetaReplica(dir, below, func() {})
-	if !errors.As(err, new(*segment.CorruptError)) {
+	if !errors.As(err, new(*durable.CorruptError)) {
 		t.Errorf("a corrupt state: %v", err)
 	}
 	if m.replaceable(1, errors.Join(replica.ErrStopped, commands.ErrUnknown)) {

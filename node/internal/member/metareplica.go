@@ -17,7 +17,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 )
 
@@ -64,7 +63,7 @@ func openMetaReplica(dir string, f cluster.Features, changed func()) (*metaRepli
 	if err := k.take(src); errors.Is(err, cluster.ErrOtherRules) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	} else if err != nil {
-		return nil, &segment.CorruptError{File: name, Reason: err.Error()}
+		return nil, &durable.CorruptError{File: name, Reason: err.Error()}
 	}
 	k.durable.Store(k.applied.Load())
 	return k, nil

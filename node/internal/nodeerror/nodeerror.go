@@ -20,11 +20,11 @@ import (
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -98,7 +98,7 @@ func kindOf(err error) wire.Kind {
 		return kind
 	}
 	var own Sentinel
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	switch {
 	case errors.As(err, &damage):
 		return wire.KindDamaged
@@ -122,7 +122,7 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, store.ErrClosed),
 		errors.Is(err, admission.ErrDrained),
 		errors.Is(err, store.ErrFailed),
-		errors.Is(err, segment.ErrLogFailed), errors.Is(err, durable.ErrNoSpace),
+		errors.Is(err, wal.ErrFailed), errors.Is(err, durable.ErrNoSpace),
 		errors.Is(err, catalog.ErrFailed),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, member.ErrCutOff),
 		errors.Is(err, member.ErrUndecided),

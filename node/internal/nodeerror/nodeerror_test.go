@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -36,7 +36,7 @@ func TestToWire(t *testing.T) {
 	f(cursors.ErrBehind, wire.KindInvalid, false)
 	f(&wasmhost.Error{Kind: wasmhost.Busy}, wire.KindOverloaded, true)
 	f(&wasmhost.Error{Kind: wasmhost.Fuel}, wire.KindPluginLimit, false)
-	f(errors.Join(busy, &segment.CorruptError{}), wire.KindDamaged, false)
+	f(errors.Join(busy, &durable.CorruptError{}), wire.KindDamaged, false)
 	f(errors.New("x"), wire.KindInternal, false)
 	if !errors.Is(fmt.Errorf("wrapped: %w", busy), busy) {
 		t.Error("a sentinel is not itself")

@@ -39,7 +39,7 @@ func linkReplicas(ctx context.Context, m *member.Member, dir string) error {
 // read describes the snapshot of a node, or of the replicas of one: then the acq is that
 // below which all groups are in it.
 //
-// Errors: os.ErrNotExist when there is none; *segment.CorruptError.
+// Errors: os.ErrNotExist when there is none; *durable.CorruptError.
 func read(dir string) (out api.Snapshot, err error) {
 	out = api.Snapshot{Name: filepath.Base(dir), Dir: dir}
 	entries, err := os.ReadDir(filepath.Join(dir, "groups"))

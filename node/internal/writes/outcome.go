@@ -8,9 +8,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/puts"
 	"github.com/pentad-db/pentad/node/replica"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -78,7 +78,7 @@ func fateOf(err error, again bool) fate {
 	switch {
 	case err == nil:
 		return rowStored
-	case again, errors.Is(err, replica.ErrUnknown), errors.Is(err, segment.ErrLogFailed),
+	case again, errors.Is(err, replica.ErrUnknown), errors.Is(err, wal.ErrFailed),
 		errors.Is(err, store.ErrFailed), errors.Is(err, writers.ErrTooOld),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return rowUnknown

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -103,7 +103,7 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 		dir := filepath.Join(t.TempDir(), "store")
 		_, err := Restore(t.Context(), from, dir, RestoreOptions{})
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		if want != nil && !errors.Is(err, want) || want == nil && !errors.As(err, &damage) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -223,7 +223,7 @@ func TestBackupRefusesDamage(t *testing.T) {
 	s = openTest(t, opt)
 	to := t.TempDir()
 	_, err = Backup(t.Context(), s, to, BackupOptions{})
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || damage.File != path {
 		t.Error(err)
 	}
@@ -259,7 +259,7 @@ func TestBackupRefusesDamagedParts(t *testing.T) {
 		_, backup := Backup(t.Context(), s, to, BackupOptions{})
 		_, restore := Restore(t.Context(), to, filepath.Join(t.TempDir(), "x"), RestoreOptions{})
 		for _, err := range []error{backup, restore} {
-			var damage *segment.CorruptError
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) || damage.File != path ||
 				!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "offset") {
 				t.Errorf("%s: %v, want %q of %s", what, err, want, path)

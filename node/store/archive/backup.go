@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -41,7 +40,7 @@ type BackupOptions struct {
 //
 // Returns: the part; nil when no acq has passed since the last one.
 // Errors: layout.ErrLocked when another backup writes there, ErrGap, ErrPartDamaged,
-// *segment.CorruptError for damage of the store, store.ErrClosed, and those of the file system.
+// *durable.CorruptError for damage of the store, store.ErrClosed, and those of the file system.
 func Backup(
 	ctx context.Context, s *store.Store, to string, opt BackupOptions,
 ) (*Part, error) {
@@ -82,7 +81,7 @@ type backup struct {
 // begin finds out which rows are to be written. The part stays nil when there can be none.
 func (b *backup) begin(to string) error {
 	parts, err := Parts(to)
-	if errors.As(err, new(*segment.CorruptError)) {
+	if errors.As(err, new(*durable.CorruptError)) {
 		err = fmt.Errorf("%w: %w", ErrPartDamaged, err)
 	}
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -95,7 +95,7 @@ func besideIsProved(t *testing.T, to, corrupted string) {
 	if err := os.WriteFile(corrupted, []byte("modulo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if _, err = Restore(t.Context(), to, into, RestoreOptions{CheckOnly: true}); !errors.As(err,
 		&damage) || damage.File != corrupted {
 		t.Errorf("%v", err)

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -146,7 +146,7 @@ func (p *Part) check() error {
 // Parts lists the parts of a backup, oldest first, and checks that each continues the one
 // before.
 //
-// Errors: *segment.CorruptError for a part that cannot be read; gaps, overlaps and parts of
+// Errors: *durable.CorruptError for a part that cannot be read; gaps, overlaps and parts of
 // different stores.
 func Parts(dir string) ([]*Part, error) {
 	parts, err := readParts(dir)
@@ -182,11 +182,11 @@ func readParts(dir string) ([]*Part, error) {
 			return nil, formats.In(name, err)
 		}
 		if err != nil {
-			return nil, &segment.CorruptError{File: name, Offset: segment.WholeFile,
+			return nil, &durable.CorruptError{File: name, Offset: durable.WholeFile,
 				Reason: err.Error()}
 		}
 		if e.Name() != partName(p.UntilAcqNs) {
-			return nil, &segment.CorruptError{File: name, Offset: segment.WholeFile,
+			return nil, &durable.CorruptError{File: name, Offset: durable.WholeFile,
 				Reason: "it is the part " + partName(p.UntilAcqNs)}
 		}
 		p.dir = filepath.Dir(name)
@@ -242,7 +242,7 @@ func (p *Part) verify(c *check.Checker) error {
 	for _, f := range p.all() {
 		sum, size, err := checksumFile(filepath.Join(p.dir, f.Name), c.Read)
 		if err == nil && size == f.Bytes && sum != f.CRC32C {
-			c.Damaged(filepath.Join(p.dir, f.Name), segment.WholeFile, "its checksum differs: its "+
+			c.Damaged(filepath.Join(p.dir, f.Name), durable.WholeFile, "its checksum differs: its "+
 				"%d bytes have %08x, what was written has %08x", size, sum, f.CRC32C)
 		} else if err = p.checkSize(c, &f, size, err); err != nil {
 			return err
@@ -271,11 +271,11 @@ func (p *Part) checkSize(c *check.Checker, f *file, size int64, err error) error
 	path := filepath.Join(p.dir, f.Name)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		c.Damaged(path, segment.WholeFile, "the file is missing; %s names it", partFile)
+		c.Damaged(path, durable.WholeFile, "the file is missing; %s names it", partFile)
 	case err != nil:
 		return err
 	case size != f.Bytes:
-		c.Damaged(path, segment.WholeFile, "it has %d bytes; %d were written", size, f.Bytes)
+		c.Damaged(path, durable.WholeFile, "it has %d bytes; %d were written", size, f.Bytes)
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ var ErrPartDamaged = errors.New("what is in the backup already is damaged, and n
 // by the backup that comes after it; Check reads all.
 //
 // Cost: a look at the size of each file, and reading the newest part.
-// Errors: ErrPartDamaged with a *segment.CorruptError.
+// Errors: ErrPartDamaged with a *durable.CorruptError.
 func verifyEarlier(c *check.Checker, parts []*Part) error {
 	for i, p := range parts {
 		verify := p.verifySizes
@@ -309,7 +309,7 @@ func verifyEarlier(c *check.Checker, parts []*Part) error {
 // firstDamage returns what a check that found some found first.
 func firstDamage(c *check.Checker) error {
 	d := c.Report.Damage[0]
-	return &segment.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason}
+	return &durable.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason}
 }
 
 // copyBytes is how much of a file is read at once.

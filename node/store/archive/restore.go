@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -53,7 +52,7 @@ func Check(ctx context.Context, from string, opt check.Options) (api.CheckReport
 			gap = p.follows(parts[i-1])
 		}
 		if gap != nil {
-			c.Damaged(filepath.Join(p.dir, partFile), segment.WholeFile, "%v", gap)
+			c.Damaged(filepath.Join(p.dir, partFile), durable.WholeFile, "%v", gap)
 		}
 		if err == nil {
 			err = p.verify(c)
@@ -82,7 +81,7 @@ func CheckFinished(dir string) error {
 // its own. A backup of it continues the one that it came from if it holds all of that, and nothing
 // else has continued it.
 //
-// Errors: store.ErrExists; ErrGap; *segment.CorruptError; those of the file system.
+// Errors: store.ErrExists; ErrGap; *durable.CorruptError; those of the file system.
 func Restore(
 	ctx context.Context, from, dir string, opt RestoreOptions,
 ) (RestoreReport, error) {

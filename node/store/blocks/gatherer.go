@@ -67,7 +67,7 @@ const TaskBlocks = 8
 // Gather adds the rows of candidates of a segment that lie in the box to the batch, which goes to
 // the consumer whenever there are enough.
 //
-// Errors: *segment.CorruptError, ctx.Err(), and those of the consumer; the same below.
+// Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
 func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
 		n, hold := 1, w.IsBatchable(seg, candidates[0])

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -39,12 +39,12 @@ func (seg *Planned) Begin(sealed *shards.Segment, box *record.Box, hidden []*tom
 
 // StampRows turns the ranks that a block stores into acquisition times.
 //
-// Errors: *segment.CorruptError for ranks that the segment does not have.
+// Errors: *durable.CorruptError for ranks that the segment does not have.
 func (seg *Planned) StampRows(ranks []int64) error {
 	rows := uint64(seg.Index.Rows())
 	for _, rank := range ranks {
 		if uint64(rank) >= rows {
-			return &segment.CorruptError{File: seg.File.Path(),
+			return &durable.CorruptError{File: seg.File.Path(),
 				Reason: fmt.Sprintf("a block holds rank %d of %d rows", rank, rows)}
 		}
 	}

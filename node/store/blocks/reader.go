@@ -70,7 +70,7 @@ func (w *Reader) reset() {
 
 // Open checks and parses a block, which is w.Block then.
 //
-// Errors: *segment.CorruptError, ctx.Err().
+// Errors: *durable.CorruptError, ctx.Err().
 func (w *Reader) Open(seg *Planned, c index.Candidate) (*index.BlockInfo, error) {
 	return w.openAs(seg, c, &w.own)
 }
@@ -98,7 +98,7 @@ func (w *Reader) openAs(
 
 // Reopen opens a block once more, which counts nothing.
 //
-// Errors: *segment.CorruptError.
+// Errors: *durable.CorruptError.
 func (w *Reader) Reopen(seg *Planned, number uint32) error {
 	w.Block = &w.own
 	_, err := seg.OpenBlock(number, &w.own, w.Copies || w.Verify)
@@ -108,7 +108,7 @@ func (w *Reader) Reopen(seg *Planned, number uint32) error {
 // Keys opens a block and makes a batch hold the stamped keys of its rows that are in the box and
 // not hidden.
 //
-// Errors: *segment.CorruptError, ctx.Err().
+// Errors: *durable.CorruptError, ctx.Err().
 func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
 	info, err := w.Open(seg, c)
 	if err != nil {

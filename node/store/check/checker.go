@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -65,7 +65,7 @@ func (c *Checker) Damaged(file string, offset int64, format string, args ...any)
 
 // Note takes the error of reading a file: damage goes into the report, all else is returned.
 func (c *Checker) Note(err error) error {
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
@@ -124,7 +124,7 @@ func (c *Checker) segments(dir string, m *manifest.Manifest) error {
 		}
 	}
 	for name := range live {
-		c.Damaged(filepath.Join(dir, name), segment.WholeFile,
+		c.Damaged(filepath.Join(dir, name), durable.WholeFile,
 			"the file is missing; the manifest names it")
 	}
 	if m != nil {
@@ -167,7 +167,7 @@ func (c *Checker) writers(dir string, m *manifest.Manifest) error {
 	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		if m != nil && m.ClockNs != 0 {
-			c.Damaged(name, segment.WholeFile, "the file is missing, but the log was released")
+			c.Damaged(name, durable.WholeFile, "the file is missing, but the log was released")
 		}
 		return nil
 	}

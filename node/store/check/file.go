@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
@@ -44,7 +45,7 @@ func KindOf(path string) (Kind, error) {
 	case strings.HasSuffix(name, layout.SegmentSuffix):
 		return KindSegment, nil
 	}
-	if _, ok := segment.ParseLogName(path); ok {
+	if _, ok := wal.ParseName(path); ok {
 		return KindLog, nil
 	}
 	f, err := os.Open(path)
@@ -59,7 +60,7 @@ func KindOf(path string) (Kind, error) {
 	switch {
 	case segment.StartsSealed(start):
 		return KindSegment, nil
-	case segment.StartsLog(start):
+	case wal.StartsFile(start):
 		return KindLog, nil
 	case binary.LittleEndian.Uint32(start) == writers.Magic:
 		return KindWriters, nil

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -53,7 +55,7 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())
-		number, ok := segment.ParseLogName(path)
+		number, ok := wal.ParseName(path)
 		if !ok {
 			c.Damaged(path, 0, "it is no log file; move it away")
 			continue
@@ -97,8 +99,8 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 func (l *Log) File(path string, size int64, newest bool) error {
 	l.path = path
 	bytes := int64(0)
-	tail, torn, err := segment.ReadLogFile(path, size, func(
-		f *segment.LogFlush, damage *segment.CorruptError,
+	tail, torn, err := wal.ReadFile(path, size, func(
+		f *wal.Flush, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			l.sequence = 0 // how many flushes are lost is unknown
@@ -129,7 +131,7 @@ func (l *Log) File(path string, size int64, newest bool) error {
 }
 
 // flush returns the error of an entry of another version; what is damaged is noted.
-func (l *Log) flush(f *segment.LogFlush) error {
+func (l *Log) flush(f *wal.Flush) error {
 	l.Report.Flushes++
 	if l.sequence != 0 && f.Sequence != l.sequence+1 {
 		l.Damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
@@ -147,7 +149,7 @@ func (l *Log) flush(f *segment.LogFlush) error {
 	return nil
 }
 
-func (l *Log) entry(e *segment.Entry) error {
+func (l *Log) entry(e *wal.Entry) error {
 	switch e.Kind {
 	case layout.EntryClock:
 		_, _, err := layout.ParseClockEntry(e.Data)
@@ -172,7 +174,7 @@ func (l *Log) entry(e *segment.Entry) error {
 }
 
 // place checks that an entry of a shard follows the one before, and the segments of the shard.
-func (l *Log) place(e *segment.Entry, h *segment.RowsHeader) error {
+func (l *Log) place(e *wal.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -139,7 +140,7 @@ func (s *segmentCheck) blocks() error {
 	}
 	left := s.file.Size() // a damaged block may lie about its size
 	err := s.file.CheckBlocks(offsets, sizes, func(
-		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
+		i int, b *segment.Block, offset uint64, size uint32, damage *durable.CorruptError,
 	) error {
 		bytes := min(left, int64(size))
 		left -= bytes

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
 )
@@ -42,18 +42,18 @@ type Known struct {
 	opt Options
 
 	mu    sync.Mutex
-	files map[string]*segment.CorruptError
-	other []*segment.CorruptError // of other files, when they were last read
+	files map[string]*durable.CorruptError
+	other []*durable.CorruptError // of other files, when they were last read
 	// rewritten says that the others were written again since.
 	rewritten bool
-	lost      []*segment.CorruptError // files that were not there at the last look
+	lost      []*durable.CorruptError // files that were not there at the last look
 
 	news chan struct{} // holds one: a segment came
 }
 
 // New returns what is known of files that were not read yet: nothing.
 func New(opt Options) *Known {
-	return &Known{opt: opt, files: map[string]*segment.CorruptError{}, news: make(chan struct{}, 1)}
+	return &Known{opt: opt, files: map[string]*durable.CorruptError{}, news: make(chan struct{}, 1)}
 }
 
 // News receives when damage of a segment was found that was not known.
@@ -61,7 +61,7 @@ func (k *Known) News() <-chan struct{} { return k.news }
 
 // Note remembers the damage that an error reports, if it is of a segment, and returns the error.
 func (k *Known) Note(err error) error {
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != filepath.Clean(k.opt.Dir) ||
 		!strings.HasSuffix(damage.File, layout.SegmentSuffix) {
 		return err
@@ -82,7 +82,7 @@ func (k *Known) Note(err error) error {
 // Found remembers damage of any file.
 func (k *Known) Found(d api.Damage) {
 	if filepath.Ext(d.File) == layout.SegmentSuffix {
-		_ = k.Note(&segment.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason})
+		_ = k.Note(&durable.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason})
 		return
 	}
 	k.FoundOther(d)
@@ -94,7 +94,7 @@ func (k *Known) FoundOther(d api.Damage) {
 	defer k.mu.Unlock()
 	if len(k.other) < maxProblems {
 		k.other = append(k.other,
-			&segment.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason})
+			&durable.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	}
 }
 
@@ -110,7 +110,7 @@ func (k *Known) OthersRewritten() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, d := range k.other {
-		k.other[i] = &segment.CorruptError{File: d.File, Offset: d.Offset,
+		k.other[i] = &durable.CorruptError{File: d.File, Offset: d.Offset,
 			Reason: d.Reason + "; it was written again from memory"}
 	}
 	k.rewritten = true
@@ -127,7 +127,7 @@ func (k *Known) SegmentRight(path string) {
 }
 
 // SetLost notes the files that are not there.
-func (k *Known) SetLost(lost []*segment.CorruptError) {
+func (k *Known) SetLost(lost []*durable.CorruptError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lost = slices.Clone(lost)
@@ -143,7 +143,7 @@ func (k *Known) IsLost() bool {
 // All returns the damage that is known, by name.
 //
 // Cost: some ns without damage.
-func (k *Known) All() []*segment.CorruptError {
+func (k *Known) All() []*durable.CorruptError {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all := slices.Concat(k.other, k.lost)
@@ -158,7 +158,7 @@ func (k *Known) All() []*segment.CorruptError {
 		}
 		all = append(all, damage)
 	}
-	slices.SortFunc(all, func(a, b *segment.CorruptError) int {
+	slices.SortFunc(all, func(a, b *durable.CorruptError) int {
 		return strings.Compare(a.File, b.File)
 	})
 	return all

@@ -62,7 +62,7 @@ type comparison struct {
 // Run gives to sink what became of the readings of a box between two moments, up to a horizon:
 // how the view as of ToNs differs from that as of FromNs. ask is normalized.
 //
-// Errors: *segment.CorruptError, ctx.Err(), and what sink returns.
+// Errors: *durable.CorruptError, ctx.Err(), and what sink returns.
 // Cost: at most from.MaxReadings readings in memory, with some of their payloads.
 func Run(
 	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink Sink,

@@ -12,11 +12,13 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -120,7 +122,7 @@ func (d *dumper) damaged(err error) string {
 
 // File hands out what a file of a store holds, one of the types of this package at a time.
 //
-// Errors: check.ErrUnknownFile; after all lines, the first damage as a *segment.CorruptError; what
+// Errors: check.ErrUnknownFile; after all lines, the first damage as a *durable.CorruptError; what
 // line returns.
 func File(path string, opt Options, line func(any) error) error {
 	kind, err := check.KindOf(path)
@@ -182,7 +184,7 @@ func (d *dumper) segment(path string, first FileLine) error {
 		return nil
 	}
 	return file.CheckBlocks(nil, nil, func(
-		i int, b *segment.Block, offset uint64, size uint32, damage *segment.CorruptError,
+		i int, b *segment.Block, offset uint64, size uint32, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			return d.line(Flush{Offset: int64(offset), Damage: d.damaged(damage)})
@@ -200,7 +202,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 	}
 	var batch record.Batch
 	return file.CheckBlocks(nil, nil, func(
-		_ int, b *segment.Block, _ uint64, _ uint32, damage *segment.CorruptError,
+		_ int, b *segment.Block, _ uint64, _ uint32, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			d.damaged(damage)
@@ -214,7 +216,7 @@ func (d *dumper) rows(file *segment.Sealed) error {
 			}
 			for _, rank := range batch.AcqNs {
 				if uint64(rank) >= uint64(idx.Rows()) {
-					return &segment.CorruptError{File: file.Path(), Reason: fmt.Sprintf(
+					return &durable.CorruptError{File: file.Path(), Reason: fmt.Sprintf(
 						"a block holds rank %d of %d rows", rank, idx.Rows())}
 				}
 			}
@@ -264,8 +266,8 @@ func (d *dumper) log(path string, first FileLine) error {
 		}
 	}
 	var batch record.Batch
-	tail, torn, err := segment.ReadLogFile(path, -1, func(
-		f *segment.LogFlush, damage *segment.CorruptError,
+	tail, torn, err := wal.ReadFile(path, -1, func(
+		f *wal.Flush, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			return d.line(Flush{Offset: damage.Offset, Damage: d.damaged(damage)})
@@ -301,7 +303,7 @@ func (d *dumper) log(path string, first FileLine) error {
 }
 
 // entry describes an entry, and leaves its rows in batch.
-func (d *dumper) entry(e *segment.Entry, batch *record.Batch) Entry {
+func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
 	out := Entry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
 	batch.Reset()
 	var err error
@@ -347,7 +349,7 @@ func (d *dumper) manifest(path string, first FileLine) error {
 		offset += int64(len(text))
 		line := bytes.TrimSuffix(text, []byte("\n"))
 		if _, err := manifest.ParseEdit(line); err != nil {
-			out.Damage = d.damaged(&segment.CorruptError{File: path, Offset: out.Offset,
+			out.Damage = d.damaged(&durable.CorruptError{File: path, Offset: out.Offset,
 				Reason: err.Error()})
 		} else {
 			out.Edit = line[9:]
@@ -369,7 +371,7 @@ func (d *dumper) writers(path string, first FileLine) error {
 		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.High, len(w.Answers), w.LastAcqNs})
 	})
 	if err != nil {
-		d.damaged(&segment.CorruptError{File: path, Reason: err.Error()})
+		d.damaged(&durable.CorruptError{File: path, Reason: err.Error()})
 		first.Damages, all = []api.Damage{{File: path, Reason: err.Error()}}, nil
 	}
 	if err := d.line(first); err != nil {

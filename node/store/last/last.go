@@ -54,7 +54,7 @@ var searches = sync.Pool{New: func() any { return new(search) }}
 // Give gives the newest n readings of each series in a box of one shard to the consumer of a
 // gatherer. What else is asked, a resolver knows, which is not changed: many may give of one.
 //
-// Errors: *segment.CorruptError, ctx.Err(), and those of the consumer.
+// Errors: *durable.CorruptError, ctx.Err(), and those of the consumer.
 // Cost: the rows of at most asked.MaxReadings readings in memory; a box that has more is cut.
 func Give(
 	w *blocks.Gatherer, asked *versions.Resolver, n int, now *shards.State, box record.Box,

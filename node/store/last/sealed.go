@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/shards"
@@ -149,7 +149,7 @@ func (l *search) begin(s *segmentState) error {
 	}
 	if s.Series != nil {
 		if err := s.Series.Each(&l.box, each); err != nil {
-			return &segment.CorruptError{File: s.File.Path(), Reason: "section of series", Err: err}
+			return &durable.CorruptError{File: s.File.Path(), Reason: "section of series", Err: err}
 		}
 	} else {
 		set, err := l.collect(s)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -24,12 +25,12 @@ const (
 )
 
 // ClockEntry is shard 0's by convention; it has no index and is never released by a seal.
-func ClockEntry(ns int64, clean bool) segment.Entry {
+func ClockEntry(ns int64, clean bool) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
 	if clean {
-		return segment.Entry{Kind: EntryClock, Data: append(data, 1)}
+		return wal.Entry{Kind: EntryClock, Data: append(data, 1)}
 	}
-	return segment.Entry{Kind: EntryClock, Data: append(data, 0)}
+	return wal.Entry{Kind: EntryClock, Data: append(data, 0)}
 }
 
 // ParseClockEntry reads the data of an EntryClock.
@@ -41,9 +42,9 @@ func ParseClockEntry(data []byte) (ns int64, clean bool, err error) {
 }
 
 // AppliedEntry says how far the log of a replica was applied.
-func AppliedEntry(index uint64, nextNs int64) segment.Entry {
+func AppliedEntry(index uint64, nextNs int64) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, index)
-	return segment.Entry{Kind: EntryApplied,
+	return wal.Entry{Kind: EntryApplied,
 		Data: binary.LittleEndian.AppendUint64(data, uint64(nextNs))}
 }
 
@@ -56,8 +57,8 @@ func ParseAppliedEntry(data []byte) (index uint64, nextNs int64, err error) {
 }
 
 // LinesEntry says how many lines the manifest has.
-func LinesEntry(n uint64) segment.Entry {
-	return segment.Entry{Kind: EntryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
+func LinesEntry(n uint64) wal.Entry {
+	return wal.Entry{Kind: EntryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
 }
 
 // ParseLinesEntry reads the data of an EntryLines.
@@ -69,7 +70,7 @@ func ParseLinesEntry(data []byte) (uint64, error) {
 }
 
 // CheckRowsEntry checks that rows of the log name a shard, and a backdated one if they must.
-func CheckRowsEntry(e *segment.Entry, h *segment.RowsHeader, shards int) error {
+func CheckRowsEntry(e *wal.Entry, h *segment.RowsHeader, shards int) error {
 	if int64(e.Shard) >= 2*int64(shards) {
 		return fmt.Errorf("log entry of shard %d of %d", e.Shard, shards)
 	}

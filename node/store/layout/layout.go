@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/node/segment"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,7 +91,7 @@ func LockToRead(dir string) (*os.File, error) {
 }
 
 // BadSection returns the error of a section whose checksum holds and which cannot be read: a
-// *formats.Error for one of another version, else a *segment.CorruptError.
+// *formats.Error for one of another version, else a *durable.CorruptError.
 func BadSection(path, what string, err error) error {
 	var version *index.VersionError
 	if errors.As(err, &version) {
@@ -100,5 +100,5 @@ func BadSection(path, what string, err error) error {
 			return e
 		}
 	}
-	return &segment.CorruptError{File: path, Reason: what, Err: err}
+	return &durable.CorruptError{File: path, Reason: what, Err: err}
 }

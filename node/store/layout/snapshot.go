@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/journal"
-	"github.com/pentad-db/pentad/node/segment"
 )
 
 // Snapshot describes a snapshot: it holds every row with an acq below AcqNs, and no other. It is
@@ -25,7 +25,7 @@ type Snapshot struct {
 
 // ReadSnapshot describes the snapshot in a directory.
 //
-// Errors: os.ErrNotExist when it is none, or has been opened as a store; *segment.CorruptError.
+// Errors: os.ErrNotExist when it is none, or has been opened as a store; *durable.CorruptError.
 func ReadSnapshot(dir string) (Snapshot, error) {
 	name := filepath.Join(dir, SnapshotFile)
 	text, err := os.ReadFile(name)
@@ -34,7 +34,7 @@ func ReadSnapshot(dir string) (Snapshot, error) {
 	}
 	info, err := parseSnapshot(text)
 	if err != nil {
-		return Snapshot{}, &segment.CorruptError{File: name, Reason: err.Error()}
+		return Snapshot{}, &durable.CorruptError{File: name, Reason: err.Error()}
 	}
 	return info, nil
 }

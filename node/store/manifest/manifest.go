@@ -21,7 +21,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/journal"
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -192,7 +191,7 @@ func CheckEmpty(dir, name string) error {
 		}
 		for _, e := range entries {
 			if d != dir || strings.HasSuffix(e.Name(), layout.SegmentSuffix) {
-				return &segment.CorruptError{File: name,
+				return &durable.CorruptError{File: name,
 					Reason: "the file is missing, but there is " + e.Name()}
 			}
 		}
@@ -202,7 +201,7 @@ func CheckEmpty(dir, name string) error {
 
 // Replay applies the lines of a manifest.
 //
-// Errors: *formats.Error; a *segment.CorruptError for damage.
+// Errors: *formats.Error; a *durable.CorruptError for damage.
 func (m *Manifest) Replay(name string, data []byte) (*journal.Content, error) {
 	content, err := journal.Read(data, FormatVersion, m.applyLine)
 	if err == nil && len(content.Damage) > 0 {
@@ -221,7 +220,7 @@ func damageOf(name string, err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	return &segment.CorruptError{File: name, Offset: d.Offset, Reason: d.Err.Error()}
+	return &durable.CorruptError{File: name, Offset: d.Offset, Reason: d.Err.Error()}
 }
 
 func (m *Manifest) applyLine(number int, line []byte) error {

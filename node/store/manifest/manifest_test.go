@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -71,7 +71,7 @@ func readManifest(t *testing.T, data []byte) *Manifest {
 	m := New()
 	_, err := m.Replay(layout.ManifestFile, data)
 	if err != nil {
-		var damage *segment.CorruptError
+		var damage *durable.CorruptError
 		if !errors.As(err, &damage) || damage.File == "" {
 			t.Fatalf("error does not name the file: %v", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
 	"github.com/pentad-db/pentad/node/store/writers"
+	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -46,7 +47,7 @@ type Report struct {
 // damage on. That was acknowledged: only where no backup and no replica has it is this the way.
 // With do false it only says what would be lost. The files are kept, in a directory beside the log.
 //
-// Errors: layout.ErrLocked; layout.ErrNoStore; *segment.CorruptError when it is not the log that is
+// Errors: layout.ErrLocked; layout.ErrNoStore; *durable.CorruptError when it is not the log that is
 // damaged; *formats.Error of a file of another version of the program, of which nothing is changed;
 // those of the file system.
 func Log(ctx context.Context, dir string, do bool) (Report, error) {
@@ -101,16 +102,16 @@ func (r *repair) find() error {
 	}
 	before := uint64(0)
 	if len(names) == 0 && r.manifest.LogFrom != 0 {
-		r.found(&segment.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
+		r.found(&durable.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
 			Reason: "all log files are missing"})
 	}
 	for i, path := range names {
-		number, ok := segment.ParseLogName(path)
+		number, ok := wal.ParseName(path)
 		switch {
 		case !ok:
 			return fmt.Errorf("%s is not a log file; move it away", path)
 		case r.report.File == "" && r.gap(before, number):
-			r.found(&segment.CorruptError{File: path, Reason: "files before it are missing"})
+			r.found(&durable.CorruptError{File: path, Reason: "files before it are missing"})
 		}
 		before = number
 		if err := r.file(path, i == len(names)-1); err != nil {
@@ -136,7 +137,7 @@ func (r *repair) gap(before, number uint64) bool {
 	return number != before+1
 }
 
-func (r *repair) found(d *segment.CorruptError) {
+func (r *repair) found(d *durable.CorruptError) {
 	r.report.File, r.report.Offset, r.report.Reason = d.File, d.Offset, d.Reason
 }
 
@@ -147,13 +148,13 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	visit := func(f *segment.LogFlush, damage *segment.CorruptError) error {
+	visit := func(f *wal.Flush, damage *durable.CorruptError) error {
 		switch {
 		case damage != nil && r.report.File == "":
 			r.found(damage)
 		case damage != nil:
 		case r.report.File == "" && r.sequence != 0 && f.Sequence != r.sequence+1:
-			r.found(&segment.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
+			r.found(&durable.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
 				"flush %d follows flush %d", f.Sequence, r.sequence)})
 			r.lose(f)
 		case r.report.File == "":
@@ -166,7 +167,7 @@ func (r *repair) file(path string, newest bool) error {
 		}
 		return r.ctx.Err()
 	}
-	tail, torn, err := segment.ReadLogFile(path, -1, visit)
+	tail, torn, err := wal.ReadFile(path, -1, visit)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (r *repair) file(path string, newest bool) error {
 // keep notes up to which acq the log is whole with a flush that stays.
 //
 // Errors: *formats.Error of rows of another version of the program.
-func (r *repair) keep(f *segment.LogFlush) error {
+func (r *repair) keep(f *wal.Flush) error {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
@@ -207,7 +208,7 @@ func (r *repair) keep(f *segment.LogFlush) error {
 }
 
 // lose counts a flush that can be read and is set aside.
-func (r *repair) lose(f *segment.LogFlush) {
+func (r *repair) lose(f *wal.Flush) {
 	r.report.Flushes++
 	for i := range f.Entries {
 		e := &f.Entries[i]
@@ -250,7 +251,7 @@ func (r *repair) cut() error {
 			return err
 		}
 	}
-	from, ok := segment.ParseLogName(r.oldest)
+	from, ok := wal.ParseName(r.oldest)
 	if !ok {
 		from = 1
 		if err := durable.MakeDir(filepath.Join(r.dir, layout.LogDir)); err != nil {
@@ -273,7 +274,7 @@ func (r *repair) cut() error {
 func (r *repair) forgetWriters() error {
 	t := writers.New[struct{}]()
 	err := t.Load(r.dir)
-	if errors.As(err, new(*segment.CorruptError)) || err == nil && t.Count() == 0 {
+	if errors.As(err, new(*durable.CorruptError)) || err == nil && t.Count() == 0 {
 		return nil // damage of it is another matter
 	}
 	if err != nil {

@@ -160,7 +160,7 @@ func (sc *Scan) Count() error {
 // Run works pass after pass off, with more workers than one when there is enough to do. It is
 // called once.
 //
-// Errors: *segment.CorruptError, ctx.Err(), and those of consumers.
+// Errors: *durable.CorruptError, ctx.Err(), and those of consumers.
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	defer sc.Release() // after Guard, which looks for a fault in the files of the read states
 	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/partials"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -68,7 +69,7 @@ type Look struct {
 // OpenBlock opens a block of a segment in the memory of b; nothing else in the store does. With
 // copied it reads from a copy that was verified, for what writes the rows elsewhere.
 //
-// Errors: *segment.CorruptError.
+// Errors: *durable.CorruptError.
 func (seg *Segment) OpenBlock(
 	number uint32, b *segment.Block, copied bool,
 ) (*index.BlockInfo, error) {
@@ -84,7 +85,7 @@ func (seg *Segment) OpenBlock(
 		return nil, err
 	}
 	if b.Rows() != int(info.Rows) {
-		return nil, &segment.CorruptError{File: seg.File.Path(), Offset: int64(info.Offset),
+		return nil, &durable.CorruptError{File: seg.File.Path(), Offset: int64(info.Offset),
 			Reason: fmt.Sprintf("block %d holds %d rows, the directory says %d", number,
 				b.Rows(), info.Rows)}
 	}
@@ -93,7 +94,7 @@ func (seg *Segment) OpenBlock(
 
 // VerifyBlock compares a block with its checksum, after its rows were read.
 //
-// Errors: *segment.CorruptError.
+// Errors: *durable.CorruptError.
 func (seg *Segment) VerifyBlock(number uint32) error {
 	info := seg.Index.Block(number)
 	return seg.File.VerifyBlock(int(number), info.Offset, info.Size)
@@ -156,7 +157,7 @@ func (seg *Segment) LiesIn(box *record.Box) bool {
 // Open maps a segment file and loads its index, checking that it is the one meant. The caller
 // releases it.
 //
-// Errors: *segment.CorruptError, and those of the file system; os.ErrNotExist for a missing file.
+// Errors: *durable.CorruptError, and those of the file system; os.ErrNotExist for a missing file.
 func Open(
 	path string, want manifest.Segment, clock *segment.VerifyClock,
 ) (*Segment, error) {
@@ -167,7 +168,7 @@ func Open(
 	var meta manifest.Segment
 	if err := json.Unmarshal(file.Meta(), &meta); err != nil || meta != want {
 		_ = file.Close()
-		return nil, &segment.CorruptError{File: path,
+		return nil, &durable.CorruptError{File: path,
 			Reason: "describes another segment than the manifest does"}
 	}
 	idx, err := index.Parse(file.Section(layout.SectionDirectory),
@@ -178,7 +179,7 @@ func Open(
 	}
 	if err := meta.CheckAcqs(idx); err != nil {
 		_ = file.Close()
-		return nil, &segment.CorruptError{File: path, Reason: err.Error()}
+		return nil, &durable.CorruptError{File: path, Reason: err.Error()}
 	}
 	seg := &Segment{Meta: meta, File: file, Index: idx}
 	seg.PurgedTo.Store(meta.PurgesAppliedAcqNs)

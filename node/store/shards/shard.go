@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/node/wal"
 )
 
 // Shard is a part of a store, by hash of devices, with a head and sealed segments of its own.
@@ -38,9 +38,9 @@ type ImmutableHead struct {
 }
 
 // NextEntry returns the next log entry of the shard. The term of a stand-alone store is always 1.
-func (sh *Shard) NextEntry() segment.Entry {
+func (sh *Shard) NextEntry() wal.Entry {
 	sh.LastIndex++
-	return segment.Entry{Shard: sh.ID, Term: 1, Index: sh.LastIndex, Kind: layout.EntryRows}
+	return wal.Entry{Shard: sh.ID, Term: 1, Index: sh.LastIndex, Kind: layout.EntryRows}
 }
 
 // begin gives a new shard its first head.

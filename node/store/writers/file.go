@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -133,7 +132,7 @@ func (t *Table[R]) Encode(untilNs int64) []byte {
 
 // Load reads what Save wrote; a missing file is an empty table.
 //
-// Errors: *segment.CorruptError.
+// Errors: *durable.CorruptError.
 func (t *Table[R]) Load(dir string) error {
 	name := filepath.Join(dir, layout.WritersFile)
 	buf, err := os.ReadFile(name)
@@ -145,7 +144,7 @@ func (t *Table[R]) Load(dir string) error {
 	}
 	table, err := parseTable(buf)
 	if err != nil {
-		return &segment.CorruptError{File: name, Reason: err.Error()}
+		return &durable.CorruptError{File: name, Reason: err.Error()}
 	}
 	t.byID, t.lasting = table, 0
 	for id := range table {

@@ -16,7 +16,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -77,7 +76,7 @@ func exitCode(ctx context.Context, err error) int {
 		return ExitForbidden
 	case errors.Is(err, durable.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return ExitDisk
-	case errors.As(err, new(*segment.CorruptError)), errors.As(err, new(*exchange.DamageError)):
+	case errors.As(err, new(*durable.CorruptError)), errors.As(err, new(*exchange.DamageError)):
 		return ExitDamaged
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, client.ErrNoEnd),
 		IsTransport(err):

@@ -14,7 +14,6 @@ import (
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -44,7 +43,7 @@ func TestExitCode(t *testing.T) {
 		f(fmt.Errorf("open: %w", err), ExitForbidden) // also when it ends while it is opened
 	}
 	f(&net.OpError{Op: "listen", Err: errors.New("in use")}, ExitFailed)
-	f(&segment.CorruptError{File: "1.seg"}, ExitDamaged)
+	f(&durable.CorruptError{File: "1.seg"}, ExitDamaged)
 	f(durable.ErrNoSpace, ExitDisk)
 	f(&os.PathError{Op: "write", Path: "1.log", Err: syscall.ENOSPC}, ExitDisk)
 	for kind, want := range map[wire.Kind]int{

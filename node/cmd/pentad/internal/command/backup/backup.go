@@ -20,7 +20,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/files"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -184,7 +184,7 @@ func (a *app) backupDir(
 
 // sourceDamaged reports whether a store was not backed up because a file of it is damaged.
 func sourceDamaged(err error) bool {
-	return errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, archive.ErrPartDamaged)
+	return errors.As(err, new(*durable.CorruptError)) && !errors.Is(err, archive.ErrPartDamaged)
 }
 
 // backupStopped backs up the replicas in the directory of a node of a cluster that does not run.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -74,7 +74,7 @@ func (a *app) backupGroups(
 		if err = a.backupGroup(ctx, g, to, opt, w); err != nil {
 			errs = append(errs, groupError{g.group, err})
 		}
-		if err != nil && !errors.As(err, new(*segment.CorruptError)) {
+		if err != nil && !errors.As(err, new(*durable.CorruptError)) {
 			break
 		}
 	}

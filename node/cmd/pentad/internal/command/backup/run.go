@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -38,7 +38,7 @@ type backupRun struct {
 
 // damagedSource is a store that was not backed up, because a file of it is damaged.
 type damagedSource struct {
-	damage *segment.CorruptError
+	damage *durable.CorruptError
 	acqNs  int64 // below which the snapshot had all of it
 }
 
@@ -121,7 +121,7 @@ func unjoined(err error) []error {
 func (r *backupRun) failure(
 	ctx context.Context, info client.SnapshotInfo, group uint64, err error,
 ) error {
-	var damage *segment.CorruptError
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || errors.Is(err, archive.ErrPartDamaged) {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/audit"
-	"github.com/pentad-db/pentad/node/segment"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/archive"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -133,7 +133,7 @@ func (w *damageWriter) row(d api.Damage) {
 	w.found++
 	if w.err == nil {
 		at := output.Int(d.Offset)
-		if d.Offset == segment.WholeFile {
+		if d.Offset == durable.WholeFile {
 			at = output.Null()
 		}
 		w.err = w.Row(output.Text(d.File), at, output.Text(d.Reason))

@@ -5,13 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // checkAll reads everything and returns the first damage.
 func checkAll(s *Sealed) error {
 	rows := 0
 	err := s.CheckBlocks(nil, nil, func(
-		_ int, b *Block, _ uint64, _ uint32, d *CorruptError,
+		_ int, b *Block, _ uint64, _ uint32, d *durable.CorruptError,
 	) error {
 		if d != nil {
 			return d
@@ -35,7 +37,7 @@ func damageOf(t *testing.T, path string, offsets []uint64, sizes []uint32) (at [
 	if s != nil {
 		defer s.Close()
 		err = s.CheckBlocks(offsets, sizes, func(
-			_ int, _ *Block, _ uint64, _ uint32, d *CorruptError,
+			_ int, _ *Block, _ uint64, _ uint32, d *durable.CorruptError,
 		) error {
 			if d != nil {
 				damage = append(damage, d)
@@ -133,7 +135,7 @@ func TestReadBeyondACut(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	if _, _, err := s.Locate(); !errors.As(err, &damage) || damage.File != path {
 		t.Fatal(err)
 	}

@@ -1,32 +1,35 @@
-package segment
+package wal
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole
 // is handed out.
-func TestReadLogFile(t *testing.T) {
+func TestReadFile(t *testing.T) {
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, ends := writeLog(t, d, rng, 12, 1<<20)
-	whole := d.names[logName(1)].data
-	path := filepath.Join(t.TempDir(), logName(1))
-	read := func(data []byte) (flushes []LogFlush, damaged []int64, tail *CorruptError) {
+	whole := d.names[fileName(1)].data
+	path := filepath.Join(t.TempDir(), fileName(1))
+	read := func(data []byte) (flushes []Flush, damaged []int64, tail *durable.CorruptError) {
 		t.Helper()
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		tail, _, err := ReadLogFile(path, -1, func(f *LogFlush, damage *CorruptError) error {
+		note := func(f *Flush, damage *durable.CorruptError) error {
 			if damage != nil {
 				damaged = append(damaged, damage.Offset)
 				return nil
 			}
 			flushes = append(flushes, *f)
 			return nil
-		})
+		}
+		tail, _, err := ReadFile(path, -1, note)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"bytes"
@@ -11,11 +11,19 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
+
+// randomSource returns a source of random numbers whose seed is printed when the test fails.
+func randomSource(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
 
 func randomEntries(rng *rand.Rand, first uint64) []Entry {
 	entries := make([]Entry, rng.IntN(4)) // a flush without entries is one, too
@@ -60,7 +68,7 @@ func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, flushes int, fileB
 	all [][]Entry, files []uint64, ends []int64,
 ) {
 	t.Helper()
-	l, _, err := openLog(d, "log", LogOptions{FileBytes: fileBytes}, replayed(new([]Entry)))
+	l, _, err := openFolder(d, "log", Options{FileBytes: fileBytes}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +93,7 @@ func flatten(flushes [][]Entry) []Entry {
 
 // The log is cut at every byte of its last file, which has some KiB: what is left is the flushes
 // that end before the cut.
-func TestLogCutAtEveryByte(t *testing.T) {
+func TestCutAtEveryByte(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
@@ -94,7 +102,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 	all, files, ends = append(all, more...), append(files, moreFiles...), append(ends, moreEnds...)
 	last := files[len(files)-1]
 	before := slices.Index(files, last) // flushes in older files
-	f := d.names[logName(last)]
+	f := d.names[fileName(last)]
 	whole := slices.Clone(f.data)
 	if last == 1 || len(whole) < 4096 {
 		t.Fatalf("last file %d of %d bytes", last, len(whole))
@@ -106,7 +114,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 			keep++
 		}
 		var got []Entry
-		l, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
+		l, report, err := openFolder(d, "log", Options{}, replayed(&got))
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -119,7 +127,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 		}
 		torn := int64(cut) - end
 		if report.TornSize != torn || torn > 0 && (report.TornAt != end ||
-			report.TornFile != filepath.Join("log", logName(last))) {
+			report.TornFile != filepath.Join("log", fileName(last))) {
 			t.Fatalf("cut at %d: report %+v, want %d bytes from %d", cut, report, torn, end)
 		}
 		if int64(len(f.data)) != end || torn > 0 && !bytes.Equal(f.synced, f.data) {
@@ -129,7 +137,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: append to file %d: %v", cut, file, err)
 		}
 		got = nil
-		if _, _, err := openLog(d, "log", LogOptions{}, replayed(&got)); err != nil ||
+		if _, _, err := openFolder(d, "log", Options{}, replayed(&got)); err != nil ||
 			!sameEntries(got, append(flatten(all[:keep]), all[0]...)) {
 			t.Fatalf("cut at %d: append after mending was lost: %v", cut, err)
 		}
@@ -137,7 +145,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 }
 
 // A file that is not the last is cut at every byte: that is damage, wherever the cut is.
-func TestLogOlderFileCut(t *testing.T) {
+func TestOlderFileCut(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
@@ -146,7 +154,7 @@ func TestLogOlderFileCut(t *testing.T) {
 		t.Fatal("want three files")
 	}
 	for number := range files[len(files)-1] - 1 {
-		f := d.names[logName(number+1)]
+		f := d.names[fileName(number+1)]
 		whole := f.data
 		for cut := range len(whole) {
 			f.data = whole[:cut]
@@ -154,14 +162,14 @@ func TestLogOlderFileCut(t *testing.T) {
 		}
 		f.data = whole
 	}
-	delete(d.names, logName(2))
+	delete(d.names, fileName(2))
 	wantCorrupt(t, d, "file 2 missing")
 }
 
 func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 	t.Helper()
-	_, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
-	var damage *CorruptError
+	_, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
+	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != "log" || damage.Reason == "" {
 		t.Fatalf("%s: error %v", what, err)
 	}
@@ -169,7 +177,7 @@ func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 
 // Every bit of a log of several files is flipped: the log is refused, also for the very last flush,
 // and the error names the file and the flush. No entry is ever wrong.
-func TestLogEveryBitFlipped(t *testing.T) {
+func TestEveryBitFlipped(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
@@ -183,8 +191,8 @@ func TestLogEveryBitFlipped(t *testing.T) {
 			f.data = slices.Clone(whole)
 			f.data[bit/8] ^= 1 << (bit % 8)
 			var got []Entry
-			_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
-			var damage *CorruptError
+			_, report, err := openFolder(d, "log", Options{}, replayed(&got))
+			var damage *durable.CorruptError
 			if !errors.As(err, &damage) || damage.File != filepath.Join("log", name) ||
 				damage.Offset/sector.Size > int64(bit/8)/sector.Size {
 				t.Fatalf("%s bit %d: %+v, %v", name, bit, report, err)
@@ -199,14 +207,14 @@ func TestLogEveryBitFlipped(t *testing.T) {
 
 // The n-th operation fails, for every n; then power is lost. The log never writes again after the
 // failure, and nothing acknowledged is missing.
-func TestLogEveryOperationFails(t *testing.T) {
+func TestEveryOperationFails(t *testing.T) {
 	rng := randomSource(t)
 	for failAt := 1; failAt < 200; failAt++ {
 		d := newMemoryFolder()
 		d.failAt = failAt
 		var acked [][]Entry
 		var tried []Entry
-		l, _, err := openLog(d, "log", LogOptions{FileBytes: 400}, replayed(new([]Entry)))
+		l, _, err := openFolder(d, "log", Options{FileBytes: 400}, replayed(new([]Entry)))
 		for i := 0; err == nil && i < 60; i++ {
 			tried = randomEntries(rng, uint64(i)*10)
 			var file uint64
@@ -222,7 +230,7 @@ func TestLogEveryOperationFails(t *testing.T) {
 		if err != nil && l != nil {
 			ops := d.ops
 			_, again := l.Append(tried)
-			if !errors.Is(err, ErrLogFailed) || again != err || d.ops != ops {
+			if !errors.Is(err, ErrFailed) || again != err || d.ops != ops {
 				t.Fatalf("operation %d: %v, then %v after %d operations",
 					failAt, err, again, d.ops-ops)
 			}
@@ -238,7 +246,7 @@ func afterCrash(
 ) {
 	t.Helper()
 	var got []Entry
-	_, _, err := openLog(d.crash(rng), "log", LogOptions{}, replayed(&got))
+	_, _, err := openFolder(d.crash(rng), "log", Options{}, replayed(&got))
 	if err != nil {
 		t.Fatalf("%s: open after a crash: %v", what, err)
 	}
@@ -255,14 +263,14 @@ func afterCrash(
 }
 
 // Power is lost at random moments, again and again.
-func TestLogCrashes(t *testing.T) {
+func TestCrashes(t *testing.T) {
 	rng := randomSource(t)
 	for range 200 {
 		d := newMemoryFolder()
 		var acked [][]Entry
 		for range 5 {
 			var got []Entry
-			l, _, err := openLog(d, "log", LogOptions{FileBytes: 600}, replayed(&got))
+			l, _, err := openFolder(d, "log", Options{FileBytes: 600}, replayed(&got))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,9 +296,9 @@ func TestLogCrashes(t *testing.T) {
 
 // An entry whose data looks like a flush does not make a torn tail damage, unless it also claims
 // to lie where it lies.
-func TestLogTornTailHoldsFlush(t *testing.T) {
+func TestTornTailHoldsFlush(t *testing.T) {
 	d := newMemoryFolder()
-	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	l, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,25 +310,25 @@ func TestLogTornTailHoldsFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := d.names[logName(1)]
+	f := d.names[fileName(1)]
 	f.data = f.data[:len(f.data)-1]
 	if binary.LittleEndian.Uint32(f.data[(len(f.data)+1)/2+sector.Size:]) != flushMagic {
 		t.Fatal("no decoy is where a flush may begin")
 	}
-	_, report, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	_, report, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 	if err != nil || report.Flushes != 1 || report.TornSize == 0 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
 }
 
-func TestLogOnDisk(t *testing.T) {
+func TestOnDisk(t *testing.T) {
 	rng := randomSource(t)
 	dir := filepath.Join(t.TempDir(), "log")
 	var all []Entry
-	opt := LogOptions{FileBytes: 1000} // two flushes
+	opt := Options{FileBytes: 1000} // two flushes
 	for range 3 {
 		var got []Entry
-		l, report, err := OpenLog(dir, opt, replayed(&got))
+		l, report, err := Open(dir, opt, replayed(&got))
 		if err != nil || report.TornSize != 0 {
 			t.Fatal(report, err)
 		}
@@ -342,11 +350,11 @@ func TestLogOnDisk(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Append(nil); !errors.Is(err, ErrLogFailed) {
+		if _, err := l.Append(nil); !errors.Is(err, ErrFailed) {
 			t.Fatalf("append after close: %v", err)
 		}
 	}
-	l, report, err := OpenLog(dir, opt, replayed(new([]Entry)))
+	l, report, err := Open(dir, opt, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,15 +371,15 @@ func TestLogOnDisk(t *testing.T) {
 	if err := os.WriteFile(stray, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := OpenLog(dir, opt, replayed(new([]Entry))); err == nil {
+	if _, _, err := Open(dir, opt, replayed(new([]Entry))); err == nil {
 		t.Fatal("a stray file is not noticed")
 	}
 }
 
-func TestLogReplayError(t *testing.T) {
+func TestReplayError(t *testing.T) {
 	d := newMemoryFolder()
 	writeLog(t, d, randomSource(t), 20, 1<<20)
-	_, _, err := openLog(d, "log", LogOptions{}, func(uint64, Entry) error { return errInjected })
+	_, _, err := openFolder(d, "log", Options{}, func(uint64, Entry) error { return errInjected })
 	if !errors.Is(err, errInjected) {
 		t.Fatalf("error of replay became %v", err)
 	}

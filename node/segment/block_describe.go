@@ -76,6 +76,3 @@ func (c *column) zone(n int) (lo, hi int64) {
 	}
 	return lo, hi
 }
-
-// Sections returns all sections, the caller's description with id 0 among them.
-func (s *Sealed) Sections() []Section { return s.sections }

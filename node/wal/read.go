@@ -1,26 +1,23 @@
-package segment
+package wal
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
-// LogFlush is one flush of a log file as it lies there. What it holds is valid during the call
+// Flush is one flush of a log file as it lies there. What it holds is valid during the call
 // that hands it out.
-type LogFlush struct {
+type Flush struct {
 	Offset   int64
 	Bytes    int64 // with its header
 	Sequence uint64
 	Entries  []Entry
 }
 
-// ReadLogFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
+// ReadFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
 // when a whole flush follows that says that it was synced, and hands the damage out in place of
 // what was there. What lies behind the last flush that can be read so is the tail: nil when there
 // is nothing. In the newest file of a log that is a torn write, which opening cuts off; in others
@@ -29,9 +26,9 @@ type LogFlush struct {
 //
 // Errors: of the file system, wrapped; *formats.Error; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
-func ReadLogFile(
-	path string, size int64, visit func(f *LogFlush, damage *CorruptError) error,
-) (tail *CorruptError, torn bool, err error) {
+func ReadFile(
+	path string, size int64, visit func(f *Flush, damage *durable.CorruptError) error,
+) (tail *durable.CorruptError, torn bool, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, false, fmt.Errorf("read log file: %w", err)
@@ -39,12 +36,12 @@ func ReadLogFile(
 	if size >= 0 && size < int64(len(data)) {
 		data = data[:size]
 	}
-	return readLog(path, data, visit)
+	return readFile(path, data, visit)
 }
 
-func readLog(
-	path string, data []byte, visit func(*LogFlush, *CorruptError) error,
-) (tail *CorruptError, torn bool, err error) {
+func readFile(
+	path string, data []byte, visit func(*Flush, *durable.CorruptError) error,
+) (tail *durable.CorruptError, torn bool, err error) {
 	at, last := uint64(0), uint64(0)
 	for at < uint64(len(data)) {
 		f, bad := parseFlush(data, at)
@@ -52,7 +49,7 @@ func readLog(
 			return nil, false, bad.of(path)
 		}
 		if bad != nil {
-			damage := &CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
+			damage := &durable.CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
 			next, found := flushAfter(data, at, last)
 			_, proved := proofAfter(data, at, last)
 			if !found || bad.torn && !proved {
@@ -75,20 +72,20 @@ func readLog(
 }
 
 func visitFlush(
-	path string, f *flush, at uint64, visit func(*LogFlush, *CorruptError) error,
+	path string, f *rawFlush, at uint64, visit func(*Flush, *durable.CorruptError) error,
 ) error {
-	out := LogFlush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
+	out := Flush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
 	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {
-			return visit(nil, &CorruptError{File: path, Offset: int64(at), Reason: reason})
+			return visit(nil, &durable.CorruptError{File: path, Offset: int64(at), Reason: reason})
 		}
 		out.Entries = append(out.Entries, e)
 		src = rest
 	}
 	if len(src) > 0 {
-		return visit(nil, &CorruptError{File: path, Offset: int64(at),
+		return visit(nil, &durable.CorruptError{File: path, Offset: int64(at),
 			Reason: "bytes follow the last frame of a flush"})
 	}
 	return visit(&out, nil)
@@ -118,16 +115,4 @@ func proofAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 			return at, true
 		}
 	}
-}
-
-// ParseLogName returns the number in the name of a log file.
-func ParseLogName(path string) (number uint64, ok bool) {
-	name := filepath.Base(path)
-	number, err := strconv.ParseUint(strings.TrimSuffix(name, logSuffix), 10, 63)
-	return number, err == nil && number != 0 && logName(number) == name
-}
-
-// StartsLog reports whether a file that starts so is a log file.
-func StartsLog(start []byte) bool {
-	return len(start) >= 4 && binary.LittleEndian.Uint32(start) == flushMagic
 }

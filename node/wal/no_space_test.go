@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 // The disk fills up and gets space again, at random, power is lost now and then, and sometimes the
 // cut of what did not fit fails: what was acknowledged is there, in order, and nothing else; the
 // log takes flushes whenever they fit.
-func TestLogOnAFullDisk(t *testing.T) {
+func TestOnAFullDisk(t *testing.T) {
 	rng := randomSource(t)
 	d := newMemoryFolder()
-	opt := LogOptions{FileBytes: 900}
-	l, _, err := openLog(d, "log", opt, replayed(new([]Entry)))
+	opt := Options{FileBytes: 900}
+	l, _, err := openFolder(d, "log", opt, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func TestLogOnAFullDisk(t *testing.T) {
 			all = append(all, entries)
 		case errors.Is(err, durable.ErrNoSpace):
 			refused++
-			if !d.full || errors.Is(err, ErrLogFailed) {
+			if !d.full || errors.Is(err, ErrFailed) {
 				t.Fatalf("flush %d: full %v: %v", i, d.full, err)
 			}
 		case errors.Is(err, errInjected):
-			if _, again := l.Append(nil); !errors.Is(again, ErrLogFailed) {
+			if _, again := l.Append(nil); !errors.Is(again, ErrFailed) {
 				t.Fatalf("flush %d: after %v: %v", i, err, again)
 			}
 		default:
@@ -52,7 +52,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 			continue
 		}
 		var got []Entry
-		if l, _, err = openLog(d, "log", opt, replayed(&got)); err != nil {
+		if l, _, err = openFolder(d, "log", opt, replayed(&got)); err != nil {
 			t.Fatal(err)
 		}
 		if extra := append(flatten(all), entries...); sameEntries(got, extra) {
@@ -70,11 +70,11 @@ func TestLogOnAFullDisk(t *testing.T) {
 // A sync that fails for lack of space leaves it unknown what is on disk, and fails the log.
 func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
 	f := &failingSync{err: syscall.ENOSPC}
-	l := &Log{dir: newMemoryFolder(), opt: LogOptions{FileBytes: 1 << 20}, newest: f, number: 1,
+	l := &Log{dir: newMemoryFolder(), opt: Options{FileBytes: 1 << 20}, newest: f, number: 1,
 		sizes: map[uint64]int64{}}
 	for range 2 {
 		_, err := l.Append(nil)
-		if !errors.Is(err, ErrLogFailed) || errors.Is(err, durable.ErrNoSpace) {
+		if !errors.Is(err, ErrFailed) || errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
 		}
 		f.err = nil
@@ -102,7 +102,7 @@ func (f *failingSync) Close() error { return nil }
 // TestNoSpaceSignal: a lack of space is signalled when it begins, and nothing else is.
 func TestNoSpaceSignal(t *testing.T) {
 	d := newMemoryFolder()
-	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	l, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}

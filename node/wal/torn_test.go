@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
@@ -38,24 +39,24 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 	for shape, data := range tornShapes(rng) {
 		d := newMemoryFolder()
 		all, _, ends := writeLog(t, d, rng, 3, 1<<20)
-		l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+		l, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.Append([]Entry{{Kind: 1, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
-		f, start := d.names[logName(1)], int(ends[2])
+		f, start := d.names[fileName(1)], int(ends[2])
 		whole := f.data
 		nearZeroSectors := binary.LittleEndian.Uint32(whole[start+36:])
 		if (nearZeroSectors > 0) != (shape == "masked") {
 			t.Errorf("%s: %d nearly zero sectors", shape, nearZeroSectors)
 		}
-		open := func() (torn bool) {
+		reopen := func() (torn bool) {
 			t.Helper()
 			var got []Entry
-			_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
-			var damage *CorruptError
+			_, report, err := openFolder(d, "log", Options{}, replayed(&got))
+			var damage *durable.CorruptError
 			if errors.As(err, &damage) && damage.Offset == int64(start) {
 				return false
 			}
@@ -67,7 +68,7 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 		for bit := 8 * start; bit < 8*len(whole); bit++ {
 			f.data = slices.Clone(whole)
 			f.data[bit/8] ^= 1 << (bit % 8)
-			if open() {
+			if reopen() {
 				t.Fatalf("%s: bit %d of the last flush is flipped and it is cut off", shape,
 					bit-8*start)
 			}
@@ -81,13 +82,13 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 			if bytes.Equal(f.data, whole) {
 				continue
 			}
-			if !open() && len(f.data) == len(whole) && lost > int(nearZeroSectors) {
+			if !reopen() && len(f.data) == len(whole) && lost > int(nearZeroSectors) {
 				t.Fatalf("%s: %d sectors are missing, and the log is refused", shape, lost)
 			}
 		}
 		for cut := start + 1; cut < len(whole); cut++ {
 			f.data = slices.Clone(whole[:cut])
-			if !open() {
+			if !reopen() {
 				t.Fatalf("%s: the last flush is cut at %d and the log is refused", shape,
 					cut-start)
 			}

@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 // Power is lost, processes are killed and syncs fail while flushes wait for one: what is left are
 // the first flushes, whole, with all that were synced, and what was handed out once stays.
-func TestLogWrittenCrashes(t *testing.T) {
+func TestWrittenCrashes(t *testing.T) {
 	rng := randomSource(t)
 	lost := 0
 	for run := range 300 {
@@ -23,7 +23,7 @@ func TestLogWrittenCrashes(t *testing.T) {
 		for life := range 6 {
 			what := fmt.Sprintf("run %d, life %d", run, life)
 			var got []Entry
-			l, _, err := openLog(d, "log", LogOptions{FileBytes: 600}, replayed(&got))
+			l, _, err := openFolder(d, "log", Options{FileBytes: 600}, replayed(&got))
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -83,7 +83,7 @@ func writeSome(
 			l.Roll()
 		}
 	}
-	if err != nil && (!errors.Is(err, ErrLogFailed) || l.Sync() == nil) {
+	if err != nil && (!errors.Is(err, ErrFailed) || l.Sync() == nil) {
 		t.Fatalf("after a failure: %v", err)
 	}
 	return all, synced
@@ -93,12 +93,12 @@ func writeSome(
 // written, and each sector of it is left out. All that was written whole and is corrupted is
 // damage. A flush that lacks a sector is damage when a later one says that it was synced, else a
 // torn tail.
-func TestLogWrittenBent(t *testing.T) {
+func TestWrittenBent(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, ends := writeLog(t, d, rng, 4, 1<<20)
-	l, _, err := openLog(d, "log", LogOptions{}, replayed(new([]Entry)))
+	l, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLogWrittenBent(t *testing.T) {
 		}
 		ends = append(ends, l.size)
 	}
-	f := d.names[logName(1)]
+	f := d.names[fileName(1)]
 	whole := f.data
 	for bit := range 8 * len(whole) {
 		f.data = slices.Clone(whole)
@@ -128,7 +128,7 @@ func TestLogWrittenBent(t *testing.T) {
 			continue
 		}
 		var got []Entry
-		_, report, err := openLog(d, "log", LogOptions{}, replayed(&got))
+		_, report, err := openFolder(d, "log", Options{}, replayed(&got))
 		if err != nil || !sameEntries(got, flatten(all[:hit])) || report.TornSize == 0 {
 			t.Fatalf("flush %d lacks a sector: %d entries, %+v, %v", hit, len(got), report, err)
 		}
@@ -136,8 +136,8 @@ func TestLogWrittenBent(t *testing.T) {
 }
 
 // The header counts no more than 65,535 flushes that wait: then one is synced unasked.
-func TestLogWritesAreBounded(t *testing.T) {
-	l, _, err := openLog(newMemoryFolder(), "log", LogOptions{}, replayed(new([]Entry)))
+func TestWritesAreBounded(t *testing.T) {
+	l, _, err := openFolder(newMemoryFolder(), "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func TestLogWritesAreBounded(t *testing.T) {
 }
 
 // What another log shares with this one is durable.
-func TestLinkedLogIsSynced(t *testing.T) {
-	l, _, err := OpenLog(t.TempDir(), LogOptions{}, replayed(new([]Entry)))
+func TestLinkedIsSynced(t *testing.T) {
+	l, _, err := Open(t.TempDir(), Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestLinkedLogIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []Entry
-	if l, _, err = OpenLog(dir, LogOptions{}, replayed(&got)); err != nil || len(got) != 3 {
+	if l, _, err = Open(dir, Options{}, replayed(&got)); err != nil || len(got) != 3 {
 		t.Fatalf("%d entries are linked, %v", len(got), err)
 	}
 	if err := l.Close(); err != nil {

@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // one flush of entries in a file that only it has. The other files are hard links of the ones
 // here, and this log goes on in a new file: none of them is written again. The caller syncs dir.
 //
-// Errors: of a log that failed, ErrLogFailed; what this log holds is the same after any error.
+// Errors: of a log that failed, ErrFailed; what this log holds is the same after any error.
 // Cost: a link for each file, one synced write, and a sync of what was not.
 func (l *Log) LinkTo(dir string, entries []Entry) error {
 	if err := l.Sync(); err != nil {
@@ -28,11 +28,11 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 			continue // the newest one, which this log is going to write
 		}
 		next = number + 1
-		if err := os.Link(l.Path(number), filepath.Join(dir, logName(number))); err != nil {
+		if err := os.Link(l.Path(number), filepath.Join(dir, fileName(number))); err != nil {
 			return fmt.Errorf("link log file: %w", err)
 		}
 	}
-	f, err := durable.Dir(dir).Create(logName(next))
+	f, err := durable.Dir(dir).Create(fileName(next))
 	if err != nil {
 		return fmt.Errorf("start log: %w", err)
 	}

@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // appended to the newest of them is lost with the process. Not to be called beside Remove.
 //
 // Cost: a look at each file, at the newest alone where only that is asked for.
-func (l *Log) Lost(newest bool) (lost []*CorruptError) {
+func (l *Log) Lost(newest bool) (lost []*durable.CorruptError) {
 	l.mu.Lock()
 	sizes, now := maps.Clone(l.sizes), l.newest
 	l.mu.Unlock()
@@ -29,7 +29,7 @@ func (l *Log) Lost(newest bool) (lost []*CorruptError) {
 			open, _ = now.(durable.Opened)
 		}
 		if reason := durable.Lost(l.Path(number), open, sizes[number]); reason != "" {
-			lost = append(lost, &CorruptError{File: l.Path(number), Reason: reason})
+			lost = append(lost, &durable.CorruptError{File: l.Path(number), Reason: reason})
 		}
 	}
 	return lost
@@ -37,11 +37,11 @@ func (l *Log) Lost(newest bool) (lost []*CorruptError) {
 
 // FailLost makes the log fail for good, as a failed write does, because a file is lost, and returns
 // the first error after which it failed.
-func (l *Log) FailLost(damage *CorruptError) error {
+func (l *Log) FailLost(damage *durable.CorruptError) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {
-		l.failed = fmt.Errorf("%w: %v", ErrLogFailed, damage)
+		l.failed = fmt.Errorf("%w: %v", ErrFailed, damage)
 	}
 	return l.failed
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Layout of a rows entry, FORMAT.md section 2.
+// Layout of a rows entry, FORMAT.md section 1.
 const (
 	rowsHeaderBytes  = 72
 	rowsVersion      = 2  // 1: first; 2: tombstones

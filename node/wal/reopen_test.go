@@ -1,4 +1,4 @@
-package segment
+package wal
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 
 // A process ends at some operation, killed or because it failed; the next one reads what the kernel
 // still holds, hands it out, and then power is lost: what was handed out is there.
-func TestLogReopenedIsDurable(t *testing.T) {
+func TestReopenedIsDurable(t *testing.T) {
 	rng := randomSource(t)
 	for failAt := 1; failAt < 60; failAt++ {
 		d := newMemoryFolder()
 		d.failAt = failAt
-		l, _, err := openLog(d, "log", LogOptions{FileBytes: 400}, replayed(new([]Entry)))
+		l, _, err := openFolder(d, "log", Options{FileBytes: 400}, replayed(new([]Entry)))
 		for i := 0; err == nil && i < 30; i++ {
 			_, err = l.Append(randomEntries(rng, uint64(i)*10))
 		}
@@ -21,7 +21,7 @@ func TestLogReopenedIsDurable(t *testing.T) {
 			f.lost = f.lost && rng.IntN(2) == 0 // killed, not failed: pages are still to be written
 		}
 		var seen []Entry
-		l, _, err = openLog(d, "log", LogOptions{FileBytes: 400}, replayed(&seen))
+		l, _, err = openFolder(d, "log", Options{FileBytes: 400}, replayed(&seen))
 		if err != nil {
 			t.Fatalf("operation %d: %v", failAt, err)
 		}

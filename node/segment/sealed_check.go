@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,11 +13,11 @@ import (
 // a damaged tail no one knows what is where: the segment is nil then.
 //
 // Errors: of the file system, wrapped; *formats.Error; damage is none.
-func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
+func OpenDamaged(path string) (*Sealed, []*durable.CorruptError, error) {
 	data, err := mapFile(path)
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	if errors.As(err, &damage) {
-		return nil, []*CorruptError{damage}, nil
+		return nil, []*durable.CorruptError{damage}, nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -24,13 +25,13 @@ func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // a hint
 	mapped := &Sealed{data: data, path: path}
 	var s *Sealed
-	var all []*CorruptError
+	var all []*durable.CorruptError
 	err = mapped.Guard(func() error {
 		s, all, err = parseDamaged(path, data)
 		return err
 	})
 	if errors.As(err, &damage) {
-		s, all, err = nil, []*CorruptError{damage}, nil
+		s, all, err = nil, []*durable.CorruptError{damage}, nil
 	}
 	if s == nil {
 		return nil, all, errors.Join(err, mapped.Close())
@@ -44,7 +45,7 @@ func OpenDamaged(path string) (*Sealed, []*CorruptError, error) {
 // damaged one may then hide those behind it, which err says. An error of visit ends the check.
 func (s *Sealed) CheckBlocks(
 	offsets []uint64, sizes []uint32,
-	visit func(i int, b *Block, offset uint64, size uint32, err *CorruptError) error,
+	visit func(i int, b *Block, offset uint64, size uint32, err *durable.CorruptError) error,
 ) error {
 	var b Block
 	at := uint64(sealedHeaderBytes)
@@ -85,7 +86,7 @@ func (s *Sealed) number(at uint64) (n uint32) {
 	return n
 }
 
-func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *CorruptError {
+func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *durable.CorruptError {
 	err := s.Guard(func() error {
 		if err := s.Block(i, offset, size, b); err != nil {
 			return err
@@ -97,7 +98,7 @@ func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *Corrup
 		}
 		return nil
 	})
-	var damage *CorruptError
+	var damage *durable.CorruptError
 	if err == nil || errors.As(err, &damage) {
 		return damage
 	}
@@ -107,7 +108,7 @@ func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *Corrup
 // Locate returns where the blocks lie, for a caller whose index is lost. It reads all of them.
 func (s *Sealed) Locate() (offsets []uint64, sizes []uint32, err error) {
 	err = s.CheckBlocks(nil, nil, func(
-		_ int, _ *Block, offset uint64, size uint32, damage *CorruptError,
+		_ int, _ *Block, offset uint64, size uint32, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
 			return damage

@@ -1,0 +1,218 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// parse reads the front of block i and returns what is wrong with it. data runs on behind the front
+// by more than loadBytes. The checksum is not computed again where it was verified lately.
+func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (reason string) {
+	front := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if binary.LittleEndian.Uint32(data) != size || front > uint64(size) ||
+		front < blockHeaderBytes+4 {
+		return fmt.Sprintf("it is said to have %d bytes, but says %d, with a front of %d",
+			size, binary.LittleEndian.Uint32(data), front)
+	}
+	body := data[:front-4]
+	if !verifiedLately && checksum(body) != binary.LittleEndian.Uint32(data[front-4:]) {
+		return "its checksum differs"
+	}
+	rows := binary.LittleEndian.Uint16(body[12:])
+	head := uint64(binary.LittleEndian.Uint16(body[14:]))
+	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
+		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
+		body[17]&^(blockHasFlags|blockHasTombs|blockHasDictionary) != 0 {
+		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
+			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
+	}
+	b.rows, b.kind, b.open, b.front = int(rows), body[16], chunk{}, front
+	b.stride = int(binary.LittleEndian.Uint32(body[20:]))
+	p := frontParser{head: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
+		rows: b.rows}
+	for d := range b.keys {
+		b.keys[d].kind = columnFOR
+		if d == int(record.MID) && body[17]&blockHasDictionary != 0 {
+			p.dictionary(&b.keys[d])
+			continue
+		}
+		p.column(&b.keys[d])
+	}
+	b.flags = nil
+	if body[17]&blockHasFlags != 0 {
+		b.flags = p.take(uint64(b.rows+7) / 8)
+	}
+	b.tombs = nil
+	if body[17]&blockHasTombs != 0 {
+		b.tombs = p.take(uint64(b.rows+7) / 8)
+	}
+	b.parsePayload(&p, binary.LittleEndian.Uint16(body[18:]))
+	if p.bad || len(p.head) != 0 || p.at != p.end {
+		return "its columns do not fill it"
+	}
+	b.body = data
+	return ""
+}
+
+func (b *Block) parsePayload(p *frontParser, parts uint16) {
+	b.words, b.chunks = b.words[:0], nil
+	hasStride := b.kind == payloadWords || b.kind == payloadFixed
+	if hasStride != (b.stride != 0) || b.kind != payloadEmpty != (parts != 0) ||
+		b.kind == payloadWords && (parts > maxPayloadWords || b.stride != 8*int(parts)) {
+		p.bad = true
+		return
+	}
+	switch b.kind {
+	case payloadWords:
+		for range parts {
+			b.words = append(b.words, column{})
+			p.word(&b.words[len(b.words)-1])
+		}
+	case payloadVaried:
+		p.column(&b.sizes)
+		fallthrough
+	case payloadFixed:
+		b.chunks = p.take(uint64(parts) * chunkEntryBytes)
+	}
+}
+
+// frontParser takes column headers from head and their columns from data[at:end].
+type frontParser struct {
+	head, data []byte
+	at, end    uint64
+	rows       int
+	bad        bool
+}
+
+// take returns the next n bytes.
+func (p *frontParser) take(n uint64) []byte {
+	if p.bad || n > p.end-p.at {
+		p.bad = true
+		return nil
+	}
+	p.at += n
+	return p.data[p.at-n : p.at : p.at]
+}
+
+func (p *frontParser) column(c *column) {
+	var ok bool
+	if p.head, ok = c.parseFrame(p.head); !ok {
+		p.bad = true
+		return
+	}
+	at := p.at
+	p.take(uint64(c.bytes(p.rows)))
+	c.body = p.data[at:]
+}
+
+// dictionary reads a key column whose values are numbers in a dictionary.
+func (p *frontParser) dictionary(c *column) {
+	if p.bad || len(p.head) < 4 {
+		p.bad = true
+		return
+	}
+	c.kind, c.dict = columnDict, p.take(8*uint64(binary.LittleEndian.Uint32(p.head)))
+	p.head = p.head[4:]
+	p.column(c)
+	p.bad = p.bad || len(c.dict) == 0 || c.base != 0 || c.gcd != 1
+}
+
+// word reads a column of payload words: its kind, what the kind needs, and the column.
+func (p *frontParser) word(c *column) {
+	if p.bad || len(p.head) < 5 { // no header is shorter
+		p.bad = true
+		return
+	}
+	c.kind = p.head[0]
+	switch c.kind {
+	case columnFOR:
+		p.head = p.head[1:]
+	case columnDec:
+		c.exponent, p.head = p.head[1], p.head[2:]
+		p.bad = p.bad || int(c.exponent) >= len(powersOf10)
+	case columnDict:
+		c.dict = p.take(8 * uint64(binary.LittleEndian.Uint32(p.head[1:])))
+		p.head = p.head[5:]
+		p.bad = p.bad || len(c.dict) == 0
+	default:
+		p.bad = true
+	}
+	p.column(c)
+	if c.kind == columnDict && (c.base != 0 || c.gcd != 1) {
+		p.bad = true
+	}
+}
+
+// checkStructure looks at what parse does not, because it takes a pass over the block: that
+// dictionary entries exist and that chunks hold the payloads. A checksum says that the bytes are
+// those that were written, and not that they make sense.
+func (b *Block) checkStructure() (reason string) {
+	if reason := b.checkNumbered(); reason != "" {
+		return reason
+	}
+	for w := range b.words {
+		c := &b.words[w]
+		for i := 0; c.kind == columnDict && i < b.rows; i++ {
+			if c.packed(i) >= uint64(len(c.dict)/8) {
+				return fmt.Sprintf("word %d of payload %d names no entry of the dictionary", w, i)
+			}
+		}
+	}
+	if b.kind != payloadFixed && b.kind != payloadVaried {
+		if len(b.data) > 0 {
+			return "bytes without a chunk"
+		}
+		return ""
+	}
+	var last chunkEntry
+	for i := range len(b.chunks) / chunkEntryBytes {
+		e, ok := b.entry(i)
+		if !ok {
+			return fmt.Sprintf("chunk %d of rows %d to %d at %d to %d makes no sense",
+				i, e.first, e.end, e.from, e.to)
+		}
+		if b.payloadBytes(e.first, e.end) != uint64(e.raw) {
+			return fmt.Sprintf("chunk %d does not hold its payloads", i)
+		}
+		last = e
+	}
+	if last.end != b.rows || uint64(last.to) != uint64(len(b.data)) {
+		return "its chunks do not fill it"
+	}
+	return ""
+}
+
+// checkNumbered checks the dictionary of devices, if there is one.
+func (b *Block) checkNumbered() (reason string) {
+	c := &b.keys[record.MID]
+	if c.kind != columnDict {
+		return ""
+	}
+	for i := 1; i < len(c.dict)/8; i++ {
+		if c.entry(uint64(i)) <= c.entry(uint64(i-1)) {
+			return fmt.Sprintf("device %d of its dictionary is not above the one before", i)
+		}
+	}
+	for i := range b.rows {
+		if c.packed(i) >= uint64(len(c.dict)/8) {
+			return fmt.Sprintf("the device of row %d is no entry of the dictionary", i)
+		}
+	}
+	return ""
+}
+
+// plausible reports whether stored bytes can become raw bytes; LZ4 makes at most 255 of one.
+func plausible(method uint8, raw, stored, rows uint64) bool {
+	switch method {
+	case chunkRaw:
+		return raw == stored
+	case chunkLZ4:
+		return raw <= 255*stored
+	case chunkShuffled:
+		return raw <= 255*stored && raw%rows == 0
+	default:
+		return false
+	}
+}

@@ -1,0 +1,123 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
+)
+
+// maxKeptBytes bounds the memory that a log keeps between flushes: a group of the store.
+const maxKeptBytes = 16 << 20
+
+// flushMemories is where flushes are put together; the many logs of a node share what is in the
+// caches of its processors.
+var flushMemories = sync.Pool{New: func() any { return new([]byte) }}
+
+// Append writes the entries as one flush and syncs it: after a return without error they are all
+// durable; after a crash before that, all of them are there or none. It returns the number of the
+// file that holds them.
+//
+// Errors: ErrNoSpace when there is no space, and the log is as it was; after any other failed write
+// or sync the same error, an ErrFailed, for ever.
+func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
+	if fileSeq, err = l.Write(entries); err == nil {
+		err = l.Sync()
+	}
+	return fileSeq, err
+}
+
+// Write writes the entries as one flush and leaves it to the next Sync, Append or new file to make
+// it durable. After a crash before that, some of what was written since is there: a flush whole or
+// not at all, and none without all that came before it.
+//
+// Errors: as of Append.
+func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
+	size := uint64(0)
+	for i := range entries {
+		size += uint64(entries[i].size())
+	}
+	if size > maxFlushBytes || len(entries) > math.MaxInt32 {
+		return 0, fmt.Errorf("append to log: a flush of %d bytes, at most %d", size, maxFlushBytes)
+	}
+	seq, unsynced, err := l.state()
+	if err == nil && unsynced >= maxUnsynced {
+		err = l.Sync()
+	}
+	if err == nil && (l.size >= l.opt.FileBytes || l.full) {
+		err = l.roll()
+	}
+	if err != nil {
+		return 0, l.NoteNoSpace(err, int64(size))
+	}
+	_, unsynced, _ = l.state()
+	memory := flushMemories.Get().(*[]byte)
+	defer flushMemories.Put(memory)
+	flush := appendFlush((*memory)[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
+	if *memory = flush; cap(flush) > maxKeptBytes {
+		*memory = nil
+	}
+	if _, err := l.newest.WriteAt(flush, l.size); err != nil {
+		return 0, l.NoteNoSpace(l.undo(err), int64(len(flush)))
+	}
+	l.size += int64(len(flush))
+	l.mu.Lock()
+	l.seq++
+	l.noSpace, l.noSpaceBytes = nil, 0
+	l.sizes[l.number] = l.size
+	l.mu.Unlock()
+	return l.number, nil
+}
+
+// Sync makes every flush durable that was written before the call.
+//
+// Errors: ErrFailed, for ever.
+func (l *Log) Sync() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	return l.syncNewest()
+}
+
+// syncNewest is Sync for a caller that holds syncing.
+func (l *Log) syncNewest() error {
+	seq, unsynced, err := l.state()
+	if err != nil || unsynced == 0 {
+		return err
+	}
+	if err := l.newest.Sync(); err != nil {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced = seq
+	return nil
+}
+
+// LastSynced returns the sequence of the last flush that is known to be durable.
+func (l *Log) LastSynced() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.synced
+}
+
+// state returns the number of the last flush, and how many up to it wait for a sync.
+func (l *Log) state() (seq, unsynced uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq, l.seq - l.synced, l.failed
+}
+
+// undo cuts off what was written of a flush that the disk has no space for, and syncs the cut: the
+// log then ends with its last flush and may go on. After any other error, or when the cut fails,
+// it may not.
+func (l *Log) undo(cause error) error {
+	if !durable.IsNoSpace(cause) {
+		return l.fail(cause)
+	}
+	if err := l.dir.Truncate(fileName(l.number), l.size); err != nil {
+		return l.fail(errors.Join(cause, err))
+	}
+	return fmt.Errorf("%w: write %s: %w", durable.ErrNoSpace, l.Path(l.number), cause)
+}
