@@ -38,8 +38,14 @@ type Head struct {
 	rowCount atomic.Int64
 	pending  atomic.Int64 // of these, rows that are in no cell yet
 	flagged  atomic.Int64
-	bytes    atomic.Int64
-	told     atomic.Int64 // of bytes, see TakeGrowth
+	tombs    atomic.Int64
+	// flaggedKept is how many rows were flagged when ClearFalse had cleared what it could.
+	flaggedKept atomic.Int64
+	bytes       atomic.Int64
+	told        atomic.Int64 // of bytes, see TakeGrowth
+
+	clearing   sync.Mutex // held by the one who clears flags; guards flagsFixed
+	flagsFixed bool
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
@@ -107,6 +113,9 @@ func (h *Head) Flagged() int {
 	return int(h.flagged.Load())
 }
 
+// HasTombs reports whether some rows are tombstones.
+func (h *Head) HasTombs() bool { return h.tombs.Load() > 0 }
+
 // Bytes returns about how much memory the rows take, once they are in cells, with what was made for
 // those to come.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
@@ -137,6 +146,7 @@ func (h *Head) Insert(b *record.Batch) {
 	for from := 0; from < b.Len(); {
 		from += h.rows.append(b, from)
 	}
+	h.tombs.Add(int64(b.CountTombs()))
 	h.rowCount.Add(int64(b.Len()))
 	spare := h.rows.spare()
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))

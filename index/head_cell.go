@@ -47,8 +47,9 @@ type cell struct {
 	chunks        []chunk
 	open          [2]int32 // chunks that take unflagged rows, and flagged ones; counted from 1
 	caps          [2]Bound // of the rows of either kind, where open says that there are some
-	flaggedChunks []uint32 // numbers of the chunks of flagged rows
+	flaggedChunks []uint32 // numbers of the chunks of flagged rows, cleared since or not
 	rows          int
+	flagged       int         // rows
 	newest        *newestCaps // when there are many rows
 }
 
@@ -112,13 +113,15 @@ func (c *cell) append(r entry, m *memory) {
 	kind := 0
 	if r.flagged {
 		kind = 1
+		c.flagged++
 	}
 	open, caps := &c.open[kind], &c.caps[kind]
 	if *open == 0 {
 		*caps = Bound{r.cap, r.cap}
 	}
 	caps.Min, caps.Max = min(caps.Min, r.cap), max(caps.Max, r.cap)
-	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows {
+	if *open == 0 || len(c.chunks[*open-1].rows) == chunkRows ||
+		c.chunks[*open-1].flagged() != r.flagged { // ClearFalse was there
 		k := chunk{capLo: r.cap, capHi: r.cap, maxCapSoFar: c.maxCapOfFirst(len(c.chunks)),
 			first: r.at}
 		switch { // once the cell has shown that it fills chunks

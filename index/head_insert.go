@@ -70,7 +70,7 @@ func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) 
 		if sameHead {
 			setBit(p.sameHead, n)
 		}
-		if sameHead || r.cap <= h.before[bucket] {
+		if sameHead || r.cap <= h.before[bucket] || p.rows.Tomb(n) {
 			r.flagged = true
 			setBit(p.flagged, n)
 			flagged++

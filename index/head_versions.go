@@ -61,8 +61,8 @@ func (h *Head) ScanVersions(
 	return s.flush()
 }
 
-// Doubtful returns the ranks, in no order, of the rows of an immutable head that are flagged and
-// supersede none of its rows. Others may be superseded: their buckets' watermarks, which other
+// Doubtful returns the ranks, in no order, of the rows of an immutable head that are flagged, no
+// tombstones, and supersede none of its rows. Others may be superseded: their buckets' watermarks, which other
 // series share, are not below their caps, or later caps of their devices came before.
 //
 // Cost: about 10 ns for each row of a cell that has flagged rows.
@@ -78,7 +78,8 @@ func (h *Head) Doubtful() (ranks []uint32) {
 			continue
 		}
 		_ = s.eachRow(id, true, func(_ *cell, r *entry) {
-			if p, i := h.rows.row(r.at); !hasBit(p.sameHead, i) || !s.readings.again(r) {
+			p, i := h.rows.row(r.at)
+			if !p.rows.Tomb(i) && (!hasBit(p.sameHead, i) || !s.readings.again(r)) {
 				ranks = append(ranks, uint32(p.first+i))
 			}
 		})
@@ -104,7 +105,8 @@ func (s *headScan) compare(id uint32) bool {
 	s.head.rlock()
 	c := s.head.list[id]
 	_, some := c.meets(s.box[record.Cap])
-	s.readings.begin(len(c.flaggedChunks)*chunkRows, s.head.cells.block, s.head.cells.pair)
+	some = some && c.flagged > 0
+	s.readings.begin(c.flagged, s.head.cells.block, s.head.cells.pair)
 	s.head.mu.RUnlock()
 	if s.reached = false; some {
 		_ = s.eachRow(id, true, func(c *cell, r *entry) {

@@ -69,8 +69,8 @@ func (s *Store) scanInto(
 	return sc.Stats, s.noteDamage(err)
 }
 
-// Count returns how many rows the box of q holds. In the view of all versions, blocks that lie
-// inside the box are counted without opening them.
+// Count returns how many rows a query finds. Blocks that lie inside the box, and none of whose rows
+// has another version, are counted without opening them.
 func (s *Store) Count(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
 	return s.CountAmong(ctx, q, 1)
 }
@@ -81,23 +81,10 @@ func (s *Store) CountAmong(
 ) (uint64, ScanStats, error) {
 	keys := *q
 	keys.KeysOnly = true
-	if q.View == record.ViewAll {
-		return s.countAll(ctx, &keys, among)
-	}
-	stats, err := s.ScanInto(ctx, &keys, among, func(int) (Consumer, error) {
-		return Consumer{Rows: func(*record.Batch) error { return nil },
-			Columns: segment.AllColumns}, nil
-	})
-	return stats.Rows, stats, err
-}
-
-func (s *Store) countAll(
-	ctx context.Context, q *record.Query, among int,
-) (uint64, ScanStats, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	began := time.Now()
-	sc, err := s.newScan(ctx, q)
+	sc, err := s.newScan(ctx, &keys)
 	if err != nil {
 		return 0, ScanStats{}, err
 	}

@@ -134,6 +134,7 @@ func (s *Store) writeSegment(
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
+	immutable.Head.FixFlags()
 	flags := immutable.Head.ReadAll(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())

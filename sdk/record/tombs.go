@@ -87,6 +87,32 @@ func (b *Batch) AppendRow(from *Batch, i int) {
 	}
 }
 
+// MoveRange copies the n records from one on to place to, to < from, where everything between the
+// two is to vanish.
+func (b *Batch) MoveRange(to, from, n int) {
+	copy(b.CID[to:to+n], b.CID[from:])
+	copy(b.MID[to:to+n], b.MID[from:])
+	copy(b.MOID[to:to+n], b.MOID[from:])
+	copy(b.CapNs[to:to+n], b.CapNs[from:])
+	if b.AcqNs != nil {
+		copy(b.AcqNs[to:to+n], b.AcqNs[from:])
+	}
+	if len(b.Tombs) > 0 {
+		for i := range n {
+			b.moveTomb(to+i, from+i)
+		}
+	}
+	if b.Offsets == nil {
+		copy(b.Data[to*b.Stride:(to+n)*b.Stride], b.Data[from*b.Stride:])
+		return
+	}
+	first, shift := b.Offsets[from], b.Offsets[from]-b.Offsets[to]
+	copy(b.Data[b.Offsets[to]:], b.Data[first:b.Offsets[from+n]])
+	for i := range n {
+		b.Offsets[to+i+1] = b.Offsets[from+i+1] - shift
+	}
+}
+
 // Move copies record from to place to, to < from, where everything between the two is to vanish.
 func (b *Batch) Move(to, from int) {
 	b.CID[to], b.MID[to], b.MOID[to] = b.CID[from], b.MID[from], b.MOID[from]

@@ -148,8 +148,8 @@ func (sc *Scan) Close() {
 	scans.Put(sc)
 }
 
-// Count counts the rows of the box, in the view of all versions, into Stats.Rows. Errors are those
-// of Run.
+// Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which no
+// row has another version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
 	sc.countOnly = true
 	err := sc.Run(discard)
@@ -188,7 +188,8 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 		if sc.lastN == 0 {
 			w.Resolver = w
 		}
-		w.Verify, w.CountOnly = sc.verify, sc.countOnly
+		w.Verify = sc.verify
+		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.NoTombs
 	}
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {

@@ -29,7 +29,7 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 	})
 	for _, seg := range p.Segments {
 		if sc.countOnly {
-			sc.countInside(seg)
+			sc.countInside(p, seg)
 		}
 		n := len(seg.Plan.Candidates)
 		for from := 0; from < n; from += blocks.TaskBlocks {
@@ -39,12 +39,14 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 	}
 }
 
-// countInside counts the blocks that lie inside the box and leaves the others as candidates.
-func (sc *Scan) countInside(seg *blocks.Planned) {
+// countInside counts the blocks that lie inside the box and of which all rows are shown, and leaves
+// the others as candidates.
+func (sc *Scan) countInside(p *versions.Partition, seg *blocks.Planned) {
 	rest := seg.Plan.Candidates[:0]
 	for _, c := range seg.Plan.Candidates {
-		if c.Untested == 0 {
-			sc.countedInside += uint64(seg.Index.Block(c.Block).Rows)
+		info := seg.Index.Block(c.Block)
+		if c.Untested == 0 && sc.ShowsAll(p, info) {
+			sc.countedInside += uint64(info.Rows)
 			sc.Stats.BlocksInside++
 		} else {
 			rest = append(rest, c)

@@ -100,11 +100,11 @@ func (w *worker) do(t *task) error {
 // scanHead gives the rows of a head to the sink; they come in batches of their own.
 func (w *worker) scanHead(t *task) error {
 	sc := w.scan
-	if sc.countOnly && len(sc.Tombstones) == 0 {
-		n := uint64(t.head.Count(&t.partition.Box, sc.Horizon))
+	if sc.countOnly && len(sc.Tombstones) == 0 && sc.CountsHead(t.partition, t.head) {
+		n, err := sc.CountHead(t.partition, t.head)
 		w.Rows += n
 		w.HeadRows += n
-		return nil
+		return err
 	}
 	take := func(b *record.Batch, _ []uint64) error {
 		if err := sc.Ctx.Err(); err != nil {

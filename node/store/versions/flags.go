@@ -56,6 +56,32 @@ func ClearDoubtful(
 	}, older.Mappings)
 }
 
+// clearHeads clears flags of the heads of a read state, once many rows have got one.
+func clearHeads(now *shards.State) {
+	if now.Main != nil {
+		now = now.Main
+	}
+	heads := make([]*index.Head, 0, 8) // oldest first
+	for _, immutable := range now.Immutable {
+		heads = append(heads, immutable.Head)
+	}
+	heads = append(heads, now.Head)
+	for i, h := range heads {
+		if !h.HasNewFlags() {
+			continue
+		}
+		h.ClearFalse(func(list []index.SeriesCap) {
+			for _, older := range heads[:i] {
+				older.RaiseCaps(list)
+			}
+			caps := newOlderCaps(list)
+			for _, seg := range now.Sealed {
+				caps.raise(seg)
+			}
+		})
+	}
+}
+
 // olderCaps are the greatest caps that some series may have in older segments.
 type olderCaps struct {
 	list   []index.SeriesCap

@@ -153,6 +153,9 @@ func (sc *Resolver) notePuts() {
 // many segments were planned.
 func (sc *Resolver) Partition() (segments int) {
 	for _, now := range sc.States {
+		if sc.View != record.ViewAll && !sc.BySeries {
+			clearHeads(now)
+		}
 		p := NewPartition(now)
 		p.Box = sc.Box
 		sc.Waiting = append(sc.Waiting, p)
@@ -283,42 +286,58 @@ func (sc *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded u
 		}
 		return 0
 	}
-	keep, suspect := start, p.Newest.suspect(b, start)
-	plain := len(b.Tombs) == 0 && len(sc.Winners) == 0
-	if plain {
-		keep = suspect
+	out := removal{b: b, keep: start, from: start}
+	for i := p.Newest.suspect(b, start); i < b.Len(); i = p.Newest.suspect(b, i+1) {
+		if p.Newest.Supersedes(b.Key(i)) {
+			out.remove(i)
+			superseded++
+		}
 	}
-	for i := keep; i < b.Len(); i++ {
-		if i == suspect {
-			suspect = p.Newest.suspect(b, i+1)
-			if p.Newest.Supersedes(b.Key(i)) {
-				superseded++
-				continue
-			}
-		}
-		if !plain && (b.Tomb(i) || !sc.Shows(b.Key(i))) {
-			continue
-		}
-		if keep != i {
-			b.Move(keep, i)
-		}
-		keep++
+	out.end()
+	if len(b.Tombs) > 0 || len(sc.Winners) > 0 {
+		keepRows(b, start, func(i int) bool { return !b.Tomb(i) && sc.Shows(b.Key(i)) })
 	}
-	b.Truncate(keep)
 	return superseded
+}
+
+// ShowsAll reports whether Keep is known to remove no row of a block.
+func (sc *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
+	if sc.View == record.ViewAll {
+		return !sc.NoTombs
+	}
+	// Tombstones are flagged.
+	return len(sc.Winners) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
 }
 
 // keepRows removes the rows at or after start that are not to stay.
 func keepRows(b *record.Batch, start int, stays func(i int) bool) {
-	keep := start
+	out := removal{b: b, keep: start, from: start}
 	for i := start; i < b.Len(); i++ {
 		if !stays(i) {
-			continue
+			out.remove(i)
 		}
-		if keep != i {
-			b.Move(keep, i)
-		}
-		keep++
 	}
-	b.Truncate(keep)
+	out.end()
+}
+
+// removal removes rows of a batch, in ascending order: those between are moved together.
+type removal struct {
+	b          *record.Batch
+	keep, from int // the rows from one on go to the other
+}
+
+func (r *removal) remove(i int) {
+	if n := i - r.from; n > 0 && r.keep < r.from {
+		r.b.MoveRange(r.keep, r.from, n)
+	}
+	r.keep, r.from = r.keep+i-r.from, i+1
+}
+
+func (r *removal) end() {
+	if r.from > r.keep {
+		r.remove(r.b.Len())
+	} else {
+		r.keep = r.b.Len()
+	}
+	r.b.Truncate(r.keep)
 }

@@ -29,10 +29,11 @@ type version struct {
 // reading unless the table has a greater acq: every row that supersedes another is flagged when it
 // enters a head, or looked for because the other one is backdated.
 //
-// It is a hash table with open addressing. Most lookups miss, which a byte of the hash decides: 0
-// in tags is a free place.
+// It is a hash table with open addressing. Most lookups miss, which a bitmap decides, and otherwise
+// nearly always a byte of the hash: 0 in tags is a free place.
 type Table struct {
-	tags     []uint8 // a power of two; at most half of them are taken
+	filter   []uint64 // a bit for each hash of a reading
+	tags     []uint8  // a power of two; at most half of them are taken
 	versions []version
 	count    int
 	limit    int       // readings that it is to have at most
@@ -44,8 +45,13 @@ var ErrFull = errors.New("table of versions is full")
 
 var newestTables = sync.Pool{New: func() any { return new(Table) }}
 
-// firstPlaces is how small the table of a scan starts.
-const firstPlaces = 256
+const (
+	// firstPlaces is how small the table of a scan starts.
+	firstPlaces = 256
+	// filterBits is how many bits the filter has for each place: so few are set that a processor
+	// predicts the answer.
+	filterBits = 16
+)
 
 // NewTable returns an empty table, which is to have at most some readings.
 func NewTable(limit int) *Table {
@@ -59,14 +65,30 @@ func NewTable(limit int) *Table {
 func (n *Table) resize(places int) {
 	n.tags = slices.Grow(n.tags[:0], places)[:places]
 	clear(n.tags)
+	words := places * filterBits / 64
+	n.filter = slices.Grow(n.filter[:0], words)[:words]
+	clear(n.filter)
 	n.versions = slices.Grow(n.versions[:0], places)[:places]
 }
 
 func hashOf(cid, moid int32, mid, capNs int64) uint64 {
+	return hashReading(hashPair(cid, moid), mid, capNs)
+}
+
+func hashPair(cid, moid int32) uint64 {
 	pair := uint64(uint32(cid))<<32 | uint64(uint32(moid))
-	h := (uint64(mid) ^ bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)) * 0x9e3779b97f4a7c15
+	return bits.RotateLeft64(pair*0xc2b2ae3d27d4eb4f, 31)
+}
+
+func hashReading(pair uint64, mid, capNs int64) uint64 {
+	h := (uint64(mid) ^ pair) * 0x9e3779b97f4a7c15
 	h = (h ^ h>>32 ^ uint64(capNs)) * 0xff51afd7ed558ccd
 	return h ^ h>>32
+}
+
+// inFilter returns the word and the bit of a hash in the filter.
+func inFilter(hash uint64, words int) (word uint64, bit uint64) {
+	return hash >> 6 & uint64(words-1), hash & 63
 }
 
 func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
@@ -90,7 +112,7 @@ func (n *Table) Add(b *record.Batch, i int) error {
 		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
 		return nil
 	}
-	n.tags[at], n.versions[at] = tag, version{r, b.AcqNs[i]}
+	n.set(at, tag, version{r, b.AcqNs[i]})
 	if n.count++; 2*n.count > len(n.tags) {
 		n.grow()
 	}
@@ -98,6 +120,13 @@ func (n *Table) Add(b *record.Batch, i int) error {
 		return ErrFull
 	}
 	return nil
+}
+
+// set puts a reading in a free place.
+func (n *Table) set(at int, tag uint8, v version) {
+	n.tags[at], n.versions[at] = tag, v
+	word, bit := inFilter(hashOf(v.CID, v.MOID, v.MID, v.CapNs), len(n.filter))
+	n.filter[word] |= 1 << bit
 }
 
 func (n *Table) grow() {
@@ -110,7 +139,7 @@ func (n *Table) grow() {
 	n.resize(2 * len(n.tags))
 	for i := range n.spare {
 		at, tag := n.place(&n.spare[i].Reading)
-		n.tags[at], n.versions[at] = tag, n.spare[i]
+		n.set(at, tag, n.spare[i])
 	}
 }
 
@@ -122,16 +151,31 @@ func (n *Table) suspect(b *record.Batch, from int) int {
 		return rows
 	}
 	cids, moids, mids, caps := b.CID[:rows], b.MOID[:rows], b.MID[:rows], b.CapNs[:rows]
-	tags, mask := n.tags, uint64(len(n.tags)-1)
+	var cid, moid int32
+	pair := hashPair(cid, moid)
 	for i := from; i < rows; i++ {
-		h := hashOf(cids[i], moids[i], mids[i], caps[i])
-		for at := h & mask; tags[at] != 0; at = (at + 1) & mask {
-			if tags[at] == tagOf(h) {
-				return i
-			}
+		if cids[i] != cid || moids[i] != moid { // few in a block
+			cid, moid = cids[i], moids[i]
+			pair = hashPair(cid, moid)
+		}
+		h := hashReading(pair, mids[i], caps[i])
+		word, bit := inFilter(h, len(n.filter))
+		if n.filter[word]>>bit&1 != 0 && n.hasTag(h) {
+			return i
 		}
 	}
 	return rows
+}
+
+// hasTag reports whether a reading with the tag of a hash may be in the table.
+func (n *Table) hasTag(hash uint64) bool {
+	mask := uint64(len(n.tags) - 1)
+	for at := hash & mask; n.tags[at] != 0; at = (at + 1) & mask {
+		if n.tags[at] == tagOf(hash) {
+			return true
+		}
+	}
+	return false
 }
 
 // Supersedes reports whether the table has a newer version of a row.
@@ -207,4 +251,12 @@ func (r *Reading) within(info *index.BlockInfo) bool {
 func (r *Reading) Compare(o *Reading) int {
 	return cmp.Or(cmp.Compare(r.CID, o.CID), cmp.Compare(r.MOID, o.MOID),
 		cmp.Compare(r.MID, o.MID), cmp.Compare(r.CapNs, o.CapNs))
+}
+
+// len returns the number of readings.
+func (n *Table) len() int {
+	if n == nil {
+		return 0
+	}
+	return n.count
 }

@@ -1,0 +1,183 @@
+package index
+
+import (
+	"math"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// minNewFlagged is how many rows must have been flagged since flags were last cleared, so that it
+// pays to look at all again: also a part of those that stayed.
+const (
+	minNewFlagged  = 64
+	newFlaggedPart = 8
+	// clearChunks is how many chunks are cleared before inserts are let through.
+	clearChunks = 256
+)
+
+// flaggedChunk is a chunk whose rows supersede no other row of the head.
+type flaggedChunk struct {
+	cell, chunk uint32
+	from, to    int // numbers of the series of its rows
+}
+
+// HasNewFlags reports whether enough rows were flagged since ClearFalse for it to pay.
+func (h *Head) HasNewFlags() bool {
+	n, kept := h.Flagged(), int(h.flaggedKept.Load())
+	return n-kept >= max(minNewFlagged, kept/newFlaggedPart)
+}
+
+// ClearFalse clears flags of rows that supersede no other: those of which lift, which raises the
+// caps of series to the greatest ones that older heads and segments have of them, finds no cap that
+// is not below theirs. Rows that were flagged because their bucket's watermark is that of another
+// series are most of what is loaded device by device. It works while rows are inserted; some flags
+// may stay.
+//
+// Cost: about 30 ns for each flagged row; a call at the same time as another one does nothing.
+func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
+	if !h.clearing.TryLock() {
+		return
+	}
+	defer h.clearing.Unlock()
+	if h.flagsFixed {
+		return
+	}
+	h.drain()
+	var set SeriesSet
+	chunks, numbers := h.onlyOlder(&set)
+	if len(chunks) > 0 {
+		lift(set.List())
+		h.clear(chunks, numbers, set.List())
+	}
+	h.flaggedKept.Store(h.flagged.Load())
+}
+
+// FixFlags ends ClearFalse, so that what is read of the head in steps has the same flags.
+func (h *Head) FixFlags() {
+	h.clearing.Lock()
+	defer h.clearing.Unlock()
+	h.flagsFixed = true
+}
+
+// onlyOlder returns the flagged chunks whose rows supersede no row of the head, and the numbers in
+// the set of the series of their rows.
+func (h *Head) onlyOlder(set *SeriesSet) (chunks []flaggedChunk, numbers []uint32) {
+	s := headScans.Get().(*headScan)
+	defer s.giveBack()
+	s.head, s.box, s.below, s.bound = h, &record.Box{}, math.MaxInt64, math.MaxUint32
+	h.rlock()
+	cells := uint32(len(h.list))
+	h.mu.RUnlock()
+	for id := range cells {
+		if s.compare(id) {
+			chunks, numbers = s.onlyOlder(id, set, chunks, numbers)
+		}
+	}
+	return chunks, numbers
+}
+
+func (s *headScan) onlyOlder(
+	id uint32, set *SeriesSet, chunks []flaggedChunk, numbers []uint32,
+) ([]flaggedChunk, []uint32) {
+	s.head.rlock()
+	defer s.head.mu.RUnlock()
+	c := s.head.list[id]
+next:
+	for _, i := range c.flaggedChunks {
+		k, from := &c.chunks[i], len(numbers)
+		if !k.flagged() {
+			continue
+		}
+		for n := range k.rows {
+			r := &k.rows[n]
+			p, at := s.head.rows.row(r.at)
+			if p.rows.Tomb(at) || hasBit(p.sameHead, at) && s.readings.again(r) {
+				numbers = numbers[:from]
+				continue next
+			}
+			numbers = append(numbers, set.Add(Series{CID: c.key.cid, MOID: c.key.moid,
+				MID: c.mid(r)}, math.MinInt64))
+		}
+		chunks = append(chunks, flaggedChunk{id, i, from, len(numbers)})
+	}
+	return chunks, numbers
+}
+
+// clear clears the flags of chunks to which nothing was added since, and whose caps are above those
+// of their series.
+func (h *Head) clear(chunks []flaggedChunk, numbers []uint32, older []SeriesCap) {
+	for len(chunks) > 0 {
+		some := chunks[:min(len(chunks), clearChunks)]
+		chunks = chunks[len(some):]
+		h.mu.Lock()
+		if h.gone {
+			h.mu.Unlock()
+			return
+		}
+		cleared := 0
+		for _, x := range some {
+			cleared += h.clearChunk(h.list[x.cell], x.chunk, numbers[x.from:x.to], older)
+		}
+		h.flagged.Add(-int64(cleared))
+		h.mu.Unlock()
+	}
+}
+
+func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []SeriesCap) int {
+	rows := c.chunks[chunk].rows
+	if len(rows) != len(numbers) {
+		return 0
+	}
+	for i := range rows {
+		if rows[i].cap <= older[numbers[i]].NewestNs {
+			return 0
+		}
+	}
+	for i := range rows {
+		rows[i].flagged = false
+		p, at := h.rows.row(rows[i].at)
+		p.flagged[at>>6] &^= 1 << (at & 63)
+	}
+	c.flagged -= len(rows)
+	return len(rows)
+}
+
+// RaiseCaps raises the caps of series to the greatest ones that the head has of them, or of their
+// devices.
+//
+// Cost: about 50 ns a series.
+func (h *Head) RaiseCaps(series []SeriesCap) {
+	h.drain()
+	h.rlock()
+	defer h.mu.RUnlock()
+	for i := range series {
+		s := &series[i]
+		id, ok := h.find(cellKey{s.CID, s.MOID, s.MID >> cellShift})
+		if !ok {
+			continue
+		}
+		if capNs, ok := h.list[id].newestCap(uint16(s.MID & deviceMask)); ok {
+			s.NewestNs = max(s.NewestNs, capNs)
+		}
+	}
+}
+
+// newestCap returns the greatest cap of a device, if there is one.
+func (c *cell) newestCap(device uint16) (capNs int64, ok bool) {
+	if c.newest != nil {
+		b := c.newest.blocks[device>>6]
+		if b == nil || b.seen>>(device&63)&1 == 0 {
+			return 0, false
+		}
+		return b.caps[device&63], true
+	}
+	capNs = math.MinInt64
+	for i := range c.chunks {
+		for k := range c.chunks[i].rows {
+			if r := &c.chunks[i].rows[k]; r.device == device {
+				capNs, ok = max(capNs, r.cap), true
+			}
+		}
+	}
+	return capNs, ok
+}

@@ -1,0 +1,51 @@
+package versions
+
+import (
+	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// CountsHead reports whether CountHead can count the rows of a head that are shown.
+func (sc *Resolver) CountsHead(p *Partition, h *index.Head) bool {
+	switch {
+	case sc.NoTombs && h.HasTombs():
+		return false
+	case sc.View == record.ViewAll:
+		return true
+	}
+	return len(sc.Winners) == 0 && !h.HasTombs() && p.Newest.len() <= maxZoneTests
+}
+
+// CountHead returns how many rows of a head lie in the box of a partition, without those that have
+// a newer version: these are looked up.
+func (sc *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
+	rows := uint64(h.Count(&p.Box, sc.Horizon))
+	if sc.View == record.ViewAll || p.Newest.len() == 0 {
+		return rows, nil
+	}
+	var at Point
+	at.Box[record.Acq] = p.Box[record.Acq]
+	for r := range p.Newest.All {
+		if !inBox(&p.Box, r) {
+			continue
+		}
+		at.MoveTo(r)
+		err := h.Scan(&at.Box, sc.Horizon, true, func(b *record.Batch, _ []uint64) error {
+			for i := range b.Len() {
+				if p.Newest.Supersedes(b.Key(i)) {
+					rows--
+				}
+			}
+			return sc.Ctx.Err()
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return rows, nil
+}
+
+func inBox(box *record.Box, r *Reading) bool {
+	return box[record.CID].Contains(int64(r.CID)) && box[record.MID].Contains(r.MID) &&
+		box[record.MOID].Contains(int64(r.MOID)) && box[record.Cap].Contains(r.CapNs)
+}
