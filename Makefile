@@ -172,7 +172,8 @@ fuzz-long: ## run every fuzz target for 10 minutes
 # PENTAD_LONG=1 tries every place of which make test samples some, and repeats more often.
 test-long: ## run models, simulations, race-processes, crash and fuzz-long, for hours
 	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m ./index ./node/... ./plugins
-	$(IN_BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$' .
+	$(IN_BENCH) PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run 'TestGrowth$$|TestBurst$$|TestCounts$$' \
+		. ./peers/prometheus ./workload/real
 	PENTAD_WINDOWS_FOR=10m $(GO) test -count 1 -timeout 20m -v -run AgainstTheClock ./node/internal/calendar
 	PENTAD_MODEL_FOR=1h $(GO) test -count 1 -timeout 150m -v -run ModelLong ./node/store
 	PENTAD_FEED_FOR=1h $(GO) test -count 1 -timeout 90m -v -run FeedLosesNothing ./node/store

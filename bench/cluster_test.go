@@ -9,7 +9,7 @@ import (
 // TestCluster starts the processes of a cluster once for each short part.
 func TestCluster(t *testing.T) {
 	out, figures := command(t, "cluster", "--only", "commit,behind,distant", "--commit-records",
-		"10000", "--mb", "2", "--rows", "40000", "--groups", "4", "--pentad", buildPentad(t))
+		"10000", "--mb", "2", "--rows", "80400", "--groups", "4", "--pentad", buildPentad(t))
 	for i := range 10 {
 		name := fmt.Sprintf("Q%d, of a node without copies / with all", i+1)
 		if f := figures[name]; f.Value <= 0 || f.Unit != "ratio" {

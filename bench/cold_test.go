@@ -7,7 +7,7 @@ import (
 )
 
 func TestCold(t *testing.T) {
-	out, figures := command(t, "cold", "--rows", "40000", "--boxes", "2", "--budget", "5ms",
+	out, figures := command(t, "cold", "--rows", "24000", "--boxes", "2", "--budget", "5ms",
 		"--files-only", "--systems", "pentad,pebble,bbolt")
 	if !strings.Contains(out, "posix_fadvise") {
 		t.Errorf("nothing is said of the page cache:\n%s", out)

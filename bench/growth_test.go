@@ -18,7 +18,7 @@ func TestGrowth(t *testing.T) {
 		if by == byDevices && !rounds.Long() {
 			continue
 		}
-		out, figures := command(t, "growth", "--sizes", "1e5,2e5,3e5", "--by", by, "--budget",
+		out, figures := command(t, "growth", "--sizes", "6e4,12e4,18e4", "--by", by, "--budget",
 			"5ms", "--systems", "pentad,pebble")
 		for _, name := range fixed {
 			for _, line := range strings.Split(out, "\n") {
@@ -27,12 +27,12 @@ func TestGrowth(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{"Q1 pebble, 0.3 M / 0.1 M", "Q9 pentad, 0.2 M / 0.1 M"} {
+		for _, name := range []string{"Q1 pebble, 0.18 M / 0.06 M", "Q9 pentad, 0.12 M / 0.06 M"} {
 			if f := figures[name]; f.Unit != figure.Ratio || f.Value <= 0 {
 				t.Errorf("by %s: %s is %+v", by, name, f)
 			}
 		}
-		if f := figures["Q5 pentad, 0.3 M: blocks opened"]; f.Value < 1 {
+		if f := figures["Q5 pentad, 0.18 M: blocks opened"]; f.Value < 1 {
 			t.Errorf("by %s: %+v", by, f)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // TestPlugins runs the whole command on few records: every result is compared with that of the
 // loop in Go, and every bar is there.
 func TestPlugins(t *testing.T) {
-	out, figures := command(t, "plugins", "--rows", "50000", "--rounds", "1", "--piece", "1ms",
+	out, figures := command(t, "plugins", "--rows", "24000", "--rounds", "1", "--piece", "1ms",
 		"--pentad", buildPentad(t))
 	want := 22
 	if cgoMissing == "" {

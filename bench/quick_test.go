@@ -25,14 +25,14 @@ func TestQuick(t *testing.T) {
 	dir := t.TempDir()
 	pentad := buildPentad(t)
 	interrupted := root(new(bytes.Buffer))
-	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
+	interrupted.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "80400",
 		"--budget", "20ms", "--out", dir, "--pentad", "nowhere/pentad"})
 	if err := interrupted.ExecuteContext(t.Context()); err == nil {
 		t.Fatal("a node that is not there was measured")
 	}
 	var out bytes.Buffer
 	c := root(&out)
-	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "60000",
+	c.SetArgs([]string{"quick", "--rows", "150000", "--beside-rows", "80400",
 		"--budget", "20ms", "--out", dir, "--pentad", pentad})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, &out)

@@ -50,7 +50,7 @@ func (s *sinkSnapshot) Open(name string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("%s: a machine that counts has no files", name)
 }
 
-func (s *sinkSnapshot) Release() {}
+func (s *sinkSnapshot) Close() {}
 
 // trio is three nodes in this process that have nothing but replicas.
 type trio struct {

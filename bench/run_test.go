@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 	if dataMissing() {
 		workloads = "meters,tsbs,daily"
 	}
-	out, _ := measure(t, dir, "--rows", "30000", "--real", dataDir, "--systems",
+	out, _ := measure(t, dir, "--rows", "20000", "--real", dataDir, "--systems",
 		"pentad,pebble,duckdb", "--workloads", workloads)
 	if strings.Contains(out, "left out: workload") {
 		t.Errorf("a workload was left out:\n%s", out)
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	few := publicDir(t)
-	out, names := measure(t, few, "--rows", "30000", "--systems", strings.Join(embedded, ","),
+	out, names := measure(t, few, "--rows", "20000", "--systems", strings.Join(embedded, ","),
 		"--workloads", "thesis,corrections")
 	pages := ""
 	for _, d := range []string{dir, few} {
@@ -79,7 +79,7 @@ func TestRunServers(t *testing.T) {
 			servers = append(servers, k.Name)
 		}
 	}
-	out, names := measure(t, publicDir(t), "--rows", "30000", "--workloads", "thesis", "--systems",
+	out, names := measure(t, publicDir(t), "--rows", "20000", "--workloads", "thesis", "--systems",
 		strings.Join(servers, ","))
 	for _, name := range servers {
 		if names["thesis: ingest "+name] {
@@ -154,7 +154,7 @@ func TestRunNamesWhatThereIs(t *testing.T) {
 func TestRunWithoutRealData(t *testing.T) {
 	var out bytes.Buffer
 	c := root(&out)
-	c.SetArgs([]string{"run", "--workloads", "real,daily", "--rows", "20000", "--systems", "pentad",
+	c.SetArgs([]string{"run", "--workloads", "real,daily", "--rows", "5000", "--systems", "pentad",
 		"--out", publicDir(t), "--budget", "10ms"})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestProfile(t *testing.T) {
 	for _, query := range []string{"Q2", ingest} {
 		var out bytes.Buffer
 		c := root(&out)
-		c.SetArgs([]string{"profile", "--query", query, "--rows", "100000", "--for", "200ms",
+		c.SetArgs([]string{"profile", "--query", query, "--rows", "30000", "--for", "200ms",
 			"--out",
 			dir})
 		if err := c.ExecuteContext(t.Context()); err != nil {
@@ -193,7 +193,7 @@ func TestKeptRunIsMeasuredAgain(t *testing.T) {
 	for range 2 {
 		var out bytes.Buffer
 		c := root(&out)
-		c.SetArgs([]string{"run", "--workloads", "daily", "--rows", "20000", "--systems", "pentad",
+		c.SetArgs([]string{"run", "--workloads", "daily", "--rows", "5000", "--systems", "pentad",
 			"--out", dir, "--budget", "10ms", "--keep"})
 		if err := c.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func command(t *testing.T, name string, flags ...string) (string, map[string]fig
 }
 
 func TestUnderload(t *testing.T) {
-	out, figures := command(t, "underload", "--rows", "50000", "--budget", "20ms")
+	out, figures := command(t, "underload", "--rows", "30000", "--budget", "20ms")
 	for i := range 10 {
 		ratio := figures[fmt.Sprintf("Q%d under load / idle", i+1)]
 		if ratio.Value <= 0 || ratio.Bar == nil || *ratio.Bar != "<= 3" {

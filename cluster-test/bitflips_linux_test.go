@@ -76,7 +76,7 @@ func flipOne(dir string, rng *rand.Rand) (name string, at int64, ok bool) {
 	}
 	at = rng.Int64N(sizes[k])
 	for try := 0; text[at] == 0 && try < 100; try++ {
-		at = rng.Int64N(sizes[k]) // most of a log file is room for what comes
+		at = rng.Int64N(sizes[k]) // most of a log file is space for what comes
 	}
 	text[at] ^= 1 << rng.IntN(8)
 	return names[k], at, os.WriteFile(names[k], text, 0o644) == nil

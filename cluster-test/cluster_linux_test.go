@@ -62,7 +62,11 @@ const (
 
 	faultsOfSplit = 6 // from one split of a group to the next
 
-	pauseOfShortForm = 10 * time.Millisecond // of writers: more records meet no other faults
+	// Of writers, and of users of registers at most, in the short form: more records meet no other
+	// faults.
+	pauseOfShortForm     = 40 * time.Millisecond
+	pauseOfShortRegister = 200 * time.Millisecond
+	pauseOfRegister      = 60 * time.Millisecond
 )
 
 // TestClusterOutlivesFaults starts a cluster of processes, writes to it, reads from it and follows
@@ -77,9 +81,9 @@ func TestClusterOutlivesFaults(t *testing.T) {
 		}
 	}()
 	can := f.possible()
-	l := &load{f: f, history: newHistory()}
+	l := &load{f: f, history: newHistory(), registerPause: pauseOfRegister}
 	if p.records == 0 && p.lasts == 0 {
-		l.pause = pauseOfShortForm
+		l.pause, l.registerPause = pauseOfShortForm, pauseOfShortRegister
 	}
 	finish := l.begin(t, p)
 	began := time.Now()
@@ -206,7 +210,7 @@ func (l *load) truth(
 			}
 		}
 	}
-	wrong = append(wrong, whole.holdAgainst(l.history)...)
+	wrong = append(wrong, whole.compare(l.history)...)
 	for i, r := range feeds {
 		end, cancel := context.WithTimeout(ctx, 4*healTimeout)
 		r.follow(end, f, greatestNs+1, rng)

@@ -27,7 +27,7 @@ type disk struct {
 	cut, frozen bool
 }
 
-// diskBytes is room for what a run stores; the file is sparse.
+// diskBytes is space for what a run stores; the file is sparse.
 const diskBytes = 6 << 30
 
 func newDisk(f *farm, m *machine) *disk {
@@ -105,7 +105,7 @@ func (d *disk) thaw() {
 	d.frozen = false
 }
 
-// fill leaves no room but for some KiB.
+// fill leaves no space but for some KiB.
 func (d *disk) fill() {
 	var st unix.Statfs_t
 	if err := unix.Statfs(d.dir, &st); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // exportBatches of the most rows that a put may have are two slices of an export.
-const exportBatches = 18
+const exportBatches = 4
 
 // TestExportOverAFailOver exports from a node that was stopped while records came, and kills the
 // node that answers when the first slice of the records has come: the file has all records below

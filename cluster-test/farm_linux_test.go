@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/warmcode"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -52,7 +53,7 @@ type machine struct {
 	i                  int
 	bin                string // program that it runs when it is started next
 	dir, log           string
-	clock              string // file that says by how much its clock is wrong
+	clock              string // file that says by how much its clock is wrong; "": it is right
 	host               string
 	http, raft, gossip string
 	space              string // of the network, by path; "" for that of the test
@@ -66,9 +67,11 @@ type machine struct {
 // own a node of this size would never write a segment.
 func newFarm(t *testing.T, nodes int) *farm {
 	t.Helper()
-	f := emptyFarm(t, build(t, "-tags", "clocksteps"))
+	f := emptyFarm(t, build(t))
 	for i := range nodes {
-		f.nodes = append(f.nodes, f.newMachine(i))
+		m := f.newMachine(i)
+		m.clock = filepath.Join(f.root, fmt.Sprintf("node%d.clock", i))
+		f.nodes = append(f.nodes, m)
 	}
 	f.connect()
 	for _, m := range f.nodes {
@@ -96,8 +99,7 @@ func emptyFarm(t *testing.T, bin string) *farm {
 func (f *farm) newMachine(i int) *machine {
 	f.Helper()
 	m := &machine{i: i, bin: f.bin, dir: filepath.Join(f.root, fmt.Sprint("node", i)),
-		host: "127.0.0.1", log: filepath.Join(f.root, fmt.Sprintf("node%d.log", i)),
-		clock: filepath.Join(f.root, fmt.Sprintf("node%d.clock", i))}
+		host: "127.0.0.1", log: filepath.Join(f.root, fmt.Sprintf("node%d.log", i))}
 	if err := os.Mkdir(m.dir, 0o755); err != nil {
 		f.Fatal(err)
 	}
@@ -106,7 +108,8 @@ func (f *farm) newMachine(i int) *machine {
 
 func (f *farm) startAll() {
 	f.Helper()
-	for i := range f.nodes {
+	for i, m := range f.nodes {
+		warmcode.Fill(f.T, m.dir, true)
 		f.start(i)
 	}
 	f.until("each group has its replicas", f.settled)
@@ -185,7 +188,7 @@ func (f *farm) launch(m *machine) {
 	args := []string{m.bin, "serve", "--dir", m.dir, "--listen", m.http, "--raft-listen",
 		m.raft, "--gossip-listen", m.gossip, "--cluster-token", f.token, "--zone",
 		fmt.Sprint("z", m.i), "--insecure"}
-	_, err := os.Stat(filepath.Join(m.dir, "cluster"))
+	_, err := os.Stat(filepath.Join(m.dir, "cluster", "NODE"))
 	first := err != nil && m.i == 0
 	if first {
 		args = append(args, "--cluster-init", "--groups", fmt.Sprint(groupsOfFarm))
@@ -205,7 +208,9 @@ func (f *farm) launch(m *machine) {
 	defer func() { _ = log.Close() }()
 	m.cmd = exec.Command(args[0], args[1:]...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
-	m.cmd.Env = append(os.Environ(), "PENTAD_CLOCK="+m.clock)
+	if m.clock != "" {
+		m.cmd.Env = append(os.Environ(), "PENTAD_CLOCK="+m.clock)
+	}
 	if err := m.cmd.Start(); err != nil {
 		f.Fatal(err)
 	}
@@ -255,7 +260,7 @@ func (m *machine) alive() bool {
 // looked, and not the time in which a machine stood still.
 func (f *farm) until(what string, ok func() bool) {
 	f.Helper()
-	const step = 50 * time.Millisecond
+	const step = 100 * time.Millisecond // what it asks costs all nodes
 	for looked := 0; !ok(); looked++ {
 		f.supervise()
 		if looked > int(healTimeout/step) {

@@ -71,7 +71,8 @@ func TestKilledNodeKeepsItsFollowers(t *testing.T) {
 	defer following.Wait()
 	defer cancel()
 	following.Go(func() { faithful.follow(ctx, t, n.addr, record.Acq.Max()) })
-	writers := []*writer{{id: [16]byte{1}, cid: 0}, {id: [16]byte{2}, cid: 1}}
+	writers := []*writer{{id: [16]byte{1}, cid: 0, pause: writerPause()},
+		{id: [16]byte{2}, cid: 1, pause: writerPause()}}
 	for kill := range kills {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

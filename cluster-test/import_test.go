@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -73,7 +74,7 @@ func TestKilledImportGoesOn(t *testing.T) {
 	n := &process{bin: build(t), dir: t.TempDir(), addr: freeAddress(t)}
 	t.Cleanup(n.kill)
 	n.start(t)
-	for _, im := range writeImports(t, 150_000) {
+	for _, im := range writeImports(t, rounds.Of(150_000, 80_000, 80_000)) {
 		for cut := false; !cut; im.cid += 2 { // where all ends before the kill, for another tenant
 			for range 3 {
 				cut = im.kill(t, rng, n) || cut
@@ -100,6 +101,7 @@ func (im *importing) kill(t *testing.T, rng *rand.Rand, n *process) bool {
 		case <-ended:
 			now = im.rows
 		default:
+			pause(t, 2*time.Millisecond) // a count takes the processor from the import
 			now = im.count(t, n)
 		}
 	}

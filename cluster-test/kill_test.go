@@ -36,6 +36,10 @@ const (
 	startTimeout = 3 * time.Minute // a slow machine is no failure
 )
 
+// memoryOfNode is what a node may use in the short form, where it stores little: at each start it
+// touches a share of it.
+const memoryOfNode = "1GiB"
+
 // builds is where all tests find what they have built.
 var builds = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "pentad-builds-")
@@ -51,6 +55,11 @@ func TestMain(m *testing.M) {
 	}
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} { // processes are as those of users
 		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
+	}
+	if os.Getenv("PENTAD_MEMORY")+os.Getenv("PENTAD_FAULTS")+os.Getenv("PENTAD_FOR") == "" {
+		if err := os.Setenv("PENTAD_MEMORY", memoryOfNode); err != nil {
 			panic(err)
 		}
 	}
@@ -73,6 +82,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// writerPause is none in the long form.
+func writerPause() time.Duration {
+	if os.Getenv("PENTAD_KILLS") != "" {
+		return 0
+	}
+	return 3 * time.Millisecond
+}
+
 func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	kills := defaultKills
 	if text := os.Getenv("PENTAD_KILLS"); text != "" {
@@ -89,7 +106,7 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	n.start(t)
 	writers := make([]*writer, writerCount)
 	for i := range writers {
-		writers[i] = &writer{id: [16]byte{byte(i + 1)}, cid: int32(i)}
+		writers[i] = &writer{id: [16]byte{byte(i + 1)}, cid: int32(i), pause: writerPause()}
 	}
 	for kill := range kills {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -139,25 +156,39 @@ func lookAtSources(t *testing.T) {
 	}
 }
 
+// exportSlice is how many records a slice of an export has, so that few of them are several slices.
+const exportSlice = 200_000
+
 var building sync.Mutex // held while a program is built
 
-// build builds the program, with the race detector if the tests have it.
-func build(t *testing.T, flags ...string) string {
+// build returns the program that all tests share: to link one takes 5 s of a processor. Without
+// PENTAD_CLOCK in its environment it is the program of users.
+func build(t *testing.T) string {
+	t.Helper()
+	return buildWith(t, "")
+}
+
+// buildWith builds the program with feature levels, "" for those that are released, and with the
+// race detector if the tests have it.
+func buildWith(t *testing.T, levels string) string {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
 	lookAtSources(t)
-	if rounds.Race {
-		flags = append(flags, "-race")
-	}
-	name := strings.Join(append([]string{"pentad"}, flags...), "")
-	bin := filepath.Join(builds(), strings.ReplaceAll(name, "/", "_"))
+	bin := filepath.Join(builds(), "pentad"+levels)
 	if _, err := os.Stat(bin); err == nil {
 		return bin
 	}
-	args := append([]string{"build", "-o", bin}, flags...)
+	const module = "github.com/pentad-db/pentad/"
+	args := []string{"build", "-o", bin, "-ldflags", "-X=" + module +
+		"node/internal/clock.stepsBy=PENTAD_CLOCK -X=" + module + "node/cluster.levels=" + levels +
+		" -X=" + module + "node/cmd/pentad/internal/command/transfer.sliceOf=" +
+		strconv.Itoa(exportSlice)}
+	if rounds.Race {
+		args = append(args, "-race")
+	}
 	out, err := exec.CommandContext(t.Context(), "go", append(args,
-		"github.com/pentad-db/pentad/node/cmd/pentad")...).CombinedOutput()
+		module+"node/cmd/pentad")...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -258,6 +289,7 @@ func (p *process) kill() {
 type writer struct {
 	id    [16]byte
 	cid   int32
+	pause time.Duration // between two batches: all of them are read after each kill
 	next  uint64        // sequence of the batch that comes next, or is repeated
 	acked atomic.Uint64 // batches acknowledged; read while it writes
 }
@@ -303,6 +335,7 @@ func (w *writer) write(ctx context.Context, t *testing.T, addr string) {
 		}
 		w.next++
 		w.acked.Add(1)
+		pause(t, w.pause)
 	}
 }
 

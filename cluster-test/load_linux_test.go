@@ -28,6 +28,8 @@ type load struct {
 	heart   pulse
 	pause   time.Duration // of writers between two batches
 
+	registerPause time.Duration // of users of registers between two steps, at most
+
 	errors atomic.Int64 // that clients saw and did not mend themselves; questions may fail
 	asked  atomic.Int64 // questions answered and checked
 

@@ -113,7 +113,7 @@ func together(t *testing.T, times int, do func(client int) error) {
 // can, while many clients send small frames that become large, while it starts again after it was
 // killed, and while it answers, also more than fits into its memory at once.
 func TestMemoryIsBounded(t *testing.T) {
-	const batches = 18
+	batches := rounds.Of(18, 12, 12) // 12 are enough for temporary files
 	n := &process{bin: build(t), dir: t.TempDir(), addr: freeAddress(t),
 		args: []string{"--memory", fmt.Sprint(mayTake)}}
 	t.Cleanup(n.kill)
@@ -248,7 +248,7 @@ func (p *process) get(t *testing.T, path string) string {
 	return string(text)
 }
 
-// hostile opens connections that promise bodies and never send them whole.
+// hostile opens connections that announce bodies and never send them whole.
 func (p *process) hostile(t *testing.T) {
 	t.Helper()
 	const connections = 1500

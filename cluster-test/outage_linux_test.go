@@ -17,7 +17,7 @@ import (
 )
 
 // killsOfLeaders are enough for a median.
-const killsOfLeaders, fewKills = 10, 4 // of long runs, and of make test
+const killsOfLeaders, fewKills = 10, 3 // of long runs, and of make test
 
 // TestWriteOutageAfterKill kills nodes that lead groups, and prints how long it took until a put
 // into each of these groups, by a client with default retries of a node that lives, was answered.

@@ -11,22 +11,22 @@ import (
 //
 // Goroutines: one; its context ends it.
 type pulse struct {
-	mu   sync.Mutex // guards late
-	late []time.Time
+	mu   sync.Mutex // guards gaps
+	gaps []time.Time
 }
 
 const (
-	pulseEvery = 50 * time.Millisecond
-	pulseLate  = 500 * time.Millisecond
+	pulseEvery  = 50 * time.Millisecond
+	maxPulseGap = 500 * time.Millisecond
 )
 
 func (p *pulse) beat(ctx context.Context) {
 	for last := time.Now(); ctx.Err() == nil; {
 		wait(ctx, pulseEvery)
 		now := time.Now()
-		if now.Sub(last) > pulseLate {
+		if now.Sub(last) > maxPulseGap {
 			p.mu.Lock()
-			p.late = append(p.late, now)
+			p.gaps = append(p.gaps, now)
 			p.mu.Unlock()
 		}
 		last = now
@@ -37,5 +37,5 @@ func (p *pulse) beat(ctx context.Context) {
 func (p *pulse) missed(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.late) > 0 && p.late[len(p.late)-1].After(since)
+	return len(p.gaps) > 0 && p.gaps[len(p.gaps)-1].After(since)
 }

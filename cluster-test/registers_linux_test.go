@@ -124,7 +124,7 @@ func (l *load) useRegisters(
 	clients := l.clients()
 	id := [16]byte{0xcc, byte(who), byte(h.number), byte(h.number >> 8)}
 	for op := 1; op <= registerOps && stop.Err() == nil; op++ {
-		wait(stop, time.Duration(rng.IntN(60))*time.Millisecond)
+		wait(stop, time.Duration(rng.Int64N(int64(l.registerPause))))
 		in := registerInput{register: rng.IntN(registers)}
 		if rng.IntN(2) == 0 {
 			in.value = uint64(who*registerOps + op)

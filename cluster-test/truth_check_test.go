@@ -48,7 +48,7 @@ func TestCheckersFind(t *testing.T) {
 	}
 	f := func(name string, got *tally, want string) {
 		t.Helper()
-		wrong := strings.Join(got.holdAgainst(h), "\n")
+		wrong := strings.Join(got.compare(h), "\n")
 		if want == "" && wrong != "" || want != "" && !strings.Contains(wrong, want) {
 			t.Errorf("%s: found %q, want %q", name, wrong, want)
 		}

@@ -56,8 +56,8 @@ func batchOf(writer int32, seq uint64) *record.Batch {
 	return b
 }
 
-// promise is what is known of a batch.
-type promise struct {
+// batchFate is what is known of a batch.
+type batchFate struct {
 	acked          bool
 	fromNs, tillNs int64 // acqs of the answer; both 0 when the writer does not tell
 }
@@ -65,22 +65,22 @@ type promise struct {
 // history is what writers sent and what they were answered.
 type history struct {
 	mu      sync.Mutex
-	batches map[int32][]promise // by writer and sequence - 1
-	lastNs  int64               // greatest acq that was answered
+	batches map[int32][]batchFate // by writer and sequence - 1
+	lastNs  int64                 // greatest acq that was answered
 }
 
-func newHistory() *history { return &history{batches: map[int32][]promise{}} }
+func newHistory() *history { return &history{batches: map[int32][]batchFate{}} }
 
 func (h *history) sent(writer int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.batches[writer] = append(h.batches[writer], promise{})
+	h.batches[writer] = append(h.batches[writer], batchFate{})
 }
 
 func (h *history) acked(writer int32, seq uint64, reply wire.PutReply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.batches[writer][seq-1] = promise{true, reply.FirstAcqNs, reply.LastAcqNs}
+	h.batches[writer][seq-1] = batchFate{true, reply.FirstAcqNs, reply.LastAcqNs}
 	h.lastNs = max(h.lastNs, reply.LastAcqNs)
 }
 
@@ -194,9 +194,9 @@ func (t *tally) add(k record.Key, payload []byte) {
 	}
 }
 
-// holdAgainst finds what was acknowledged and is not there as often as once, what is there and was
+// compare finds what was acknowledged and is not there as often as once, what is there and was
 // never sent, and acqs other than those of the answer or in another order than that of sending.
-func (t *tally) holdAgainst(h *history) []string {
+func (t *tally) compare(h *history) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for writer, c := range t.acqs {
@@ -204,11 +204,11 @@ func (t *tally) holdAgainst(h *history) []string {
 			t.finding("writer %d: batch %d was never sent", writer, n)
 		}
 	}
-	for writer, promises := range h.batches {
+	for writer, fates := range h.batches {
 		var last [rowsOfBatch]int64
-		for s, p := range promises {
+		for s, p := range fates {
 			if acqs, some := t.of(writer).batch(s); some {
-				t.holdBatch(rowName{writer: writer, seq: uint64(s + 1)}, &acqs, p, &last)
+				t.compareBatch(rowName{writer: writer, seq: uint64(s + 1)}, &acqs, p, &last)
 			} else if p.acked {
 				t.finding("lost: writer %d: batch %d, all of it", writer, s+1)
 			}
@@ -217,7 +217,7 @@ func (t *tally) holdAgainst(h *history) []string {
 	return t.wrong
 }
 
-func (t *tally) holdBatch(n rowName, acqs *[rowsOfBatch]int64, p promise,
+func (t *tally) compareBatch(n rowName, acqs *[rowsOfBatch]int64, p batchFate,
 	last *[rowsOfBatch]int64) {
 	for i, acq := range acqs {
 		n.i = i

@@ -30,15 +30,18 @@ type release struct {
 	levels cluster.Features
 }
 
-// releases builds the same program twice: as the version before the newest feature level, and as
-// the one that also runs that.
+// releases returns the same program twice: as the version before the newest feature level, and as
+// the one that also runs that. One of them may be what all tests run.
 func releases(t *testing.T) (older, newer release) {
 	t.Helper()
-	const levels = "-X=github.com/pentad-db/pentad/node/cluster.levels="
-	newer = release{build(t, "-ldflags", levels+"after"), cluster.InDevelopment()}
-	older = release{build(t, "-ldflags", levels+"before"), newer.levels}
-	older.levels.Last--
-	return older, newer
+	as := func(name string, levels cluster.Features) release {
+		if levels == cluster.Released() {
+			name = ""
+		}
+		return release{buildWith(t, name), levels}
+	}
+	both := cluster.InDevelopment()
+	return as("before", cluster.Features{First: both.First, Last: both.Last - 1}), as("after", both)
 }
 
 // upgrade is a cluster that is upgraded while clients with the retries of the SDK use it. They know
@@ -48,12 +51,12 @@ type upgrade struct {
 	*farm
 	load         *load
 	feed         *feedReader
-	fed          atomic.Int64 // pieces of the feed that came
+	fed          atomic.Int64 // slices of the feed that came
 	older, newer release
 	random       *rand.Rand
 }
 
-// pauseOfUpgrade keeps a writer from storing more than is read in the end in some seconds.
+// pauseOfUpgrade keeps clients from storing more than is read soon, and all nodes from being busy.
 const pauseOfUpgrade = 100 * time.Millisecond
 
 func newUpgrade(t *testing.T) *upgrade {
@@ -123,7 +126,7 @@ func (u *upgrade) begin() (finish func()) {
 		}
 		acked, unknown := u.load.history.records()
 		u.Logf("%d records acknowledged, %d without an answer; %d questions answered, %d told to "+
-			"ask again; %d pieces of the feed", acked, unknown, u.load.asked.Load(),
+			"ask again; %d slices of the feed", acked, unknown, u.load.asked.Load(),
 			u.load.errors.Load(), u.fed.Load())
 	}
 }
@@ -157,7 +160,7 @@ func (u *upgrade) ask(ctx, stop context.Context, writer int32, from *client.Clie
 		_, acked, _ := u.load.history.at(writer)
 		got, end, err := from.Linearizable().Count(ctx, q)
 		sent, _, _ := u.load.history.at(writer)
-		pause := 20 * time.Millisecond
+		pause := pauseOfUpgrade
 		var remote *wire.Error
 		switch {
 		case ctx.Err() != nil:

@@ -103,7 +103,7 @@ func BenchmarkHeadGroups(b *testing.B) {
 		var into [heads]*Head
 		for k := range into {
 			into[k] = NewHead(NewWatermarks())
-			into[k].Retain()
+			into[k].Pin()
 		}
 		for i := range all {
 			for _, h := range into {
@@ -112,7 +112,7 @@ func BenchmarkHeadGroups(b *testing.B) {
 		}
 		for _, h := range into {
 			h.Flagged() // with which all rows are in cells
-			h.Release()
+			h.Unpin()
 		}
 	}
 	perRow(b, heads*batches*batch)

@@ -88,7 +88,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestParseAllocatesWhatItReads promises much in few bytes.
+// TestParseAllocatesWhatItReads announces much in few bytes.
 func TestParseAllocatesWhatItReads(t *testing.T) {
 	d, p, r := sections(t, 1)
 	f := func(name, want string, bend func(d, p, r []byte)) {
@@ -161,7 +161,7 @@ func FuzzParse(f *testing.F) {
 		var s *Segment
 		var err error
 		n := allocated(func() { s, err = Parse(d, p, r) })
-		// Per list the library makes an array of 64 KiB at most, as containers are promised.
+		// Per list the library makes an array of 64 KiB at most, as containers are announced.
 		if limit := 1<<20 + 40*uint64(len(d)+len(p)+len(r)); n > limit {
 			t.Fatalf("%d bytes are allocated, at most %d", n, limit)
 		}

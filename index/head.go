@@ -61,18 +61,18 @@ type Head struct {
 	spare  int // what bytes counts of memory that no row lies in yet
 }
 
-// NewHead returns an empty head that no one uses yet, see [Head.Retain]. before holds the
+// NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
 // watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
 	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
 }
 
-// Retain begins a use of the head.
-func (h *Head) Retain() { h.users.Add(1) }
+// Pin begins a use of the head.
+func (h *Head) Pin() { h.users.Add(1) }
 
-// Release ends a use that Retain began. With the last one the memory of the rows goes; counts stay.
-// That of a head that no one ever retained goes with the head.
-func (h *Head) Release() {
+// Unpin ends a use that Pin began. With the last one the memory of the rows goes; counts stay.
+// That of a head that no one ever pinned goes with the head.
+func (h *Head) Unpin() {
 	if h.users.Add(-1) > 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	h.rlock()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0
-	for _, p := range h.rows.pieces {
+	for _, p := range h.rows.groups {
 		bytes += len(p.rows.Data)
 	}
 	to.Reset()
@@ -188,7 +188,7 @@ func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	to.CapNs, to.AcqNs = emptied(to.CapNs, n), emptied(to.AcqNs, n)
 	to.Data = emptied(to.Data, min(bytes, math.MaxUint32))
 	flags := make([]uint64, (n+63)/64)
-	for _, p := range h.rows.pieces {
+	for _, p := range h.rows.groups {
 		to.AppendRows(&p.rows, 0, p.rows.Len())
 		if p.first&63 == 0 {
 			copy(flags[p.first>>6:], p.flagged)

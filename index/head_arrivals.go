@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// pieceShift: a piece of the rows of a head holds up to 16,384, and after pieceBytes of
-	// payloads no more. But for the first, memory is made for a whole one, so that growing copies
-	// nothing, and heads of many groups have little that they do not need.
-	pieceShift = 14
-	pieceRows  = 1 << pieceShift
-	pieceBytes = 64 << 20
+	// rowGroupShift: a row group holds up to 16,384 rows, and after rowGroupBytes of payloads no
+	// more. But for the first, memory is made for a whole one, so that growing copies nothing, and
+	// the heads of a node with many Raft groups have little that they do not need.
+	rowGroupShift = 14
+	rowGroupRows  = 1 << rowGroupShift
+	rowGroupBytes = 64 << 20
 )
 
-// place is where a row of a head lies: its piece, and its number there in the low bits. Places
+// place is where a row of a head lies: its row group, and its number there in the low bits. Places
 // ascend in order of arrival.
 type place uint32
 
-// piece is a stretch of the rows of a head in order of arrival.
-type piece struct {
+// rowGroup is a stretch of the rows of a head in order of arrival.
+type rowGroup struct {
 	rows     record.Batch
 	first    int      // rows before it
 	flagged  []uint64 // bitmap: the row may supersede an older one
@@ -29,21 +29,21 @@ type piece struct {
 
 // arrivals are the rows of a head in order of arrival.
 type arrivals struct {
-	pieces []*piece
+	groups []*rowGroup
 	memory memory
 }
 
-// append copies rows of a batch from a number on, as many as the last piece takes, and returns
+// append copies rows of a batch from a number on, as many as the last group takes, and returns
 // their number.
 func (a *arrivals) append(b *record.Batch, from int) int {
-	last := len(a.pieces) - 1
-	if last < 0 || !a.pieces[last].takes(b, from) {
-		a.pieces = append(a.pieces, a.newPiece())
+	last := len(a.groups) - 1
+	if last < 0 || !a.groups[last].takes(b, from) {
+		a.groups = append(a.groups, a.newRowGroup())
 		last++
 	}
-	p := a.pieces[last]
+	p := a.groups[last]
 	at := p.rows.Len()
-	n := min(b.Len()-from, pieceRows-at)
+	n := min(b.Len()-from, rowGroupRows-at)
 	bytes := payloadBytes(b, from, from+n)
 	p.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
 	p.rows.AppendRows(b, from, from+n)
@@ -53,12 +53,12 @@ func (a *arrivals) append(b *record.Batch, from int) int {
 	return n
 }
 
-// takes reports whether there is space for rows of a batch. A piece that is empty takes any
+// takes reports whether there is space for rows of a batch. A row group that is empty takes any
 // payload.
-func (p *piece) takes(b *record.Batch, from int) bool {
+func (p *rowGroup) takes(b *record.Batch, from int) bool {
 	at := p.rows.Len()
-	return at == 0 || at < pieceRows && len(p.rows.Data)+
-		payloadBytes(b, from, from+min(b.Len()-from, pieceRows-at)) <= pieceBytes
+	return at == 0 || at < rowGroupRows && len(p.rows.Data)+
+		payloadBytes(b, from, from+min(b.Len()-from, rowGroupRows-at)) <= rowGroupBytes
 }
 
 // payloadBytes returns how much the payloads of some rows are.
@@ -71,7 +71,7 @@ func payloadBytes(b *record.Batch, from, to int) int {
 
 // memoryFor returns what so many rows and bytes more are to lie in, nil for the heap.
 func (a *arrivals) memoryFor(rows, bytes int) *memory {
-	if first := &a.pieces[0].rows; len(a.pieces) == 1 && first.Len()+rows < slabRows &&
+	if first := &a.groups[0].rows; len(a.groups) == 1 && first.Len()+rows < slabRows &&
 		len(first.Data)+bytes < slabBytes {
 		return nil
 	}
@@ -80,24 +80,24 @@ func (a *arrivals) memoryFor(rows, bytes int) *memory {
 
 // grow makes space for some more rows. On the heap it doubles: append makes less of it, and would
 // copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
-// whole piece like these rows, and some more when their sizes vary.
-func (p *piece) grow(m *memory, n, bytes int, vary bool) {
+// whole group like these rows, and some more when their sizes vary.
+func (p *rowGroup) grow(m *memory, n, bytes int, vary bool) {
 	r := &p.rows
-	if more := growthFor(len(r.MID), cap(r.MID), n, pieceRows); more > 0 {
+	if more := growthFor(len(r.MID), cap(r.MID), n, rowGroupRows); more > 0 {
 		if m != nil {
-			more = pieceRows - len(r.MID)
+			more = rowGroupRows - len(r.MID)
 		}
 		r.CID, r.MID = withCapacity(m, r.CID, more), withCapacity(m, r.MID, more)
 		r.MOID, r.CapNs = withCapacity(m, r.MOID, more), withCapacity(m, r.CapNs, more)
 		r.AcqNs = withCapacity(m, r.AcqNs, more)
 	}
-	if more := growthFor(len(r.Data), cap(r.Data), bytes, pieceBytes); more > 0 {
+	if more := growthFor(len(r.Data), cap(r.Data), bytes, rowGroupBytes); more > 0 {
 		if m != nil {
-			rest := bytes * (pieceRows - r.Len()) / n
+			rest := bytes * (rowGroupRows - r.Len()) / n
 			if vary {
 				rest += rest / 4
 			}
-			more = max(more, min(rest, pieceBytes-len(r.Data)))
+			more = max(more, min(rest, rowGroupBytes-len(r.Data)))
 		}
 		r.Data = withCapacity(m, r.Data, more)
 	}
@@ -120,26 +120,26 @@ func growthFor(length, capacity, n, limit int) int {
 	return max(n, min(2*capacity, limit)-length)
 }
 
-// newPiece makes space for all rows of a piece, unless it is the first: most heads of many shards
-// stay small.
-func (a *arrivals) newPiece() *piece {
-	p := &piece{}
-	if len(a.pieces) == 0 {
+// newRowGroup makes space for all rows of a row group, unless it is the first: most heads of many
+// shards stay small.
+func (a *arrivals) newRowGroup() *rowGroup {
+	p := &rowGroup{}
+	if len(a.groups) == 0 {
 		return p
 	}
-	before := a.pieces[len(a.pieces)-1]
+	before := a.groups[len(a.groups)-1]
 	p.first = before.first + before.rows.Len()
 	p.grow(&a.memory, before.rows.Len(), len(before.rows.Data), before.rows.Offsets != nil)
 	return p
 }
 
-// spare returns how much of its memory the last piece has that no row lies in yet. Of a slab of its
+// spare returns how much of its memory the last group has that no row lies in yet. Of a slab of its
 // own, which is larger than a page, only what was touched takes any.
 func (a *arrivals) spare() int {
-	if a.memory.lease == nil || len(a.pieces) == 0 {
+	if a.memory.lease == nil || len(a.groups) == 0 {
 		return 0
 	}
-	r := &a.pieces[len(a.pieces)-1].rows
+	r := &a.groups[len(a.groups)-1].rows
 	bytes := (cap(r.MID) - len(r.MID)) * columnMemory
 	if cap(r.Data) <= slabBytes {
 		bytes += cap(r.Data) - len(r.Data)
@@ -147,46 +147,46 @@ func (a *arrivals) spare() int {
 	return bytes
 }
 
-// row returns the piece of a place, and the number of the row in it.
-func (a *arrivals) row(at place) (*piece, int) {
-	return a.pieces[at>>pieceShift], int(at & (pieceRows - 1))
+// row returns the group of a place, and the number of the row in it.
+func (a *arrivals) row(at place) (*rowGroup, int) {
+	return a.groups[at>>rowGroupShift], int(at & (rowGroupRows - 1))
 }
 
 // len returns the number of rows.
 func (a *arrivals) len() int {
-	if len(a.pieces) == 0 {
+	if len(a.groups) == 0 {
 		return 0
 	}
-	last := a.pieces[len(a.pieces)-1]
+	last := a.groups[len(a.groups)-1]
 	return last.first + last.rows.Len()
 }
 
 // below returns how many rows have an acq below a moment.
 func (a *arrivals) below(acqNs int64) int {
-	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].rows.AcqNs[0] >= acqNs })
+	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
 		return 0
 	}
-	p := a.pieces[i-1]
+	p := a.groups[i-1]
 	return p.first + sort.Search(p.rows.Len(), func(k int) bool { return p.rows.AcqNs[k] >= acqNs })
 }
 
 // bound returns the place behind that of the last row with an acq below a moment. Rows yet to come
 // have greater places.
 func (a *arrivals) bound(acqNs int64) place {
-	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].rows.AcqNs[0] >= acqNs })
+	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
 		return 0
 	}
-	acqs := a.pieces[i-1].rows.AcqNs
+	acqs := a.groups[i-1].rows.AcqNs
 	k := sort.Search(len(acqs), func(k int) bool { return acqs[k] >= acqNs })
-	return place((i-1)<<pieceShift + k)
+	return place((i-1)<<rowGroupShift + k)
 }
 
 // nth returns the place of the n-th row that came.
 func (a *arrivals) nth(n int) place {
-	i := sort.Search(len(a.pieces), func(i int) bool { return a.pieces[i].first > n }) - 1
-	return place(i<<pieceShift | (n - a.pieces[i].first))
+	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].first > n }) - 1
+	return place(i<<rowGroupShift | (n - a.groups[i].first))
 }
 
 func setBit(bitmap []uint64, i int)      { bitmap[i>>6] |= 1 << (i & 63) }

@@ -6,7 +6,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// The space of a small head doubles, and ends with a piece.
+// The space of a small head doubles, and ends with a row group.
 func TestCapacityOfSmallHeads(t *testing.T) {
 	var b record.Batch
 	for i := range int64(600) {
@@ -15,17 +15,17 @@ func TestCapacityOfSmallHeads(t *testing.T) {
 	b.AcqNs = make([]int64, b.Len())
 	var rows arrivals
 	grown, last := 0, 0
-	for range pieceRows/b.Len() - 1 {
+	for range rowGroupRows/b.Len() - 1 {
 		rows.append(&b, 0)
-		r := &rows.pieces[0].rows
+		r := &rows.groups[0].rows
 		if capacity := cap(r.MID); capacity != last {
-			if last > 0 && capacity < min(2*last, pieceRows) {
-				t.Errorf("with %d rows, room for %d becomes room for %d", r.Len(), last, capacity)
+			if last > 0 && capacity < min(2*last, rowGroupRows) {
+				t.Errorf("with %d rows, space for %d becomes space for %d", r.Len(), last, capacity)
 			}
 			grown, last = grown+1, capacity
 		}
 	}
-	if grown > 8 || last > pieceRows+pieceRows/8 {
-		t.Errorf("room was made %d times, at last for %d rows", grown, last)
+	if grown > 8 || last > rowGroupRows+rowGroupRows/8 {
+		t.Errorf("space was made %d times, at last for %d rows", grown, last)
 	}
 }

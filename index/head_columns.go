@@ -10,21 +10,21 @@ import (
 // shortBytes is how long payloads are at most of which a chunk's are copied at once.
 const shortBytes = 256
 
-// alike returns the first of the rows of a chunk, as many as lie in pieces that together takes all
+// alike returns the first of the rows of a chunk, as many as lie in groups that together takes all
 // of, or none.
 func (a *arrivals) alike(rows []entry) []entry {
-	first, last := rows[0].at>>pieceShift, rows[len(rows)-1].at>>pieceShift
-	p := &a.pieces[first].rows
+	first, last := rows[0].at>>rowGroupShift, rows[len(rows)-1].at>>rowGroupShift
+	p := &a.groups[first].rows
 	if !even(p) {
 		return rows[:1] // which is taken by itself
 	}
 	for i := first + 1; i <= last; i++ {
-		q := &a.pieces[i].rows
+		q := &a.groups[i].rows
 		if q.Stride == p.Stride && even(q) {
 			continue
 		}
 		n := 1
-		for rows[n].at>>pieceShift < i {
+		for rows[n].at>>rowGroupShift < i {
 			n++
 		}
 		return rows[:n]
@@ -82,7 +82,7 @@ func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 	for i := 0; i < len(chosen); {
 		at, n := rows[chosen[i]].at, 1
 		p, row := s.head.rows.row(at)
-		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) && row+n < pieceRows {
+		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) && row+n < rowGroupRows {
 			n++
 		}
 		copy(acqs[i:i+n], p.rows.AcqNs[row:])
@@ -121,7 +121,7 @@ func (c *cell) within(
 	}
 	for i := range rows {
 		to[n&(chunkRows-1)] = uint8(i)
-		n += in.holds(&rows[i])
+		n += in.contains(&rows[i])
 	}
 	return n
 }
@@ -134,11 +134,11 @@ func (c *cell) countWithin(caps, mids record.RangeSet, rows []entry) (n int) {
 		return 0
 	case in.devices == deviceMask:
 		for i := range rows {
-			n += in.holdsCap(&rows[i])
+			n += in.containsCap(&rows[i])
 		}
 	default:
 		for i := range rows {
-			n += in.holds(&rows[i])
+			n += in.contains(&rows[i])
 		}
 	}
 	return n
@@ -171,17 +171,17 @@ func (c *cell) rangesIn(caps, mids record.RangeSet) (in ranges, some bool) {
 		device: uint16(first), devices: uint16(last - first)}, true
 }
 
-// holdsCap returns 1 for a row whose cap is in the range, 0 for others.
-func (in *ranges) holdsCap(r *entry) (one int) {
+// containsCap returns 1 for a row whose cap is in the range, 0 for others.
+func (in *ranges) containsCap(r *entry) (one int) {
 	if uint64(r.cap)-in.capFrom <= in.caps {
 		one = 1
 	}
 	return one
 }
 
-// holds is holdsCap for a row whose device is in its range, too.
-func (in *ranges) holds(r *entry) int {
-	one := in.holdsCap(r)
+// contains is containsCap for a row whose device is in its range, too.
+func (in *ranges) contains(r *entry) int {
+	one := in.containsCap(r)
 	if r.device-in.device > in.devices {
 		one = 0
 	}

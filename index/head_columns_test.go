@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestHeadScanColumns: payloads of one length are copied by columns, across the borders of pieces
-// and beside rows of other lengths and tombstones, which are not.
+// TestHeadScanColumns: payloads of one length are copied by columns, across the borders of row
+// groups and beside rows of other lengths and tombstones, which are not.
 func TestHeadScanColumns(t *testing.T) {
 	rounds.NotUnderRace(t, "one goroutine")
 	seed := rand.Uint64()
@@ -19,7 +19,7 @@ func TestHeadScanColumns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, odd := range []int{0, 2000, 20} { // one row in this many is another one
 		rows, h := new(record.Batch), NewHead(NewWatermarks())
-		for from := 0; from < 2*pieceRows+500; {
+		for from := 0; from < 2*rowGroupRows+500; {
 			n := 1 + rng.IntN(9000)
 			for range n {
 				i := rows.Len()

@@ -26,7 +26,7 @@ func TestFlagsExactly(t *testing.T) {
 			h := NewHead(before)
 			insert(rng, h, piece)
 			flags := h.ReadAll(new(record.Batch))
-			doubtful := h.Doubtful()
+			unconfirmed := h.UnconfirmedFlags()
 			newest, after := map[Series]int64{}, *before
 			rowsOf := map[record.Key]int{}
 			for i := range piece.Len() {
@@ -41,9 +41,9 @@ func TestFlagsExactly(t *testing.T) {
 				if got := flags[i>>6]>>(i&63)&1 == 1; got != want {
 					t.Fatalf("row %d, %v: flagged %v, want %v", i, k, got, want)
 				}
-				doubt := want && (!ok || k.CapNs > known || rowsOf[readingOf(k)] == 1)
-				if got := slices.Contains(doubtful, uint32(i)); got != doubt {
-					t.Fatalf("row %d, %v: doubtful %v, want %v", i, k, got, doubt)
+				wantUnconfirmed := want && (!ok || k.CapNs > known || rowsOf[readingOf(k)] == 1)
+				if got := slices.Contains(unconfirmed, uint32(i)); got != wantUnconfirmed {
+					t.Fatalf("row %d, %v: unconfirmed %v, want %v", i, k, got, wantUnconfirmed)
 				}
 				if !ok || k.CapNs > known {
 					newest[id] = k.CapNs
@@ -142,16 +142,16 @@ func TestScanVersionsLeavesOutLateRows(t *testing.T) {
 		}
 		return h, handed
 	}
-	if h, got := handed(); h.Flagged() != n-7 || got != 0 || len(h.Doubtful()) != n-7 {
-		t.Errorf("%d of %d late rows are versions, %d are doubtful", got, h.Flagged(),
-			len(h.Doubtful()))
+	if h, got := handed(); h.Flagged() != n-7 || got != 0 || len(h.UnconfirmedFlags()) != n-7 {
+		t.Errorf("%d of %d late rows are versions, %d are unconfirmed", got, h.Flagged(),
+			len(h.UnconfirmedFlags()))
 	}
 	again := rows.Key(n / 2)
 	again.AcqNs = n
 	rows.AppendStamped(again, nil)
-	if h, got := handed(); got != 2 || len(h.Doubtful()) != n-7-1 {
-		t.Errorf("%d rows are versions, %d are doubtful; there is one reading with two", got,
-			len(h.Doubtful()))
+	if h, got := handed(); got != 2 || len(h.UnconfirmedFlags()) != n-7-1 {
+		t.Errorf("%d rows are versions, %d are unconfirmed; there is one reading with two", got,
+			len(h.UnconfirmedFlags()))
 	}
 }
 
@@ -188,8 +188,8 @@ func TestHeadBytes(t *testing.T) {
 		emptySlabs(t)
 		runtime.ReadMemStats(&before)
 		h := NewHead(NewWatermarks())
-		h.Retain()
-		defer h.Release()
+		h.Pin()
+		defer h.Unpin()
 		for from := 0; from < rows.Len(); from += batch {
 			h.Insert(part(rows, from, min(from+batch, rows.Len())))
 		}
@@ -198,14 +198,14 @@ func TestHeadBytes(t *testing.T) {
 		got := int(after.HeapAlloc) - int(before.HeapAlloc)
 		if l := h.rows.memory.lease; l != nil {
 			seen := map[*slab]bool{}
-			for _, s := range l.held.shares {
+			for _, s := range l.slabs.shares {
 				got += bits.OnesCount32(s.units) * unitBytes
 				if !s.slab.mapped && !seen[s.slab] { // as with the race detector
 					got -= slabBytes
 				}
 				seen[s.slab] = true
 			}
-			for _, s := range l.held.whole {
+			for _, s := range l.slabs.whole {
 				got += touched(s)
 				if !s.mapped {
 					got -= len(s.bytes)

@@ -32,12 +32,12 @@ type memory struct {
 
 // lease gives back what it holds when no one has it any more.
 type lease struct {
-	held *held
-	end  runtime.Cleanup
+	slabs *memorySlabs
+	end   runtime.Cleanup
 }
 
-// held is what a memory consists of.
-type held struct {
+// memorySlabs are what a memory consists of.
+type memorySlabs struct {
 	shares []share
 	whole  []*slab // larger than slabBytes, of this memory alone
 }
@@ -134,7 +134,7 @@ func (p *slabPool) giveBack(shares []share) {
 }
 
 // giveBack lets other heads use what is held.
-func (h *held) giveBack() {
+func (h *memorySlabs) giveBack() {
 	slabs.giveBack(h.shares)
 	for _, s := range h.whole {
 		if s.mapped {
@@ -142,14 +142,14 @@ func (h *held) giveBack() {
 			unmapLarge(s.bytes)
 		}
 	}
-	*h = held{}
+	*h = memorySlabs{}
 }
 
 // giveBack lets other heads use the memory.
 func (m *memory) giveBack() {
 	if m.lease != nil {
 		m.lease.end.Stop()
-		m.lease.held.giveBack()
+		m.lease.slabs.giveBack()
 	}
 	*m = memory{}
 }
@@ -157,10 +157,10 @@ func (m *memory) giveBack() {
 // more returns at least this many bytes that no one has taken.
 func (m *memory) more(size int) []byte {
 	if m.lease == nil {
-		m.lease = &lease{held: &held{}}
-		m.lease.end = runtime.AddCleanup(m.lease, (*held).giveBack, m.lease.held)
+		m.lease = &lease{slabs: &memorySlabs{}}
+		m.lease.end = runtime.AddCleanup(m.lease, (*memorySlabs).giveBack, m.lease.slabs)
 	}
-	h := m.lease.held
+	h := m.lease.slabs
 	if size > slabBytes {
 		s := newSlab((size + slabBytes - 1) &^ (slabBytes - 1))
 		h.whole = append(h.whole, s)

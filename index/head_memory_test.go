@@ -77,7 +77,7 @@ func TestMemoryIsShared(t *testing.T) {
 			if all[k].lease == nil {
 				continue
 			}
-			for _, s := range all[k].lease.held.shares {
+			for _, s := range all[k].lease.slabs.shares {
 				if taken[s.slab]&s.units != 0 {
 					t.Fatalf("two have units %b of a slab", taken[s.slab]&s.units)
 				}
@@ -113,7 +113,7 @@ func TestMemoryIsShared(t *testing.T) {
 	slabsOf := map[*slab]bool{}
 	for k := range few {
 		take[byte](&few[k], unitBytes)
-		slabsOf[few[k].lease.held.shares[0].slab] = true
+		slabsOf[few[k].lease.slabs.shares[0].slab] = true
 	}
 	if len(slabsOf) > 8 {
 		t.Errorf("%d memories of one unit lie in %d slabs", len(few), len(slabsOf))
@@ -123,18 +123,18 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
-// TestHeadRelease: rows can be looked at until the last use ends, and then not by mistake. Heads
+// TestHeadUnpin: rows can be looked at until the last use ends, and then not by mistake. Heads
 // that come later may have their memory.
-func TestHeadRelease(t *testing.T) {
+func TestHeadUnpin(t *testing.T) {
 	rows := shapes()[0].rows(rand.New(rand.NewPCG(1, 1)), 3*slabRows)
 	first := NewHead(NewWatermarks())
-	first.Retain()
-	first.Retain()
+	first.Pin()
+	first.Pin()
 	first.Insert(rows)
 	if first.rows.memory.lease == nil {
 		t.Fatal("a large head has no memory of its own")
 	}
-	first.Release()
+	first.Unpin()
 	frozen := func(h *Head) *record.Batch {
 		b := new(record.Batch)
 		h.ReadAll(b)
@@ -144,7 +144,7 @@ func TestHeadRelease(t *testing.T) {
 		t.Error("rows of a head in use differ")
 	}
 	bytes := first.Bytes()
-	first.Release()
+	first.Unpin()
 	second := NewHead(NewWatermarks())
 	second.Insert(rows)
 	if got := frozen(second); !slices.Equal(got.CapNs, rows.CapNs) ||

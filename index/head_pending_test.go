@@ -25,13 +25,13 @@ func TestPending(t *testing.T) {
 	}
 	box := &record.Box{record.Cap: {{From: 0, To: 5000}}}
 	for name, look := range map[string]func(h *Head) any{
-		"scan":    func(h *Head) any { return scanned(t, h, box) },
-		"arrival": func(h *Head) any { return scanned(t, h, &record.Box{}) },
-		"count":   func(h *Head) any { return h.Count(box, record.Acq.Max()) },
-		"flagged": func(h *Head) any { return h.Flagged() },
-		"readAll": func(h *Head) any { return h.ReadAll(new(record.Batch)) },
-		"doubt":   func(h *Head) any { return h.Doubtful() },
-		"marks":   func(h *Head) any { return *h.Watermarks() },
+		"scan":        func(h *Head) any { return scanned(t, h, box) },
+		"arrival":     func(h *Head) any { return scanned(t, h, &record.Box{}) },
+		"count":       func(h *Head) any { return h.Count(box, record.Acq.Max()) },
+		"flagged":     func(h *Head) any { return h.Flagged() },
+		"readAll":     func(h *Head) any { return h.ReadAll(new(record.Batch)) },
+		"unconfirmed": func(h *Head) any { return h.UnconfirmedFlags() },
+		"marks":       func(h *Head) any { return *h.Watermarks() },
 		"zones": func(h *Head) any {
 			flagged := 0
 			h.FlaggedZones(box, func(z FlaggedZone) { flagged += z.Flagged })

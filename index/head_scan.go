@@ -291,7 +291,7 @@ func (s *headScan) addRun(lo, to int) int {
 }
 
 // add copies a row, whose key is given.
-func (s *headScan) add(p *piece, row int, key record.Key, flagged bool) {
+func (s *headScan) add(p *rowGroup, row int, key record.Key, flagged bool) {
 	i := s.batch.Len()
 	if i&63 == 0 {
 		s.flags = append(s.flags, 0)

@@ -61,12 +61,13 @@ func (h *Head) ScanVersions(
 	return s.flush()
 }
 
-// Doubtful returns the ranks, in no order, of the rows of an immutable head that are flagged, no
-// tombstones, and supersede none of its rows. Others may be superseded: their buckets' watermarks, which other
-// series share, are not below their caps, or later caps of their devices came before.
+// UnconfirmedFlags returns the ranks, in no order, of the rows of an immutable head that are
+// flagged, no tombstones, and supersede none of its rows. Others may be superseded: their buckets'
+// watermarks, which other series share, are not below their caps, or later caps of their devices
+// came before.
 //
 // Cost: about 10 ns for each row of a cell that has flagged rows.
-func (h *Head) Doubtful() (ranks []uint32) {
+func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 	if h.Flagged() == 0 {
 		return nil
 	}

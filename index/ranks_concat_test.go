@@ -77,8 +77,8 @@ func TestConcatRanksRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestMergeRegions: each row lies in exactly one region, and the sample is spread over them.
-func TestMergeRegions(t *testing.T) {
+// TestMergeTiles: each row lies in exactly one tile, and the sample is spread over them.
+func TestMergeTiles(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		ranked := part(rows, 0, rows.Len())
 		for i := range ranked.AcqNs {
@@ -91,34 +91,34 @@ func TestMergeRegions(t *testing.T) {
 			}
 		}
 		atMost := 1 + rng.IntN(200)
-		regions := MergeRegions(&sample, atMost, 3, false, small())
-		if sample.Len() == 0 && len(regions) != 1 {
-			t.Fatalf("%d regions of an empty sample", len(regions))
+		tiles := MergeTiles(&sample, atMost, 3, false, small())
+		if sample.Len() == 0 && len(tiles) != 1 {
+			t.Fatalf("%d tiles of an empty sample", len(tiles))
 		}
 		count := func(b *record.Batch) []int {
-			counts := make([]int, len(regions))
+			counts := make([]int, len(tiles))
 			for i := range b.Len() {
 				k, found := b.Key(i), 0
-				for r := range regions {
-					if regions[r].contains(k) {
+				for r := range tiles {
+					if tiles[r].contains(k) {
 						counts[r]++
 						found++
 					}
 				}
 				if found != 1 {
-					t.Fatalf("%v lies in %d regions", k, found)
+					t.Fatalf("%v lies in %d tiles", k, found)
 				}
 			}
 			return counts
 		}
 		count(ranked)
 		if most := slices.Max(count(&sample)); most > atMost {
-			t.Fatalf("%d rows of the sample in one region, at most %d", most, atMost)
+			t.Fatalf("%d rows of the sample in one tile, at most %d", most, atMost)
 		}
 	})
 }
 
-func (r *Region) contains(k record.Key) bool {
+func (r *Tile) contains(k record.Key) bool {
 	for d := range r {
 		if !r[d].Contains(k.Part(record.Dim(d))) {
 			return false

@@ -16,9 +16,9 @@ type SeriesSet struct {
 	lately  []uint32 // low bits of a device -> number in list of one that came lately
 }
 
-// latelySlots is how many series that came lately are found without a hash, more than blocks that
+// recentSlots is how many series that came lately are found without a hash, more than blocks that
 // lie side by side have devices.
-const latelySlots = 1 << 13
+const recentSlots = 1 << 13
 
 // maxTableSeries bounds the memory that making a table takes to 200 MiB.
 const maxTableSeries = 1 << 22
@@ -92,9 +92,9 @@ func (s *SeriesSet) AddRows(rows *record.Batch) {
 // again.
 func (s *SeriesSet) raise(series Series, capNs int64) {
 	if s.lately == nil {
-		s.lately = make([]uint32, latelySlots)
+		s.lately = make([]uint32, recentSlots)
 	}
-	number := &s.lately[uint64(series.MID)%latelySlots]
+	number := &s.lately[uint64(series.MID)%recentSlots]
 	if int(*number) < len(s.list) && s.list[*number].Series == series {
 		known := &s.list[*number]
 		known.NewestNs = max(known.NewestNs, capNs)
@@ -130,10 +130,10 @@ func (s *SeriesSet) Table(rows int) []byte {
 //
 // Cost: about 10 ns a row of those that are clustered.
 func SeriesOf(rows *record.Batch) []byte {
-	const chunk = 4096
+	const step = 4096
 	var set SeriesSet
-	for from := 0; from < rows.Len() && set.Len() <= rows.Len()/rowsPerTableByte; from += chunk {
-		to := min(rows.Len(), from+chunk)
+	for from := 0; from < rows.Len() && set.Len() <= rows.Len()/rowsPerTableByte; from += step {
+		to := min(rows.Len(), from+step)
 		set.AddRows(&record.Batch{CID: rows.CID[from:to], MID: rows.MID[from:to],
 			MOID: rows.MOID[from:to], CapNs: rows.CapNs[from:to]})
 	}

@@ -41,7 +41,7 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 				default:
 					stored.Add(rows)
 				}
-				<-time.After(2 * time.Millisecond) // what else runs has its turn
+				<-time.After(2 * time.Millisecond) // what else runs gets a processor
 			}
 		})
 	}
@@ -63,9 +63,9 @@ func TestPutsThatNameNoWriter(t *testing.T) {
 	}
 }
 
-// TestPutsThatWaitLeaveRoom: while a group has no leader, more puts wait for one than a node works
+// TestPutsThatWaitLeaveSpace: while a group has no leader, more puts wait for one than a node works
 // on, and none is refused for it.
-func TestPutsThatWaitLeaveRoom(t *testing.T) {
+func TestPutsThatWaitLeaveSpace(t *testing.T) {
 	c := openTogether(t, 2, 1)
 	c.stop(0)
 	ctx, cancel := context.WithCancel(t.Context())

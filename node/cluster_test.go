@@ -84,7 +84,7 @@ func (b bytesFrom) Read(dst []byte) (int, error) {
 // until waits for a state of the cluster.
 func (c *nodesTogether) until(what string, ok func() bool) {
 	c.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond) // what it asks costs all nodes
 	defer tick.Stop()
 	timeout := time.After(5 * time.Minute) // a slow machine is no failure
 	for !ok() {

@@ -30,7 +30,7 @@ func (s *spread) putEqual(rng *rand.Rand, rows int) (stored []string) {
 		stored = append(stored, fmt.Sprint(k))
 		s.last = max(s.last, k.AcqNs)
 	}
-	// Those who follow are promised horizons by the clock meanwhile, so it goes from acq to acq.
+	// Those who follow get horizons by the clock meanwhile, so it goes from acq to acq.
 	for acq := first; acq <= s.last; acq++ {
 		s.clock.Store(acq)
 		for g := range parts {

@@ -67,7 +67,7 @@ func (n *Node) lookAtFiles() (end error) {
 	if m == nil {
 		return nil
 	}
-	m.Look(n.open)
+	m.CheckFiles(n.open)
 	return err
 }
 

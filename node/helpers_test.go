@@ -18,7 +18,7 @@ func parseCallOf(t *testing.T, n *Node, name, text string) (call record.PluginCa
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.plugins.Release(v)
+	defer n.plugins.Unpin(v)
 	values, err := params.Values("params", text)
 	if err != nil {
 		return call, err

@@ -28,7 +28,7 @@ func TestSyncRoutes(t *testing.T) {
 		Box: record.Box{record.MID: {record.At(3)}}}, {AcqNs: 60}}
 	r.History.Policies = []wire.Policy{{CID: &cid, MaxCapAgeNs: 5, DelayNs: 3,
 		Cap: wire.Floors{Hidden: wire.Bound{FloorNs: -9, BelowNs: 70}, StepAcqNs: 70,
-			Gone: []wire.Released{{Bound: wire.Bound{FloorNs: -10, BelowNs: 60}, AcqNs: 70}}}}}
+			Gone: []wire.Removable{{Bound: wire.Bound{FloorNs: -10, BelowNs: 60}, AcqNs: 70}}}}}
 	if h, err := db.PutRange(t.Context(), r); err != nil || h != 100 {
 		t.Fatal(h, err)
 	}
@@ -69,7 +69,7 @@ func TestSyncRoutes(t *testing.T) {
 	}
 	get("DELETE", "/v1/sync?x=1", 400, "unknown")
 	get("DELETE", "/v1/sync", 200, `"copy_of":""`)
-	get("DELETE", "/v1/sync", 400, "nothing to release")
+	get("DELETE", "/v1/sync", 400, "nothing to promote")
 	if _, err := db.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -26,10 +26,10 @@ const (
 	// maxGroupsInMemory is how many groups a worker has in memory at most: keys and their table
 	// take some 64 bytes each.
 	maxGroupsInMemory = 1 << 20
-	heldGroupShare    = 1 << 13 // of the memory of the node, in bytes
+	memoryGroupShare  = 1 << 13 // of the memory of the node, in bytes
 )
 
-func heldGroups(opt *Options) int {
-	held := memory.Total(opt.MemoryBytes).Part(heldGroupShare, maxGroupsInMemory)
+func memoryGroups(opt *Options) int {
+	held := memory.Total(opt.MemoryBytes).Part(memoryGroupShare, maxGroupsInMemory)
 	return min(opt.MaxGroups, int(held))
 }

@@ -230,7 +230,7 @@ func (n *Node) findHidden(ctx context.Context) error {
 	if n.opt.Cluster.TokenFile == "" {
 		return nil
 	}
-	holds, err := n.store.HoldsData(ctx)
+	holds, err := n.store.HasData(ctx)
 	if holds {
 		n.hidden = []health.Problem{{Code: "data_hidden", Message: "the directory has records " +
 			"of a stand-alone node, which are not those of the cluster and are not served",
@@ -308,7 +308,7 @@ func (n *Node) openFiles(
 ) (file *cursors.File, err error) {
 	holds := false // the store has data, so the files of the node must exist
 	if alone {
-		if holds, err = n.store.HoldsData(ctx); err != nil {
+		if holds, err = n.store.HasData(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -328,7 +328,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
 		Queries: n.queries, Asked: n.asked, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
-			HeldGroups: heldGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
+			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes}}, alone)
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
 		Engine: n.engine, Clock: n.clock, HostWork: n.hostWork, Outbox: n.opt.Outbox,
@@ -403,14 +403,14 @@ func (n *Node) Close(ctx context.Context) error {
 	n.wg.Wait()
 	closed := make(chan error, 1)
 	go func() { closed <- n.closeData(ctx) }()
-	late := make(chan struct{})
+	expired := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { // what ctx canceled needs a moment
-		time.AfterFunc(closeGrace, func() { close(late) })
+		time.AfterFunc(closeGrace, func() { close(expired) })
 	})()
 	select {
 	case err := <-closed:
 		return errors.Join(append(errs, err)...)
-	case <-late:
+	case <-expired:
 		return errors.Join(append(errs, fmt.Errorf("a request is still under way, and the data "+
 			"is closed when it ends: %w", context.Cause(ctx)))...)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/registry"
@@ -54,12 +55,8 @@ func TestPluginsChangeUnderQueries(t *testing.T) {
 			}
 		})
 	}
-	rounds := 30
-	if testing.Short() {
-		rounds = 8
-	}
 	changes.Go(func() {
-		for range rounds {
+		for range rounds.Of(30, 12, 8) {
 			for _, wasm := range [][]byte{first, second} {
 				for _, name := range []string{"mine", "other"} {
 					_, err := n.PushPlugin(t.Context(), PluginPush{Name: name, Wasm: wasm})

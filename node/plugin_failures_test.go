@@ -141,7 +141,7 @@ func TestAdHoc(t *testing.T) {
 	call.Module = append(wasm, make([]byte, 64<<20)...) // the most of all
 	_, _, err = n.Aggregate(t.Context(), &record.Query{Aggregate: call})
 	if toWire(err).Kind != wire.KindOverloaded {
-		t.Errorf("more modules than there is room for: %v", err)
+		t.Errorf("more modules than there is space for: %v", err)
 	}
 
 	details, err := c.CheckPlugin(t.Context(), wasm)

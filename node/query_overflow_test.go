@@ -32,7 +32,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	}
 	putMixed(t, n, rng, 20_000)
 	plugins := []string{"count", "first-last", "distinct", "quantiles", "delta", "top-k"}
-	held, given := n.engine.Limits.HeldGroups, 0
+	held, given := n.engine.Limits.MemoryGroups, 0
 	for i := 0; i < fewer(40) || given == 0; i++ { // how many groups there are is chance
 		if i == 2000 {
 			t.Fatal("all fit into memory")
@@ -53,12 +53,12 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		}
 		what := fmt.Sprintf("question %d: %s, by %+v, limit %d", i, engine.QueryText(q), q.GroupBy,
 			q.Limit)
-		n.engine.Limits.HeldGroups = held
+		n.engine.Limits.MemoryGroups = held
 		want, wantEnd, err := n.Aggregate(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		n.engine.Limits.HeldGroups = 1 + rng.IntN(200)
+		n.engine.Limits.MemoryGroups = 1 + rng.IntN(200)
 		got, end, err := n.Aggregate(t.Context(), q)
 		if err != nil || end.Rows != wantEnd.Rows || len(got) != len(want) {
 			t.Fatalf("%s: %d groups, %+v, %v, want %d", what, len(got), end, err, len(want))
@@ -68,7 +68,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 				t.Fatalf("%s: group %d is %+v, want %+v", what, k, got[k], want[k])
 			}
 		}
-		if len(got) > n.engine.Limits.HeldGroups {
+		if len(got) > n.engine.Limits.MemoryGroups {
 			given++
 		}
 	}
@@ -84,7 +84,7 @@ func TestGroupsOfManySourcesBeyondMemory(t *testing.T) {
 	s := openSpread(t, 4, 3)
 	s.fill(rng, 8)
 	for i, n := range s.nodes {
-		n.engine.Limits.HeldGroups = 1 + 10*i
+		n.engine.Limits.MemoryGroups = 1 + 10*i
 	}
 	s.groupsAgree(rng, fewer(40))
 	for _, n := range s.nodes {

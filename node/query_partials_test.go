@@ -246,9 +246,9 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)
-	for _, room := range []int64{0, int64(rounds.Of(40<<10, 20<<10, 20<<10))} { // some are evicted
+	for _, limit := range []int64{0, int64(rounds.Of(40<<10, 20<<10, 20<<10))} { // some are evicted
 		rng := rand.New(rand.NewPCG(seed, 5))
-		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: room,
+		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: limit,
 			Store: store.Options{Workers: 1 + rng.IntN(3), Shards: 1 << rng.IntN(2),
 				SealRows: rows/5 + rng.IntN(rows*3/5)}})}
 		h.moments = []int64{1e15 + 5e14}
@@ -269,11 +269,11 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 			after = h.happen()
 		}
 		st := h.n.states.Stats()
-		t.Logf("room for %d: %+v", room, st)
-		if room > 0 && (st.Bytes > room || !testing.Short() && st.Evicted == 0) {
-			t.Errorf("%+v with room for %d bytes", st, room)
+		t.Logf("space for %d: %+v", limit, st)
+		if limit > 0 && (st.Bytes > limit || !testing.Short() && st.Evicted == 0) {
+			t.Errorf("%+v with space for %d bytes", st, limit)
 		}
-		if st.Stored == 0 || st.Misses == 0 || room == 0 && st.Hits < uint64(turns)/4 {
+		if st.Stored == 0 || st.Misses == 0 || limit == 0 && st.Hits < uint64(turns)/4 {
 			t.Errorf("nothing was put to the test: %+v", st)
 		}
 	}

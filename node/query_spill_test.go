@@ -129,7 +129,7 @@ func TestOrderedAnswersThatEnd(t *testing.T) {
 		t.Errorf("%d bytes in files, %v", held, err)
 	}
 	nothingSpilled(t, n)
-	if kind := n.Kind(fmt.Errorf("sort: %w", spill.ErrNoRoom)); kind != wire.KindTooLarge {
+	if kind := n.Kind(fmt.Errorf("sort: %w", spill.ErrNoSpace)); kind != wire.KindTooLarge {
 		t.Errorf("a full disk is of kind %v", kind)
 	}
 }

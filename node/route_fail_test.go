@@ -233,8 +233,8 @@ func TestSourceThatDiesInItsAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	for want, room := range []int64{mostResultBytes, 1} { // held, and not
-		s.near().engine.Limits.ResultBytes = room
+	for want, limit := range []int64{mostResultBytes, 1} { // held, and not
+		s.near().engine.Limits.ResultBytes = limit
 		found := 0
 		end, err := s.near().AllowPartial().Query(t.Context(), &record.Query{},
 			func(b *record.Batch) error {

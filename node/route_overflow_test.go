@@ -200,7 +200,7 @@ func TestStatesTakeMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.near().plugins.Release(v)
+	defer s.near().plugins.Unpin(v)
 	one := []wire.GroupState{{State: make([]byte, v.StateBytes())}}
 	into := &aggregate.States{}
 	for range 30 {

@@ -100,8 +100,8 @@ func TestCloseGivesUp(t *testing.T) {
 	n := openTest(t, Options{})
 	db := dial(t, n)
 	w := db.NewWriter(client.WriterOptions{})
-	payload, noise := make([]byte, 100), rand.NewChaCha8([32]byte{})
-	for i := range int64(200_000) {
+	payload, noise := make([]byte, 1000), rand.NewChaCha8([32]byte{})
+	for i := range int64(20_000) {
 		_, _ = noise.Read(payload) // never fails; does not compress
 		if err := w.Add(t.Context(), record.Key{MID: i}, payload); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func TestReplicaDecidesNothing(t *testing.T) {
 	// here, is looked at before the library gets it, which relies on disks that lose nothing.
 	promises := map[string][]string{"proof.go": {"GetReject", "GetLogTerm"},
 		// And what a leader says was acknowledged here.
-		"beyond.go": {"GetCommit"}}
+		"rollback.go": {"GetCommit"}}
 	met := false
 	for _, s := range sources(t) {
 		if path.Dir(s.path) != "node/replica" || s.isTest() || path.Base(s.path) == codec {

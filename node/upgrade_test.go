@@ -107,7 +107,7 @@ func (l *upgradeLoad) put(to *client.Client) {
 		select {
 		case <-l.stop:
 			going = false
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	if err := w.Close(ctx); err != nil {
@@ -118,7 +118,7 @@ func (l *upgradeLoad) put(to *client.Client) {
 // ask counts everything: what was acknowledged before must be there.
 func (l *upgradeLoad) ask(from *client.Client) {
 	for {
-		pause := 5 * time.Millisecond
+		pause := 30 * time.Millisecond // a count costs all nodes
 		l.mu.Lock()
 		least := uint64(len(l.acked))
 		l.mu.Unlock()
@@ -414,5 +414,5 @@ func (c *nodesTogether) ends(opt Options) error {
 // ofOtherLevel reports whether an error says which levels there are, and what to do.
 func ofOtherLevel(err error) bool {
 	return errors.Is(err, cluster.ErrOtherRules) && strings.Contains(err.Error(),
-		"was written by feature level 10, this program knows levels up to 9: start the version")
+		"was written by feature level 11, this program knows levels up to 10: start the version")
 }

@@ -27,7 +27,7 @@ func (n *Node) PutAfter(
 
 // Follows reports whether a batch is the newest one of an edge node; see [store.Store.Follows]. In
 // a cluster it always is, as a cluster loses none.
-func (n *Node) Follows(writer [16]byte, previous uint64) error {
+func (n *Node) Follows(writer record.Writer, previous uint64) error {
 	return n.writes.Follows(writer, previous)
 }
 
@@ -56,8 +56,8 @@ func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, 
 	return n.writes.PutRange(ctx, 0, r)
 }
 
-// ReleaseCopy makes a mirror an independent node; see [store.Store.ReleaseCopy].
-func (n *Node) ReleaseCopy(ctx context.Context) error { return n.writes.ReleaseCopy(ctx) }
+// PromoteCopy makes a mirror an independent node; see [store.Store.PromoteCopy].
+func (n *Node) PromoteCopy(ctx context.Context) error { return n.writes.PromoteCopy(ctx) }
 
 // Erase hides the records of a box; see [store.Store.Erase].
 func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
@@ -76,9 +76,9 @@ func (n *Node) SetRetention(ctx context.Context, r retention.Rule) error {
 	return n.writes.SetRetention(ctx, r)
 }
 
-// HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
-// see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
-// trustClock retentions go on from what the clock of this node reads.
+// HoldRetention stops policies, lets them go on, or undoes what they have hidden and is not
+// removable; see [store.Store.HoldRetention]. In a cluster it is in force in every group on return.
+// With trustClock retentions go on from what the clock of this node reads.
 func (n *Node) HoldRetention(ctx context.Context, h retention.Hold, trustClock bool) error {
 	return n.writes.HoldRetention(ctx, h, trustClock)
 }

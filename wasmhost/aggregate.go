@@ -21,10 +21,12 @@ type Aggregate struct {
 // Add need no more.
 func (a *Aggregate) PayloadPrefix() uint32 { return a.guest.payloadPrefix }
 
-// Room returns memory of the guest, or nil. Payloads of a batch for Add or AddPartial that begin
-// there are not copied. It must not be used during any other call, nor after Close or that of the
-// host. The guest can read what is in it. The next call returns an error that occurs here.
-func (a *Aggregate) Room(ctx context.Context) []byte { return a.columns.lend(ctx, a.guest) }
+// PayloadBuffer returns memory of the guest, or nil. Payloads of a batch for Add or AddPartial that
+// begin there are not copied. It must not be used during any other call, nor after Close or that of
+// the host. The guest can read what is in it. The next call returns an error that occurs here.
+func (a *Aggregate) PayloadBuffer(ctx context.Context) []byte {
+	return a.columns.lend(ctx, a.guest)
+}
 
 // Add folds row i of b into the state of group gid[i], each below groups. Groups may grow from
 // call to call; new ones start with a fresh state. A nil gid means group 0 for every row.

@@ -17,7 +17,7 @@ import (
 var statusReasons = map[int32]string{
 	plugin.StatusParams:      "the parameters are not valid",
 	plugin.StatusPayload:     "a payload has not the length or form that the plugin reads",
-	plugin.StatusCapacity:    "the room for results is too small",
+	plugin.StatusCapacity:    "the space for results is too small",
 	plugin.StatusMemory:      "the plugin is out of memory",
 	plugin.StatusUnsupported: "not supported",
 }
@@ -45,7 +45,7 @@ func (g *guest) call(f *exportFunc, budget int64, args ...uint64) (uint64, error
 	g.args = [1 + trampolineArgs]uint64{f.number}
 	copy(g.args[1:], args)
 	if g.wasi != nil && f.name != exportError { // which is asked about the call before it
-		g.wasi.makeRoom()
+		g.wasi.trimLog()
 	}
 	g.meter.begin(budget)
 	err := g.trampoline.CallWithStack(g.ctx, g.args[:])

@@ -39,7 +39,7 @@ type columns struct {
 	seq       uint32
 	region    uint32 // guest address, 0 before the first batch
 	size      uint32 // of the region
-	room      uint32 // guest address of what is lent, 0 for none
+	buffer    uint32 // guest address of what is lent, 0 for none
 	offsets   []uint32
 	runs      []uint32
 	zeros     []uint32
@@ -302,44 +302,44 @@ func (c *columns) write(
 	return c.region, nil
 }
 
-// roomBytes is how much memory an instance lends: payloads of 8 bytes of four blocks.
-const roomBytes = 256 << 10
+// bufferBytes is how much memory an instance lends: payloads of 8 bytes of four blocks.
+const bufferBytes = 256 << 10
 
 // lend returns guest memory for payloads, nil if there is none.
 func (c *columns) lend(ctx context.Context, g *guest) []byte {
 	if c.need&plugin.NeedData == 0 || g.closed ||
-		uint64(g.entry.lim.memoryPages)<<16/16 < roomBytes {
+		uint64(g.entry.lim.memoryPages)<<16/16 < bufferBytes {
 		return nil
 	}
-	if c.room == 0 {
+	if c.buffer == 0 {
 		if g.enter(ctx) != nil {
 			return nil // adding rows returns the same error
 		}
-		at, err := g.alloc(roomBytes)
+		at, err := g.alloc(bufferBytes)
 		if g.broken = g.leave(err); err != nil {
 			return nil
 		}
-		c.room = at
+		c.buffer = at
 	}
-	room, _ := g.memory.Read(c.room, roomBytes)
-	return room
+	buffer, _ := g.memory.Read(c.buffer, bufferBytes)
+	return buffer
 }
 
 // lentAt returns the guest address of data in lent memory, 0 if it is elsewhere or not aligned.
 func (c *columns) lentAt(g *guest, data []byte) uint32 {
-	if c.room == 0 || len(data) == 0 {
+	if c.buffer == 0 || len(data) == 0 {
 		return 0
 	}
-	room, ok := g.memory.Read(c.room, roomBytes)
+	buffer, ok := g.memory.Read(c.buffer, bufferBytes)
 	if !ok {
 		return 0
 	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(data))) -
-		uintptr(unsafe.Pointer(unsafe.SliceData(room)))
-	if at >= roomBytes || at%regionAlign != 0 || roomBytes-at < uintptr(len(data)) {
+		uintptr(unsafe.Pointer(unsafe.SliceData(buffer)))
+	if at >= bufferBytes || at%regionAlign != 0 || bufferBytes-at < uintptr(len(data)) {
 		return 0
 	}
-	return c.room + uint32(at)
+	return c.buffer + uint32(at)
 }
 
 // reserve makes the region large enough. It at least doubles, since guests never free.

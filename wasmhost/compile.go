@@ -31,7 +31,7 @@ type entry struct {
 	image      weak.Pointer[image] // guarded by instances.mu; used and pooled instances have it
 	kinds      byte                // needFilter, needAggregate: what its exports allow
 	desc       Descriptor
-	refs       int // guarded by Host.mu: modules and instances; at 0 the code is released
+	refs       int // guarded by Host.mu: modules and instances; at 0 the code is freed
 }
 
 // job is one request to the compile worker.
@@ -51,7 +51,7 @@ type job struct {
 // Errors: *Error of kind Refused with the reason, or of another kind when pentad_describe fails.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	digest := sha256.Sum256(wasm)
-	if e, err := h.acquire(digest); e != nil || err != nil {
+	if e, err := h.pin(digest); e != nil || err != nil {
 		return newModule(e), err
 	}
 	lim := goLimits(h.opt.GoMemoryPages)
@@ -95,8 +95,8 @@ func (h *Host) refuse(digest [32]byte, err error) error {
 	return &Error{Digest: digest, Kind: Refused, Reason: err.Error()}
 }
 
-// acquire takes a reference to a compiled module, nil when there is none.
-func (h *Host) acquire(digest [32]byte) (*entry, error) {
+// pin takes a reference to a compiled module, nil when there is none.
+func (h *Host) pin(digest [32]byte) (*entry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
@@ -109,19 +109,19 @@ func (h *Host) acquire(digest [32]byte) (*entry, error) {
 	return e, nil
 }
 
-// abandon gives up a job; the last of worker and waiter releases its result.
+// abandon gives up a job; the last of worker and waiter unpins its result.
 func (h *Host) abandon(j *job) {
 	h.mu.Lock()
 	j.abandoned = true
 	result := j.result
 	h.mu.Unlock()
 	if result != nil {
-		h.release(result)
+		h.unpin(result)
 	}
 }
 
-// release drops one reference.
-func (h *Host) release(e *entry) {
+// unpin drops one reference.
+func (h *Host) unpin(e *entry) {
 	h.mu.Lock()
 	e.refs--
 	last := e.refs == 0
@@ -150,7 +150,7 @@ func (h *Host) compileJobs() {
 }
 
 func (h *Host) runJob(j *job) {
-	e, err := h.acquire(j.digest)
+	e, err := h.pin(j.digest)
 	if e == nil && err == nil && !h.isAbandoned(j) {
 		start := time.Now()
 		e, err = h.build(context.Background(), j.digest, j.wasm)
@@ -162,7 +162,7 @@ func (h *Host) runJob(j *job) {
 	h.mu.Unlock()
 	close(j.done)
 	if abandoned && e != nil {
-		h.release(e)
+		h.unpin(e)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	fuelPerState  = 64        // state_init, merge, finish: per byte; HyperLogLog uses 22
 	fuelStart     = 4_000_000 // start function, _initialize, describe, alloc, init: once each
 	goFuelScale   = 16        // code of the Go compiler is one loop per function, overcharged
-	goFuelRoom    = 4         // text takes 37,000 units a row; any call may collect garbage
+	goFuelFactor  = 4         // text takes 37,000 units a row; any call may collect garbage
 	goStartScale  = 32        // and its runtime is initialized
 	wasiCallPrice = 1000      // a call of a host function, and one unit per 16 bytes
 )
@@ -33,7 +33,7 @@ type guest struct {
 	image         *image // that it is reset to at the end, nil if it is not pooled
 	poolOwner     uint64 // owner in the pool
 	scale         int64  // units of fuel that count as one
-	room          int64  // factor of budgets
+	fuelFactor    int64  // factor of budgets
 	allocF        exportFunc
 	args          [1 + trampolineArgs]uint64
 	used          uint64   // fuel used by the last call
@@ -44,7 +44,7 @@ type guest struct {
 	replays       *guest   // guest whose call it repeats, under that one's permit
 	closed        bool
 	broken        error // failure of a call that has returned none, for the next call
-	retries       bool  // a call that fails for lack of room is retried with more
+	retries       bool  // a call that fails for lack of space is retried with more
 
 	// ctx is passed to calls, and cancels none of them: fuel does that. The runtime looks up values
 	// in it at each call, and the context of a query has many layers.
@@ -53,7 +53,7 @@ type guest struct {
 	operationCtx context.Context
 
 	startPermit *startPermit // under which it is started
-	permit      heldPermit
+	permit      cachedPermit
 	since       time.Time // when the operation began, or acquired the permit last, if it is timed
 	timed       bool      // the operation is timed
 	spent       uint64    // fuel of the operation
@@ -107,7 +107,7 @@ func (e *entry) depthLimit() int32 {
 }
 
 // scaled returns a budget in the units of the module's profile.
-func (g *guest) scaled(units int64) int64 { return g.scale * g.room * units }
+func (g *guest) scaled(units int64) int64 { return g.scale * g.fuelFactor * units }
 
 // drop frees the instance. It may be called twice.
 func (g *guest) drop() {
@@ -115,11 +115,11 @@ func (g *guest) drop() {
 		return
 	}
 	g.closed = true
-	g.entry.host.permits.releaseHeld(&g.permit)
+	g.entry.host.permits.releaseCached(&g.permit)
 	g.report()
 	g.end()
 	g.entry.host.counter.instances.Add(-1)
-	g.entry.host.release(g.entry)
+	g.entry.host.unpin(g.entry)
 }
 
 // close ends the use of an instance, for callers outside of enter and leave.
@@ -166,7 +166,7 @@ func (g *guest) leave(err error) error {
 	g.wasBrief = g.spent <= briefFuel*uint64(g.scale)
 	if err == nil && g.wasBrief && !g.timed && !permits.wanted() {
 		g.untimed++
-		permits.hold(&g.permit)
+		permits.cache(&g.permit)
 		return nil
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (g *guest) leave(err error) error {
 		return err
 	}
 	now := time.Now()
-	held, took := g.held(now)
+	held, took := g.permitTime(now)
 	if err != nil {
 		if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Fuel {
 			permits.penalize(g.permit.owner, held, now)
@@ -194,9 +194,9 @@ func (g *guest) leave(err error) error {
 	return err
 }
 
-// held returns how long the operation that ends now has used the permit, and how long it took
+// permitTime returns how long the operation that ends now has used the permit, and how long it took
 // together with the untimed operations before it. If it was not timed, its fuel is the estimate.
-func (g *guest) held(now time.Time) (held, took time.Duration) {
+func (g *guest) permitTime(now time.Time) (held, took time.Duration) {
 	switch {
 	case !g.timed && g.wasBrief:
 		g.untimed++

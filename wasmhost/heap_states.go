@@ -46,7 +46,7 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 			return nil, err
 		}
 		if length > maxSavedSize {
-			return nil, g.fail(Output, exportSave, fmt.Sprintf("says it wrote %d bytes into room "+
+			return nil, g.fail(Output, exportSave, fmt.Sprintf("says it wrote %d bytes into space "+
 				"for %d", length, maxSavedSize))
 		}
 		saved, err := g.view(exportSave, s.transfer, uint32(length))

@@ -119,14 +119,14 @@ func TestHeapStatesLie(t *testing.T) {
 	f("more than the room", Output, "pentad_save: says it wrote 1048577 bytes", exportSave,
 		i32c(maxSavedSize+1))
 	f("far more", Output, "says it wrote 2147483647", exportSave, i32c(math.MaxInt32))
-	f("no room", Status, "pentad_save: the room for results is too small", exportSave, i32c(-3))
+	f("no room", Status, "pentad_save: the space for results is too small", exportSave, i32c(-3))
 	f("save spins", Fuel, "pentad_save: out of fuel after 4,", exportSave, spin)
 	f("save traps", Trap, "unreachable", exportSave, ops(opUnreachable))
 	f("load spins", Fuel, "pentad_load: out of fuel after 4,", exportLoad, spin)
 	f("load is no status", Output, "pentad_load: returned 9", exportLoad, i32c(9))
 	f("load refuses", Status, "pentad_load: failed (status -200)", exportLoad, i32c(-200))
 	f("finish spins", Fuel, "pentad_finish: out of fuel after 4,", exportFinish, spin)
-	f("finish needs more", Status, "pentad_finish: the room", exportFinish, i32c(-3))
+	f("finish needs more", Status, "pentad_finish: the space", exportFinish, i32c(-3))
 	// Every state is one of 1 MiB, as saved: the eighth with its size is more than 8 MiB.
 	m := mustLoad(t, h, good(func(a *asm) {
 		growing(a)
@@ -215,12 +215,12 @@ func TestGrowthIsPaidWhereItHappens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.guest.used >= growPrice {
-		t.Errorf("16 small pieces of memory cost %d units", a.guest.used)
+		t.Errorf("16 small allocations cost %d units", a.guest.used)
 	}
 }
 
-// Results for which there is too little room are asked for again, fewer at a time and then with
-// more room; only the last refusal is a failure.
+// Results for which there is too little space are asked for again, fewer at a time and then with
+// more space; only the last refusal is a failure.
 func TestFinishAgain(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(least int32, failures uint64) {
@@ -244,10 +244,10 @@ func TestFinishAgain(t *testing.T) {
 		before := h.Stats().Failures[Status]
 		results, err := a.Finish(t.Context())
 		if tooSmall(err) != (failures > 0) || err == nil && len(results) != 100 {
-			t.Errorf("room for %d: %d results, %v", least, len(results), err)
+			t.Errorf("space for %d: %d results, %v", least, len(results), err)
 		}
 		if n := h.Stats().Failures[Status] - before; n != failures {
-			t.Errorf("room for %d: %d failures counted, want %d", least, n, failures)
+			t.Errorf("space for %d: %d failures counted, want %d", least, n, failures)
 		}
 	}
 	f(0, 0)

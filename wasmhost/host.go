@@ -29,7 +29,7 @@ type Options struct {
 	// as native code: it must belong to the node alone. Empty means memory only.
 	CacheDir string
 	// MemoryPages bounds the memory of one instance in 64 KiB pages. Default 256, 16 MiB: states
-	// up to 8 MiB and room for a batch; at most 16384.
+	// up to 8 MiB and space for a batch; at most 16384.
 	MemoryPages uint32
 	// GoMemoryPages is MemoryPages for modules of the Go profile. Default 1024, 64 MiB: the Go
 	// runtime alone takes 8 MiB; at most 16384.
@@ -197,7 +197,7 @@ func (h *Host) Close(ctx context.Context) error {
 	h.mu.Unlock()
 	h.worker.Wait()
 
-	h.permits.holdNone()
+	h.permits.dropCached()
 	h.permits.life.Lock()
 	defer h.permits.life.Unlock()
 	if h.closed {

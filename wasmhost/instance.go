@@ -65,7 +65,7 @@ func (e *entry) instantiate(ctx context.Context, held *startPermit) (g *guest, e
 	return e.use(ctx, i, held), nil
 }
 
-// noMemory is the error of what has no room for an instance.
+// noMemory is the error of what has no memory for an instance.
 func (e *entry) noMemory(cause any) *Error {
 	return e.fail(Busy, "", fmt.Sprintf("there is no memory for an instance: %v; or %s", cause,
 		e.host.budget.full()))
@@ -73,13 +73,13 @@ func (e *entry) noMemory(cause any) *Error {
 
 // use begins the use of an instance.
 func (e *entry) use(ctx context.Context, i *instance, held *startPermit) *guest {
-	g := &guest{instance: i, entry: e, scale: 1, room: 1, ctx: context.Background(),
+	g := &guest{instance: i, entry: e, scale: 1, fuelFactor: 1, ctx: context.Background(),
 		operationCtx: ctx,
 		startPermit:  held}
 	i.meter.between = func() error { return g.pause(g.operationCtx) }
 	g.allocF = g.export(exportAlloc)
 	if e.lim.goProfile {
-		g.scale, g.room = goFuelScale, goFuelRoom
+		g.scale, g.fuelFactor = goFuelScale, goFuelFactor
 		g.ctx = context.WithValue(g.ctx, wasiKey{}, i.wasi)
 	}
 	e.host.mu.Lock()

@@ -111,12 +111,12 @@ func (g *guest) retire() {
 		g.trampoline, g.stack = nil, nil // obtain creates new ones
 	}
 	g.closed = true
-	e.host.permits.releaseHeld(&g.permit)
+	e.host.permits.releaseCached(&g.permit)
 	g.report()
 	e.host.counter.instances.Add(-1)
 	e.host.instances.put(pooledInstance{e, g.poolOwner, m, g.instance},
 		max(minPooled, e.host.opt.MaxCalls))
-	e.host.release(e)
+	e.host.unpin(e)
 }
 
 // pooledInstance is an instance that was reset to an image.

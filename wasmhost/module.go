@@ -30,7 +30,7 @@ func (m *Module) Name() string { return m.entry.desc.Name }
 // Describe returns the module's descriptor; its slices must not be changed.
 func (m *Module) Describe() Descriptor { return m.entry.desc }
 
-// Close releases the module. Filters and aggregates made from it stay usable.
+// Close unpins the module. Filters and aggregates made from it stay usable.
 func (m *Module) Close() error {
 	h := m.entry.host
 	h.mu.Lock()
@@ -38,13 +38,13 @@ func (m *Module) Close() error {
 	m.closed = true
 	h.mu.Unlock()
 	if first {
-		h.release(m.entry)
+		h.unpin(m.entry)
 	}
 	return nil
 }
 
-// retain takes a reference to the entry of a module that is not closed.
-func (m *Module) retain() error {
+// pin takes a reference to the entry of a module that is not closed.
+func (m *Module) pin() error {
 	h := m.entry.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,10 +110,10 @@ func (m *Module) newGuest(
 		return e.fail(Limit, exportInit, fmt.Sprintf("%d bytes of parameters, the plugin "+
 			"takes at most %d", len(params), e.desc.ParamsMax))
 	}
-	if err := m.retain(); err != nil {
+	if err := m.pin(); err != nil {
 		return err
 	}
-	defer e.host.release(e)
+	defer e.host.unpin(e)
 	held, err := e.host.enter(ctx, by.Key)
 	if err != nil {
 		return err

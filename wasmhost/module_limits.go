@@ -15,7 +15,7 @@ func (m *Module) Limits() ModuleLimits {
 	e := m.entry
 	scale := int64(1)
 	if e.lim.goProfile {
-		scale = goFuelScale * goFuelRoom
+		scale = goFuelScale * goFuelFactor
 	}
 	return ModuleLimits{MemoryPages: e.lim.memoryPages, StateBytes: e.host.opt.StateBytes,
 		ResultBytes: e.host.opt.ResultBytes, FuelStart: e.startFuel(),

@@ -183,13 +183,13 @@ func (a *Aggregate) mergePartials(
 		return err
 	}
 	a.partials.initialized = false
-	for piece := range slices.Chunk(states, a.MaxPartials()*a.states.size) {
-		n := len(piece) / a.states.size
+	for batch := range slices.Chunk(states, a.MaxPartials()*a.states.size) {
+		n := len(batch) / a.states.size
 		there, err := a.viewPartials(n)
 		if err != nil {
 			return err
 		}
-		copy(there, piece)
+		copy(there, batch)
 		if err := a.reducePartials(ctx, n); err != nil {
 			return err
 		}

@@ -42,12 +42,12 @@ type callPermits struct {
 
 	mu      sync.Mutex
 	total   int
-	free    int                  // guarded by mu, as are the owners
-	owners  map[uint64]*owner    // that hold, wait, did so recently, or had more time than others
-	minHad  time.Duration        // least time of an owner that was served: where new ones begin
-	held    map[*heldPermit]bool // guarded by mu: held permits, also those in use
-	closing bool                 // guarded by mu: permits are not held any more
-	swept   time.Time            // guarded by mu: when idle owners were last removed
+	free    int                    // guarded by mu, as are the owners
+	owners  map[uint64]*owner      // that hold, wait, did so recently, or had more time than others
+	minHad  time.Duration          // least time of an owner that was served: where new ones begin
+	cached  map[*cachedPermit]bool // guarded by mu: held permits, also those in use
+	closing bool                   // guarded by mu: permits are not held any more
+	swept   time.Time              // guarded by mu: when idle owners were last removed
 }
 
 type owner struct {
@@ -61,7 +61,7 @@ type owner struct {
 
 func newCallPermits(n int, work *HostWork) *callPermits {
 	return &callPermits{total: n, free: n, owners: map[uint64]*owner{},
-		held: map[*heldPermit]bool{}, hostWork: work}
+		cached: map[*cachedPermit]bool{}, hostWork: work}
 }
 
 // contended reports whether a user of a permit must release it after a time slice: to a waiter, or
@@ -98,7 +98,7 @@ func (s *callPermits) acquire(ctx context.Context, key uint64, now time.Time) er
 	granted := make(chan struct{})
 	o.queue = append(o.queue, granted)
 	s.waiting.Add(1)
-	s.reclaimHeld(now)
+	s.reclaimCached(now)
 	s.grant(now)
 	s.mu.Unlock()
 	select {

@@ -322,8 +322,8 @@ func enteredGuest(t *testing.T, ctx context.Context) (*Host, *guest) {
 	return h, a.guest
 }
 
-// otherWaits returns when another owner waits for the permit of a guest whose turn is over. The
-// other does something while it has the permit, and gives it back unless it keeps it.
+// otherWaits returns when another owner waits for the permit of a guest whose time slice is over.
+// The other does something while it has the permit, and gives it back unless it keeps it.
 func otherWaits(t *testing.T, h *Host, g *guest, keep bool, then func()) {
 	go func() {
 		if h.permits.acquire(t.Context(), 1, time.Now()) != nil {
@@ -413,7 +413,7 @@ func TestShareWith(t *testing.T) {
 	cancel()
 	other, err := lent.NewAggregate(ended, nil)
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a second call beside the one that there is room for: %v", err)
+		t.Errorf("a second call beside the one that there is space for: %v", err)
 		_ = other.Close()
 	}
 	_ = a.guest.leave(nil)

@@ -133,8 +133,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A call that has used up a turn lets others have the permit between two slices, also while an
-// instance is made.
+// A call that has used up a time slice lets others have the permit between two slices, also while
+// an instance is made.
 func TestPermitBetweenSlices(t *testing.T) {
 	h, g := enteredGuest(t, t.Context())
 	had := false // guarded by the permit

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	outBytes       = 256 << 10            // room for the results of one slice, at most
+	outBytes       = 256 << 10            // space for the results of one slice, at most
 	leastOutBytes  = 4 << 10              // and at least
-	largeOutBytes  = maxResultSize + 1024 // room for one large result
+	largeOutBytes  = maxResultSize + 1024 // space for one large result
 	resultPrefix   = 4                    // length of a result of variable size
 	maxResultsEver = 1 << 30
 )
@@ -21,13 +21,13 @@ const (
 func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 	fixed := int(g.entry.desc.ResultSize)
 	perSlice := s.perSlice()
-	room := uint32(outBytes)
+	capacity := uint32(outBytes)
 	if fixed > 0 {
 		perSlice = min(perSlice, max(1, outBytes/fixed))
-		room = uint32(max(leastOutBytes, fixed*min(perSlice, s.groups)))
+		capacity = uint32(max(leastOutBytes, fixed*min(perSlice, s.groups)))
 	}
 	if s.heap {
-		perSlice, room = 1, largeOutBytes
+		perSlice, capacity = 1, largeOutBytes
 	}
 	var all []byte
 	ends := make([]int, 0, s.groups)
@@ -36,8 +36,8 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 			return nil, err
 		}
 		n := min(perSlice, s.groups-from)
-		g.retries = fixed == 0 && (n > 1 || room < largeOutBytes)
-		written, err := s.finishSlice(g, from, n, room)
+		g.retries = fixed == 0 && (n > 1 || capacity < largeOutBytes)
+		written, err := s.finishSlice(g, from, n, capacity)
 		again := g.retries && tooSmall(err)
 		g.retries = false
 		if again && n > 1 {
@@ -74,16 +74,16 @@ func tooSmall(err error) bool {
 	return errors.As(err, &e) && e.Status == plugin.StatusCapacity
 }
 
-// finishSlice finishes n states with room bytes for results and returns what was written, aliasing
-// guest memory. When the room is too small the states are as before.
-func (s *states) finishSlice(g *guest, from, n int, room uint32) ([]byte,
+// finishSlice finishes n states with capacity bytes for results and returns what was written,
+// aliasing guest memory. When the space is too small the states are as before.
+func (s *states) finishSlice(g *guest, from, n int, capacity uint32) ([]byte,
 	error) {
-	if room > s.outSize {
-		out, err := g.alloc(room)
+	if capacity > s.outSize {
+		out, err := g.alloc(capacity)
 		if err != nil {
 			return nil, err
 		}
-		s.out, s.outSize = out, room
+		s.out, s.outSize = out, capacity
 	}
 	before, err := s.view(g, from, from+n)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *states) finishSlice(g *guest, from, n int, room uint32) ([]byte,
 		budget = heapStateBudget(g, s)
 	}
 	length, err := g.check(&s.finishF, budget,
-		uint64(s.at(from)), uint64(n), uint64(s.out), uint64(room))
+		uint64(s.at(from)), uint64(n), uint64(s.out), uint64(capacity))
 	if tooSmall(err) {
 		if after, viewErr := s.view(g, from, from+n); viewErr == nil {
 			copy(after, saved)
@@ -104,9 +104,9 @@ func (s *states) finishSlice(g *guest, from, n int, room uint32) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if uint32(length) > room {
-		return nil, g.fail(Output, exportFinish, fmt.Sprintf("says it wrote %d bytes into room "+
-			"for %d", length, room))
+	if uint32(length) > capacity {
+		return nil, g.fail(Output, exportFinish, fmt.Sprintf("says it wrote %d bytes into space "+
+			"for %d", length, capacity))
 	}
 	return g.view(exportFinish, s.out, uint32(length))
 }

@@ -23,20 +23,20 @@ const (
 
 // states is the array of states in guest memory, one per group.
 type states struct {
-	size   int  // of one state
-	heap   bool // a state owns more memory than its size, and moves only by save and load
-	groups int
-	limit  int // bytes of all states
-	region uint32
-	room   int // capacity of the region in groups
+	size     int  // of one state
+	heap     bool // a state owns more memory than its size, and moves only by save and load
+	groups   int
+	limit    int // bytes of all states
+	region   uint32
+	capacity int // capacity of the region in groups
 
 	init, mergeF, finishF, saveF, loadF exportFunc
 
-	// scratch of merge: room for gathered destinations, followed by sources.
-	scratch     uint32
-	scratchRoom int
-	stamps      []uint32 // per group, the number of the slice that last merged into it
-	stamp       uint32
+	// scratch of merge: space for gathered destinations, followed by sources.
+	scratch         uint32
+	scratchCapacity int
+	stamps          []uint32 // per group, the number of the slice that last merged into it
+	stamp           uint32
 
 	out      uint32 // region for results
 	outSize  uint32
@@ -91,7 +91,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 			"the limit of %s bytes; ask for fewer groups", grouped(uint64(groups)), s.size,
 			grouped(uint64(s.limit))))
 	}
-	if groups > s.room {
+	if groups > s.capacity {
 		if err := s.move(g, groups); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (s *states) grow(ctx context.Context, g *guest, groups int) error {
 // memory costs nothing.
 func (s *states) move(g *guest, groups int) error {
 	need := groups * s.size
-	want := max(need, firstStatesBytes, min(s.room*s.size*statesGrowth, s.limit))
+	want := max(need, firstStatesBytes, min(s.capacity*s.size*statesGrowth, s.limit))
 	if want > s.limit/lastStatesPart {
 		want = s.limit
 	}
@@ -139,7 +139,7 @@ func (s *states) move(g *guest, groups int) error {
 		return err
 	}
 	copy(dst, old)
-	s.region, s.room = region, want/s.size
+	s.region, s.capacity = region, want/s.size
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 			gid[i] = uint32(i)
 		}
 	}
-	if most := min(count, s.perSlice()); most > s.scratchRoom {
+	if most := min(count, s.perSlice()); most > s.scratchCapacity {
 		if most > 1 {
 			most = s.perSlice()
 		}
@@ -167,7 +167,7 @@ func (s *states) merge(ctx context.Context, g *guest, src []byte, gid []uint32) 
 		if err != nil {
 			return err
 		}
-		s.scratch, s.scratchRoom = region, most
+		s.scratch, s.scratchCapacity = region, most
 	}
 	for from := 0; from < count; {
 		if err := g.pause(ctx); err != nil {
@@ -215,7 +215,7 @@ func (s *states) distinct(gid []uint32) int {
 func (s *states) mergeSlice(g *guest, src []byte, gid []uint32) error {
 	n := len(gid)
 	size := uint32(len(src))
-	source := s.scratch + uint32(s.scratchRoom*s.size)
+	source := s.scratch + uint32(s.scratchCapacity*s.size)
 	b, err := g.view(exportAlloc, source, size)
 	if err != nil {
 		return err

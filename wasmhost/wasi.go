@@ -52,9 +52,9 @@ func (w *wasiState) restore(from *wasiState) {
 	w.log = append(w.log[:0], from.log...)
 }
 
-// makeRoom leaves room for what the next call prints, as that explains a failure: of what was
+// trimLog leaves space for what the next call prints, as that explains a failure: of what was
 // printed before, the end stays.
-func (w *wasiState) makeRoom() {
+func (w *wasiState) trimLog() {
 	if long := len(w.log) - maxLogBytes/2; long > 0 {
 		w.log = append(w.log[:0], w.log[long:]...)
 	}
@@ -195,8 +195,8 @@ func wasiWrite(c *wasiCall) uint32 {
 		if !ok {
 			return wasiFault
 		}
-		room := max(0, maxLogBytes-len(c.state.log))
-		c.state.log = append(c.state.log, text[:min(room, len(text))]...)
+		space := max(0, maxLogBytes-len(c.state.log))
+		c.state.log = append(c.state.log, text[:min(space, len(text))]...)
 		written += uint32(len(text))
 	}
 	if !c.memory.WriteUint32Le(c.arg(3), written) {

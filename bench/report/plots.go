@@ -43,7 +43,9 @@ func (s sheet) look(i int) look { return s.looks[s.Systems[i].Name] }
 func (s sheet) first() string { return s.Systems[0].Name }
 
 // SavePlots writes every plot of every result as a PNG file and returns their paths.
-func (r *Run) SavePlots(dir string) ([]string, error) {
+func (r *Run) SavePlots(dir string) ([]string, error) { return r.savePlots(dir, dotsPerInch) }
+
+func (r *Run) savePlots(dir string, dpi int) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func (r *Run) SavePlots(dir string) ([]string, error) {
 		figures := append(s.overview(), append(s.load(), s.asked()...)...)
 		for _, f := range figures {
 			path := filepath.Join(dir, prefix+"-"+f.name+".png")
-			if err := os.WriteFile(path, f.png(fonts), 0o644); err != nil {
+			if err := os.WriteFile(path, f.png(fonts, dpi), 0o644); err != nil {
 				return nil, err
 			}
 			out = append(out, path)
@@ -87,9 +89,9 @@ func fileName(title string) string {
 	return strings.Join(words, "-")
 }
 
-func (f drawing) png(fonts *font.Cache) []byte {
+func (f drawing) png(fonts *font.Cache, dpi int) []byte {
 	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(
-		vgimg.UseWH(vg.Length(f.width), vg.Length(f.height)), vgimg.UseDPI(dotsPerInch))}
+		vgimg.UseWH(vg.Length(f.width), vg.Length(f.height)), vgimg.UseDPI(dpi))}
 	f.draw(&painter{canvas: c, fonts: fonts, height: f.height})
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {

@@ -134,7 +134,7 @@ func TestOddRuns(t *testing.T) {
 			if err := run.Markdown(&markdown); err != nil {
 				t.Error(err)
 			}
-			paths, err := run.SavePlots(dir)
+			paths, err := run.savePlots(dir, 36) // TestPlots has the usual size
 			if err != nil {
 				t.Error(err)
 			}

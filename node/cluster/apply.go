@@ -94,7 +94,7 @@ func (x *SetNodeState) apply(s *State) Result {
 		}
 	case to == NodeRemoving && from != NodeLeft:
 	case to == NodeLeft && (from == NodeDraining || from == NodeRemoving): // or it was taken back
-		if held := s.held(n.ID); held > 0 {
+		if held := s.replicasOn(n.ID); held > 0 {
 			return refused("node %v still holds %d replicas; drain it first", n.ID, held)
 		}
 	default:
@@ -122,8 +122,8 @@ func (s *State) spares(x *SetNodeState) Result {
 	return Result{}
 }
 
-// held counts the replicas of a node.
-func (s *State) held(id NodeID) int {
+// replicasOn counts the replicas of a node.
+func (s *State) replicasOn(id NodeID) int {
 	n := 0
 	for _, g := range s.groups {
 		for _, r := range g.Replicas {

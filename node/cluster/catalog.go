@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
-// Limits of fields that are read; what the rooms of catalogues and cursors allow is less.
+// Limits of fields that are read; what the packages of catalogues and cursors allow is less.
 const (
 	maxModuleBytes = 4 << 20 // as wasmhost's largest
 	maxNameBytes   = 256

@@ -25,7 +25,7 @@ const (
 	commandIdempotent   = 10
 	commandSplitGroup   = 11 // from feature level 2 on, as the next
 	commandEndSplit     = 12
-	commandSetProgram   = 13 // from feature level 10 on
+	commandSetProgram   = 13 // from feature level 11 on
 	// From 16 on: what people told the cluster.
 	commandChangeCatalog = 16
 	commandCommitCursor  = 17

@@ -28,7 +28,7 @@ type Config struct {
 	// FoundWait is how long the first node of a new cluster waits for signs of one that is there
 	// already; default 6 s, in which nodes that look for it have found it.
 	FoundWait time.Duration
-	// Features are the levels that the node runs; default: Released.
+	// Features are the levels that the node runs; default: Supported.
 	Features Features
 	Program  string // version of the program, which the other nodes are told
 	// TrustCopy says that the operator vouches for the directory: the other nodes are not asked
@@ -88,7 +88,7 @@ func (c Config) Complete() (Config, error) {
 		c.Replicas = DefaultReplicas
 	}
 	if c.Features == (Features{}) {
-		c.Features = Released()
+		c.Features = Supported()
 	}
 	return c, c.check()
 }

@@ -15,12 +15,13 @@ import (
 //	5: commands for other nodes go over the connections of groups
 //	6: blocks of segments have 8,192 rows
 //	7: stores of format 5, logs of version 2, nodes compare clocks and prove what they promised
-//	8: stores of format 6, leaders begin above what was promised beside the log
+//	8: stores of format 6, leaders begin above what was leased outside the log
 //	9: requests between nodes number the groups as people see them
-//	10: the state says which version of the program each node runs; in development
+//	10: puts say whether their writer is persistent
+//	11: the state says which version of the program each node runs; in development
 const (
 	splitFeature   = 2
-	programFeature = 10
+	programFeature = 11
 	// newestFeature is the greatest level of which this package knows the bytes.
 	newestFeature = programFeature
 )
@@ -29,15 +30,15 @@ const (
 // runs the level before the newest, "after" for one that runs both.
 var levels = ""
 
-// Features are the levels that a program runs. The zero value stands for Released.
+// Features are the levels that a program runs. The zero value stands for Supported.
 type Features struct{ First, Last uint32 }
 
-// Released returns the levels that this program runs: a level that is in development is none of
+// Supported returns the levels that this program runs: a level that is in development is none of
 // them, and only tests run it.
-func Released() Features {
+func Supported() Features {
 	switch levels {
 	case "":
-		return Features{First: 9, Last: 9}
+		return Features{First: 10, Last: 10}
 	case "before":
 		return Features{First: newestFeature - 1, Last: newestFeature - 1}
 	case "after":

@@ -139,7 +139,7 @@ func TestLevelsOfAConfiguration(t *testing.T) {
 			t.Errorf("%v: %v, %v", levels, c.Features, err)
 		}
 	}
-	f(Features{}, Released())
+	f(Features{}, Supported())
 	f(InDevelopment(), InDevelopment())
 	f(Features{3, 2}, Features{})
 	f(Features{0, 2}, Features{})

@@ -138,7 +138,7 @@ type Node struct {
 	MaxFeature  uint32
 	Weight      uint32 // its part of the replicas, beside the weights of others; 100 is usual
 	DiskPercent uint32 // how full its disk was when it last said
-	Program     string // version that it runs; "" below feature level 10, and until it has said
+	Program     string // version that it runs; "" below feature level 11, and until it has said
 }
 
 // Stage says how far a plan is.

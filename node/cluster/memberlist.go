@@ -57,7 +57,7 @@ func (h *hooks) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// forgetDead makes room; mu is held.
+// forgetDead makes space; mu is held.
 func (h *hooks) forgetDead() bool {
 	var oldest NodeID
 	for id, p := range h.peers {

@@ -198,12 +198,12 @@ func (p *placer) keep(g int) {
 			return cmp.Or(-cmp.Compare(p.inZone(g, p.zone[a], -1), p.inZone(g, p.zone[b], -1)),
 				-cmp.Compare(p.over(a), p.over(b)), cmp.Compare(p.score(g, a), p.score(g, b)))
 		})
-		crowd, roomier := p.inZone(g, p.zone[worst], worst), false
+		crowd, emptier := p.inZone(g, p.zone[worst], worst), false
 		for i := range p.nodes {
-			roomier = roomier ||
+			emptier = emptier ||
 				p.inZone(g, p.zone[i], -1) < crowd && !slices.Contains(p.held[g], i)
 		}
-		if len(p.held[g]) <= p.groups[g].Replicas && !roomier {
+		if len(p.held[g]) <= p.groups[g].Replicas && !emptier {
 			return
 		}
 		p.drop(g, worst)

@@ -305,7 +305,7 @@ func (s *sim) settle() {
 	}
 	checkPlaced(s.t, nodes, placed, 3)
 	for _, n := range nodes {
-		held := s.state.held(n.ID)
+		held := s.state.replicasOn(n.ID)
 		if share := float64(held) / 3; float64(leads[n.ID]) > math.Ceil(share*loadBound)+1 {
 			s.t.Errorf("node %v leads %d groups and holds %d replicas", n.ID, leads[n.ID], held)
 		}
@@ -376,7 +376,7 @@ func TestDryRun(t *testing.T) {
 	must(t, dry, &SetNodeState{Node: 2, State: NodeDraining})
 	o := NextMoves(dry.View(), s.health(), PlanOptions{})
 	text := o.String()
-	held := s.state.held(2)
+	held := s.state.replicasOn(2)
 	if held == 0 || len(o.Changes) < held {
 		t.Fatalf("node 2 holds %d replicas:\n%s", held, text)
 	}

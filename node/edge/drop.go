@@ -72,9 +72,9 @@ func (e *Edge) settle(ctx context.Context) error {
 	})
 }
 
-// makeRoom drops the oldest records that were not sent, and puts gap records in their place. A gap
-// record tells all that was dropped of its device: the one before it goes.
-func (e *Edge) makeRoom(ctx context.Context, size int64) error {
+// dropOldest drops the oldest records that were not sent, and puts gap records in their place. A
+// gap record tells all that was dropped of its device: the one before it goes.
+func (e *Edge) dropOldest(ctx context.Context, size int64) error {
 	e.moving.Lock()
 	defer e.moving.Unlock()
 	ctx = context.WithoutCancel(ctx) // what is begun is carried out
@@ -83,7 +83,7 @@ func (e *Edge) makeRoom(ctx context.Context, size int64) error {
 	}
 	over := e.meter.waiting() + size - e.opt.Quota
 	if over <= 0 {
-		return nil // someone else has made room
+		return nil // someone else has made space
 	}
 	drop, err := e.oldest(ctx, over+e.opt.Quota/dropShare)
 	if err != nil {
@@ -124,7 +124,7 @@ func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
 	if err != nil && !errors.Is(err, errStop) {
 		return drop, fmt.Errorf("look for the oldest records: %w", err)
 	}
-	if lost == 0 { // gap records alone: to write them again makes no room
+	if lost == 0 { // gap records alone: to write them again makes no space
 		drop.Records = 0
 	}
 	return drop, nil
@@ -174,17 +174,17 @@ func (e *Edge) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.meter.release(size)
+	e.meter.free(size)
 	e.log.Warn("dropped records that were never shipped, as the quota is full", "count",
 		lost.Records)
 	return nil
 }
 
 // putGaps puts gap records, once for each number of a drop, and returns where they are. Each batch
-// has a writer of its own, as of a lasting one the store knows the newest batch alone.
+// has a writer of its own, as of a persistent one the store knows the newest batch alone.
 func (e *Edge) putGaps(ctx context.Context, found gaps, number uint64) (at []span, err error) {
-	for i, b := range found.batches(hex.EncodeToString(e.box.writer[:])) {
-		w := store.WriterSeq{ID: e.box.writer, Seq: number<<16 + 1}
+	for i, b := range found.batches(hex.EncodeToString(e.box.writer.ID[:])) {
+		w := store.WriterSeq{ID: e.box.writer.ID, Seq: number<<16 + 1, Persistent: true}
 		w.ID[len(w.ID)-1] ^= 1 // so it is not the one that upstream knows
 		w.ID[len(w.ID)-2] ^= byte(i)
 		w.ID[len(w.ID)-3] ^= byte(i >> 8)

@@ -39,7 +39,7 @@ func TestDropOldest(t *testing.T) {
 			if !errors.Is(err, errDark) {
 				t.Fatal(err)
 			}
-			// Nothing of it was put: room was to be made before.
+			// Nothing of it was put: space was to be made before.
 			_ = e.Close(t.Context())
 			d.back(-1)
 			e = openEdge(t, opt)
@@ -134,7 +134,7 @@ func TestGapsAgain(t *testing.T) {
 	}
 }
 
-// TestDropOfGaps: gap records are not written again for a put that they leave no room for.
+// TestDropOfGaps: gap records are not written again for a put that they leave no space for.
 func TestDropOfGaps(t *testing.T) {
 	c := newCore(t)
 	c.set(always(cutOff))

@@ -35,7 +35,7 @@ type Policy uint8
 
 // Policies.
 const (
-	Block      Policy = 0 // puts are refused until there is room
+	Block      Policy = 0 // puts are refused until there is space
 	DropOldest Policy = 1 // the oldest records go; gap records say so in their place
 )
 
@@ -179,8 +179,7 @@ func (e *Edge) start(ctx context.Context, dir durable.Folder) error {
 			"never shipped; start it as a core node and remove them first: pentad retention list")
 	}
 	var id [16]byte
-	copy(id[:], record.LastingMark)
-	if _, err := rand.Read(id[len(record.LastingMark):]); err != nil {
+	if _, err := rand.Read(id[:]); err != nil {
 		return fmt.Errorf("draw an id: %w", err)
 	}
 	if e.box, err = openOutbox(dir, own.Store, hex.EncodeToString(id[:])); err != nil {

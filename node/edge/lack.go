@@ -129,7 +129,7 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 		return err
 	}
 	if s.Cut != nil && !s.Cut.Again {
-		e.meter.release(s.Cut.Bytes)
+		e.meter.free(s.Cut.Bytes)
 	}
 	if lost != nil {
 		e.lacked.Store(true)

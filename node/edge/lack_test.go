@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -409,7 +410,7 @@ func TestFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	id := [16]byte{'e', 'd', 'g', 'e', 1}
+	w := record.Writer{ID: [16]byte{1}, Persistent: true}
 	newest := func(err error) uint64 {
 		t.Helper()
 		var remote *wire.Error
@@ -421,23 +422,28 @@ func TestFollows(t *testing.T) {
 		t.Fatalf("it says no number: %v", err)
 		return 0
 	}
-	if got := newest(db.Follows(t.Context(), id, 7)); got != 0 {
+	if got := newest(db.Follows(t.Context(), w, 7)); got != 0 {
 		t.Errorf("the newest batch of an unknown edge is %d", got)
 	}
-	if _, err := db.PutAfter(t.Context(), batchOf(3), id, math.MaxInt64, 0); err != nil {
+	if _, err := db.PutAfter(t.Context(), batchOf(3), w, math.MaxInt64, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Follows(t.Context(), id, math.MaxInt64); err != nil {
+	if err := db.Follows(t.Context(), w, math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.PutAfter(t.Context(), batchOf(3), id, math.MaxInt64-1, 0)
+	other := record.Writer{ID: w.ID}
+	if got := newest(db.Follows(t.Context(), other, math.MaxInt64)); got != 0 {
+		t.Errorf("the newest batch of another writer with the id is %d", got)
+	}
+	_, err = db.PutAfter(t.Context(), batchOf(3), w, math.MaxInt64-1, 0)
 	if got := newest(err); got != math.MaxInt64 {
 		t.Errorf("the newest batch is %d", got)
 	}
 	hex := strings.Repeat("65", 16)
 	for _, params := range []string{"writer=" + hex, "previous=x&writer=" + hex,
 		"previous=1&writer=", "previous=1&writer=6564", "previous=1&writer=" + hex + "00",
-		"previous=1&writer=" + strings.Repeat("0", 32)} {
+		"previous=1&writer=" + strings.Repeat("0", 32),
+		"previous=1&persistent=yes&writer=" + hex} {
 		answer, err := http.Post(c.addr+"/v1/put?"+params, wire.ContentType, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -118,7 +118,7 @@ var errBoxFailed = errors.New("what the disk holds is not known; start the node 
 
 // outbox is the file: a journal of states. It may be used by many goroutines.
 type outbox struct {
-	writer [16]byte
+	writer record.Writer
 
 	mu        sync.Mutex // guards all below
 	journal   *journal.File
@@ -176,14 +176,14 @@ func (b *outbox) text() []byte {
 func (b *outbox) use(store string) error {
 	h := &b.head
 	id, err := hex.DecodeString(h.Writer)
-	if err != nil || len(id) != len(b.writer) || !record.Lasting([16]byte(id)) {
+	if err != nil || len(id) != len(b.writer.ID) {
 		return fmt.Errorf("%.80q is no id of an edge", h.Writer)
 	}
 	if h.Store != store {
 		return fmt.Errorf("it is of the store %.80s, and %.80s is here, restored or of another "+
 			"node: put back the one that belongs to it, or move the file away", h.Store, store)
 	}
-	b.writer = [16]byte(id)
+	b.writer = record.Writer{ID: [16]byte(id), Persistent: true}
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-const testID = "65646765000102030405060708090a0b"
+const testID = "a0b0c0d0000102030405060708090a0b"
 
 // begun is a file of some changes, and the states that it went through.
 func begun(t testing.TB) (text []byte, states []state) {
@@ -145,8 +145,8 @@ func TestOutboxFile(t *testing.T) {
 	if err := b.close(); err != nil {
 		t.Fatal(err)
 	}
-	b, err = openOutbox(dir, "s", "65646765ffffffffffffffffffffffff")
-	if err != nil || b.now().Seq != 8999 || b.writer[4] != 0 || b.journal.Torn() != 0 {
+	b, err = openOutbox(dir, "s", "ffffffffffffffffffffffffffffffff")
+	if err != nil || b.now().Seq != 8999 || b.writer.ID[4] != 0 || b.journal.Torn() != 0 {
 		t.Errorf("%+v, %v", b.now(), err)
 	}
 	if most := slices.Max(sizes); most > rewriteBytes+1000 {
@@ -172,9 +172,9 @@ func TestOutboxFile(t *testing.T) {
 	}
 }
 
-// TestOutboxWithoutRoom: for lack of room nothing changes, and later it goes on; an empty file is
+// TestOutboxWithoutSpace: for lack of space nothing changes, and later it goes on; an empty file is
 // not taken for none, as all would be shipped again.
-func TestOutboxWithoutRoom(t *testing.T) {
+func TestOutboxWithoutSpace(t *testing.T) {
 	d := new(memdir.Dir)
 	b, err := openOutbox(d, "s", testID)
 	if err != nil {
@@ -182,8 +182,8 @@ func TestOutboxWithoutRoom(t *testing.T) {
 	}
 	b.mostBytes = 0
 	for _, full := range []bool{true, true, false} {
-		if d.SetRoom(-1); full {
-			d.SetRoom(10)
+		if d.SetFree(-1); full {
+			d.SetFree(10)
 		}
 		err := b.change(false, func(s *state) error { s.Seq++; return nil })
 		if full != errors.Is(err, durable.ErrNoSpace) || !full && err != nil {
@@ -215,7 +215,7 @@ func TestOutboxOfAnotherVersion(t *testing.T) {
 	for _, version := range []int{boxFormat - 1, boxFormat + 1, 255} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, dirName, boxName)
-		text := journal.AppendLine(nil, head{Format: version, Writer: "edge", Store: "s"})
+		text := journal.AppendLine(nil, head{Format: version, Writer: testID, Store: "s"})
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}

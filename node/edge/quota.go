@@ -13,7 +13,7 @@ import (
 )
 
 // ErrFull means that as much waits to be shipped as may.
-var ErrFull = errors.New("edge: no room for more records that wait to be shipped")
+var ErrFull = errors.New("edge: no space for more records that wait to be shipped")
 
 // fullError is ErrFull as it crosses the network.
 type fullError struct{ remote *wire.Error }
@@ -41,7 +41,7 @@ func (m *meter) start(size, lastAcq int64) {
 	m.used, m.lastAcq = size, lastAcq
 }
 
-// take counts bytes that are about to be put, if they have room.
+// take counts bytes that are about to be put, if they have space.
 func (m *meter) take(size, quota int64) (over int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *meter) add(size, lastAcq int64) {
 	m.lastAcq = max(m.lastAcq, lastAcq)
 }
 
-func (m *meter) release(size int64) {
+func (m *meter) free(size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used = max(0, m.used-size)
@@ -127,7 +127,7 @@ func (g *gate) Put(
 			e.refused.Store(size)
 			return store.PutResult{}, e.full(size)
 		}
-		if err := e.makeRoom(ctx, size); err != nil {
+		if err := e.dropOldest(ctx, size); err != nil {
 			return store.PutResult{}, err
 		}
 	}
@@ -141,7 +141,7 @@ func (g *gate) Put(
 // Status implements node.Outbox.
 func (g *gate) Status() any { return (*Edge)(g).Shipping() }
 
-// full says why there is no room, and until when.
+// full says why there is no space, and until when.
 func (e *Edge) full(size int64) error {
 	s := e.Shipping()
 	why := "it is being shipped"

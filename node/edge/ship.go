@@ -156,7 +156,7 @@ func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.B
 		return nil
 	})
 	if err == nil && !c.Again {
-		e.meter.release(c.Bytes)
+		e.meter.free(c.Bytes)
 	}
 	return err
 }
@@ -225,12 +225,12 @@ func (p *pace) end(b *record.Batch, from int) int {
 	if p.records == 0 {
 		p.records = min(firstRecords, p.most)
 	}
-	bytes, room := int64(0), int64(batchBytes)
+	bytes, limit := int64(0), int64(batchBytes)
 	if p.rate > 0 {
-		room = min(room, max(p.rate, 1<<16)) // a second's worth
+		limit = min(limit, max(p.rate, 1<<16)) // a second's worth
 	}
 	to := from
-	for to < b.Len() && to-from < p.records && (to == from || bytes+sizeOfRow(b, to) <= room) {
+	for to < b.Len() && to-from < p.records && (to == from || bytes+sizeOfRow(b, to) <= limit) {
 		bytes += sizeOfRow(b, to)
 		to++
 	}

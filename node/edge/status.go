@@ -14,8 +14,9 @@ func (e *Edge) Shipping() api.Shipping {
 			Error: "what waits to be shipped is being counted"}
 	}
 	s := e.box.now()
-	out := api.Shipping{Edge: hex.EncodeToString(e.box.writer[:]), WaitingBytes: e.meter.waiting(),
-		Quota: e.opt.Quota, Policy: e.opt.Full.String(), ClosedAcqNs: s.ackedNs(), Batch: s.Seq,
+	out := api.Shipping{Edge: hex.EncodeToString(e.box.writer.ID[:]),
+		WaitingBytes: e.meter.waiting(), Quota: e.opt.Quota, Policy: e.opt.Full.String(),
+		ClosedAcqNs: s.ackedNs(), Batch: s.Seq,
 		Shipped: s.Shipped.Records, ShippedBytes: s.Shipped.Bytes, Replayed: s.Replayed,
 		Dropped: s.Dropped.Records, DroppedBytes: s.Dropped.Bytes, DroppedNs: s.DropNs}
 	if l := s.Lack; l != nil {

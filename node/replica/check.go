@@ -38,11 +38,11 @@ func CheckLog(
 			return c.damage, c.torn, err
 		}
 	}
-	return c.damage, c.torn, c.tailed(dir, read)
+	return c.damage, c.torn, c.checkTail(dir, read)
 }
 
-// tailed reads TAIL and holds it against the files.
-func (c *logCheck) tailed(dir string, read func(bytes int64) error) error {
+// checkTail reads TAIL and holds it against the files.
+func (c *logCheck) checkTail(dir string, read func(bytes int64) error) error {
 	path := filepath.Join(dir, tailName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -62,7 +62,7 @@ func appendSimple(m *pb.Message) []byte {
 	if m.Context != nil {
 		size += 1 + protowire.SizeBytes(len(m.Context))
 	}
-	out := appendNumber(messageRoom(size), fieldType, uint64(*m.Type))
+	out := appendNumber(messageBuffer(size), fieldType, uint64(*m.Type))
 	for field, v := range all {
 		if v != nil {
 			out = appendNumber(out, protowire.Number(field), *v)
@@ -119,7 +119,7 @@ func appendEntry(dst []byte, e *pb.Entry) []byte {
 	return dst
 }
 
-// simpleMessage is a message with room for what its pointers point to.
+// simpleMessage is a message with space for what its pointers point to.
 type simpleMessage struct {
 	pb.Message
 	kind    pb.MessageType
@@ -209,7 +209,7 @@ func (m *simpleMessage) setBytes(field protowire.Number, v []byte, alias bool) b
 	return false
 }
 
-// simpleEntry is an entry with room for what its pointers point to.
+// simpleEntry is an entry with space for what its pointers point to.
 type simpleEntry struct {
 	pb.Entry
 	kind    pb.EntryType

@@ -137,7 +137,7 @@ type worker struct {
 	dirty []*group
 	ticks int  // that have passed and not been seen to
 	due   bool // they are to be
-	rests bool // all groups rest, see group.rests
+	rests bool // all groups rest, see group.isIdle
 }
 
 // OpenCore opens the shared log. No group runs before it is started.
@@ -219,7 +219,7 @@ func (c *Core) Create(group GroupID, replica uint64, voters []uint64, done func(
 	old, live := g.id.replica, g.id.replica != 0 && !g.dropped
 	g.mu.Unlock()
 	if live || replica <= old || Node(replica) != c.opt.Node || group == NoGroup {
-		done(fmt.Errorf("create replica %x of %v after replica %x: %w", replica, called(group),
+		done(fmt.Errorf("create replica %x of %v after replica %x: %w", replica, groupName(group),
 			old, ErrWasHere))
 		return
 	}
@@ -247,13 +247,13 @@ func (c *Core) Start(group GroupID, m Machine) error {
 	case c.closed:
 		return ErrClosed
 	case log == nil:
-		return fmt.Errorf("start %v: %w: create it first", called(group), ErrGroupUnknown)
+		return fmt.Errorf("start %v: %w: create it first", groupName(group), ErrGroupUnknown)
 	case c.groups[group] != nil:
-		return fmt.Errorf("start %v: it runs already", called(group))
+		return fmt.Errorf("start %v: it runs already", groupName(group))
 	}
 	g, err := newGroup(c, log, m)
 	if err != nil {
-		return fmt.Errorf("start %v: %w", called(group), err)
+		return fmt.Errorf("start %v: %w", groupName(group), err)
 	}
 	c.groups[group] = g
 	w := g.worker
@@ -277,7 +277,7 @@ func (c *Core) Drop(group GroupID, done func(error)) {
 	}
 	c.mu.Unlock()
 	if log == nil {
-		done(fmt.Errorf("drop %v: %w", called(group), ErrGroupUnknown))
+		done(fmt.Errorf("drop %v: %w", groupName(group), ErrGroupUnknown))
 		return
 	}
 	log.mu.Lock()
@@ -306,9 +306,9 @@ func (c *Core) lookup(group GroupID) (*group, error) {
 	g := c.groups[group]
 	switch {
 	case c.closed:
-		return nil, fmt.Errorf("%v: %w", called(group), ErrClosed)
+		return nil, fmt.Errorf("%v: %w", groupName(group), ErrClosed)
 	case g == nil:
-		return nil, fmt.Errorf("%v: %w", called(group), ErrGroupUnknown)
+		return nil, fmt.Errorf("%v: %w", groupName(group), ErrGroupUnknown)
 	}
 	return g, nil
 }
@@ -316,7 +316,7 @@ func (c *Core) lookup(group GroupID) (*group, error) {
 // Tick lets 50 ms pass for every group. Where all groups of a worker rest, every second tick passes
 // together with the next one. Other ticks that there was no time for are not made up for.
 func (c *Core) Tick() {
-	c.watch()
+	c.watchDisk()
 	c.snaps.expire(c)
 	c.odd = !c.odd
 	for _, w := range c.workers {
@@ -332,8 +332,8 @@ func (c *Core) Tick() {
 	c.flusher.retry()
 }
 
-// Rests reports whether the next two ticks may come together, for the one who ticks to know.
-func (c *Core) Rests() bool {
+// IsIdle reports whether the next two ticks may come together, for the one who ticks to know.
+func (c *Core) IsIdle() bool {
 	for _, w := range c.workers {
 		w.mu.Lock()
 		rests := w.rests
@@ -345,12 +345,13 @@ func (c *Core) Rests() bool {
 	return !c.odd && c.flusher.began.Load() == 0
 }
 
-// Gone says that the process of another node has ended: groups that it led need not wait until they
-// miss it. Nothing comes of a mistake, as replicas that still hear the leader do not elect another.
-func (c *Core) Gone(node uint64) {
+// NodeEnded says that the process of another node has ended: groups that it led need not wait until
+// they miss it. Nothing comes of a mistake, as replicas that still hear the leader do not elect
+// another.
+func (c *Core) NodeEnded(node uint64) {
 	for _, w := range c.workers {
 		for _, g := range c.groupsOf(w) {
-			g.post(func() { g.orphan(node) })
+			g.post(func() { g.expireLeader(node) })
 		}
 	}
 }
@@ -372,7 +373,7 @@ func (c *Core) Deliver(from uint64, group GroupID, message []byte) {
 		return
 	}
 	c.pending.Add(int64(len(message)))
-	g.leave(func() {
+	g.postLater(func() {
 		c.pending.Add(-int64(len(message)))
 		g.receive(m)
 	}, !g.resting.Load() || !isBeat(m))

@@ -87,7 +87,7 @@ func TestFullDisk(t *testing.T) {
 	a.Tick()
 	a.settle()
 	if answers != 1 || first != nil {
-		t.Errorf("with room again, %d answers, %v", answers, first)
+		t.Errorf("with space again, %d answers, %v", answers, first)
 	}
 	if err, ok := a.propose("third"); !ok || err != nil || len(a.failed) > 0 {
 		t.Errorf("then a proposal answers %v; %v", err, a.failed)
@@ -333,7 +333,7 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("broken off") }
 
 // A fetch goes on where it broke off.
 func TestFetchGoesOn(t *testing.T) {
-	n := &breaking{data: []byte("what a snapshot has, in more than a few pieces")}
+	n := &breaking{data: []byte("what a snapshot has, in more than a few parts")}
 	g := &group{core: &Core{opt: CoreOptions{Network: n}}}
 	for offset := range int64(len(n.data)) {
 		r, err := g.fetch(2, 9)(t.Context(), "name", offset)

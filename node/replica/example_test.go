@@ -59,7 +59,7 @@ type snapshot struct {
 
 func (s *snapshot) Index() uint64    { return s.index }
 func (s *snapshot) Manifest() []byte { return fmt.Append(nil, s.index) }
-func (s *snapshot) Release()         {}
+func (s *snapshot) Close()           {}
 func (s *snapshot) Open(string) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(s.text)), nil
 }

@@ -19,5 +19,5 @@ func Directory(path string) (durable.Folder, error) {
 	return durable.Dir(path), os.MkdirAll(path, 0o755)
 }
 
-// noSpace reports whether a write failed because there was no room for it.
+// noSpace reports whether a write failed because there was no space for it.
 func noSpace(err error) bool { return errors.Is(err, ErrNoSpace) || durable.IsNoSpace(err) }

@@ -32,7 +32,7 @@ type flusher struct {
 	core  *Core
 	began atomic.Int64 // when the flush under way began, plus 1; 0 for none
 	bytes atomic.Int64 // of its entries
-	since atomic.Int64 // when the disk was full first, plus 1; 0 when it has room
+	since atomic.Int64 // when the disk was full first, plus 1; 0 when it has space
 	later []record     // what needs no flush by itself; the flusher's own
 
 	mu    sync.Mutex // guards queue and full
@@ -116,7 +116,7 @@ func (c *Core) StepFlusher() bool {
 		clear(f.later)
 		f.later = f.later[:0]
 		if err == nil {
-			err = c.journal.release()
+			err = c.journal.removeUnneeded()
 		}
 	}
 	for _, j := range jobs {
@@ -140,19 +140,19 @@ func (f *flusher) drain() {
 
 func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
 
-// Lack returns an ErrNoSpace while the log waits for room on the disk, nil else.
-func (c *Core) Lack() error {
+// NoSpace returns an ErrNoSpace while the log waits for space on the disk, nil else.
+func (c *Core) NoSpace() error {
 	since := c.flusher.since.Load()
 	if since == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the log of the groups has waited for room for %v", ErrNoSpace,
+	return fmt.Errorf("%w: the log of the groups has waited for space for %v", ErrNoSpace,
 		(c.opt.Now() - time.Duration(since-1)).Round(time.Second))
 }
 
-// watch looks whether the disk answers, and has room. It is not to blame for time in which nothing
-// looked: then the whole process stood still, or its machine.
-func (c *Core) watch() {
+// watchDisk looks whether the disk answers, and has space. It is not to blame for time in which
+// nothing looked: then the whole process stood still, or its machine.
+func (c *Core) watchDisk() {
 	now := c.opt.Now()
 	f := &c.flusher
 	began := f.began.Load()

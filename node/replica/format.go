@@ -116,7 +116,7 @@ func (f *flush) end() uint64 {
 	return f.start + sector.Round(flushHeaderBytes+uint64(f.size))
 }
 
-// sealFlush makes a flush of a buffer that has room for a header and then frames: it pads it to
+// sealFlush makes a flush of a buffer that has space for a header and then frames: it pads it to
 // whole sectors, masks what follows the header, and writes the header. It sets the sizes of f.
 func sealFlush(buf []byte, f flush) []byte {
 	f.size = uint32(len(buf) - flushHeaderBytes)

@@ -67,9 +67,9 @@ func batchOf(t testing.TB, messages ...outMessage) []byte {
 
 func FuzzReadBatch(f *testing.F) {
 	f.Add(batchOf(f, newOutMessage(3, []byte("hello")), newOutMessage(4, nil)))
-	small := newOutMessage(3, []byte("in a piece"))
+	small := newOutMessage(3, []byte("in fragments"))
 	var piece bytes.Buffer
-	if err := writePieces(&piece, &small, nil); err != nil {
+	if err := writeFragments(&piece, &small, nil); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(piece.Bytes())
@@ -85,12 +85,12 @@ func FuzzReadBatch(f *testing.F) {
 		})
 		switch {
 		case err != nil:
-		case data[3]&(pieceFlag>>24) == 0:
+		case data[3]&(fragmentFlag>>24) == 0:
 			if again := batchOf(t, messages...); !bytes.HasPrefix(data, again) {
 				t.Errorf("%x is written as %x", data, again)
 			}
-		case len(messages) > 0: // it is in one piece
-			if err := writePieces(&pieces, &messages[0], nil); err != nil ||
+		case len(messages) > 0: // it is whole
+			if err := writeFragments(&pieces, &messages[0], nil); err != nil ||
 				!bytes.HasPrefix(data, pieces.Bytes()) {
 				t.Errorf("%x is written as %x, %v", data, pieces.Bytes(), err)
 			}
@@ -135,7 +135,7 @@ func FuzzDeliver(f *testing.F) {
 			Type: pb.EntryConfChangeV2.Enum(), Data: []byte("x")}}, Commit: new(uint64(2))})
 	add(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(2)), Commit: new(uint64(99))})
 	add(&pb.Message{Type: pb.MsgSnap.Enum(), Term: new(uint64(2)), Snapshot: &pb.Snapshot{
-		Data: appendOffer(nil, &offer{node: 2, config: config{state: &pb.ConfState{}}}),
+		Data: appendOffer(nil, &snapshotOffer{node: 2, config: config{state: &pb.ConfState{}}}),
 		Metadata: &pb.SnapshotMetadata{Index: new(uint64(9)), Term: new(uint64(2)),
 			ConfState: &pb.ConfState{Voters: ids}}}})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -217,10 +217,10 @@ func (g *group) guard(f func() error) (err error) {
 }
 
 // post lets the worker do something with the group.
-func (g *group) post(f func()) { g.leave(f, true) }
+func (g *group) post(f func()) { g.postLater(f, true) }
 
-// leave is post of what may wait, unless wake is set, until the worker is woken.
-func (g *group) leave(f func(), wake bool) {
+// postLater is post of what may wait, unless wake is set, until the worker is woken.
+func (g *group) postLater(f func(), wake bool) {
 	g.mu.Lock()
 	g.inbox = append(g.inbox, f)
 	queued, woken := g.queued, g.woken
@@ -255,7 +255,7 @@ func (g *group) process(ticks int) {
 		if ticks > 0 {
 			g.sendReply()
 		}
-		g.settle()
+		g.releaseProposals()
 		return g.ready()
 	})
 	if err != nil {
@@ -263,11 +263,11 @@ func (g *group) process(ticks int) {
 		for _, f := range inbox[done:] { // they answer that it has stopped
 			f()
 		}
-		g.settle()
+		g.releaseProposals()
 	}
 	clear(inbox)
 	g.spare = inbox[:0]
-	g.resting.Store(g.rests())
+	g.resting.Store(g.isIdle())
 	if g.leadershipChanged() {
 		g.publishStatus()
 	}
@@ -405,15 +405,15 @@ func (g *group) receive(m *pb.Message) {
 	if g.err != nil || m.GetType() == pb.MsgTimeoutNow && !g.core.MayLead() {
 		return
 	}
-	if g.offersLess(m) || g.beyond(m) {
+	if g.offersLess(m) || g.fenceIfRolledBack(m) {
 		return
 	}
 	g.observe(m)
 	if !g.proving.done {
-		g.hearUnproven(m)
+		g.receiveUnproven(m)
 		return
 	}
-	if g.withholds(m) {
+	if g.refusesVote(m) {
 		return
 	}
 	switch m.GetType() {

@@ -23,7 +23,7 @@ func (g *group) lose(err error) {
 	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
 		r := g.reads[number]
 		delete(g.reads, number)
-		r.done(0, fmt.Errorf("read index of %v: %w", called(g.id), err))
+		r.done(0, fmt.Errorf("read index of %v: %w", groupName(g.id), err))
 	}
 }
 
@@ -31,7 +31,7 @@ func (g *group) lose(err error) {
 func (g *group) loseWaiters(err error, which func(*waiter) bool) {
 	for _, number := range slices.Sorted(maps.Keys(g.waiters)) {
 		if which(g.waiters[number]) {
-			g.answer(number, nil, fmt.Errorf("propose to %v: %w: %w", called(g.id), ErrUnknown,
+			g.answer(number, nil, fmt.Errorf("propose to %v: %w: %w", groupName(g.id), ErrUnknown,
 				err))
 		}
 	}

@@ -29,7 +29,7 @@ func (c *Core) ReadIndex(group GroupID, done func(index uint64, err error)) {
 	number := c.counter.Add(1)
 	g.post(func() {
 		if g.err != nil {
-			done(0, fmt.Errorf("read index of %v: %w", called(group), g.err))
+			done(0, fmt.Errorf("read index of %v: %w", groupName(group), g.err))
 			return
 		}
 		if g.node.BasicStatus().Lead == raft.None {
@@ -140,7 +140,7 @@ func (g *group) tick() {
 		return
 	}
 	if (g.ticks+int(g.id))%noteTicks == 0 {
-		g.remember()
+		g.notePromises()
 	}
 	if !g.proving.done {
 		g.proveTick()
@@ -151,41 +151,41 @@ func (g *group) tick() {
 	}
 	g.endTransfer()
 	if g.leads && !g.core.MayLead() && g.ticks >= g.keeps {
-		g.giveAway()
+		g.offerLeadership()
 	}
-	g.pass()
+	g.tickRaft()
 	if leader := g.node.BasicStatus().Lead; leader != raft.None && leader != g.orphanOf {
 		g.hurry = 0
 	}
 	if g.hurry > 0 {
 		g.hurry--
-		g.pass()
+		g.tickRaft()
 	}
 	for _, number := range slices.Sorted(maps.Keys(g.reads)) {
 		if r := g.reads[number]; g.ticks >= r.until {
 			delete(g.reads, number)
-			r.done(0, fmt.Errorf("read index of %v: no majority answered: %w", called(g.id),
+			r.done(0, fmt.Errorf("read index of %v: no majority answered: %w", groupName(g.id),
 				g.notLeader()))
 		}
 	}
 	if g.proving.guarded {
-		g.unguard()
+		g.endVoteGuard()
 	}
 	if g.ticks%statusTicks == 0 {
 		g.publishStatus()
 	}
 	if g.ticks%(2*electionTicks) == 0 {
 		g.compact()
-		g.unstick()
+		g.offerAgain()
 		g.leaveJoint()
 	}
 }
 
-// pass lets the time of the library go on. It does so also where nothing may lead, see send: a
+// tickRaft lets the time of the library go on. It does so also where nothing may lead, see send: a
 // replica for which no time passes believes that it has just heard its leader, and helps to elect
 // no other one. Only a single voter would lead at once, which cannot write.
-func (g *group) pass() {
-	if g.leads || !g.proving.guarded && (!g.core.stalled.Load() || !g.alone()) {
+func (g *group) tickRaft() {
+	if g.leads || !g.proving.guarded && (!g.core.stalled.Load() || !g.isOnlyCandidate()) {
 		g.node.Tick()
 	}
 }
@@ -201,15 +201,15 @@ func (g *group) campaigns() bool {
 // CoreOptions.MayLead says so.
 func (c *Core) MayLead() bool { return !c.stalled.Load() && c.opt.MayLead() }
 
-// alone reports whether no other replica could lead.
-func (g *group) alone() bool {
+// isOnlyCandidate reports whether no other replica could lead.
+func (g *group) isOnlyCandidate() bool {
 	return len(g.config.state.GetVoters()) == 1 && len(g.config.state.GetVotersOutgoing()) == 0
 }
 
-// orphan lets the group miss its leader at once, if that was a replica of a node whose process has
-// ended: as much time passes as a leader may be silent, and then twice as much as elsewhere. Who
-// campaigns first is still for the library to draw.
-func (g *group) orphan(node uint64) {
+// expireLeader lets the group miss its leader at once, if that was a replica of a node whose
+// process has ended: as much time passes as a leader may be silent, and then twice as much as
+// elsewhere. Who campaigns first is still for the library to draw.
+func (g *group) expireLeader(node uint64) {
 	if g.err != nil || g.leads {
 		return
 	}
@@ -219,7 +219,7 @@ func (g *group) orphan(node uint64) {
 	}
 	g.orphanOf, g.hurry = leader, hurryTicks
 	for range electionTicks - (g.ticks - g.heardAt) { // more would let all campaign at once
-		g.pass()
+		g.tickRaft()
 	}
 }
 
@@ -231,10 +231,11 @@ func (g *group) leaveJoint() {
 	}
 }
 
-// giveAway lets another voter lead, each time the next of those that have what is on the disk here:
-// at once where one has more, and else now and then. Who was sent more and has not written it
-// either is no better: where all share what stalls, to stop writes for a transfer makes it worse.
-func (g *group) giveAway() {
+// offerLeadership lets another voter lead, each time the next of those that have what is on the
+// disk here: at once where one has more, and else now and then. Who was sent more and has not
+// written it either is no better: where all share what stalls, to stop writes for a transfer makes
+// it worse.
+func (g *group) offerLeadership() {
 	type peer struct{ id, match, sent uint64 }
 	var peers []peer
 	own := uint64(0)

@@ -22,10 +22,10 @@ func stored(group GroupID) uint32 { return uint32(group) + 1 }
 // groupAt returns the group whose stored number src begins with.
 func groupAt(src []byte) GroupID { return GroupID(binary.LittleEndian.Uint32(src) - 1) }
 
-// called names a group in errors.
-type called GroupID
+// groupName names a group in errors.
+type groupName GroupID
 
-func (c called) String() string {
+func (c groupName) String() string {
 	if GroupID(c) == NoGroup {
 		return "an unknown group"
 	}

@@ -74,7 +74,7 @@ func (l *journal) lookup(group GroupID) *groupLog {
 	return l.groups[group]
 }
 
-// add makes room for a group that has no frame yet.
+// add makes space for a group that has no frame yet.
 func (l *journal) add(group GroupID) *groupLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *journal) all() []*groupLog {
 
 // write makes the records durable, as one flush and in order, and then visible.
 //
-// Errors: ErrNoSpace when there is no room, and the log is as it was; after any other failed write
+// Errors: ErrNoSpace when there is no space, and the log is as it was; after any other failed write
 // or sync the same error, an ErrLogFailed, for ever.
 func (l *journal) write(records []record) error {
 	if lost := l.lost.Load(); lost != nil && l.failed == nil {
@@ -111,7 +111,7 @@ func (l *journal) write(records []record) error {
 			return err
 		}
 	}
-	first := l.size == 0 // also where there was no room for the first flush before
+	first := l.size == 0 // also where there was no space for the first flush before
 	if first {
 		records = append(l.checkpoints(), records...)
 	}
@@ -142,7 +142,7 @@ func (l *journal) write(records []record) error {
 	}
 	l.publish(records, places)
 	if first {
-		return l.vouch()
+		return l.writeTail()
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (l *journal) fail(err error) error {
 	return l.failed
 }
 
-// undo cuts off what was written of a flush that the disk has no room for, and syncs the cut: the
+// undo cuts off what was written of a flush that the disk has no space for, and syncs the cut: the
 // log then ends with its last flush and may go on.
 func (l *journal) undo(cause error) error {
 	if !noSpace(cause) {
@@ -314,9 +314,9 @@ func (l *journal) extent() (oldest uint32, total int64) {
 	return oldest, total
 }
 
-// release removes the files that no group has entries in. Oldest first and synced one by one: a
-// crash must not leave a gap in the numbers.
-func (l *journal) release() error {
+// removeUnneeded removes the files that no group has entries in. Oldest first and synced one by
+// one: a crash must not leave a gap in the numbers.
+func (l *journal) removeUnneeded() error {
 	if !l.loosened {
 		return nil
 	}
@@ -385,7 +385,7 @@ func (l *journal) read(group GroupID, index uint64, at position) (*pb.Entry, err
 func (l *journal) close() error {
 	var errs []error
 	if l.failed == nil && l.size > 0 {
-		errs = append(errs, l.vouch())
+		errs = append(errs, l.writeTail())
 	}
 	if l.failed == nil {
 		l.failed = ErrClosed

@@ -60,7 +60,7 @@ func openJournal(dir durable.Folder, l *journal) (*journal, Report, error) {
 			return nil, o.report, errors.Join(err, l.close())
 		}
 	}
-	if err := o.tailed(); err != nil {
+	if err := o.checkTail(); err != nil {
 		return nil, o.report, errors.Join(err, l.close())
 	}
 	for g, err := range o.suspect {

@@ -332,7 +332,7 @@ func TestJournalBegunTwice(t *testing.T) {
 			d.fail = killedAfter(syncs)
 			l, _, err := openJournal(d, &journal{fileBytes: 2000, keepBytes: 1 << 40})
 			if err == nil {
-				_ = l.release() // it may be killed there, too
+				_ = l.removeUnneeded() // it may be killed there, too
 			}
 			_, report := testJournal(t, d.crash(rand.New(rand.NewPCG(seed, 2))))
 			if len(report.Damage) > 0 || len(report.Quarantined) > 0 {
@@ -358,7 +358,7 @@ func TestJournalRewritesWhatPins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.release(); err != nil {
+		if err := l.removeUnneeded(); err != nil {
 			t.Fatal(err)
 		}
 	}

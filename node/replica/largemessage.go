@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// pieceFlag in the size of a batch says that it is a piece of one message.
-	pieceFlag = 1 << 31
-	// pieceBytes is the size of a piece: over a slow line, what comes between two of them still
-	// comes within a tick.
-	pieceBytes = 256 << 10
-	// maxPiecedBytes bounds a message in pieces: the largest entry and what is around it.
-	maxPiecedBytes = maxProposalBytes + 1<<20
+	// fragmentFlag in the size of a batch says that it is a fragment of one message.
+	fragmentFlag = 1 << 31
+	// fragmentBytes is the size of a fragment: over a slow line, what comes between two of them
+	// still comes within a tick.
+	fragmentBytes = 256 << 10
+	// maxFragmentedBytes bounds a message in fragments: the largest entry and what is around it.
+	maxFragmentedBytes = maxProposalBytes + 1<<20
 	// maxPulseBytes is more than a pulse has.
 	maxPulseBytes = 256
 )
 
-// A message that is large goes in pieces. Between them go pulses, by which leaders and followers
+// A message that is large goes in fragments. Between them go pulses, by which leaders and followers
 // know that the others are there: behind an entry that is under way for longer than they have
 // patience, followers would elect another leader, again and again. The others keep their order, as
 // a follower refuses an entry that comes before the one that it follows.
@@ -54,12 +54,12 @@ func (p *peer) takePulses() (out []outMessage) {
 	return out
 }
 
-// writePieces writes one message, and calls between after each piece but the last.
-func writePieces(w io.Writer, m *outMessage, between func() error) error {
+// writeFragments writes one message, and calls between after each fragment but the last.
+func writeFragments(w io.Writer, m *outMessage, between func() error) error {
 	head, rest := m.head[:], m.message
 	for {
-		n := min(len(rest), pieceBytes)
-		if err := writePiece(w, head, rest[:n]); err != nil {
+		n := min(len(rest), fragmentBytes)
+		if err := writeFragment(w, head, rest[:n]); err != nil {
 			return err
 		}
 		if head, rest = nil, rest[n:]; len(rest) == 0 {
@@ -71,9 +71,9 @@ func writePieces(w io.Writer, m *outMessage, between func() error) error {
 	}
 }
 
-func writePiece(w io.Writer, a, b []byte) error {
+func writeFragment(w io.Writer, a, b []byte) error {
 	sum := crc32c.Update(crc32c.Sum(a), b)
-	head := binary.LittleEndian.AppendUint32(nil, uint32(len(a)+len(b))|pieceFlag)
+	head := binary.LittleEndian.AppendUint32(nil, uint32(len(a)+len(b))|fragmentFlag)
 	for _, part := range [][]byte{binary.LittleEndian.AppendUint32(head, sum), a, b} {
 		if _, err := w.Write(part); err != nil {
 			return err
@@ -82,28 +82,29 @@ func writePiece(w io.Writer, a, b []byte) error {
 	return nil
 }
 
-// join takes a piece, and hands out the message when it is whole.
-func (in *inbox) join(piece []byte, each func(group GroupID, message []byte)) error {
+// join takes a fragment, and hands out the message when it is whole.
+func (in *inbox) join(fragment []byte, each func(group GroupID, message []byte)) error {
 	have := len(in.large)
-	if have == 0 && len(piece) < messageHeaderBytes || len(piece) > messageHeaderBytes+pieceBytes {
-		return fmt.Errorf("%w: a piece of %d bytes", errHostile, len(piece))
+	if have == 0 && len(fragment) < messageHeaderBytes ||
+		len(fragment) > messageHeaderBytes+fragmentBytes {
+		return fmt.Errorf("%w: a fragment of %d bytes", errHostile, len(fragment))
 	}
-	head := piece
+	head := fragment
 	if have > 0 {
 		head = in.large
 	}
-	size, now := uint64(binary.LittleEndian.Uint32(head[4:])), have+len(piece)
+	size, now := uint64(binary.LittleEndian.Uint32(head[4:])), have+len(fragment)
 	whole := messageHeaderBytes + size
-	if size > maxPiecedBytes || uint64(now) > whole {
+	if size > maxFragmentedBytes || uint64(now) > whole {
 		return fmt.Errorf("%w: %d bytes of a message of %d", errHostile, now-messageHeaderBytes,
 			size)
 	}
 	if now > cap(in.large) { // what is handed out may be kept: no larger than the message
-		room := make([]byte, have, min(uint64(max(2*have, now)), whole))
-		copy(room, in.large)
-		in.large = room
+		buffer := make([]byte, have, min(uint64(max(2*have, now)), whole))
+		copy(buffer, in.large)
+		in.large = buffer
 	}
-	in.large = append(in.large, piece...)
+	in.large = append(in.large, fragment...)
 	if uint64(now) < whole {
 		return nil
 	}

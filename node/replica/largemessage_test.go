@@ -13,11 +13,11 @@ import (
 
 // Behind a large entry followers still hear their leader, and leaders their followers; everything
 // else keeps its order.
-func TestPulsesGoBetweenPieces(t *testing.T) {
+func TestPulsesGoBetweenFragments(t *testing.T) {
 	here, there := net.Pipe()
 	p := &peer{t: &transport{closing: make(chan struct{})}, wake: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
-	wg.Go(func() { p.write(&dialed{Conn: here}, nil) })
+	wg.Go(func() { p.write(&dialedConn{Conn: here}, nil) })
 	message := func(kind pb.MessageType, data []byte) []byte {
 		return appendMessage(&pb.Message{Type: kind.Enum(), From: new(uint64(1)),
 			To: new(uint64(2)), Entries: []*pb.Entry{{Data: data}}})
@@ -59,8 +59,8 @@ func TestPulsesGoBetweenPieces(t *testing.T) {
 	wg.Wait()
 }
 
-// What waits for a line that is busy with something large leaves room for pulses.
-func TestPulsesFindRoom(t *testing.T) {
+// What waits for a line that is busy with something large leaves space for pulses.
+func TestPulsesFindSpace(t *testing.T) {
 	p := &peer{t: &transport{closing: make(chan struct{})}, wake: make(chan struct{}, 1)}
 	if !p.add(1, make([]byte, maxQueueBytes)) || p.add(1, make([]byte, 1<<10)) ||
 		!p.add(1, make([]byte, maxPulseBytes)) {
@@ -68,12 +68,12 @@ func TestPulsesFindRoom(t *testing.T) {
 	}
 }
 
-func TestPiecesOfNoMessage(t *testing.T) {
-	f := func(what string, pieces ...[]byte) {
+func TestFragmentsOfNoMessage(t *testing.T) {
+	f := func(what string, fragments ...[]byte) {
 		t.Helper()
 		var sent bytes.Buffer
-		for _, piece := range pieces {
-			if err := writePiece(&sent, nil, piece); err != nil {
+		for _, fragment := range fragments {
+			if err := writeFragment(&sent, nil, fragment); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,14 +85,14 @@ func TestPiecesOfNoMessage(t *testing.T) {
 		if !errors.Is(err, errHostile) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if cap(in.large) > 4*pieceBytes {
+		if cap(in.large) > 4*fragmentBytes {
 			t.Errorf("%s: %d bytes are kept", what, cap(in.large))
 		}
 	}
 	f("no header", []byte{1, 0, 0, 0})
 	f("too large", []byte{1, 0, 0, 0, 0, 0, 0, 255})
 	f("more than it says", []byte{1, 0, 0, 0, 2, 0, 0, 0}, []byte("abc"))
-	f("a piece that is too large", make([]byte, pieceBytes+messageHeaderBytes+1))
+	f("a fragment that is too large", make([]byte, fragmentBytes+messageHeaderBytes+1))
 	in := inbox{r: bytes.NewReader([]byte{0, 0, 0, 255, 0, 0, 0, 0})}
 	if err := in.read(func(GroupID, []byte) {}); !errors.Is(err, errHostile) {
 		t.Error(err)

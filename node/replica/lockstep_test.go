@@ -134,7 +134,7 @@ func TestOrphansDoNotWait(t *testing.T) {
 			delete(l.cores, old)
 			for _, c := range l.cores {
 				if seen {
-					c.Gone(old)
+					c.NodeEnded(old)
 					l.settle()
 				}
 			}
@@ -156,7 +156,7 @@ func TestOrphansDoNotWait(t *testing.T) {
 		}
 		follower := leader%3 + 1
 		for range 2 * hurryTicks {
-			l.cores[follower].Gone(leader)
+			l.cores[follower].NodeEnded(leader)
 			l.tick()
 		}
 		l.ticks(restTicks) // until it hears its leader again

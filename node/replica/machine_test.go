@@ -86,7 +86,7 @@ func (k *kept) Open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(k.data)), nil
 }
 
-func (k *kept) Release() {}
+func (k *kept) Close() {}
 
 func (l *list) Install(ctx context.Context, manifest []byte, fetch Fetch) error {
 	var index uint64

@@ -55,26 +55,26 @@ const (
 	mostSpareBits  = 20
 )
 
-// spareRooms is memory for messages, by the bits of its capacity.
-type spareRooms [mostSpareBits + 1][][]byte
+// spareBuffers is memory for messages, by the bits of its capacity.
+type spareBuffers [mostSpareBits + 1][][]byte
 
 // mostSpares is how many of one size are kept together.
 const mostSpares = 16
 
-var spares = sync.Pool{New: func() any { return new(spareRooms) }}
+var spares = sync.Pool{New: func() any { return new(spareBuffers) }}
 
-// messageRoom returns room for a message.
-func messageRoom(size int) []byte {
+// messageBuffer returns space for a message.
+func messageBuffer(size int) []byte {
 	class := max(leastSpareBits, bits.Len(uint(size-1)))
 	if size < 1<<(leastSpareBits-1) || class > mostSpareBits {
 		return make([]byte, 0, size)
 	}
-	all := spares.Get().(*spareRooms)
+	all := spares.Get().(*spareBuffers)
 	defer spares.Put(all)
 	if last := len(all[class]) - 1; last >= 0 {
-		room := all[class][last]
+		buffer := all[class][last]
 		all[class] = all[class][:last]
-		return room
+		return buffer
 	}
 	return make([]byte, 0, 1<<class)
 }
@@ -85,7 +85,7 @@ func spare(message []byte) {
 	if class < leastSpareBits || class > mostSpareBits || cap(message) != 1<<class {
 		return
 	}
-	all := spares.Get().(*spareRooms)
+	all := spares.Get().(*spareBuffers)
 	defer spares.Put(all)
 	if len(all[class]) < mostSpares {
 		all[class] = append(all[class], message[:0])

@@ -61,7 +61,7 @@ func (g *group) prove(fresh bool) {
 	g.log.mu.Lock()
 	g.known = slices.Clone(g.log.promises)
 	g.log.mu.Unlock()
-	g.enough()
+	g.endProofWhenConfirmed()
 }
 
 // others returns the voters on other nodes, of the newest config that is known. One on this node is
@@ -78,12 +78,12 @@ func (g *group) others() (out []uint64) {
 	return out
 }
 
-// enough ends the proof when those that have confirmed are enough. A directory that may be a copy
-// needs all other voters: any of them may be the only one that knows what is missing here; where
-// there is no other, it may be from the time before the others came. Of one that nothing is known
-// against, or that is trusted, half of them are enough after a while: with fewer, a group has no
-// majority anyway, and with more, it would not outlive the loss of a node.
-func (g *group) enough() {
+// endProofWhenConfirmed ends the proof when those that have confirmed are enough. A directory that
+// may be a copy needs all other voters: any of them may be the only one that knows what is missing
+// here; where there is no other, it may be from the time before the others came. Of one that
+// nothing is known against, or that is trusted, half of them are enough after a while: with fewer,
+// a group has no majority anyway, and with more, it would not outlive the loss of a node.
+func (g *group) endProofWhenConfirmed() {
 	p := &g.proving
 	if p.done || g.err != nil {
 		return
@@ -94,7 +94,7 @@ func (g *group) enough() {
 	if !done && (opt.Trust && waited >= opt.TrustTicks ||
 		!opt.Trust && !opt.Copied && waited >= proofTicks) {
 		s := p.config.state
-		done = g.half(s.GetVoters()) && g.half(s.GetVotersOutgoing())
+		done = g.isHalfConfirmed(s.GetVoters()) && g.isHalfConfirmed(s.GetVotersOutgoing())
 	}
 	switch {
 	case !done || p.guarded: // it is being guarded already
@@ -137,8 +137,8 @@ func (g *group) guardVotes() {
 		}})
 }
 
-// unguard ends the guard when the log reaches the floor.
-func (g *group) unguard() {
+// endVoteGuard ends the guard when the log reaches the floor.
+func (g *group) endVoteGuard() {
 	last, _ := g.log.LastIndex()
 	term, err := g.log.Term(last)
 	if err == nil && g.proving.reaches(last, term) {
@@ -147,9 +147,9 @@ func (g *group) unguard() {
 	}
 }
 
-// withholds reports whether a vote is not given, because this replica may have given it to another
-// or may have acknowledged what the candidate lacks.
-func (g *group) withholds(m *pb.Message) bool {
+// refusesVote reports whether a vote is not given, because this replica may have given it to
+// another or may have acknowledged what the candidate lacks.
+func (g *group) refusesVote(m *pb.Message) bool {
 	p := &g.proving
 	switch m.GetType() {
 	case pb.MsgVote, pb.MsgPreVote:
@@ -161,8 +161,8 @@ func (g *group) withholds(m *pb.Message) bool {
 	return false
 }
 
-// half reports whether half of some voters, this one aside, have confirmed.
-func (g *group) half(voters []uint64) bool {
+// isHalfConfirmed reports whether half of some voters, this one aside, have confirmed.
+func (g *group) isHalfConfirmed(voters []uint64) bool {
 	confirmed := 0
 	for _, id := range voters {
 		if id != g.replica && g.proving.confirmed[id] {
@@ -191,14 +191,14 @@ func (g *group) proveTick() {
 			g.sendProof(id, proofAsk, g.core.nonce)
 		}
 	}
-	g.enough()
+	g.endProofWhenConfirmed()
 	if g.ticks%statusTicks == 0 {
 		g.publishStatus()
 	}
 }
 
-// hearUnproven takes a message of the library before the proof: it only shows who is there.
-func (g *group) hearUnproven(m *pb.Message) {
+// receiveUnproven takes a message of the library before the proof: it only shows who is there.
+func (g *group) receiveUnproven(m *pb.Message) {
 	switch m.GetType() {
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
 		g.proving.led = m.GetFrom()
@@ -271,18 +271,18 @@ func (g *group) receiveProof(p *proof) {
 }
 
 func (g *group) answerProof(p *proof) {
-	g.refresh()
+	g.observeMembers()
 	seen := g.known.of(p.from)
 	if len(p.starts) > 0 && startFollows(p.starts, seen.start) {
 		// What it has is durable there, and what it says now is a promise.
 		g.known.merge(promise{replica: p.from, start: p.starts[len(p.starts)-1]})
 	}
 	g.sendProof(p.from, proofTell, p.number)
-	g.hold(p)
+	g.compareProof(p)
 }
 
 func (g *group) hearProof(p *proof) {
-	if g.hold(p); g.err != nil || g.proving.done {
+	if g.compareProof(p); g.err != nil || g.proving.done {
 		return
 	}
 	if p.config.index > g.proving.config.index {
@@ -295,12 +295,12 @@ func (g *group) hearProof(p *proof) {
 			g.proving.floorLast, g.proving.floorLogT = p.last, p.lastTerm
 		}
 	}
-	g.enough()
+	g.endProofWhenConfirmed()
 }
 
-// hold compares what another replica has and remembers with what is here. What it remembers of
-// this one, this one must have, whenever it is heard.
-func (g *group) hold(p *proof) {
+// compareProof compares what another replica has and remembers with what is here. What it remembers
+// of this one, this one must have, whenever it is heard.
+func (g *group) compareProof(p *proof) {
 	if errors.Is(g.err, ErrForked) {
 		g.checkFork(p) // for the others of the group to know it
 	}
@@ -446,8 +446,8 @@ func (g *group) observe(m *pb.Message) {
 	g.known.merge(p)
 }
 
-// refresh takes in what a leader knows of all members, itself included.
-func (g *group) refresh() {
+// observeMembers takes in what a leader knows of all members, itself included.
+func (g *group) observeMembers() {
 	st := g.node.BasicStatus()
 	if st.RaftState != raft.StateLeader || g.err != nil {
 		return
@@ -468,10 +468,10 @@ func (g *group) refresh() {
 	})
 }
 
-// remember notes what was promised, when that is more than was noted before, and lets a leader tell
-// its followers. The note needs no flush of its own.
-func (g *group) remember() {
-	g.refresh()
+// notePromises notes what was promised, when that is more than was noted before, and lets a leader
+// tell its followers. The note needs no flush of its own.
+func (g *group) notePromises() {
+	g.observeMembers()
 	members := map[uint64]bool{}
 	for _, list := range g.config.lists()[:4] {
 		for _, id := range *list {

@@ -30,7 +30,7 @@ func parseMark(src []byte) (m mark, rest []byte, ok bool) {
 		number: binary.LittleEndian.Uint64(src[16:])}, src[markBytes:], true
 }
 
-// Propose asks the group to apply data, pieces that are joined and copied. Done gets what the
+// Propose asks the group to apply data, parts that are joined and copied. Done gets what the
 // machine answered when that is applied here, or an error: ErrNotLeader, ErrOverloaded,
 // ErrGroupUnknown, ErrStopped or ErrClosed when it was not proposed, ErrUnknown when that is not
 // known.
@@ -45,8 +45,8 @@ func (c *Core) ProposeIn(
 ) {
 	g, err := c.lookup(group)
 	bytes := 0
-	for _, piece := range data {
-		bytes += len(piece)
+	for _, part := range data {
+		bytes += len(part)
 	}
 	size := int64(bytes + markBytes)
 	switch {
@@ -54,17 +54,17 @@ func (c *Core) ProposeIn(
 		done(nil, fmt.Errorf("propose: %w", err))
 		return
 	case bytes == 0 || bytes > maxProposalBytes:
-		done(nil, fmt.Errorf("propose to %v: %w: %d bytes, want 1 to %d", called(group),
+		done(nil, fmt.Errorf("propose to %v: %w: %d bytes, want 1 to %d", groupName(group),
 			ErrTooLarge, bytes, maxProposalBytes))
 		return
 	case c.pending.Load()+size > c.opt.QuotaBytes || c.full():
-		done(nil, fmt.Errorf("propose to %v: %w", called(group), ErrOverloaded))
+		done(nil, fmt.Errorf("propose to %v: %w", groupName(group), ErrOverloaded))
 		return
 	}
 	m := mark{replica: g.replica, boot: c.boot, number: c.counter.Add(1)}
-	buf := appendMark(messageRoom(int(size)), m)
-	for _, piece := range data {
-		buf = append(buf, piece...)
+	buf := appendMark(messageBuffer(int(size)), m)
+	for _, part := range data {
+		buf = append(buf, part...)
 	}
 	c.pending.Add(size)
 	var enter func()
@@ -97,7 +97,7 @@ func (g *group) propose(
 	w := &waiter{bytes: bytes, done: done}
 	g.waiters[number] = w
 	if g.err != nil {
-		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), g.err))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", groupName(g.id), g.err))
 		return
 	}
 	st := g.node.BasicStatus()
@@ -108,9 +108,9 @@ func (g *group) propose(
 	case st.RaftState != raft.StateLeader:
 		g.answer(number, nil, g.notLeader())
 	case errors.Is(err, raft.ErrProposalDropped):
-		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), ErrOverloaded))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", groupName(g.id), ErrOverloaded))
 	default:
-		g.answer(number, nil, fmt.Errorf("propose to %v: %w", called(g.id), err))
+		g.answer(number, nil, fmt.Errorf("propose to %v: %w", groupName(g.id), err))
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *Core) Change(group GroupID, change Change, done func(error)) {
 	add(pb.ConfChangeRemoveNode, change.Remove)
 	add(pb.ConfChangeAddNode, change.Promote)
 	add(pb.ConfChangeAddLearnerNode, change.AddLearner)
-	refused := fmt.Errorf("change %v: %w", called(group), ErrChangeRefused)
+	refused := fmt.Errorf("change %v: %w", groupName(group), ErrChangeRefused)
 	if len(cc.Changes) == 0 {
 		done(refused)
 		return
@@ -241,7 +241,7 @@ func (g *group) apply(m *pb.Message) {
 		out := g.run(entries)
 		g.post(func() {
 			g.core.pending.Add(-bytes)
-			g.took(out)
+			g.finishApply(out)
 			if out.err == nil && epoch == g.epoch {
 				g.respond(responses)
 				g.readsApplied()
@@ -304,8 +304,8 @@ func follows(have, next uint64) error {
 	return nil
 }
 
-// took is the worker's part of apply.
-func (g *group) took(out appliedEntries) {
+// finishApply is the worker's part of apply.
+func (g *group) finishApply(out appliedEntries) {
 	if out.err != nil {
 		g.stop(out.err)
 		return
@@ -340,7 +340,7 @@ func (g *group) configure(e *pb.Entry) {
 	mine := ok && m.replica == g.replica && m.boot == g.core.boot
 	if !g.config.allows(cc) {
 		if mine {
-			g.answer(m.number, nil, fmt.Errorf("change %v: %w", called(g.id), ErrChangeRefused))
+			g.answer(m.number, nil, fmt.Errorf("change %v: %w", groupName(g.id), ErrChangeRefused))
 		}
 		return
 	}

@@ -70,7 +70,7 @@ type DamageError struct {
 
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("damage in the log of %v, %s at offset %d: %s; replace this replica "+
-		"by one with a new id", called(e.Group), e.File, e.Offset, e.Reason)
+		"by one with a new id", groupName(e.Group), e.File, e.Offset, e.Reason)
 }
 
 // NotLeaderError is an ErrNotLeader with a hint.
@@ -136,7 +136,7 @@ type Snapshot interface {
 	Index() uint64
 	Manifest() []byte // what Install gets; a few KB, and names the files
 	Open(name string) (io.ReadCloser, error)
-	Release()
+	Close()
 }
 
 // Fetch reads a file of the snapshot from an offset on, which is that of what an earlier attempt

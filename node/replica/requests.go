@@ -29,8 +29,8 @@ const (
 	maxNoteBytes = 1 << 10
 )
 
-// asked is a question that waits for its answer.
-type asked struct {
+// pendingQuestion is a question that waits for its answer.
+type pendingQuestion struct {
 	node   uint64
 	answer chan asOutcome
 }
@@ -45,11 +45,11 @@ type asOutcome struct {
 type questions struct {
 	mu      sync.Mutex // guards everything below
 	number  uint64
-	waiting map[uint64]asked
+	waiting map[uint64]pendingQuestion
 }
 
 func newQuestions() questions {
-	return questions{number: rand.Uint64(), waiting: map[uint64]asked{}}
+	return questions{number: rand.Uint64(), waiting: map[uint64]pendingQuestion{}}
 }
 
 func (q *questions) add(node uint64) (number uint64, answer chan asOutcome) {
@@ -57,7 +57,7 @@ func (q *questions) add(node uint64) (number uint64, answer chan asOutcome) {
 	defer q.mu.Unlock()
 	q.number++
 	answer = make(chan asOutcome, 1)
-	q.waiting[q.number] = asked{node, answer}
+	q.waiting[q.number] = pendingQuestion{node, answer}
 	return q.number, answer
 }
 
@@ -84,15 +84,15 @@ func (q *questions) lose(node uint64) {
 	}
 }
 
-// Ask asks another node what its Options.Answer answers, in pieces that are joined and copied, at
+// Ask asks another node what its Options.Answer answers, in parts that are joined and copied, at
 // most 1 MiB.
 //
 // Errors: ErrUnreachable when it was not sent, as it is too large or too much waits for the node;
 // ErrOverloaded when it was not done; ErrUnknown when that is unknown.
 func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error) {
 	t, bytes := r.transport, 0
-	for _, piece := range question {
-		bytes += len(piece)
+	for _, part := range question {
+		bytes += len(part)
 	}
 	if bytes > maxQuestionBytes {
 		return nil, fmt.Errorf("ask node %016x: %w by %d bytes, at most %d", node, ErrUnreachable,
@@ -131,12 +131,12 @@ func (t *transport) tell(node uint64, note []byte) bool {
 
 func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
 	size := askHeaderBytes
-	for _, piece := range body {
-		size += len(piece)
+	for _, part := range body {
+		size += len(part)
 	}
-	out := binary.LittleEndian.AppendUint64(append(messageRoom(size), kind), number)
-	for _, piece := range body {
-		out = append(out, piece...)
+	out := binary.LittleEndian.AppendUint64(append(messageBuffer(size), kind), number)
+	for _, part := range body {
+		out = append(out, part...)
 	}
 	return out
 }

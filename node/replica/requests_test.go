@@ -265,12 +265,12 @@ func TestTheFirstAnswerIsNotLost(t *testing.T) {
 	}
 	c.stop(1)
 	tr := c.nodes[2].transport
-	eventually(t, "the end of a node", func() bool { return !tr.hears(1) })
+	eventually(t, "the end of a node", func() bool { return !tr.hasInbound(1) })
 	answersAnew(t, c)
 }
 
 // What groups send comes first: questions do not fill the way, and what is large has another.
-func TestQuestionsMakeRoom(t *testing.T) {
+func TestQuestionsMakeSpace(t *testing.T) {
 	tr := newTransport(Options{Node: 1})
 	p := &peer{t: tr, node: 2, wake: make(chan struct{}, 1)}
 	tr.peers[2] = p // which sends nothing
@@ -338,11 +338,11 @@ func TestMessagesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// What comes in pieces takes no more memory than it has, as it is kept.
-func TestPiecesTakeWhatTheyHave(t *testing.T) {
+// What comes in fragments takes no more memory than it has, as it is kept.
+func TestFragmentsTakeWhatTheyHave(t *testing.T) {
 	m := newOutMessage(1, make([]byte, 9<<20+5))
 	var sent bytes.Buffer
-	if err := writePieces(&sent, &m, func() error { return nil }); err != nil {
+	if err := writeFragments(&sent, &m, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	in := inbox{r: &sent}

@@ -165,7 +165,7 @@ func (r *Runtime) tick() {
 		if pairs {
 			r.core.Tick()
 		}
-		if rest := r.core.Rests(); rest != pairs {
+		if rest := r.core.IsIdle(); rest != pairs {
 			if pairs = rest; rest {
 				t.Reset(restTicks * tickTime)
 			} else {
@@ -236,7 +236,7 @@ func (r *Runtime) Drop(ctx context.Context, group GroupID) error {
 	return err
 }
 
-// Propose asks the group to apply data, pieces that are joined and copied, and returns what the
+// Propose asks the group to apply data, parts that are joined and copied, and returns what the
 // machine here answered to it. See Core.Propose for its errors; when ctx ends first it is
 // ErrUnknown.
 func (r *Runtime) Propose(ctx context.Context, group GroupID, data ...[]byte) (any, error) {
@@ -284,15 +284,16 @@ func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(byte
 // MayLead reports whether replicas here may lead. See Core.MayLead.
 func (r *Runtime) MayLead() bool { return r.core.MayLead() }
 
-// Lack returns an ErrNoSpace while the log waits for room on the disk, nil else.
-func (r *Runtime) Lack() error { return r.core.Lack() }
+// NoSpace returns an ErrNoSpace while the log waits for space on the disk, nil else.
+func (r *Runtime) NoSpace() error { return r.core.NoSpace() }
 
-// Look looks whether the files of the log are still there. See Core.Look.
-func (r *Runtime) Look() { r.core.Look() }
+// CheckFiles looks whether the files of the log are still there. See Core.CheckFiles.
+func (r *Runtime) CheckFiles() { r.core.CheckFiles() }
 
-// Mistaken returns the node of the same cluster that last looked for another node at the address of
-// this one; 0: none has. Then the cluster knows this address from a node that was here before.
-func (r *Runtime) Mistaken() uint64 { return r.transport.mistaken.Load() }
+// MistakenNode returns the node of the same cluster that last looked for another node at the
+// address of this one; 0: none has. Then the cluster knows this address from a node that was here
+// before.
+func (r *Runtime) MistakenNode() uint64 { return r.transport.mistaken.Load() }
 
 // Verify reads what the log has at rest. See Core.Verify.
 func (r *Runtime) Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,

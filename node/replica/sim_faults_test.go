@@ -71,7 +71,7 @@ func (s *simulation) fault() {
 	case 17:
 		if n.up() { // others go on, or have begun again
 			s.counts["false alarms"]++
-			n.core.Gone(s.pick().id)
+			n.core.NodeEnded(s.pick().id)
 		}
 	case 18, 19:
 		s.rollBack(n)

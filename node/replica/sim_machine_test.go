@@ -211,7 +211,7 @@ func (s *simSnapshot) Open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(s.files[name])), nil
 }
 
-func (s *simSnapshot) Release() {}
+func (s *simSnapshot) Close() {}
 
 func (m *simMachine) Install(ctx context.Context, manifest []byte, fetch Fetch) error {
 	var next simState

@@ -303,7 +303,7 @@ func (n *simNode) tellGone() {
 		other.after(time.Duration(s.rng.IntN(60))*time.Millisecond, func() {
 			if other.core != nil {
 				s.counts["ends seen"]++
-				other.core.Gone(n.id)
+				other.core.NodeEnded(n.id)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func (n *simNode) nextStart() {
 	n.starts = n.starts[max(0, len(n.starts)-20):]
 }
 
-// settle ends the doubt about a directory when all replicas in it are proven or gone.
+// settle notes that a directory is confirmed when all replicas in it are proven or gone.
 func (n *simNode) settle() {
 	if !n.copied || n.core == nil {
 		return

@@ -304,11 +304,7 @@ func envNumber(name string, otherwise uint64) uint64 {
 // the number of runs, PENTAD_SEED the first. Without, the seeds are always the same, so that what
 // lands does not hang on luck; make sim draws others.
 func TestSimulation(t *testing.T) {
-	seeds := uint64(100)
-	if testing.Short() {
-		seeds = 8
-	}
-	seeds = envNumber("PENTAD_SEEDS", seeds)
+	seeds := envNumber("PENTAD_SEEDS", uint64(rounds.Of(100, 50, 8)))
 	first := envNumber("PENTAD_SEED", 1)
 	total := map[string]int{}
 	violations, simulated := 0, time.Duration(0)
@@ -355,7 +351,7 @@ func TestSimulationRepeats(t *testing.T) {
 // firstSeed is the first that finds a planted bug, where that is not one of the very first. When
 // what is simulated changes, others are tried from there on; make sim-groups begins anywhere.
 func firstSeed(planted bug) uint64 {
-	return map[bug]uint64{bugNoMax: 15, bugLocalRead: 7, bugHalf: 322}[planted]
+	return map[bug]uint64{bugNoMax: 15, bugLocalRead: 28, bugHalf: 322, bugNoProof: 32}[planted]
 }
 
 // Each bug that is planted is found, by one of maxSeeds runs.

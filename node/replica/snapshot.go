@@ -90,7 +90,7 @@ func (o *outgoing) reserve() bool {
 	return true
 }
 
-func (o *outgoing) made(group GroupID, h *handle) {
+func (o *outgoing) add(group GroupID, h *handle) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.making--
@@ -105,7 +105,7 @@ func (o *outgoing) get(group GroupID) *handle {
 	return o.live[group]
 }
 
-// expire releases what is read no longer.
+// expire closes what is read no longer.
 func (o *outgoing) expire(c *Core) {
 	now := c.opt.Now()
 	o.mu.Lock()
@@ -118,7 +118,7 @@ func (o *outgoing) expire(c *Core) {
 	}
 	o.mu.Unlock()
 	for _, s := range gone {
-		s.Release()
+		s.Close()
 	}
 }
 
@@ -128,7 +128,7 @@ func (o *outgoing) close() {
 	o.live = map[GroupID]*handle{}
 	o.mu.Unlock()
 	for _, h := range live {
-		h.snapshot.Release()
+		h.snapshot.Close()
 	}
 }
 
@@ -163,13 +163,13 @@ func (g *group) snapshot() (*pb.Snapshot, error) {
 		g.makingSnap = true
 		g.applies(func() {
 			s, err := g.machine.Snapshot()
-			g.post(func() { g.made(s, err) })
+			g.post(func() { g.addSnapshot(s, err) })
 		})
 	}
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-// discard releases a snapshot, unless it is being read.
+// discard closes a snapshot, unless it is being read.
 func (o *outgoing) discard(group GroupID, h *handle) bool {
 	o.mu.Lock()
 	free := h.readers == 0 && o.live[group] == h
@@ -178,7 +178,7 @@ func (o *outgoing) discard(group GroupID, h *handle) bool {
 	}
 	o.mu.Unlock()
 	if free {
-		h.snapshot.Release()
+		h.snapshot.Close()
 	}
 	return free
 }
@@ -189,10 +189,10 @@ func (o *outgoing) touch(g *group, h *handle) {
 	h.used = g.core.opt.Now()
 }
 
-// made takes a new snapshot in. All changes of members up to its index have been applied here, and
-// no later one, because machines and workers hand on in order: so the members are those of its
-// index.
-func (g *group) made(s Snapshot, err error) {
+// addSnapshot takes a new snapshot in. All changes of members up to its index have been applied
+// here, and no later one, because machines and workers hand on in order: so the members are those
+// of its index.
+func (g *group) addSnapshot(s Snapshot, err error) {
 	g.makingSnap = false
 	var term uint64
 	if err == nil {
@@ -200,22 +200,22 @@ func (g *group) made(s Snapshot, err error) {
 	}
 	if err != nil || g.err != nil {
 		if s != nil {
-			s.Release()
+			s.Close()
 		}
-		g.core.snaps.made(g.id, nil) // the next attempt to send one makes one
+		g.core.snaps.add(g.id, nil) // the next attempt to send one makes one
 		return
 	}
-	offer := offer{node: g.core.opt.Node, config: g.config, manifest: s.Manifest()}
+	offer := snapshotOffer{node: g.core.opt.Node, config: g.config, manifest: s.Manifest()}
 	now := g.core.opt.Now()
-	g.core.snaps.made(g.id, &handle{snapshot: s, members: g.config.index, made: now,
+	g.core.snaps.add(g.id, &handle{snapshot: s, members: g.config.index, made: now,
 		used: now, message: &pb.Snapshot{
 			Data: appendOffer(nil, &offer), Metadata: &pb.SnapshotMetadata{
 				ConfState: g.config.state, Index: new(s.Index()), Term: new(term)}}})
 }
 
-// unstick offers a snapshot again to followers that have not fetched of one for long, and lets go
-// of one that no follower waits for, because others wait for its place.
-func (g *group) unstick() {
+// offerAgain offers a snapshot again to followers that have not fetched of one for long, and lets
+// go of one that no follower waits for, because others wait for its place.
+func (g *group) offerAgain() {
 	h, now := g.core.snaps.get(g.id), g.core.opt.Now()
 	if !g.leads {
 		if h != nil && now-g.core.snaps.usedAt(h) > snapshotTaken {
@@ -244,9 +244,9 @@ func (c *Core) OpenSnapshot(file SnapshotFile) (io.ReadCloser, error) {
 	h := c.snaps.borrow(file)
 	if h == nil {
 		return nil, fmt.Errorf("open %s of snapshot %d of %v: %w", file.Name, file.Index,
-			called(file.Group), ErrSnapshotGone)
+			groupName(file.Group), ErrSnapshotGone)
 	}
-	out := &lent{core: c, handle: h}
+	out := &openSnapshotFile{core: c, handle: h}
 	r, err := h.snapshot.Open(file.Name)
 	if err == nil {
 		out.ReadCloser = r
@@ -254,7 +254,7 @@ func (c *Core) OpenSnapshot(file SnapshotFile) (io.ReadCloser, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s of snapshot %d of %v: %w", file.Name,
-			file.Index, called(file.Group), err), out.Close())
+			file.Index, groupName(file.Group), err), out.Close())
 	}
 	return out, nil
 }
@@ -270,21 +270,21 @@ func (o *outgoing) borrow(file SnapshotFile) *handle {
 	return h
 }
 
-// lent is a file of a snapshot that is being read.
-type lent struct {
+// openSnapshotFile is a file of a snapshot that is being read.
+type openSnapshotFile struct {
 	io.ReadCloser
 	core   *Core
 	handle *handle
 }
 
-func (l *lent) Read(p []byte) (int, error) {
+func (l *openSnapshotFile) Read(p []byte) (int, error) {
 	l.core.snaps.mu.Lock()
 	l.handle.used = l.core.opt.Now()
 	l.core.snaps.mu.Unlock()
 	return l.ReadCloser.Read(p)
 }
 
-func (l *lent) Close() error {
+func (l *openSnapshotFile) Close() error {
 	l.core.snaps.mu.Lock()
 	l.handle.readers--
 	l.core.snaps.mu.Unlock()
@@ -294,21 +294,21 @@ func (l *lent) Close() error {
 	return l.ReadCloser.Close()
 }
 
-// offer is what a snapshot says in the library's message: who has it, the members as of its
+// snapshotOffer is what a snapshot says in the library's message: who has it, the members as of its
 // index, and the machine's manifest.
-type offer struct {
+type snapshotOffer struct {
 	node     uint64
 	config   config
 	manifest []byte
 }
 
-func appendOffer(dst []byte, o *offer) []byte {
+func appendOffer(dst []byte, o *snapshotOffer) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, o.node)
 	return append(appendConfig(dst, &o.config), o.manifest...)
 }
 
 // parseOffer parses an offer; the manifest aliases it.
-func parseOffer(src []byte) (o offer, ok bool) {
+func parseOffer(src []byte) (o snapshotOffer, ok bool) {
 	if len(src) < 8 {
 		return o, false
 	}
@@ -367,7 +367,7 @@ func (g *group) install(m *pb.Message) {
 				err := g.machine.Install(ctx, slices.Clone(o.manifest), g.fetch(o.node, f.index))
 				if err == nil && g.machine.Applied() != f.index {
 					err = fmt.Errorf("BUG: the machine of %v installed a snapshot of %d and "+
-						"is at %d", called(g.id), f.index, g.machine.Applied())
+						"is at %d", groupName(g.id), f.index, g.machine.Applied())
 				}
 				g.post(func() { end(err) })
 			})

@@ -14,9 +14,10 @@ const (
 	lostMs = 5000
 )
 
-// tune lets a connection send again what was lost five times a second, where TCP would wait twice
-// as long each time: heartbeats are few bytes, and behind one that is lost all others wait.
-func tune(conn net.Conn) {
+// setSocketOptions lets a connection send again what was lost five times a second, where TCP would
+// wait twice as long each time: heartbeats are few bytes, and behind one that is lost all others
+// wait.
+func setSocketOptions(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return

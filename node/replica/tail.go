@@ -42,7 +42,7 @@ func appendTail(dst []byte, t tail) []byte {
 }
 
 // parseTail parses a whole file; reason says why it cannot be read. One that is too short names no
-// place: there was no room for its first write, or the process was killed before it.
+// place: there was no space for its first write, or the process was killed before it.
 func parseTail(src []byte) (t tail, reason string) {
 	switch {
 	case len(src) < tailBytes:
@@ -86,9 +86,9 @@ func (t tail) lacks(end tail, empty bool) (file, reason string) {
 		"was durable", end.seq, tailName, t.seq)
 }
 
-// tailed reads TAIL and holds it against what was found, after all files were read. A log that was
-// written by a program without TAIL has none.
-func (o *opener) tailed() error {
+// checkTail reads TAIL and holds it against what was found, after all files were read. A log that
+// was written by a program without TAIL has none.
+func (o *opener) checkTail() error {
 	f, err := o.l.dir.Open(tailName)
 	if os.IsNotExist(err) {
 		return nil
@@ -124,9 +124,9 @@ func (o *opener) tailed() error {
 	return nil
 }
 
-// vouch notes in TAIL how far the log is durable: with the first flush of each file, and when the
-// log is closed. Where there is no room, what it said before stays true.
-func (l *journal) vouch() error {
+// writeTail notes in TAIL how far the log is durable: with the first flush of each file, and when
+// the log is closed. Where there is no space, what it said before stays true.
+func (l *journal) writeTail() error {
 	err := l.openTail()
 	if err == nil {
 		_, err = l.tail.WriteAt(appendTail(nil, tail{l.number, l.seq}), 0)

@@ -37,8 +37,9 @@ func (g *group) unsettled() bool {
 	return g.leadsNow() && g.node.BasicStatus().GetTerm() != g.appliedTerm
 }
 
-// settle lets those propose who wait for the tenure, once it has begun or there will be none.
-func (g *group) settle() {
+// releaseProposals lets those propose who wait for the tenure, once it has begun or there will be
+// none.
+func (g *group) releaseProposals() {
 	if len(g.early) == 0 || g.unsettled() {
 		return
 	}

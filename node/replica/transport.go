@@ -70,7 +70,7 @@ type peer struct {
 	queue []outMessage
 	bytes int  // of the queue
 	down  bool // the last attempt to reach it failed
-	conn  *dialed
+	conn  *dialedConn
 	gone  chan struct{} // closed when the connection is hung up
 }
 
@@ -157,7 +157,7 @@ func (p *peer) setDown(down bool) {
 }
 
 // begin notes a connection, and returns what is closed when it is hung up.
-func (p *peer) begin(conn *dialed) <-chan struct{} {
+func (p *peer) begin(conn *dialedConn) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
@@ -198,7 +198,7 @@ func (p *peer) take() []outMessage {
 }
 
 // write sends what waits: small messages together, large ones from where they lie.
-func (p *peer) write(conn *dialed, gone <-chan struct{}) {
+func (p *peer) write(conn *dialedConn, gone <-chan struct{}) {
 	w := bufio.NewWriterSize(conn, 64<<10)
 	for {
 		batch := p.take()
@@ -232,7 +232,7 @@ func (p *peer) send(conn net.Conn, w *bufio.Writer, batch []outMessage) error {
 		}
 		return err
 	}
-	return writePieces(w, &batch[0], func() error {
+	return writeFragments(w, &batch[0], func() error {
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
 		if pulses := p.takePulses(); len(pulses) > 0 { // small ones, of which no memory is spared
 			return writeBatch(w, pulses)
@@ -254,7 +254,7 @@ func (t *transport) wait(d time.Duration) bool {
 }
 
 // dial connects to a node and says who is there.
-func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dialed, error) {
+func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dialedConn, error) {
 	addr, ok := t.opt.Resolve(node)
 	select {
 	case <-t.closing:
@@ -269,8 +269,8 @@ func (t *transport) dial(ctx context.Context, node uint64, purpose uint8) (*dial
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %016x: %w", node, err)
 	}
-	tune(raw)
-	conn := &dialed{Conn: raw}
+	setSocketOptions(raw)
+	conn := &dialedConn{Conn: raw}
 	if t.opt.TLS != nil {
 		config := t.opt.TLS.Clone()
 		config.ServerName = TLSName(node)
@@ -317,9 +317,9 @@ func (t *transport) listen() {
 		if err != nil {
 			return
 		}
-		tune(conn)
+		setSocketOptions(conn)
 		if t.opt.TLS != nil {
-			conn = tls.Server(newHeard(conn), t.opt.TLS)
+			conn = tls.Server(newAcceptedConn(conn), t.opt.TLS)
 		}
 		if !t.keep(conn) {
 			_ = conn.Close()
@@ -340,7 +340,7 @@ func (t *transport) serve(conn net.Conn) {
 		return
 	}
 	h, ok := parseHello(head[:])
-	if !ok || h.cluster != t.opt.Cluster || !t.proved(conn, h.from) {
+	if !ok || h.cluster != t.opt.Cluster || !t.isCertified(conn, h.from) {
 		return
 	}
 	if h.to != t.opt.Node {
@@ -398,14 +398,14 @@ func (t *transport) serve(conn net.Conn) {
 // listens at its address, which the system there says at once. A machine that is gone, too, says
 // nothing, and what its nodes led waits until it is missed.
 func (t *transport) probe(node uint64) {
-	for d := firstProbe; d <= lastProbe && t.wait(d) && !t.hears(node); d *= 2 {
+	for d := firstProbe; d <= lastProbe && t.wait(d) && !t.hasInbound(node); d *= 2 {
 		addr, ok := t.opt.Resolve(node)
 		if !ok {
 			return
 		}
 		conn, err := net.DialTimeout("tcp", addr, probeTimeout)
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			t.core.Gone(node)
+			t.core.NodeEnded(node)
 			return
 		}
 		if err != nil {
@@ -415,15 +415,15 @@ func (t *transport) probe(node uint64) {
 	}
 }
 
-func (t *transport) hears(node uint64) bool {
+func (t *transport) hasInbound(node uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.heard[node] != nil
 }
 
-// proved reports whether the certificate of the other side has the name of the node that it says
-// it is.
-func (t *transport) proved(conn net.Conn, node uint64) bool {
+// isCertified reports whether the certificate of the other side has the name of the node that it
+// says it is.
+func (t *transport) isCertified(conn net.Conn, node uint64) bool {
 	secure, ok := conn.(*tls.Conn)
 	if !ok {
 		return t.opt.PlainTCP

@@ -116,7 +116,7 @@ func (l *lonely) ticks(n int, silent bool) {
 	}
 }
 
-// Who leads and has no room on its disk lets others lead, who may have some, and does not ask to
+// Who leads and has no space on its disk lets others lead, who may have some, and does not ask to
 // lead again before it has.
 func TestAFullDiskHandsOver(t *testing.T) {
 	l := newLonely(t, nil)
@@ -138,12 +138,12 @@ func TestAFullDiskHandsOver(t *testing.T) {
 	l.votes = 0
 	l.ticks(2*patienceTicks, true)
 	if l.votes > 0 {
-		t.Errorf("without room it asked for %d votes", l.votes)
+		t.Errorf("without space it asked for %d votes", l.votes)
 	}
 	l.disk.fail = nil
 	l.ticks(2, false)
 	if l.stalled.Load() {
-		t.Error("with room again it holds itself for stalled")
+		t.Error("with space again it holds itself for stalled")
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	chunkHeaderBytes   = 12
 
 	// maxBatchBytes bounds what is read as one. The sender ends a batch that has
-	// fullBatchBytes, and sends a message that has more by itself, in pieces.
+	// fullBatchBytes, and sends a message that has more by itself, in fragments.
 	maxBatchBytes  = 4 << 20
 	fullBatchBytes = 1 << 20
 	maxChunkBytes  = 256 << 10
@@ -116,11 +116,11 @@ func writeBatch(w io.Writer, messages []outMessage) error {
 
 // inbox is what comes over the connection of a peer.
 type inbox struct {
-	r     io.Reader
-	head  [batchHeaderBytes]byte
-	came  []inMessage  // of the batch that is being read
-	piece bytes.Buffer // that was read last
-	large []byte       // what came of a message in pieces
+	r        io.Reader
+	head     [batchHeaderBytes]byte
+	came     []inMessage  // of the batch that is being read
+	fragment bytes.Buffer // that was read last
+	large    []byte       // what came of a message in fragments
 }
 
 type inMessage struct {
@@ -135,12 +135,12 @@ func (in *inbox) read(each func(group GroupID, message []byte)) error {
 		return err
 	}
 	size, sum := binary.LittleEndian.Uint32(in.head[:]), binary.LittleEndian.Uint32(in.head[4:])
-	whole := size&pieceFlag == 0
-	if size &^= pieceFlag; size > maxBatchBytes {
+	whole := size&fragmentFlag == 0
+	if size &^= fragmentFlag; size > maxBatchBytes {
 		return fmt.Errorf("%w: a batch of %d bytes", errHostile, size)
 	}
 	if !whole {
-		return in.readPiece(size, sum, each)
+		return in.readFragment(size, sum, each)
 	}
 	defer func() {
 		if clear(in.came); cap(in.came) > manyMessages {
@@ -154,7 +154,7 @@ func (in *inbox) read(each func(group GroupID, message []byte)) error {
 			return fmt.Errorf("%w: a batch ends inside a message", errHostile)
 		}
 		if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
-			return noEOF(err)
+			return unexpectedEOF(err)
 		}
 		size -= messageHeaderBytes
 		n := binary.LittleEndian.Uint32(in.head[4:])
@@ -178,14 +178,14 @@ func (in *inbox) read(each func(group GroupID, message []byte)) error {
 	return nil
 }
 
-func (in *inbox) readPiece(size, sum uint32, each func(group GroupID, message []byte)) error {
-	if err := readSized(in.r, &in.piece, int64(size)); err != nil {
+func (in *inbox) readFragment(size, sum uint32, each func(group GroupID, message []byte)) error {
+	if err := readSized(in.r, &in.fragment, int64(size)); err != nil {
 		return err
 	}
-	if crc32c.Sum(in.piece.Bytes()) != sum {
+	if crc32c.Sum(in.fragment.Bytes()) != sum {
 		return errBatchSum
 	}
-	return in.join(in.piece.Bytes(), each)
+	return in.join(in.fragment.Bytes(), each)
 }
 
 // readNew reads as many bytes into memory of their own, of which, beyond a little, there is never
@@ -194,7 +194,7 @@ func readNew(r io.Reader, size int) ([]byte, error) {
 	out := make([]byte, min(size, unprovenBytes))
 	for have := 0; ; {
 		if _, err := io.ReadFull(r, out[have:]); err != nil {
-			return nil, noEOF(err)
+			return nil, unexpectedEOF(err)
 		}
 		have = len(out)
 		if have == size {
@@ -206,8 +206,8 @@ func readNew(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// noEOF is for what ends where more was announced.
-func noEOF(err error) error {
+// unexpectedEOF is for what ends where more was announced.
+func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -43,10 +43,10 @@ type Block struct {
 // maxKeptCopy bounds the memory that a Block keeps for copies.
 const maxKeptCopy = 1 << 20
 
-// Release lets go of the file, and of memory that only unusual payloads need; the block must be
+// Close drops the file, and of memory that only unusual payloads need; the block must be
 // opened again before its next use.
-func (b *Block) Release() {
-	b.Forget()
+func (b *Block) Close() {
+	b.Detach()
 	b.flags, b.tombs, b.chunks, b.data, b.body = nil, nil, nil, nil, nil
 	for d := range b.keys {
 		b.keys[d] = column{}
@@ -55,9 +55,9 @@ func (b *Block) Release() {
 	b.sizes = column{}
 }
 
-// Forget is Release for a block that is opened again before anything else is done with it: it does
+// Detach is Close for a block that is opened again before anything else is done with it: it does
 // not empty what would then lead nowhere.
-func (b *Block) Forget() {
+func (b *Block) Detach() {
 	b.sealed, b.rows, b.prefetchQueue = nil, 0, nil
 	b.open = chunk{}
 	if cap(b.raw) > maxKeptChunk {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// pieceRows is how many rows are decoded at once for the sake of some of them.
-	pieceRows = 256
+	// decodeRows is how many rows are decoded at once for the sake of some of them.
+	decodeRows = 256
 	// rareRows is how many rows are decoded together in the time in which one is by itself, and
 	// fewRows how many do not pay for it.
 	rareRows = 4
@@ -73,29 +73,29 @@ func (c *column) writeRun(v *vectors, lo, hi int, w *wordWriter) {
 // between them are decoded, too, which is faster.
 func (c *column) writeSelected(sel []uint32, w *wordWriter) {
 	for len(sel) > 0 {
-		n, end := len(sel), sel[0]+pieceRows
+		n, end := len(sel), sel[0]+decodeRows
 		if sel[n-1] >= end {
 			n = sort.Search(n, func(k int) bool { return sel[k] >= end })
 		}
 		if rows := int(sel[n-1]-sel[0]) + 1; n < fewRows || rows > rareRows*n {
 			c.writeSome(sel[:n], w)
 		} else {
-			c.writePiece(sel[:n], w)
+			c.writeWithin(sel[:n], w)
 		}
 		sel = sel[n:]
 	}
 }
 
-// writePiece writes the values at the positions of sel, which lie within pieceRows.
-func (c *column) writePiece(sel []uint32, w *wordWriter) {
-	var piece [pieceRows]uint64
+// writeWithin writes the values at the positions of sel, which lie within decodeRows.
+func (c *column) writeWithin(sel []uint32, w *wordWriter) {
+	var values [decodeRows]uint64
 	lo := int(sel[0])
-	from := wordWriter{out: unsafe.Pointer(&piece), stride: 8}
+	from := wordWriter{out: unsafe.Pointer(&values), stride: 8}
 	v := c.vectors()
 	c.writeRun(&v, lo, int(sel[len(sel)-1])+1, &from)
 	to := *w
 	for _, i := range sel {
-		to.put(piece[int(i)-lo])
+		to.put(values[int(i)-lo])
 	}
 	w.at = to.at
 }

@@ -87,9 +87,9 @@ func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 	if t == nil {
 		return 0
 	}
-	if room := len(c.body) - 64; room >= 0 && t.sixteens && w.stride == 8 {
+	if left := len(c.body) - 64; left >= 0 && t.sixteens && w.stride == 8 {
 		// It loads 64 bytes for the last eight rows.
-		if fit := (8*room+7)/width + 8 - lo; fit >= 8 {
+		if fit := (8*left+7)/width + 8 - lo; fit >= 8 {
 			done = min(n, fit)
 			c.writeDense(v, lo, done, unsafe.Add(w.out, w.at))
 		}

@@ -62,10 +62,10 @@ func (d *Disk) read(dst []byte, offset, n uint64) ([]byte, error) {
 				return dst, err
 			}
 		}
-		piece := d.window[offset-d.at : d.filled]
-		piece = piece[:min(uint64(len(piece)), n)]
-		dst = append(dst, piece...)
-		offset, n = offset+uint64(len(piece)), n-uint64(len(piece))
+		part := d.window[offset-d.at : d.filled]
+		part = part[:min(uint64(len(part)), n)]
+		dst = append(dst, part...)
+		offset, n = offset+uint64(len(part)), n-uint64(len(part))
 	}
 	return dst, nil
 }

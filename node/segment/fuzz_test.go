@@ -15,6 +15,8 @@ func FuzzParseRowsEntry(f *testing.F) {
 	for range 5 {
 		f.Add(AppendRowsEntry(nil, &RowsHeader{Seq: 1}, randomInput(rng, 5).Rows, nil))
 		f.Add(AppendRowsEntry(nil, &RowsHeader{Packed: true}, randomInput(rng, 5).Rows, nil))
+		f.Add(AppendRowsEntry(nil, &RowsHeader{Writer: [16]byte{1}, Persistent: true},
+			randomInput(rng, 5).Rows, nil))
 	}
 	decimals := &record.Batch{}
 	for i := range 9 {

@@ -183,17 +183,17 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 		return 0, 0
 	}
 	at := lo / 8 * width
-	switch room := len(c.body) - at - 64; { // loads take 64 bytes
-	case !t.sixteens || room <= 0:
+	switch left := len(c.body) - at - 64; { // loads take 64 bytes
+	case !t.sixteens || left <= 0:
 	case width <= eightsWidth:
-		if sixteens := min(len(out)/16, room/(2*width)); sixteens > 0 {
+		if sixteens := min(len(out)/16, left/(2*width)); sixteens > 0 {
 			p := packedMatch{uint32(m.low), uint32(m.span), uint32(lo)}
 			k = filterSixteens(c.byteAt(at), sixteens, &t.sixteen[width], &p,
 				unsafe.SliceData(out))
 			done = 16 * sixteens
 		}
 	default:
-		if eights := min(len(out)/8, room/width); eights > 0 {
+		if eights := min(len(out)/8, left/width); eights > 0 {
 			p := wideMatch{low: m.low, span: m.span, position: uint32(lo)}
 			k = filterDense(c.byteAt(at), eights, &t.dense[width][0], &p, unsafe.SliceData(out))
 			done = 8 * eights

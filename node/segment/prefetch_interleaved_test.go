@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestPrefetchQueueNext: what is taken beside rows is all there is, piece by piece, and never
+// TestPrefetchQueueNext: what is taken beside rows is all there is, part by part, and never
 // beside more rows than are left, or so few that a call shows.
 func TestPrefetchQueueNext(t *testing.T) {
 	rng := randomSource(t)

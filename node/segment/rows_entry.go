@@ -19,7 +19,8 @@ const (
 	rowsShareAcqs    = 4  // flag: and some of them may be equal
 	rowsPackedBefore = 8  // flag: columns are packed, without decimals; not read any more
 	rowsPacked       = 16 // flag: columns are packed
-	rowsFlags        = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked
+	rowsPersistent   = 32 // flag: the writer is persistent
+	rowsFlags        = rowsHaveTombs | rowsHaveAcqs | rowsShareAcqs | rowsPacked | rowsPersistent
 	rowKeyBytes      = 8 + 8 + 4 + 4
 	variedPayloads   = math.MaxUint32 // in place of the stride: a column of sizes follows the keys
 )
@@ -29,6 +30,7 @@ const (
 type RowsHeader struct {
 	Writer          [16]byte // who sent the batch, zero when no one asked for exactly-once
 	Seq             uint64   // the writer's number of the batch
+	Persistent      bool     // of the writer
 	FirstAcqNs      int64
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
@@ -62,6 +64,9 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	}
 	if h.Shared {
 		flags |= rowsShareAcqs
+	}
+	if h.Persistent {
+		flags |= rowsPersistent
 	}
 	packed := h.Packed && !h.Stamped && canPack(uint64(n))
 	if packed {
@@ -202,7 +207,7 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
-	h.Packed = flags&rowsPacked != 0
+	h.Packed, h.Persistent = flags&rowsPacked != 0, flags&rowsPersistent != 0
 	if flags&rowsPackedBefore != 0 {
 		return fmt.Errorf("rows entry with flags %#x: an older program packed it; open it with "+
 			"that one", flags)

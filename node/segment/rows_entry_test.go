@@ -33,7 +33,8 @@ func TestRowsEntryModel(t *testing.T) {
 			want = rows
 		}
 		h := RowsHeader{Seq: rng.Uint64(), FirstAcqNs: rng.Int64(), BatchEntries: rng.Uint32(),
-			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9}}
+			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9},
+			Persistent: rng.IntN(2) == 0}
 		if rows == nil && rng.IntN(2) == 0 {
 			h.Stamped, b.AcqNs = true, make([]int64, b.Len())
 			for i, acq := 0, h.FirstAcqNs; i < b.Len(); i++ {
@@ -113,7 +114,7 @@ func TestRowsEntryHostile(t *testing.T) {
 	f(60, 2)              // acquisition times are missing
 	f(60, 4)              // acquisition times that are shared, without any
 	f(60, 8)              // packed, of before decimals
-	f(60, 32)             // flags
+	f(60, 64)             // flags
 	f(64, 13)             // payload bytes
 	f(68, 1)              // payload bytes
 	late := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: math.MaxInt64 - 2}, b, nil)

@@ -109,16 +109,16 @@ func (m mappedReader) read(dst []byte, offset, n uint64) ([]byte, error) {
 	return append(dst, m.data[offset:offset+n]...), nil
 }
 
-// verifyBlock reads block i, front and chunks, in pieces, of which it keeps one in buf, compares
+// verifyBlock reads block i, front and chunks, in parts, of which it keeps one in buf, compares
 // each with its checksum, and gives it to visit, which may be nil. It returns the block's size.
 func verifyBlock(
-	s *Sealed, i int, at uint64, buf *[]byte, src blockReader, visit func(piece []byte) error,
+	s *Sealed, i int, at uint64, buf *[]byte, src blockReader, visit func(part []byte) error,
 ) (size uint64, err error) {
-	give := func(piece []byte) error {
+	give := func(part []byte) error {
 		if visit == nil {
 			return nil
 		}
-		return visit(piece)
+		return visit(part)
 	}
 	b, err := src.read((*buf)[:0], at, blockHeaderBytes)
 	if err != nil {
@@ -155,14 +155,14 @@ func verifyBlock(
 		if to < from || to > size-front {
 			return 0, s.corrupt(at, "block %d: chunk %d makes no sense", i, c)
 		}
-		piece, err := src.read((*buf)[len(b):], at+front+from, to-from)
+		part, err := src.read((*buf)[len(b):], at+front+from, to-from)
 		if err != nil {
 			return 0, err
 		}
-		if checksum(piece) != sum {
+		if checksum(part) != sum {
 			return 0, s.corrupt(at+front+from, "payload chunk %d: its checksum differs", c)
 		}
-		if err := give(piece); err != nil {
+		if err := give(part); err != nil {
 			return 0, err
 		}
 		from = to

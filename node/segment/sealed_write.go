@@ -35,7 +35,7 @@ const (
 	writeBytes = 2 << 20
 )
 
-// Section is a piece of a sealed segment that this package does not understand. IDs start at 1.
+// Section is a part of a sealed segment that this package does not understand. IDs start at 1.
 type Section struct {
 	ID   uint32
 	Data []byte
@@ -224,7 +224,7 @@ func (r *ranks) check() error {
 	return nil
 }
 
-// sealedWriter gathers what is written to a segment in pieces of writeBytes.
+// sealedWriter gathers what is written to a segment in parts of writeBytes.
 type sealedWriter struct {
 	file    durable.File
 	buf     []byte

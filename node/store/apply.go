@@ -72,7 +72,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
 		rest, from := decoded[len(out):], all[len(out):]
-		n := runOf(rest)
+		n := flushLength(rest)
 		if err := s.waitToApply(ctx); err != nil {
 			return out, err
 		}
@@ -184,8 +184,8 @@ func (m *applyMemory) keep(used int) {
 	}
 }
 
-// runOf returns how many commands go into the next flush: none when the first is an event.
-func runOf(all []loggedCommand) (n int) {
+// flushLength returns how many commands go into the next flush: none when the first is an event.
+func flushLength(all []loggedCommand) (n int) {
 	bytes := 0
 	for ; n < len(all) && !all[n].IsEvent(); n++ {
 		if bytes += all[n].bytes(); bytes > maxApplyBytes && n > 0 {
@@ -234,7 +234,7 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.acqClock.Drive(at)
-	tellFeeds(s.feeds, group)
+	notifyFeeds(s.feeds, group)
 	s.feeds.Passed(s.acqClock.CurrentHorizon())
 	rows := 0
 	for _, r := range group {
@@ -341,14 +341,14 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 		return s.applySplit(from, c.Split, out)
 	case c.Kind != commands.KindStep && c.Within != s.Slots():
 		out.Err = ErrOtherSlots
-		return s.passOver(from)
+		return s.skipCommand(from)
 	case c.Kind == commands.KindRange:
 		return s.applyRange(from, c.Range, out)
-	case c.Kind == commands.KindRelease:
-		return s.applyRelease(from, out)
+	case c.Kind == commands.KindPromote:
+		return s.applyPromote(from, out)
 	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	acq := max(acqtime.Clamp(from.ClockNs), at.NextNs)
 	s.manifestMu.Lock()
@@ -356,7 +356,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	s.manifestMu.Unlock()
 	if err != nil || !e.ChangesHistory() {
 		out.Err = err
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
@@ -365,24 +365,24 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	e.Applied = &at
 	s.manifestMu.Lock()
 	if err = s.manifest.Append(e); err == nil {
-		s.changed(&e)
+		s.publishEdit(&e)
 	}
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.come(at)
+	s.notePosition(at)
 	s.feeds.Changed()
 	out.AcqNs = acq
 	if e.Purges() {
-		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
+		_ = s.dropPurgedFromLog() // tried again; if the log has failed, the next command says so
 	}
 	return nil
 }
 
-// come notes that the state is that after a command, which the manifest holds. The caller is the
-// committer.
-func (s *Store) come(at acqtime.Position) {
+// notePosition notes that the state is that after a command, which the manifest holds. The caller
+// is the committer.
+func (s *Store) notePosition(at acqtime.Position) {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()

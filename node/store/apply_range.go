@@ -26,11 +26,11 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 			ErrNotCopied, r.FromNs, at.NextNs)
 	}
 	if out.Err = refused; refused != nil {
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	out.AcqNs = r.ToNs - 1 // the greatest below the horizon
 	if r.ToNs <= at.NextNs {
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	r = r.Above(at.NextNs)
 	if err := s.syncApplied(); err != nil {
@@ -39,7 +39,7 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 	purges, err := s.copyEvents(r)
 	if errors.Is(err, ErrNotCopied) || errors.Is(err, manifest.ErrTooManyEvents) {
 		*out = Outcome{Err: err}
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	if err != nil {
 		return s.failApply(err)
@@ -48,13 +48,13 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 		return err
 	}
 	if purges {
-		_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
+		_ = s.dropPurgedFromLog() // tried again; if the log has failed, the next command says so
 	}
 	return nil
 }
 
-// passOver notes that a command was applied that does nothing.
-func (s *Store) passOver(from Command) error {
+// skipCommand notes that a command was applied that does nothing.
+func (s *Store) skipCommand(from Command) error {
 	return s.applyRun([]Command{from}, []loggedCommand{{}}, make([]Outcome, 1))
 }
 
@@ -78,7 +78,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.acqClock.Drive(at)
-	tellFeeds(s.feeds, group)
+	notifyFeeds(s.feeds, group)
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
 	}
@@ -88,7 +88,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	return nil
 }
 
-// followInLog is [Store.follow] of a replica.
+// followInLog is [Store.checkContinues] of a replica.
 func (s *Store) followInLog(r *mirror.Range) (refused, err error) {
 	s.manifestMu.Lock()
 	box := event.BoxOf(&r.Box)
@@ -142,12 +142,12 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	return nil
 }
 
-// applyRelease is [Store.ReleaseCopy] of a replica. Its horizon goes on above all that was ever
-// promised, here and while it was no copy. The caller is the committer.
-func (s *Store) applyRelease(from Command, out *Outcome) error {
+// applyPromote is [Store.PromoteCopy] of a replica. Its horizon goes on above all that was ever
+// leased, here and while it was no copy. The caller is the committer.
+func (s *Store) applyPromote(from Command, out *Outcome) error {
 	if s.manifest.Copied == nil { // only the committer changes it
 		out.Err = ErrNoCopy
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
@@ -157,13 +157,13 @@ func (s *Store) applyRelease(from Command, out *Outcome) error {
 	s.manifestMu.Lock()
 	at.NextNs = max(at.NextNs, s.manifest.Copied.VoidNs)
 	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
-	err := s.manifest.Append(manifest.Edit{Release: true, Applied: &at})
+	err := s.manifest.Append(manifest.Edit{Promote: true, Applied: &at})
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)
 	}
 	s.acqClock.AcceptLeases()
-	s.come(at)
+	s.notePosition(at)
 	out.AcqNs = at.NextNs - 1
 	return nil
 }

@@ -90,7 +90,7 @@ func (r *copyingReplica) install() {
 }
 
 // The same ranges make the same copy of every replica, whatever comes between: the same as the
-// source, and after its release one that goes on with acqs above all that it ever promised.
+// source, and after its promotion one that goes on with acqs above all that it ever leased.
 func TestReplicasCopyAlike(t *testing.T) {
 	rounds.NotUnderRace(t, "TestReplicasAreAlike runs replicas, too")
 	rng := randomSource(t)
@@ -156,20 +156,20 @@ func TestReplicasCopyAlike(t *testing.T) {
 			t.Fatalf("horizon %d, %v; want %d", h, err, end)
 		}
 		c.same(t, sh, m, r.Store)
-		r.released(late)
+		r.promoted(late)
 	}
 }
 
-// released makes the copy a replica of its own.
-func (r *copyingReplica) released(late int64) {
+// promoted makes the copy a replica of its own.
+func (r *copyingReplica) promoted(late int64) {
 	r.t.Helper()
 	if out := apply(r.t, r.Store, late, putOf(r.t, 1)); !errors.Is(out[0].Err, ErrIsCopy) {
 		r.t.Fatalf("a copy takes a put: %+v", out)
 	}
-	release := commands.AppendRelease(nil)
-	out := apply(r.t, r.Store, 5, release, putOf(r.t, 1), release)
+	promote := commands.AppendPromote(nil)
+	out := apply(r.t, r.Store, 5, promote, putOf(r.t, 1), promote)
 	if out[0].Err != nil || out[1].Put.FirstAcqNs < late || !errors.Is(out[2].Err, ErrNoCopy) {
-		r.t.Fatalf("released: %+v, not above %d", out, late)
+		r.t.Fatalf("promoted: %+v, not above %d", out, late)
 	}
 	r.Store = crashAndReopen(r.t, r.Store, &r.opt)
 	if h, err := r.ExtendHorizon(r.t.Context()); err != nil || h != out[1].Put.FirstAcqNs+1 {

@@ -97,11 +97,11 @@ func (s *Store) unknownBackdated(
 			continue
 		}
 		if b.Tomb(i) != b.Tomb(i-1) || !bytes.Equal(b.Payload(i), b.Payload(i-1)) {
-			return nil, knownAs(b.Key(i))
+			return nil, errKnownAs(b.Key(i))
 		}
 		res.Known++
 	}
-	there, err := s.countAt(rows)
+	there, err := s.countByAcq(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func (s *Store) unknownBackdated(
 				fresh = append(fresh, uint32(i))
 			}
 		}
-		rows = pick(rows, fresh)
+		rows = selectRows(rows, fresh)
 	}
 	return rows, nil
 }
 
-func pick(rows *record.Batch, which []uint32) *record.Batch {
+func selectRows(rows *record.Batch, which []uint32) *record.Batch {
 	out := &record.Batch{}
 	if len(which) > 0 {
 		out.AppendPicked(rows, which)
@@ -129,7 +129,7 @@ func pick(rows *record.Batch, which []uint32) *record.Batch {
 	return out
 }
 
-func knownAs(k record.Key) error {
+func errKnownAs(k record.Key) error {
 	return fmt.Errorf("cid %d, mid %d, moid %d, cap %s, acq %s: %w", k.CID, k.MID, k.MOID,
 		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrKnown)
 }
@@ -155,8 +155,8 @@ func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	return nil
 }
 
-// countAt returns how many stored rows have each of the acqs of some rows.
-func (s *Store) countAt(rows *record.Batch) (acqCounts, error) {
+// countByAcq returns how many stored rows have each of the acqs of some rows.
+func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
 	if s.closed.Load() {
@@ -167,9 +167,9 @@ func (s *Store) countAt(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.AcquirePair()
+		now := sh.PinPair()
 		there.count(now)
-		now.Release()
+		now.Unpin()
 	}
 	return there, nil
 }
@@ -270,7 +270,7 @@ func (l *knownLook) sink(b *record.Batch) error {
 		}
 		if !l.keysOnly && (b.Tomb(i) != l.rows.Tomb(at) ||
 			!bytes.Equal(b.Payload(i), l.rows.Payload(at))) {
-			return knownAs(k)
+			return errKnownAs(k)
 		}
 		l.known[at] = true
 	}
@@ -301,7 +301,7 @@ func (s *Store) tryBackdated(
 	if len(kept) == 0 {
 		return false, nil
 	}
-	rows = pick(rows, kept)
+	rows = selectRows(rows, kept)
 	put := &putRequest{rows: rows.Len(), done: make(chan struct{}),
 		byShard: splitByShard(rows, len(s.shards))}
 	stampParts(put.byShard, rows, len(s.shards))
@@ -323,12 +323,12 @@ func (s *Store) tryBackdated(
 		return false, nil
 	}
 	for i := range parts {
-		parts[i].head.Release()
+		parts[i].head.Unpin()
 	}
 	return again, err
 }
 
-// backdatedHeads makes the heads that a put makes the present ones, or the caller releases.
+// backdatedHeads makes the heads that a put makes the present ones, or the caller unpins.
 func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -339,10 +339,10 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	for i := range put.byShard {
 		rows := &put.byShard[i]
 		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
-		now := p.shard.Acquire()
+		now := p.shard.Pin()
 		p.old = now.Head
 		p.head = shards.WithRows(p.old, p.rows)
-		now.Release()
+		now.Unpin()
 		parts = append(parts, p)
 	}
 	return parts, nil
@@ -386,7 +386,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	s.backdatedSeq.Add(1)
 	s.heads.Add(grown)
 	s.acqClock.EndCommit()
-	tellFeeds(s.feeds, []*putRequest{put})
+	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))
 	s.counters.backdatedPuts.Add(1)

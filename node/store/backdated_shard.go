@@ -21,8 +21,8 @@ const (
 	maxBackdatedMergeRows = 1 << 24
 )
 
-// backdatedFull reports whether the head of a backdated shard has grown as large as it may.
-func backdatedFull(h *index.Head) bool {
+// isBackdatedFull reports whether the head of a backdated shard has grown as large as it may.
+func isBackdatedFull(h *index.Head) bool {
 	return h.Rows() >= maxBackdatedRows || h.Bytes() >= maxBackdatedBytes
 }
 
@@ -58,7 +58,7 @@ func (r *replay) insertBackdated(sh *shards.Shard) {
 	h := shards.WithRows(old, &a.rows)
 	sh.SetHead(h, &a.rows, a.putNs)
 	r.store.heads.Add(h.TakeGrowth() - old.Bytes())
-	if backdatedFull(h) || r.store.isFull(h) {
+	if isBackdatedFull(h) || r.store.isFull(h) {
 		sh.Rotate()
 	}
 }
@@ -70,8 +70,8 @@ func (r *replay) insertAll() {
 	}
 }
 
-// limitOf returns how many rows a merge may make of segments like this one.
-func limitOf(seg *shards.Segment) int64 {
+// mergeLimit returns how many rows a merge may make of segments like this one.
+func mergeLimit(seg *shards.Segment) int64 {
 	if seg.Meta.IsBackdated() {
 		return maxBackdatedMergeRows
 	}

@@ -269,13 +269,13 @@ func TestPutBackdatedPurged(t *testing.T) {
 	wantPayloads(t, s, record.Query{}, "f", "e")
 }
 
-// TestPutBackdatedMerges: segments whose acqs lie among one another are merged, region by region,
+// TestPutBackdatedMerges: segments whose acqs lie among one another are merged, tile by tile,
 // into one, without what was purged.
 func TestPutBackdatedMerges(t *testing.T) {
 	rounds.NotUnderRace(t, "TestModelLong does the same")
 	rng := randomSource(t)
 	opt := Options{Dir: t.TempDir(), Shards: 2, Now: leapingClock(), retainEvery: time.Hour,
-		Index: index.Options{BlockRows: 64}, regionBytes: 8_000}
+		Index: index.Options{BlockRows: 64}, tileBytes: 8_000}
 	s, m := openTest(t, opt), &model{}
 	sh := shape{cids: 3, mids: 40, moids: 2, caps: 60, varied: true}
 	for i := range 12 {

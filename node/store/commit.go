@@ -80,7 +80,7 @@ func (s *Store) PutAfter(
 // store does not know the writer; it stores nothing.
 //
 // Errors: ErrReplicated; ErrClosed; *writers.GapError.
-func (s *Store) Follows(writer [16]byte, previous uint64) error {
+func (s *Store) Follows(writer record.Writer, previous uint64) error {
 	if err := s.refuseReplicated(); err != nil {
 		return err
 	}
@@ -206,21 +206,21 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 
 // commitLoop commits puts. Whoever assigns acq, writes the log and inserts into heads is the
 // committer, which is this goroutine or, for a while, one that called onCommitter. It begins with
-// the turn, and does not give back the last one that it takes.
+// committerLock, and does not give back the last one that it takes.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealHeadsOfReplay()
 	s.resumePurges()
-	<-s.committerTurn
+	<-s.committerLock
 	var buf commitBuffers
 	for {
 		select {
 		case r := <-s.puts:
-			s.committerTurn <- struct{}{}
+			s.committerLock <- struct{}{}
 			s.commit(&buf, s.gather(r))
-			<-s.committerTurn
+			<-s.committerLock
 		case <-s.stop:
-			s.committerTurn <- struct{}{}
+			s.committerLock <- struct{}{}
 			s.drain(&buf)
 			return
 		}
@@ -295,7 +295,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.noteFile(file, buf.entries)
 	s.insert(group)
 	s.acqClock.EndCommit()
-	tellFeeds(s.feeds, group)
+	notifyFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -350,7 +350,7 @@ func (s *Store) stamp(r *putRequest) {
 
 func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
-		Writer: r.writer.ID, Seq: r.writer.Seq,
+		Writer: r.writer.ID, Seq: r.writer.Seq, Persistent: r.writer.Persistent,
 		FirstAcqNs:      p.rows.AcqNs[0],
 		BatchFirstAcqNs: r.answer.FirstNs, BatchRecords: r.answer.Records,
 		BatchEntries: uint32(len(r.byShard)),

@@ -38,7 +38,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	if s.closed.Load() {
 		return st, ErrClosed
 	}
-	if _, err := s.ExtendHorizon(ctx); err != nil { // so that the log has promised it
+	if _, err := s.ExtendHorizon(ctx); err != nil { // so that the log has the lease
 		return st, err
 	}
 	err = s.onCommitter(ctx, func() {
@@ -154,7 +154,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
-	if err := s.follow(r); err != nil {
+	if err := s.checkContinues(r); err != nil {
 		return err
 	}
 	at := s.acqClock.NextNs()
@@ -185,21 +185,21 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.acqClock.StartCopy(r.ToNs)
-	tellFeeds(s.feeds, []*putRequest{put})
+	notifyFeeds(s.feeds, []*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
 	}
 	s.counters.rows.Add(int64(put.rows))
 	if purges {
-		_ = s.emptyLog() // it is tried again; if the log has failed, ranges say so
+		_ = s.dropPurgedFromLog() // it is tried again; if the log has failed, ranges say so
 	}
 	s.rotateFull()
 	s.behind.Wait(put.rows, s.stop)
 	return nil
 }
 
-// follow sees to it that the store is a copy that the range can continue.
-func (s *Store) follow(r *mirror.Range) error {
+// checkContinues sees to it that the store is a copy that the range can continue.
+func (s *Store) checkContinues(r *mirror.Range) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if failed := s.manifest.Err(); failed != nil {
@@ -227,7 +227,7 @@ func (s *Store) follow(r *mirror.Range) error {
 	return s.becomeCopy(r, box)
 }
 
-// becomeCopy makes an empty store a copy. What its log has promised so far is void: a log file is
+// becomeCopy makes an empty store a copy. What its log has leased so far is void: a log file is
 // begun for what counts. The caller holds manifestMu.
 func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 	if err := s.beginLogging(); err != nil {
@@ -283,7 +283,7 @@ func (s *Store) copyEvents(r *mirror.Range) (purges bool, err error) {
 	if len(s.manifest.Events)+len(e.Events) > manifest.MaxEvents {
 		return false, manifest.ErrTooManyEvents
 	}
-	e.Policies = s.steps(r)
+	e.Policies = s.changedPolicies(r)
 	if r.Whole {
 		for _, p := range s.manifest.Policies {
 			if _, known := findPolicy(r.Policies, p.Scope); !known {
@@ -305,9 +305,9 @@ func (s *Store) copyEvents(r *mirror.Range) (purges bool, err error) {
 	return e.Purges(), nil
 }
 
-// steps returns the policies of a range that differ from what the store has, without the steps that
-// belong to later ranges. The caller holds manifestMu.
-func (s *Store) steps(r *mirror.Range) (all []retention.Policy) {
+// changedPolicies returns the policies of a range that differ from what the store has, without the
+// steps that belong to later ranges. The caller holds manifestMu.
+func (s *Store) changedPolicies(r *mirror.Range) (all []retention.Policy) {
 	for i := range r.Policies {
 		p := r.Policies[i].Unmarked()
 		old := retention.Policy{}
@@ -324,11 +324,11 @@ func (s *Store) steps(r *mirror.Range) (all []retention.Policy) {
 	return all
 }
 
-// ReleaseCopy makes a copy a store of its own: it takes records from then on, and nothing more of
-// the store that it was a copy of. Answers that one gave to writers are not known here.
+// PromoteCopy promotes a copy to a store of its own: it takes records from then on, and nothing
+// more of the store that it was a copy of. Answers that one gave to writers are not known here.
 //
 // Errors: ErrNoCopy; ErrClosed; ErrFailed.
-func (s *Store) ReleaseCopy(ctx context.Context) error {
+func (s *Store) PromoteCopy(ctx context.Context) error {
 	var failed error
 	err := s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
@@ -338,7 +338,7 @@ func (s *Store) ReleaseCopy(ctx context.Context) error {
 			return
 		}
 		from := s.manifest.LastEvent() + 1
-		err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(), Release: true})
+		err := s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(), Promote: true})
 		if err != nil {
 			failed = s.failEvent(err)
 			return

@@ -82,7 +82,7 @@ func (c *copier) follow(t *testing.T, from, to *Store, opt *Options) *Store {
 		case 0:
 			half := r
 			err := to.onCommitter(t.Context(), func() {
-				if to.follow(&half) == nil {
+				if to.checkContinues(&half) == nil {
 					_, _ = to.copyEvents(&half)
 				}
 			})
@@ -168,7 +168,7 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 	checkPurged(t, to, &model{rows: slices.DeleteFunc(m.rows, func(r modelRow) bool {
 		return !box.Contains(r.key)
 	}), events: m.events})
-	if err := to.ReleaseCopy(t.Context()); err != nil {
+	if err := to.PromoteCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b := sh.batch(rng, 100, time.Now().UnixNano())
@@ -179,7 +179,7 @@ func testCopy(t *testing.T, sh shape, source, target Options, box record.Box) {
 	}
 	_, err := to.PutRange(t.Context(), &mirror.Range{Of: "x", ToNs: 1})
 	if !errors.Is(err, ErrNotCopied) {
-		t.Fatalf("a released copy takes a range: %v", err)
+		t.Fatalf("a promoted copy takes a range: %v", err)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestCopyRefuses(t *testing.T) {
 		t.Fatalf("a copy takes a policy: %v", err)
 	}
 	own := openTest(t, Options{})
-	if err := own.ReleaseCopy(t.Context()); !errors.Is(err, ErrNoCopy) {
-		t.Fatalf("a store of its own is released: %v", err)
+	if err := own.PromoteCopy(t.Context()); !errors.Is(err, ErrNoCopy) {
+		t.Fatalf("a store of its own is promoted: %v", err)
 	}
 	mustPut(t, own, batchOf(record.Key{}), WriterSeq{})
 	s = own

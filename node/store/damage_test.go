@@ -19,7 +19,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// later is a clock an hour ahead, so that opening a crashed store has no promise to wait for.
+// later is a clock an hour ahead, so that opening a crashed store has no lease to wait for.
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
 // fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.

@@ -228,8 +228,8 @@ func TestDiffModel(t *testing.T) {
 		fewer(80))
 }
 
-// TestDiffModelLittleRoom cuts boxes for their readings, for their payloads, and down to one.
-func TestDiffModelLittleRoom(t *testing.T) {
+// TestDiffModelLittleSpace cuts boxes for their readings, for their payloads, and down to one.
+func TestDiffModelLittleSpace(t *testing.T) {
 	rounds.NotUnderRace(t, "TestDiffModelLong does the same")
 	testDiffModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50, varied: true},
 		Options{Shards: 2, SealRows: 1500, maxReadings: 10, Index: index.Options{BlockRows: 64}},

@@ -71,10 +71,10 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	if fromNs >= toNs {
 		return cuts, nil
 	}
-	var all stored
+	var all rowCounters
 	for _, sh := range s.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		if !sh.Backdated.State.Load().IsEmpty() {
 			return nil, ErrBelow
 		}
@@ -110,14 +110,14 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	return append(cuts, toNs), nil
 }
 
-// stored is everything that holds rows.
-type stored struct {
+// rowCounters is everything that holds rows.
+type rowCounters struct {
 	segments []*index.Segment
 	heads    []*index.Head
 }
 
 // below returns how many rows have an acq below a moment.
-func (s *stored) below(acqNs int64) (rows uint64) {
+func (s *rowCounters) below(acqNs int64) (rows uint64) {
 	for _, seg := range s.segments {
 		_, hi := seg.RankRange(acqNs, acqNs)
 		rows += uint64(hi)

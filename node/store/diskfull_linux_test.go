@@ -147,7 +147,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		compare(t, "with room again", scanRows(t, s, &record.Query{}), m.rows)
+		compare(t, "with space again", scanRows(t, s, &record.Query{}), m.rows)
 		if rng.IntN(2) == 0 {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func testDiskFull(t *testing.T, d fullDisk) {
 }
 
 // The sealer tries again by itself.
-func TestSealsGoOnWithRoom(t *testing.T) {
+func TestSealsGoOnWithSpace(t *testing.T) {
 	if !inProcess(t) {
 		return
 	}

@@ -18,7 +18,7 @@ var (
 	// ErrIsCopy means that a store is a copy of another, and takes what that one has and nothing
 	// else.
 	ErrIsCopy = errors.New("this is a copy of another store, which takes no changes of its own; " +
-		"change the other one, or release the copy")
+		"change the other one, or promote the copy")
 	// ErrNotCopied means that a range of another store does not fit this one.
 	ErrNotCopied = errors.New("range cannot be copied")
 	// ErrBelow means that a store has rows that were put below its horizon, which a range of acqs
@@ -28,7 +28,7 @@ var (
 	// ErrKnown means that a row is stored with the five parts of another and a different payload.
 	ErrKnown = errors.New("another payload is stored with these five parts, which name one " +
 		"record; give it an acq of its own")
-	// ErrNoCopy means that there is nothing to release.
+	// ErrNoCopy means that there is nothing to promote.
 	ErrNoCopy = errors.New("this is no copy of another store but one of its own; there is " +
-		"nothing to release")
+		"nothing to promote")
 )

@@ -127,7 +127,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 		s.feeds.Changed()
 	}
 	if err == nil && e.Purges() {
-		_ = s.emptyLog() // it is tried again; if the log has failed, puts say so
+		_ = s.dropPurgedFromLog() // it is tried again; if the log has failed, puts say so
 	}
 	return err
 }
@@ -151,27 +151,27 @@ func (s *Store) appendEvents(
 		return manifest.Edit{}, s.failed.Set(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
 	if err == nil {
-		s.changed(&e)
+		s.publishEdit(&e)
 	}
 	return e, err
 }
 
-// changed makes an edit of events visible. The caller holds manifestMu.
-func (s *Store) changed(e *manifest.Edit) {
+// publishEdit makes an edit of events visible. The caller holds manifestMu.
+func (s *Store) publishEdit(e *manifest.Edit) {
 	if e.Time != nil {
 		s.retentionClock.Stepped(*e.Time)
 	}
 	s.publishTombstones()
 }
 
-// emptyLog sees to it that the rows of purges leave the log: everything is sealed without them, and
-// a new file is begun. The caller is the committer.
-func (s *Store) emptyLog() error {
+// dropPurgedFromLog sees to it that the rows of purges leave the log: everything is sealed without
+// them, and a new file is begun. The caller is the committer.
+func (s *Store) dropPurgedFromLog() error {
 	for _, sh := range s.allShards {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.marks(s.acqClock.NextNs(), false))
+	file, err := s.appendLog(s.clockEntries(s.acqClock.NextNs(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}
@@ -183,7 +183,7 @@ func (s *Store) emptyLog() error {
 		}
 	}
 	s.manifestMu.Unlock()
-	select { // the log is released also when there was nothing to seal
+	select { // the log is deleted also when there was nothing to seal
 	case s.seals <- sealRequest{done: make(chan error, 1)}:
 	case <-s.stop:
 	}
@@ -203,7 +203,7 @@ func (s *Store) resumePurges() {
 	})
 	s.manifestMu.Unlock()
 	if due {
-		_ = s.emptyLog() // puts say what is wrong with the log
+		_ = s.dropPurgedFromLog() // puts say what is wrong with the log
 	}
 }
 

@@ -73,7 +73,7 @@ func (sh shape) retain(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 		}
 		err = s.HoldRetention(t.Context(), h)
 	}
-	for range 2 { // the second one may release what the first one marks
+	for range 2 { // the second one may make removable what the first one marks
 		if err == nil || errors.Is(err, retention.ErrNoPolicy) {
 			err = s.advanceRetention(t.Context())
 		}

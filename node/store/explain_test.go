@@ -22,10 +22,10 @@ import (
 // finds.
 func TestExplain(t *testing.T) {
 	rounds.NotUnderRace(t, "it looks at plans in one goroutine")
-	for _, room := range []int{0, 20} {
+	for _, limit := range []int{0, 20} {
 		rng := randomSource(t)
 		sh := shape{cids: 3, mids: 200, moids: 3, caps: 300}
-		s := openTest(t, Options{Shards: 4, Workers: 3, maxReadings: room,
+		s := openTest(t, Options{Shards: 4, Workers: 3, maxReadings: limit,
 			Index: index.Options{BlockRows: 64}})
 		m := &model{}
 		for i := range mergepolicy.FanIn*2 - 1 { // too few segments to be merged
@@ -158,12 +158,12 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 // TestExplainHidden: every version is found or hidden, also when a scan is cut into partitions.
 func TestExplainHidden(t *testing.T) {
 	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
-	for _, room := range []int{7, 1 << 18} {
-		s.scans.Source.MaxReadings = room
+	for _, limit := range []int{7, 1 << 18} {
+		s.scans.Source.MaxReadings = limit
 		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})
 		if err != nil || x.Found != 3000 || x.Hidden != 6000 || x.Heads != 2 ||
 			x.HeadRows != 3000 || x.HeadFound != 3000 || len(x.Segments) != 4 {
-			t.Errorf("room for %d: %+v, %v", room, x, err)
+			t.Errorf("space for %d: %+v, %v", limit, x, err)
 		}
 	}
 }

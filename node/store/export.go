@@ -88,7 +88,7 @@ type Exported struct {
 func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, err error) {
 	e := &exporter{Checker: check.New(ctx, check.Options{}), store: x.store, opt: opt}
 	e.Shards = len(x.store.shards)
-	if err = e.all(); err == nil {
+	if err = e.writeShards(); err == nil {
 		aside, err = e.backdated()
 	}
 	return aside, x.store.damaged.Note(err)
@@ -120,12 +120,13 @@ func (x *Export) state() (manifest.Edit, error) {
 	return manifest.ParseEdit(bytes.TrimSuffix(m.Snapshot(), []byte("\n")))
 }
 
-// all writes the rows of every shard. All rows below the horizon are in what the shards hold now.
-func (e *exporter) all() error {
+// writeShards writes the rows of every shard. All rows below the horizon are in what the shards
+// hold now.
+func (e *exporter) writeShards() error {
 	var sources []*shards.State
 	for _, sh := range e.store.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		sources = append(sources, now)
 		for _, seg := range now.Sealed {
 			e.total += int64(seg.Meta.Rows)
@@ -181,7 +182,7 @@ func (e *exporter) segment(seg *shards.Segment) error {
 		return nil
 	}
 	if first >= from && seg.Meta.LastAcqNs < until {
-		meta := e.next(seg.Meta)
+		meta := e.numberSegment(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err != nil {
 			return err
@@ -193,7 +194,7 @@ func (e *exporter) segment(seg *shards.Segment) error {
 	}
 	meta, err := extract(e.store, seg, from, until,
 		func(rows manifest.Segment) (string, manifest.Segment) {
-			meta := e.next(rows)
+			meta := e.numberSegment(rows)
 			return e.path(meta), meta
 		})
 	if err != nil || meta.Rows == 0 {
@@ -203,8 +204,8 @@ func (e *exporter) segment(seg *shards.Segment) error {
 	return e.add(meta, seg.Index.AcqOf(lo), seg.File.Path())
 }
 
-// next gives a segment its place in the directory.
-func (e *exporter) next(meta manifest.Segment) manifest.Segment {
+// numberSegment gives a segment its place in the directory.
+func (e *exporter) numberSegment(meta manifest.Segment) manifest.Segment {
 	meta.ID = e.written + 1
 	meta.FirstIndex, meta.LastIndex = meta.ID, meta.ID
 	return meta
@@ -257,11 +258,12 @@ func (e *exporter) head(shard uint32, head *index.Head) error {
 	if rows.Len() == 0 {
 		return e.progress()
 	}
-	meta := e.next(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()),
+	meta := e.numberSegment(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()),
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	first := rows.AcqNs[0]
-	marks := index.AppendWatermarks(nil, head.Watermarks())
-	if err := work.write(e.path(meta), meta, rows, flags, marks, e.store.opt.Index); err != nil {
+	watermarks := index.AppendWatermarks(nil, head.Watermarks())
+	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index)
+	if err != nil {
 		return err
 	}
 	if err := e.add(meta, first, e.path(meta)); err != nil {

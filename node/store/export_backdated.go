@@ -13,9 +13,9 @@ import (
 
 // backdated exports all backdated rows, if some came since those that the caller has.
 func (e *exporter) backdated() ([]uint64, error) {
-	sources := e.store.acquireBackdated()
+	sources := e.store.pinBackdated()
 	for _, now := range sources {
-		defer now.Release()
+		defer now.Unpin()
 	}
 	known := e.opt.Aside
 	if known == nil {
@@ -36,20 +36,20 @@ func (e *exporter) backdated() ([]uint64, error) {
 	return marks, nil
 }
 
-// acquireBackdated returns what the backdated shards hold at one moment, to be released by the
+// pinBackdated returns what the backdated shards hold at one moment, to be unpinned by the
 // caller: of a put all rows, or none.
-func (s *Store) acquireBackdated() []*shards.State {
+func (s *Store) pinBackdated() []*shards.State {
 	for {
 		var all []*shards.State
 		puts := s.backdatedSeq.Load()
 		for _, sh := range s.shards {
-			all = append(all, sh.Backdated.Acquire())
+			all = append(all, sh.Backdated.Pin())
 		}
 		if puts&1 == 0 && s.backdatedSeq.Load() == puts {
 			return all
 		}
 		for _, now := range all {
-			now.Release()
+			now.Unpin()
 		}
 		runtime.Gosched() // the committer is in the midst of it
 	}
@@ -57,7 +57,7 @@ func (s *Store) acquireBackdated() []*shards.State {
 
 func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
 	for _, seg := range now.Sealed {
-		meta := e.next(seg.Meta)
+		meta := e.numberSegment(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
 			err = segment.CopySealed(e.path(meta), seg.File, text)
@@ -88,10 +88,12 @@ func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) er
 	defer work.giveBack()
 	rows := &work.rows
 	flags := head.ReadAll(rows)
-	meta := e.next(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()), PutAcqNs: putNs,
+	meta := e.numberSegment(manifest.Segment{Shard: shard, Rows: uint32(rows.Len()),
+		PutAcqNs:  putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
-	marks := index.AppendWatermarks(nil, head.Watermarks())
-	if err := work.write(e.path(meta), meta, rows, flags, marks, e.store.opt.Index); err != nil {
+	watermarks := index.AppendWatermarks(nil, head.Watermarks())
+	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index)
+	if err != nil {
 		return err
 	}
 	if err := e.add(meta, rows.AcqNs[0], e.path(meta)); err != nil {

@@ -25,7 +25,7 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 		t.Fatal("a put without a log succeeded")
 	}
 	if err := s.Seal(t.Context()); err == nil {
-		t.Fatal("a log that failed was released")
+		t.Fatal("a log that failed was deleted")
 	}
 	for s.Stats().Segments == 0 {
 		runtime.Gosched()

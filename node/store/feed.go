@@ -153,7 +153,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 			return f.readInside(ctx, out, horizon, share)
 		}
 		began := time.Now()
-		end, passed, err := f.end(horizon)
+		end, passed, err := f.sliceEnd(horizon)
 		if err != nil {
 			return false, err
 		}
@@ -174,15 +174,15 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		out.sort()
 		out.Events = f.events(out.Events, end)
-		f.adapt(out, passed, share, time.Since(began))
+		f.adaptSpan(out, passed, share, time.Since(began))
 		f.next = end
 		return end < horizon, nil
 	}
 }
 
-// adapt lets the next slice pass over more rows where few of them lie in the box, so that slices
-// are about full wherever the box is, and over fewer where that takes long.
-func (f *Feed) adapt(out *Slice, passed, share int, took time.Duration) {
+// adaptSpan lets the next slice pass over more rows where few of them lie in the box, so that
+// slices are about full wherever the box is, and over fewer where that takes long.
+func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
 	if took > slowSlice {
 		f.span = max(1, f.span/2)
 		return
@@ -209,9 +209,9 @@ func (out *Slice) reset(fromNs, endNs int64) {
 	out.FromNs, out.ClosedNs = fromNs, endNs
 }
 
-// end returns an acq up to the horizon before which about as many rows as the span lie, and how
-// many they are at most.
-func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
+// sliceEnd returns an acq up to the horizon before which about as many rows as the span lie, and
+// how many they are at most.
+func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	s := f.store
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -220,8 +220,8 @@ func (f *Feed) end(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.AcquirePair()
-		defer now.Release()
+		now := sh.PinPair()
+		defer now.Unpin()
 		parts = now.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {
@@ -306,8 +306,8 @@ func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 	return dst
 }
 
-// tellFeeds tells those that wait of rows that are visible.
-func tellFeeds(feeds *notify.Notifier, group []*putRequest) {
+// notifyFeeds tells those that wait of rows that are visible.
+func notifyFeeds(feeds *notify.Notifier, group []*putRequest) {
 	if !feeds.Waited() {
 		return
 	}

@@ -256,7 +256,7 @@ func TestFeedAdapts(t *testing.T) {
 		for i := range rows {
 			out.Rows.AppendStamped(record.Key{MID: int64(i), AcqNs: int64(i)}, nil)
 		}
-		f.adapt(&out, passed, share, took)
+		f.adaptSpan(&out, passed, share, took)
 		if f.span != want {
 			t.Errorf("%d rows of %d: the span is %d, want %d", rows, passed, f.span, want)
 		}

@@ -38,9 +38,9 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 // logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
 	ns := s.acqClock.LeaseTarget()
-	file, err := s.appendLog(s.marks(ns, false))
+	file, err := s.appendLog(s.clockEntries(ns, false))
 	if err != nil {
-		return fmt.Errorf("log promise: %w", err)
+		return fmt.Errorf("log lease: %w", err)
 	}
 	s.noteFile(file, nil)
 	s.acqClock.LeaseLogged(ns)

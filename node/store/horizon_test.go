@@ -78,7 +78,7 @@ func TestHorizonDuringClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	logged := s.acqClock.NextNs()
-	s.closed.Store(false) // as the caller saw it, who then lost its turn
+	s.closed.Store(false) // as the caller saw it, which another committer then overtook
 	if h, err := s.ExtendHorizon(t.Context()); err != nil || h > logged {
 		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)
 	}
@@ -114,6 +114,6 @@ func TestHorizonsShareALease(t *testing.T) {
 	close(free)
 	wg.Wait()
 	if grown := s.log.Stats().Bytes - bytes; grown > sector.Size {
-		t.Errorf("the log has grown by %d bytes for one promise", grown)
+		t.Errorf("the log has grown by %d bytes for one lease", grown)
 	}
 }

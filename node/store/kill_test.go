@@ -212,7 +212,7 @@ func runVictim(
 	return acked, purged, below
 }
 
-// Processes are killed at any moment of commits, seals, purges and releases of the log, one after
+// Processes are killed at any moment of commits, seals, purges and deletions of the log, one after
 // another on one directory: what was acknowledged is there once, with the answer it got, and so is
 // what is put again; what was purged is not.
 func TestKilledWhileSealing(t *testing.T) {

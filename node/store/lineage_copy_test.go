@@ -9,7 +9,7 @@ import (
 )
 
 // A copy remembers the timeline of its source, and has a lineage of its own, also when it is
-// released. A replica that begins with what a store has does not take over its lineage.
+// promoted. A replica that begins with what a store has does not take over its lineage.
 func TestLineageOfCopies(t *testing.T) {
 	h := &branch{t: t, opt: Options{Dir: t.TempDir(), Now: leapingClock()}, to: t.TempDir()}
 	h.open()
@@ -41,7 +41,7 @@ func TestLineageOfCopies(t *testing.T) {
 	h.mustBackup().close().open()
 	held(8, 20)
 	add(8, 20, 30)
-	if err := h.s.ReleaseCopy(t.Context()); err != nil {
+	if err := h.s.PromoteCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.put()

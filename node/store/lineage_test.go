@@ -28,7 +28,7 @@ type branch struct {
 	gap  int64  // acq of the first row that is lost
 }
 
-// clocks are what branches are stamped by: one that leaps over all promises, and one that was set
+// clocks are what branches are stamped by: one that leaps over all leases, and one that was set
 // back, so that acqs follow each other without gaps.
 func clocks() map[string]func() int64 {
 	start := time.Now().UnixNano()

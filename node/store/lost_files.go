@@ -21,18 +21,18 @@ const adviceGone = "what they held is in the memory of this process alone: copy 
 // changed since: file systems count in steps of up to 2 s.
 const settledFor = 3 * time.Second
 
-// lookedAt is what the directories of a store looked like when all their files were there.
-type lookedAt struct{ store, log unix.Stat_t }
+// dirStat is what the directories of a store looked like when all their files were there.
+type dirStat struct{ store, log unix.Stat_t }
 
 // sameAs reports whether nothing was added, removed or renamed between two looks.
-func (l *lookedAt) sameAs(o *lookedAt) bool {
+func (l *dirStat) sameAs(o *dirStat) bool {
 	same := func(a, b *unix.Stat_t) bool {
 		return a.Dev == b.Dev && a.Ino == b.Ino && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 	}
 	return same(&l.store, &o.store) && same(&l.log, &o.log)
 }
 
-func (l *lookedAt) settled(now time.Time) bool {
+func (l *dirStat) settled(now time.Time) bool {
 	newest := max(l.store.Ctim.Nano(), l.log.Ctim.Nano())
 	return now.UnixNano()-newest > settledFor.Nanoseconds()
 }
@@ -90,19 +90,19 @@ func isSegment(d *durable.CorruptError) bool {
 // findLost returns what of the files is lost, and remembers it.
 func (s *Store) findLost() []*durable.CorruptError {
 	s.manifestMu.Lock() // what is live, and the files of the log, stay the same meanwhile
-	lost := s.filesLost()
+	lost := s.findLostSegments()
 	s.manifestMu.Unlock()
 	s.damaged.SetLost(lost)
 	return lost
 }
 
-func (s *Store) filesLost() (lost []*durable.CorruptError) {
+func (s *Store) findLostSegments() (lost []*durable.CorruptError) {
 	missing := func(path string, open durable.Opened, size int64) {
 		if reason := durable.Lost(path, open, size); reason != "" {
 			lost = append(lost, &durable.CorruptError{File: path, Reason: reason})
 		}
 	}
-	var at lookedAt
+	var at dirStat
 	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
 	_ = unix.Stat(filepath.Join(s.opt.Dir, layout.LogDir), &at.log)
 	same := at.sameAs(&s.lookedAt)

@@ -32,7 +32,7 @@ func (s *Store) mergeLoop() {
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.Newest())
 			waiting = waiting.answerDue(err)
-			quiet := idle.lasts(s, s.opt.idleAfter)
+			quiet := idle.isIdleFor(s, s.opt.idleAfter)
 			if quiet && s.rotateIdle() {
 				s.addWaiters(waiting)
 				continue
@@ -88,8 +88,8 @@ func (s *Store) merge(sh *shards.Shard, run []*shards.Segment) error {
 		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
 	}
 	for _, seg := range run { // the read state that held them may be replaced meanwhile
-		seg.Retain()
-		defer seg.Release()
+		seg.Pin()
+		defer seg.Unpin()
 	}
 	merged, e, err := s.writeMerged(sh, run)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) replaceByMerged(
 	err := s.manifest.Append(e)
 	s.manifestMu.Unlock()
 	if err != nil {
-		return fmt.Errorf("merge shard %d: %w", sh.ID, s.discard(merged, err))
+		return fmt.Errorf("merge shard %d: %w", sh.ID, s.discardSegment(merged, err))
 	}
 	sh.ReplaceRun(run, merged)
 	for _, seg := range run {
@@ -188,9 +188,9 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
-	var marks []byte
+	var watermarks []byte
 	err = segment.Guard(func() error {
-		marks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionMarks)
+		watermarks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionWatermarks)
 		return err
 	}, m.mappings)
 	if err != nil {
@@ -199,7 +199,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text, Runs: m.parts,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			return sections(m.builder.Finish(m.ranks, offsets, sizes), marks,
+			return sections(m.builder.Finish(m.ranks, offsets, sizes), watermarks,
 				m.series.Table(m.ranks.Rows())), nil
 		},
 	})

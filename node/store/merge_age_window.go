@@ -26,7 +26,7 @@ func noteWindow(seg *shards.Segment, h *tombstone.Set) {
 	var w *mergepolicy.Window
 	for i := range h.Ages {
 		r := &h.Ages[i]
-		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayHold(seg, r.Scope) {
+		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayContain(seg, r.Scope) {
 			w = &mergepolicy.Window{WidthNs: r.WindowNs, FromNs: newest, ToNs: newest}
 			break
 		}
@@ -34,8 +34,8 @@ func noteWindow(seg *shards.Segment, h *tombstone.Set) {
 	seg.Window.Store(w)
 }
 
-// mayHold reports whether the segment may hold rows of a tenant and quantity.
-func mayHold(seg *shards.Segment, sc retention.Scope) bool {
+// mayContain reports whether the segment may hold rows of a tenant and quantity.
+func mayContain(seg *shards.Segment, sc retention.Scope) bool {
 	if sc.CID == nil && sc.MOID == nil {
 		return true
 	}
@@ -47,13 +47,13 @@ func mayHold(seg *shards.Segment, sc retention.Scope) bool {
 		box[record.MOID] = record.RangeSet{record.At(int64(*sc.MOID))}
 	}
 	x := &seg.Expiring
-	some, known := x.Holds[key]
+	some, known := x.Contains[key]
 	if !known {
-		if x.Holds == nil {
-			x.Holds = map[retention.ScopeKey]bool{}
+		if x.Contains == nil {
+			x.Contains = map[retention.ScopeKey]bool{}
 		}
-		some = about(seg, &box) > 0
-		x.Holds[key] = some
+		some = estimateSegmentRows(seg, &box) > 0
+		x.Contains[key] = some
 	}
 	return some
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/pentad-db/pentad/node/store/tombstone"
 )
 
-// What retentions have released leaves the files by itself when they are merged. A segment that
-// is in a release whole is deleted unread. In others the released rows rest until the first has
-// done so for long enough, and then all that were released meanwhile leave at once.
+// What retentions let be removed leaves the files by itself when they are merged. A segment that
+// is in a removal whole is deleted unread. In others the removable rows rest until the first has
+// done so for long enough, and then all that became removable meanwhile leave at once.
 
 // maxLooked bounds what is known of a segment: beyond, all is looked up again.
 const maxLooked = 256
 
-// nextExpired returns a segment that is to be rewritten because of what was released, or nil.
+// nextExpired returns a segment that is to be rewritten because of removable rows, or nil.
 func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
 	h, now := s.tombstones.Load(), s.opt.Now()
 	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
-		for _, p := range releasesOver(seg, h, now) {
+		for _, p := range removalsOver(seg, h, now) {
 			if seg.LiesIn(&p.Box) {
 				return true, nil // it is deleted unread
 			}
@@ -29,7 +29,7 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 			if err != nil {
 				return false, err
 			}
-			if g.rows > 0 && (g.restedNs >= p.Release.RestNs || p.Release.EndNs() <= now) {
+			if g.rows > 0 && (g.restedNs >= p.Removal.RestNs || p.Removal.EndNs() <= now) {
 				return true, nil
 			}
 			noteLook(seg, p, &g)
@@ -38,8 +38,8 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 	})
 }
 
-// releasesOver returns the releases for which the segment may have to be rewritten now.
-func releasesOver(seg *shards.Segment, h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
+// removalsOver returns the removals for which the segment may have to be rewritten now.
+func removalsOver(seg *shards.Segment, h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
 	x := &seg.Expiring
 	if x.Looked == h && nowNs < x.NextNs {
 		return nil
@@ -64,23 +64,23 @@ func releasesOver(seg *shards.Segment, h *tombstone.Set, nowNs int64) (by []*tom
 	return by
 }
 
-// dueNs returns when the segment may have to be rewritten for a release.
+// dueNs returns when the segment may have to be rewritten for a removal.
 func dueNs(seg *shards.Segment, p *tombstone.Range) int64 {
-	known, looked := seg.Expiring.Looks[p.Release.Key]
+	known, looked := seg.Expiring.Looks[p.Removal.Key]
 	switch {
-	case !looked || p.Release.FloorNs >= known.FloorNs:
-		return p.Release.TimeNs
-	case p.Release.AcqNs == known.FreeOf:
+	case !looked || p.Removal.FloorNs >= known.FloorNs:
+		return p.Removal.TimeNs
+	case p.Removal.AcqNs == known.FreeOf:
 		return math.MaxInt64
 	}
-	return p.Release.EndNs()
+	return p.Removal.EndNs()
 }
 
-// noteLook notes that no row of a release has rested for long enough.
+// noteLook notes that no row of a removal has rested for long enough.
 func noteLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
-	x, r := &seg.Expiring, &p.Release
+	x, r := &seg.Expiring, &p.Removal
 	if x.Looks == nil || len(x.Looks) > maxLooked {
-		x.Looks = map[retention.ReleaseKey]shards.Look{}
+		x.Looks = map[retention.RemovalKey]shards.Look{}
 	}
 	found := shards.Look{FloorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
 	if g.rows == 0 {
@@ -89,24 +89,24 @@ func noteLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
 	x.Looks[r.Key] = found
 }
 
-// releases are those whose rows are to leave the log, which holds those of quiet heads for as long
+// removals are those whose rows are to leave the log, which holds those of quiet heads for as long
 // as nothing comes. manifestMu guards them.
-type releases struct {
+type removals struct {
 	known int64 // acq of the newest one that was noted
 	// cleanAt is, on the monotonic clock, when the files of the log up to file are to go; 0: never.
 	cleanAt int64
 	file    uint64
 }
 
-// noteReleases notes releases that the log may hold rows of. The caller holds manifestMu, or opens
+// noteRemovals notes removals that the log may hold rows of. The caller holds manifestMu, or opens
 // the store.
-func (s *Store) noteReleases() {
-	r := &s.releases
+func (s *Store) noteRemovals() {
+	r := &s.removals
 	for _, h := range s.tombstones.Load().Removable {
 		if h.Kind != event.Retention || h.AcqNs <= r.known {
 			continue
 		}
-		at := s.retentionClock.MonotonicNs() + h.Release.RestNs
+		at := s.retentionClock.MonotonicNs() + h.Removal.RestNs
 		if r.cleanAt == 0 || at < r.cleanAt {
 			r.cleanAt = max(1, at)
 		}
@@ -119,14 +119,14 @@ func (s *Store) noteReleases() {
 	}
 }
 
-// emptyReleased makes what was released leave the log, and the heads, in which it would stay while
-// little comes. The committer calls it.
-func (s *Store) emptyReleased() {
+// dropRemovableFromLog makes removable rows leave the log and the heads, where they would stay
+// while little comes. The committer calls it.
+func (s *Store) dropRemovableFromLog() {
 	if s.opt.keepSnapshot {
 		return
 	}
 	s.manifestMu.Lock()
-	r := &s.releases
+	r := &s.removals
 	due := r.cleanAt != 0 && s.retentionClock.MonotonicNs() >= r.cleanAt
 	held := false // a file of then has rows
 	for file, last := range s.logFiles {
@@ -139,7 +139,7 @@ func (s *Store) emptyReleased() {
 	}
 	s.manifestMu.Unlock()
 	if due && held {
-		if err := s.emptyLog(); err != nil {
+		if err := s.dropPurgedFromLog(); err != nil {
 			s.manifestMu.Lock()
 			r.cleanAt = s.retentionClock.MonotonicNs() // it is tried again
 			s.manifestMu.Unlock()

@@ -22,8 +22,8 @@ type idleness struct {
 	since time.Time
 }
 
-// lasts reports whether nothing has come for so long.
-func (i *idleness) lasts(s *Store, long time.Duration) bool {
+// isIdleFor reports whether nothing has come for so long.
+func (i *idleness) isIdleFor(s *Store, long time.Duration) bool {
 	if rows := s.counters.rows.Load(); rows != i.rows {
 		*i = idleness{rows, time.Now()}
 	}

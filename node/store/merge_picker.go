@@ -42,7 +42,7 @@ func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepoli
 	for i, seg := range sealed {
 		damaged := seg.Damaged.Load()
 		all[i] = mergepolicy.Segment{Rows: int64(seg.Meta.Rows), Bytes: seg.File.Size(),
-			MaxRows: limitOf(seg), Newest: mergepolicy.Window{FromNs: seg.Meta.LastAcqNs,
+			MaxRows: mergeLimit(seg), Newest: mergepolicy.Window{FromNs: seg.Meta.LastAcqNs,
 				ToNs: seg.Meta.LastAcqNs}, Damaged: damaged,
 			Left: !failed.May(seg.Meta.ID, damaged)}
 		if w := seg.Window.Load(); w != nil {

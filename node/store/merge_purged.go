@@ -32,7 +32,7 @@ type purgedRows struct {
 	rows  int
 	// counts are the rows for each purge; those that several concern are the oldest one's.
 	counts []manifest.PurgedRows
-	// restedNs is for how long the first of the rows that retentions concern has been released, as
+	// restedNs is for how long the first of the rows that retentions concern has been removable, as
 	// their floors have moved since.
 	restedNs int64
 }
@@ -87,7 +87,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 				g.add(uint64(rank))
 				if h.Kind == event.Retention {
 					acqNs := seg.Index.AcqOf(uint32(rank))
-					g.restedNs = max(g.restedNs, h.Release.Rested(keys.CapNs[i], acqNs))
+					g.restedNs = max(g.restedNs, h.Removal.Rested(keys.CapNs[i], acqNs))
 				}
 			}
 		}

@@ -200,7 +200,7 @@ func TestHorizonOfEvents(t *testing.T) {
 			t.Fatalf("horizon %d, event %d, horizon %d, %v", before, acq, after, err)
 		}
 		if i%5 == 4 {
-			wall.Add(int64(3 * time.Second)) // no promise is waited for
+			wall.Add(int64(3 * time.Second)) // no lease is waited for
 			s = crashAndReopen(t, s, &opt)
 			if h, err := s.ExtendHorizon(t.Context()); err != nil || h < after {
 				t.Fatalf("horizon %d after a crash, %d before, %v", h, after, err)

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// defaultRegionBytes is about how much of its rows, decoded, a merge has in memory at once;
+	// defaultTileBytes is about how much of its rows, decoded, a merge has in memory at once;
 	// sorting them takes as much again.
-	defaultRegionBytes = 32 << 20
-	// mergeSamples is about how many rows decide where regions end.
+	defaultTileBytes = 32 << 20
+	// mergeSamples is about how many rows decide where tiles end.
 	mergeSamples = 1 << 18
 	// keyBytes is what the key of a row takes when decoded.
 	keyBytes = 40
 )
 
-// merger feeds the rows of a run of segments, region by region, to a segment writer.
+// merger feeds the rows of a run of segments, tile by tile, to a segment writer.
 type merger struct {
 	store      *Store
 	run        []*shards.Segment
@@ -37,34 +37,34 @@ type merger struct {
 	plan       index.Plan
 
 	memory *mergeMemory
-	clusteredRegion
+	clusteredTile
 }
 
 // mergeMemory is the memory of a merge. The next merge of any store in the process reuses it.
 type mergeMemory struct {
 	clusterer index.Clusterer
-	regions   [2]clusteredRegion // one is clustered while the other is written
+	tiles     [2]clusteredTile // one is clustered while the other is written
 }
 
 var mergeMemories = sync.Pool{New: func() any { return new(mergeMemory) }}
 
-// clusteredRegion is the rows of a region, clustered.
-type clusteredRegion struct {
+// clusteredTile is the rows of a tile, clustered.
+type clusteredTile struct {
 	rows   record.Batch
 	flags  []uint64
 	layout index.Layout
 }
 
-// parts hands over the rows that are on time, then the late ones. One region is clustered while
+// parts hands over the rows that are on time, then the late ones. One tile is clustered while
 // the one before is encoded and written.
 func (m *merger) parts(add func(*segment.RowRun) error) error {
-	full, empty := make(chan clusteredRegion), make(chan clusteredRegion, 2)
+	full, empty := make(chan clusteredTile), make(chan clusteredTile, 2)
 	stop := make(chan struct{})
 	m.memory = mergeMemories.Get().(*mergeMemory)
 	defer mergeMemories.Put(m.memory)
 	m.memory.clusterer.With(m.store.opt.Index)
-	m.clusteredRegion = m.memory.regions[0]
-	empty <- m.memory.regions[1]
+	m.clusteredTile = m.memory.tiles[0]
+	empty <- m.memory.tiles[1]
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() {
@@ -81,12 +81,12 @@ func (m *merger) parts(add func(*segment.RowRun) error) error {
 		empty <- p
 	}
 	wg.Wait()
-	m.memory.regions = [2]clusteredRegion{m.clusteredRegion, <-empty}
+	m.memory.tiles = [2]clusteredTile{m.clusteredTile, <-empty}
 	return cmp.Or(err, failed)
 }
 
 // add describes a part and hands it over.
-func (m *merger) add(p *clusteredRegion, add func(*segment.RowRun) error) error {
+func (m *merger) add(p *clusteredTile, add func(*segment.RowRun) error) error {
 	m.builder.Add(&p.layout, p.flags)
 	m.series.AddRows(&p.layout.Keys)
 	return add(&segment.RowRun{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
@@ -95,23 +95,23 @@ func (m *merger) add(p *clusteredRegion, add func(*segment.RowRun) error) error 
 
 // cluster gives the parts to full, in memory that it takes from empty.
 func (m *merger) cluster(
-	full chan<- clusteredRegion, empty <-chan clusteredRegion, stop <-chan struct{},
+	full chan<- clusteredTile, empty <-chan clusteredTile, stop <-chan struct{},
 ) error {
 	for _, late := range []bool{false, true} {
-		regions, err := m.regions(late)
+		tiles, err := m.tiles(late)
 		if err != nil {
 			return err
 		}
-		for i := range regions {
-			if err := m.region(&regions[i], late); err != nil {
+		for i := range tiles {
+			if err := m.clusterTile(&tiles[i], late); err != nil {
 				return err
 			}
 			if m.rows.Len() == 0 {
 				continue
 			}
 			select {
-			case full <- m.clusteredRegion:
-				m.clusteredRegion = <-empty
+			case full <- m.clusteredTile:
+				m.clusteredTile = <-empty
 			case <-stop:
 				return nil
 			}
@@ -137,8 +137,8 @@ func blocksOf(idx *index.Segment, late bool) (from, to int) {
 	return 0, idx.OnTime()
 }
 
-// regions cuts the keys into regions of about Options.regionBytes.
-func (m *merger) regions(late bool) ([]index.Region, error) {
+// tiles cuts the keys into tiles of about Options.tileBytes.
+func (m *merger) tiles(late bool) ([]index.Tile, error) {
 	total, rows := uint64(0), 0
 	if err := m.eachBlock(late, func(int) error {
 		total += m.cost()
@@ -179,11 +179,11 @@ func (m *merger) regions(late bool) ([]index.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	atMost := max(1, int(m.store.opt.regionBytes/perSample))
+	atMost := max(1, int(m.store.opt.tileBytes/perSample))
 	if sample.Len() <= atMost+atMost/2 {
 		atMost = max(1, sample.Len()) // two halves would be worse than one
 	}
-	return index.MergeRegions(&sample, atMost, float64(rows)/float64(max(1, sample.Len())), late,
+	return index.MergeTiles(&sample, atMost, float64(rows)/float64(max(1, sample.Len())), late,
 		m.store.opt.Index), nil
 }
 
@@ -213,8 +213,8 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 	return nil
 }
 
-// region gathers the rows of a region and clusters them.
-func (m *merger) region(r *index.Region, late bool) error {
+// clusterTile gathers the rows of a tile and clusters them.
+func (m *merger) clusterTile(r *index.Tile, late bool) error {
 	m.rows.Reset()
 	m.flags = m.flags[:0]
 	box := m.box(r)
@@ -237,8 +237,8 @@ func (m *merger) region(r *index.Region, late bool) error {
 	return nil
 }
 
-// box is the region as a box, whose acq are times.
-func (m *merger) box(r *index.Region) record.Box {
+// box is the tile as a box, whose acq are times.
+func (m *merger) box(r *index.Tile) record.Box {
 	var x record.Box
 	for d := range record.Dim(record.NumDims) {
 		if r[d] == record.All(d) {
@@ -272,7 +272,7 @@ func (m *merger) acqOf(rank int64) int64 {
 	}
 }
 
-// gather adds the rows of a region that lie in one input.
+// gather adds the rows of a tile that lie in one input.
 func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	w := &m.reader
 	part := blocks.Planned{Plan: &m.plan}

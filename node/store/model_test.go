@@ -344,7 +344,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	checkPurged(t, s, m)
 }
 
-// leapingClock returns a clock that goes on by two seconds at every reading, so that no promise
+// leapingClock returns a clock that goes on by two seconds at every reading, so that no lease
 // has to be waited for after a crash.
 func leapingClock() func() int64 {
 	var ahead atomic.Int64
@@ -355,7 +355,7 @@ func leapingClock() func() int64 {
 func crashAndReopen(t *testing.T, s *Store, opt *Options) *Store {
 	t.Helper()
 	dir := t.TempDir()
-	// A crash is one moment for all files: nothing may be logged or released during the copy.
+	// A crash is one moment for all files: nothing may be logged or deleted during the copy.
 	err := s.onCommitter(t.Context(), func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
@@ -399,8 +399,8 @@ func TestModelWildKeys(t *testing.T) {
 		Options{Shards: 2, SealRows: 500})
 }
 
-// TestModelLittleRoom resolves versions with space for ten readings, and for one.
-func TestModelLittleRoom(t *testing.T) {
+// TestModelLittleSpace resolves versions with space for ten readings, and for one.
+func TestModelLittleSpace(t *testing.T) {
 	rounds.NotUnderRace(t, "TestModelLong does the same")
 	testModel(t, shape{cids: 2, mids: 20, moids: 2, caps: 50},
 		Options{Shards: 2, SealRows: 1500, maxReadings: 10, Index: index.Options{BlockRows: 64}})

@@ -64,7 +64,7 @@ type Options struct {
 
 	blockNow func() time.Time // drives Store.ahead; time.Now
 
-	regionBytes uint64 // what a merge has in memory at once; tests make it small
+	tileBytes   uint64 // what a merge has in memory at once; tests make it small
 	maxReadings int    // readings that a scan keeps at once to resolve versions; 2^18
 
 	parallelRows int // rows read that make a second worker pay; tests are small
@@ -85,7 +85,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.HeadBytes = cmp.Or(o.HeadBytes, defaultHeadBytes)
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
-	o.regionBytes = cmp.Or(o.regionBytes, defaultRegionBytes)
+	o.tileBytes = cmp.Or(o.tileBytes, defaultTileBytes)
 	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergepolicy.RetryAfter)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// pin appends the read states of the shards that can hold rows of a box, to be released by the
+// pin appends the read states of the shards that can hold rows of a box, to be unpinned by the
 // caller, and returns the tombstones. The two belong together: it starts again if tombstones or
 // backdated puts changed in between.
 func (s *Store) pin(
@@ -21,7 +21,7 @@ func (s *Store) pin(
 		tombstones, puts := s.tombstones.Load(), s.backdatedSeq.Load()
 		for id, sh := range slices.Backward(s.shards) {
 			if wanted == nil || wanted[id] {
-				states = append(states, sh.AcquireFor(box))
+				states = append(states, sh.PinFor(box))
 			}
 		}
 		// Of a backdated put all shards show the rows, or none.
@@ -30,7 +30,7 @@ func (s *Store) pin(
 			return states, tombstones
 		}
 		for _, now := range states[from:] {
-			now.Release()
+			now.Unpin()
 		}
 		states = states[:from]
 		runtime.Gosched() // the committer is in the midst of it

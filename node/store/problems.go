@@ -29,7 +29,7 @@ func (s *Store) Problems() []health.Problem {
 				NotReady: notReady, Restart: restart})
 		}
 	}
-	sealErr, releaseErr, mergeErr := s.heads.SealErr(), s.releaseErr.Err(), s.mergeErr.Err()
+	sealErr, releaseErr, mergeErr := s.heads.SealErr(), s.logDeleteErr.Err(), s.mergeErr.Err()
 	if s.damaged.IsLost() { // to end the process would lose what is in its memory
 		add("log_failed", adviceGone, s.log.Failure(), true, false)
 	} else {

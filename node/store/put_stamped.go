@@ -16,9 +16,9 @@ import (
 
 // PutStamped stores a batch under the acquisition times that it brings: for the copy of another
 // system's records, in the order in which that one took them. The times must rise from record to
-// record, lie above all that the store has given, promised or been brought, and not in the future.
-// So the horizon keeps its promise; it follows the clock as soon as someone asks for it, and older
-// times are refused from then on. On return the batch is durable and visible.
+// record, lie above all that the store has assigned, leased or been brought, and not in the future.
+// So nothing is added below the horizon; it follows the clock as soon as someone asks for it, and
+// older times are refused from then on. On return the batch is durable and visible.
 //
 // Returns: the least time that it would have taken, which the next batch may begin with.
 // Errors: as of Put; for times that it cannot take a *record.InvalidError of part acq.
@@ -34,7 +34,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 	}
 	put := &putRequest{rows: b.Len(), done: make(chan struct{}),
 		byShard: splitByShard(b, len(s.shards))}
-	layStamps(put.byShard, b, len(s.shards))
+	splitStamps(put.byShard, b, len(s.shards))
 	entries, shards := stampedEntries(put.byShard)
 	var failed error
 	err = s.onCommitter(ctx, func() {
@@ -64,8 +64,8 @@ func refusedAcq(row int, format string, args ...any) error {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// layStamps gives the parts that a batch was split into the acqs of its rows.
-func layStamps(parts []shardRows, b *record.Batch, shards int) {
+// splitStamps gives the parts that a batch was split into the acqs of its rows.
+func splitStamps(parts []shardRows, b *record.Batch, shards int) {
 	next := make([][]int64, shards)
 	for i := range parts {
 		next[parts[i].shard] = parts[i].rows.AcqNs
@@ -110,14 +110,14 @@ func (s *Store) commitStamped(
 	case s.acqClock.IsCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
-		return floor, refusedAcq(0, "%s lies below %s, which was given or promised already",
+		return floor, refusedAcq(0, "%s lies below %s, which was assigned or leased already",
 			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	case acqs[len(acqs)-1] > now:
 		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
 	if floor, ok := s.acqClock.Claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
-		return floor, refusedAcq(0, "%s lies below %s, which was promised just now",
+		return floor, refusedAcq(0, "%s lies below %s, which was leased just now",
 			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	}
 	for i, shard := range shards {
@@ -139,7 +139,7 @@ func (s *Store) commitStamped(
 	s.noteFile(file, entries)
 	s.insert([]*putRequest{put})
 	s.acqClock.EndCommit()
-	tellFeeds(s.feeds, []*putRequest{put})
+	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.rotateFull()
 	s.behind.Wait(put.rows, s.stop)

@@ -10,9 +10,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// ErrMissing means that a record lies below the acqs that were given or promised, and is not
+// ErrMissing means that a record lies below the acqs that were assigned or leased, and is not
 // stored already.
-var ErrMissing = errors.New("below the acqs that were given or promised, and not stored already")
+var ErrMissing = errors.New("below the acqs that were assigned or leased, and not stored already")
 
 // CheckStamped returns the error with which PutStamped, or with below set PutBackdated, would
 // refuse a batch, unless something else is put meanwhile. It stores nothing and leaves the horizon
@@ -64,7 +64,7 @@ func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err e
 	}
 	old := &record.Batch{}
 	old.AppendRows(b, 0, known)
-	there, err := s.countAt(old)
+	there, err := s.countByAcq(old)
 	if err != nil {
 		return 0, err
 	}

@@ -105,7 +105,7 @@ func checkStamped(t *testing.T, s *Store, m *model, rng *rand.Rand, sh shape) {
 	}
 }
 
-// TestPutStampedRefuses what would break the promise of the horizon, and what is no order.
+// TestPutStampedRefuses what would change what is below the horizon, and what is no order.
 func TestPutStampedRefuses(t *testing.T) {
 	s := openTest(t, Options{})
 	put := func(acqs ...int64) (int64, error) {

@@ -20,7 +20,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(s.stop) // as Close does, between a put's look at closed and its turn
+	close(s.stop) // as Close does, between a put's look at closed and its commit
 	s.wg.Wait()
 	for range 50 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -30,7 +30,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 			t.Fatalf("put on a store that closes: %v", err)
 		}
 	}
-	if err := s.release(); err != nil {
+	if err := s.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // maxClockWait is how long Open waits for the wall clock to pass the last lease. A clock that
-// is further behind was set back: acq then goes on from the promise.
+// is further behind was set back: acq then goes on from the lease.
 const maxClockWait = 2 * time.Second
 
 // recoverState brings a locked directory into memory: manifest, sealed segments, writers, then the
@@ -38,7 +38,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	}
 	s.replicated = s.manifest.Replicated
 	s.noteSlots()
-	if err := s.adopt(); err != nil {
+	if err := s.ownSnapshot(); err != nil {
 		return err
 	}
 	s.shards, s.allShards = shards.New(s.manifest.Shards)
@@ -89,7 +89,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
-	s.noteReleases()
+	s.noteRemovals()
 	return nil
 }
 
@@ -118,7 +118,7 @@ func repairable(err error) error {
 
 // checkComplete refuses a directory that lost what the manifest implies: it says where the log
 // begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
-// saved before the log is released.
+// saved before the log is deleted.
 func (s *Store) checkComplete() error {
 	if len(s.manifest.Live) > 0 || s.manifest.LogFrom != 0 {
 		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
@@ -133,7 +133,7 @@ func (s *Store) checkComplete() error {
 	if s.manifest.ClockNs != 0 {
 		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-			return corrupt(name, 0, "the file is missing, but the log was released")
+			return corrupt(name, 0, "the file is missing, but the log was deleted")
 		}
 	}
 	return nil
@@ -179,17 +179,17 @@ func (s *Store) openSegments() error {
 		if err != nil {
 			return err
 		}
-		marks, err := index.ParseWatermarks(seg.File.Section(layout.SectionMarks))
+		watermarks, err := index.ParseWatermarks(seg.File.Section(layout.SectionWatermarks))
 		if err != nil {
-			seg.Release()
+			seg.Unpin()
 			return &durable.CorruptError{File: path, Reason: "watermarks", Err: err}
 		}
-		s.allShards[m.Shard].AddRecovered(seg, marks)
+		s.allShards[m.Shard].AddRecovered(seg, watermarks)
 	}
 	return nil
 }
 
-// startClock makes the clock start above everything that was given or promised before.
+// startClock makes the clock start above everything that was assigned or leased before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
 	s.acqClock.Open(floor)

@@ -82,7 +82,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	n := int64(r.batch.Len())
 	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
-		id, a := WriterSeq{ID: h.Writer, Seq: h.Seq},
+		id, a := WriterSeq{ID: h.Writer, Seq: h.Seq, Persistent: h.Persistent},
 			writers.Answer{Seq: h.Seq, FirstNs: h.BatchFirstAcqNs, Records: h.BatchRecords}
 		if s.replicated {
 			s.writers.RecordInOrder(id, a)

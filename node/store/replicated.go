@@ -71,7 +71,7 @@ func (s *Store) refuseReplicated() error {
 func (s *Store) Applied() uint64 { return s.position().Index }
 
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
-// promise of the group's leader: each command after that one assigns acqs from there on.
+// lease by the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
 	if s.acqClock.GrantLease(index, horizonNs) {
 		s.feeds.Passed(s.acqClock.CurrentHorizon())
@@ -119,21 +119,22 @@ func (s *Store) position() acqtime.Position {
 	return s.applied
 }
 
-// mark is the log entry that says how far the clock has come, of a store of its own or a replica.
-func (s *Store) mark(ns int64, clean bool) wal.Entry {
+// clockEntry is the log entry that says how far the clock has come, of a store of its own or a
+// replica.
+func (s *Store) clockEntry(ns int64, clean bool) wal.Entry {
 	if s.replicated {
 		return appliedEntry(s.position())
 	}
 	return layout.ClockEntry(ns, clean)
 }
 
-// marks are the log entries of a flush without rows: how many lines the manifest has, and how far
-// the clock has come.
-func (s *Store) marks(ns int64, clean bool) []wal.Entry {
+// clockEntries are the log entries of a flush without rows: how many lines the manifest has, and
+// how far the clock has come.
+func (s *Store) clockEntries(ns int64, clean bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
 	s.manifestMu.Unlock()
-	return []wal.Entry{layout.LinesEntry(n), s.mark(ns, clean)}
+	return []wal.Entry{layout.LinesEntry(n), s.clockEntry(ns, clean)}
 }
 
 // noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which

@@ -23,7 +23,7 @@ type groupModel struct {
 	time     int64 // of the last step
 	ran      int64
 	held     bool
-	writers  map[[16]byte]*modelWriter
+	writers  map[record.Writer]*modelWriter
 	next     int64
 
 	indexes  []uint64
@@ -44,7 +44,8 @@ type modelWriter struct {
 }
 
 func newGroupModel() *groupModel {
-	return &groupModel{policies: map[string]*modelPolicy{}, writers: map[[16]byte]*modelWriter{}}
+	return &groupModel{policies: map[string]*modelPolicy{},
+		writers: map[record.Writer]*modelWriter{}}
 }
 
 // state returns what is to be seen after the command with an index, or the last one before it.
@@ -71,14 +72,14 @@ func (m *groupModel) end(c Command, out Outcome) {
 
 func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 	first := max(c.ClockNs, m.next)
-	w := m.writers[id.ID]
-	if w == nil || w.lastAcq < first-writers.IdleNs && !record.Lasting(id.ID) {
+	w := m.writers[id.Writer()]
+	if w == nil || w.lastAcq < first-writers.IdleNs && !id.Persistent {
 		w = &modelWriter{first: map[uint64]PutResult{}}
 	}
 	old, known := w.first[id.Seq]
 	switch {
 	case id.ID == [16]byte{}:
-	case record.Lasting(id.ID) && id.Seq < w.high:
+	case id.Persistent && id.Seq < w.high:
 		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	case known && !w.forgot(id.Seq):
@@ -97,7 +98,7 @@ func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 	res := PutResult{FirstAcqNs: first, LastAcqNs: first + int64(b.Len()) - 1, Records: b.Len()}
 	m.next = first + int64(b.Len())
 	if id.ID != [16]byte{} {
-		m.writers[id.ID] = w
+		m.writers[id.Writer()] = w
 		w.high, w.lastAcq, w.first[id.Seq] = max(w.high, id.Seq), first, res
 	}
 	m.end(c, Outcome{Put: res})
@@ -127,13 +128,13 @@ type groupLog struct {
 	model    *groupModel
 	commands []Command
 	clock    int64
-	seqs     map[[16]byte]uint64
+	seqs     map[record.Writer]uint64
 	old      map[WriterSeq]*record.Batch
 }
 
 func newGroupLog(sh shape) *groupLog {
 	return &groupLog{shape: sh, model: newGroupModel(), clock: sh.caps * int64(time.Minute),
-		seqs: map[[16]byte]uint64{}, old: map[WriterSeq]*record.Batch{}}
+		seqs: map[record.Writer]uint64{}, old: map[WriterSeq]*record.Batch{}}
 }
 
 // tick returns a clock reading of some proposer: most go on, some are behind.
@@ -201,22 +202,22 @@ func (l *groupLog) more(rng *rand.Rand) {
 
 // writer draws a batch's sequence: none, the next one of few writers, or an older one.
 func (l *groupLog) writer(rng *rand.Rand) WriterSeq {
-	id := [16]byte{byte(rng.IntN(4))}
-	if id[0] == 0 {
+	w := record.Writer{ID: [16]byte{byte(rng.IntN(4))}}
+	if w.ID[0] == 0 {
 		return WriterSeq{}
 	}
-	if id[0] == 3 {
-		copy(id[:], record.LastingMark)
+	if w.ID[0] == 3 { // two writers of one id
+		w = record.Writer{ID: [16]byte{1}, Persistent: true}
 	}
-	seq := l.seqs[id] + 1
+	seq := l.seqs[w] + 1
 	switch rng.IntN(8) {
 	case 0, 1:
 		seq -= min(seq, rng.Uint64N(100))
 	case 2:
 		seq += rng.Uint64N(30)
 	}
-	l.seqs[id] = max(l.seqs[id], seq)
-	return WriterSeq{ID: id, Seq: seq}
+	l.seqs[w] = max(l.seqs[w], seq)
+	return WriterSeq{ID: w.ID, Seq: seq, Persistent: w.Persistent}
 }
 
 func (l *groupLog) policy(rng *rand.Rand) retention.Rule {

@@ -29,8 +29,8 @@ func (s *Store) Retention() []retention.Rule {
 // SetRetention sets the policy for a tenant and quantity, in place of the one that there was. Rows
 // that are too old are hidden from every view on return, and more of them step by step from then
 // on; the merger removes them once the delay is over. Until then a policy that is made longer, or
-// removed, shows again what it does not hide any more; what has been released for removal stays
-// away. A policy without ages is removed. While the time is in doubt, or the policy is held,
+// removed, shows again what it does not hide any more; what is removable stays
+// away. A policy without ages is removed. While the time is uncertain, or the policy is held,
 // nothing is hidden.
 //
 // Errors: ErrReplicated; *record.InvalidError; retention.ErrNoPolicy when there is none to remove;
@@ -48,7 +48,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	})
 }
 
-// provenTime is what the time provably is by the store's own clock, 0 when that is in doubt.
+// provenTime is what the time provably is by the store's own clock, 0 when that is uncertain.
 func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
@@ -91,7 +91,7 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 }
 
 // retainLoop lets the policies take their steps, purges go on that had no space, and what was
-// released leave the log.
+// removable leave the log.
 func (s *Store) retainLoop() {
 	tick := time.NewTicker(s.opt.retainEvery)
 	defer tick.Stop()
@@ -104,7 +104,7 @@ func (s *Store) retainLoop() {
 			end, _ = s.noteQuietLog(end) // the manifest has its failure, which it reports
 			_ = s.advanceRetention(ctx)  // the next tick tries again
 			_ = s.onCommitter(ctx, s.resumePurges)
-			_ = s.onCommitter(ctx, s.emptyReleased)
+			_ = s.onCommitter(ctx, s.dropRemovableFromLog)
 			s.wakeMerger()
 		case <-s.stop:
 			return

@@ -36,7 +36,7 @@ func TestStartedAYearAhead(t *testing.T) {
 			t.Fatalf("%+v", problems)
 		}
 		a.s = reopen(t, a.s, a.opt)
-		a.turn()
+		a.tick()
 	}
 	a.offNs.Store(0)
 	a.pass(hour)

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// costTenant puts rows at each turn, and its policy has an age by capture, 0 for none.
+// costTenant puts rows at each tick, and its policy has an age by capture, 0 for none.
 type costTenant struct {
 	rows  int
 	ageNs int64
@@ -86,7 +86,7 @@ func (c *costShape) written(t *testing.T, policies bool) float64 {
 			}
 		}
 		mustPut(t, a.s, b, WriterSeq{})
-		a.turn()
+		a.tick()
 		segments += a.s.Stats().Segments
 		if policies && i%60 == 59 {
 			c.check(a)

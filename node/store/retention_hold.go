@@ -10,7 +10,7 @@ import (
 )
 
 // HoldRetention stops retentions, lets them go on, or undoes what they have hidden and not
-// released. It is durable on return.
+// removable. It is durable on return.
 //
 // Errors: as of SetRetention; retention.ErrNoPolicy when there is no such policy.
 func (s *Store) HoldRetention(ctx context.Context, h retention.Hold) error {

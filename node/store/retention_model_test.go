@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// modelPolicy is a policy done stupidly: it keeps all that it ever hid and released.
+// modelPolicy is a policy done stupidly: it keeps all that it ever hid and made removable.
 type modelPolicy struct {
 	r    retention.Rule
 	held bool
@@ -25,7 +25,7 @@ type modelFloors struct {
 	stepAcq  int64
 	marks    []retention.Mark
 	markedAt int64
-	gone     []retention.Released
+	gone     []retention.Removable
 }
 
 func (p *modelPolicy) age(i int) int64 { return []int64{p.r.MaxCapAgeNs, p.r.MaxAcqAgeNs}[i] }
@@ -38,13 +38,13 @@ func (p *modelPolicy) delay(i int) int64 {
 }
 
 // hides lists what a floor hides, of which none is hidden twice.
-func (f *modelFloors) hides() (all []retention.Released) {
+func (f *modelFloors) hides() (all []retention.Removable) {
 	all = slices.Clone(f.gone)
 	if f.hidden.BelowNs > 0 {
-		all = append(all, retention.Released{Bound: f.hidden, AcqNs: f.stepAcq, TimeNs: 0})
+		all = append(all, retention.Removable{Bound: f.hidden, AcqNs: f.stepAcq, TimeNs: 0})
 	}
-	return slices.DeleteFunc(all, func(one retention.Released) bool {
-		return slices.ContainsFunc(all, func(o retention.Released) bool {
+	return slices.DeleteFunc(all, func(one retention.Removable) bool {
+		return slices.ContainsFunc(all, func(o retention.Removable) bool {
 			return o != one && o.FloorNs >= one.FloorNs && o.BelowNs >= one.BelowNs &&
 				(o.Bound != one.Bound || o.AcqNs == f.stepAcq)
 		})
@@ -142,7 +142,7 @@ func (m *groupModel) drawStep(rng *rand.Rand, c Command) []byte {
 			}
 		}
 		changed = p.hide(acq, now, 1) || changed
-		changed = p.release(acq, now, ran) || changed
+		changed = p.makeRemovable(acq, now, ran) || changed
 	}
 	if changed || some && (late || ran-m.ran >= tick) {
 		m.time, m.ran, m.next = now, ran, acq+1
@@ -153,8 +153,8 @@ func (m *groupModel) drawStep(rng *rand.Rand, c Command) []byte {
 	return commands.AppendStep(nil, now, ran)
 }
 
-// release marks what is hidden and releases old marks.
-func (p *modelPolicy) release(acq, now, ran int64) (changed bool) {
+// makeRemovable marks what is hidden, and makes what has an old mark removable.
+func (p *modelPolicy) makeRemovable(acq, now, ran int64) (changed bool) {
 	for i := range p.dims {
 		f, age, delay := &p.dims[i], p.age(i), p.delay(i)
 		known := func(b retention.Bound) bool {
@@ -164,15 +164,15 @@ func (p *modelPolicy) release(acq, now, ran int64) (changed bool) {
 		again := age > 0 && (f.markedAt == 0 || now < f.markedAt || now-f.markedAt >= period)
 		if again && f.hidden.BelowNs > 0 && len(f.marks) < 11 &&
 			!slices.ContainsFunc(f.marks, func(m retention.Mark) bool { return known(m.Bound) }) &&
-			!slices.ContainsFunc(f.gone, func(g retention.Released) bool {
+			!slices.ContainsFunc(f.gone, func(g retention.Removable) bool {
 				return known(g.Bound)
 			}) {
 			f.marks = append(slices.Clone(f.marks), retention.Mark{Bound: f.hidden, RanNs: ran})
 			f.markedAt, changed = now, true
 		}
 		for age > 0 && len(f.marks) > 0 && ran-f.marks[0].RanNs >= delay {
-			next := retention.Released{Bound: f.marks[0].Bound, AcqNs: acq, TimeNs: now}
-			left := slices.DeleteFunc(slices.Clone(f.gone), func(g retention.Released) bool {
+			next := retention.Removable{Bound: f.marks[0].Bound, AcqNs: acq, TimeNs: now}
+			left := slices.DeleteFunc(slices.Clone(f.gone), func(g retention.Removable) bool {
 				return next.FloorNs >= g.FloorNs && next.BelowNs >= g.BelowNs
 			})
 			if len(left) >= 16 {

@@ -41,23 +41,23 @@ func (s *Store) EventsWithRemovals() []event.Event {
 	slices.SortStableFunc(all, func(a, b event.Event) int { return cmp.Compare(a.AcqNs, b.AcqNs) })
 	for i := range all {
 		if h, ok := tombstone.Of(&all[i]); ok && all[i].Removal != nil {
-			all[i].Removal.Rows, all[i].Removal.Bytes = s.about(&h.Box)
+			all[i].Removal.Rows, all[i].Removal.Bytes = s.estimateRows(&h.Box)
 		}
 	}
 	return all
 }
 
-// about returns how many rows of a box are stored, about, and what they take.
-func (s *Store) about(box *record.Box) (rows, bytes uint64) {
+// estimateRows returns how many rows of a box are stored, about, and what they take.
+func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 	s.scanning.RLock() // no segment is unmapped meanwhile
 	defer s.scanning.RUnlock()
 	if s.closed.Load() {
 		return 0, 0
 	}
 	for _, sh := range s.allShards {
-		now := sh.Acquire()
+		now := sh.Pin()
 		for _, seg := range now.Sealed {
-			if n := about(seg, box); n > 0 {
+			if n := estimateSegmentRows(seg, box); n > 0 {
 				rows += n
 				bytes += uint64(float64(seg.File.Size()) * float64(n) / float64(seg.Meta.Rows))
 			}
@@ -71,13 +71,13 @@ func (s *Store) about(box *record.Box) (rows, bytes uint64) {
 		for _, f := range now.Immutable {
 			count(f.Head)
 		}
-		now.Release()
+		now.Unpin()
 	}
 	return rows, bytes
 }
 
-// about counts the rows of blocks that lie in a box, and half of those that may.
-func about(seg *shards.Segment, box *record.Box) (rows uint64) {
+// estimateSegmentRows counts the rows of blocks that lie in a box, and half of those that may.
+func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
 	ranked, ok := seg.Ranked(box)
 	if !ok {
 		return 0
@@ -104,7 +104,7 @@ func about(seg *shards.Segment, box *record.Box) (rows uint64) {
 
 // retentionProblems are of retentions that wait for a clock.
 func (s *Store) retentionProblems() []health.Problem {
-	text, left := s.retentionClock.Doubt()
+	text, left := s.retentionClock.Deviation()
 	if text == "" {
 		return nil
 	}

@@ -137,7 +137,7 @@ func TestExpiredComesBack(t *testing.T) {
 	a.want(1, 1)
 	for _, r := range []retention.Rule{{MaxCapAgeNs: 100 * hour}, {}} {
 		a.set(r)
-		a.want(1, 3) // the last one was hidden, and not released
+		a.want(1, 3) // the last one was hidden, and is not removable
 		a.s = reopen(t, a.s, a.opt)
 		a.want(1, 3)
 	}
@@ -180,7 +180,7 @@ func TestExpiredRowsAreRemoved(t *testing.T) {
 	a.wall.Add(2 * hour)
 	a.advance() // 17 are marked, seven hours after the first 10
 	a.wall.Add(4 * hour)
-	a.advance() // they are released, and two hours later the spread is over
+	a.advance() // they are removable, and two hours later the spread is over
 	a.wall.Add(2 * hour)
 	left(46)
 	a.wall.Add(100 * hour)

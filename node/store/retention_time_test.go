@@ -58,13 +58,13 @@ func (a *aging) put(tenants ...int32) {
 	mustPut(a.T, a.s, b, WriterSeq{})
 }
 
-// turn does what the background does in a minute.
-func (a *aging) turn() {
+// tick does what the background does in a minute.
+func (a *aging) tick() {
 	a.Helper()
 	if err := a.s.advanceRetention(a.Context()); err != nil {
 		a.Fatal(err)
 	}
-	if err := a.s.onCommitter(a.Context(), a.s.emptyReleased); err != nil {
+	if err := a.s.onCommitter(a.Context(), a.s.dropRemovableFromLog); err != nil {
 		a.Fatal(err)
 	}
 	a.calm()
@@ -150,7 +150,7 @@ func TestSmallTenantsBytesGo(t *testing.T) {
 	doneNs := int64(math.MaxInt64 / 2) // by what the first event that has them all says
 	for a.trueNs.Load() < end {
 		a.trueNs.Add(hour)
-		a.turn()
+		a.tick()
 		rows, _ := a.stored()
 		events := a.s.EventsWithRemovals()
 		if doneNs == math.MaxInt64/2 && a.visible(1) == 0 && len(events) == 1 {
@@ -175,8 +175,8 @@ func TestSmallTenantsBytesGo(t *testing.T) {
 	}
 }
 
-// What was released goes in time also when no release follows, because the age was made longer.
-func TestReleasedRowsGoUnderALongerAge(t *testing.T) {
+// Removable rows go in time also when no removal follows, because the age was made longer.
+func TestRemovableRowsGoUnderALongerAge(t *testing.T) {
 	a := newAging(t, Options{})
 	for range 24 {
 		a.put(1, 2)
@@ -207,7 +207,7 @@ func TestExpiredRowsLeaveTheLog(t *testing.T) {
 	a.put(1, 2)
 	a.set(retention.Rule{CID: tenant(1), MaxCapAgeNs: 10 * day})
 	for end := a.trueNs.Load() + latestAge(a.ages[1]); a.trueNs.Load() < end; a.trueNs.Add(hour) {
-		a.turn()
+		a.tick()
 	}
 	st := a.s.Stats()
 	if st.HeadRows != 0 || st.Rows != 1 || st.LogFiles != 1 {
@@ -289,7 +289,7 @@ func (a *aging) clockEvent(rng *rand.Rand) {
 
 func (a *aging) pass(spanNs int64) {
 	a.trueNs.Add(spanNs)
-	a.turn()
+	a.tick()
 }
 
 // check wants each row to be there that is not too old; with gone also that no other one is.

@@ -10,11 +10,11 @@ import (
 // committer: nothing is inserted meanwhile.
 func (s *Store) rotateFull() {
 	for _, sh := range s.allShards {
-		if h := sh.State.Load().Head; s.isFull(h) || sh.IsBackdated() && backdatedFull(h) {
+		if h := sh.State.Load().Head; s.isFull(h) || sh.IsBackdated() && isBackdatedFull(h) {
 			s.rotate(sh)
 		}
 	}
-	if sh := s.pinning(); sh != nil {
+	if sh := s.shardPinningLog(); sh != nil {
 		s.rotate(sh)
 	}
 	for {

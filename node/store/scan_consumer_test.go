@@ -98,8 +98,8 @@ func (p *takesParts) take(b *record.Batch) error {
 	return nil
 }
 
-// openForRooms opens a store with rows of one size and of many, sealed and not, some erased.
-func openForRooms(t *testing.T, rng *rand.Rand, opt Options) *Store {
+// openMixedSizes opens a store with rows of one size and of many, sealed and not, some erased.
+func openMixedSizes(t *testing.T, rng *rand.Rand, opt Options) *Store {
 	t.Helper()
 	s := openTest(t, opt)
 	put := func(rows, sizes, more int) {
@@ -131,7 +131,7 @@ func TestPayloadBuffers(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 9))
-	s := openForRooms(t, rng, Options{Index: index.Options{BlockRows: 1024}})
+	s := openMixedSizes(t, rng, Options{Index: index.Options{BlockRows: 1024}})
 	var mu sync.Mutex
 	var lent [2]int
 	parts := 0
@@ -237,7 +237,7 @@ func (w *takesMorsels) take(b *record.Batch) error {
 func TestMorselsAreAlike(t *testing.T) {
 	rng := randomSource(t)
 	for _, blockRows := range []int{4096, 256} {
-		s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
+		s := openMixedSizes(t, rng, Options{Workers: 4, parallelRows: 1,
 			Index: index.Options{BlockRows: blockRows}})
 		several, many := 0, 0
 		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
@@ -296,7 +296,7 @@ func wantMorselsAlike(t *testing.T, s *Store, q *record.Query) (workers, many in
 // TestPanicOfOneWorker: when the worker that is the caller panics, the others have ended before
 // anybody can recover it.
 func TestPanicOfOneWorker(t *testing.T) {
-	s := openForRooms(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
+	s := openMixedSizes(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
 		Index: index.Options{BlockRows: 1024}})
 	var began, ended atomic.Int64
 	var once sync.Once
@@ -332,7 +332,7 @@ func TestPanicOfOneWorker(t *testing.T) {
 // TestConsumersThatFail: what the consumer of one worker fails with ends the scan, and others are
 // not made.
 func TestConsumersThatFail(t *testing.T) {
-	s := openForRooms(t, randomSource(t), Options{Workers: 8, parallelRows: 1,
+	s := openMixedSizes(t, randomSource(t), Options{Workers: 8, parallelRows: 1,
 		Index: index.Options{BlockRows: 1024}})
 	failed := errors.New("there is no taker")
 	for range 50 {

@@ -14,7 +14,7 @@ import (
 // TestLeave: each worker but the first that had a consumer leaves once, when it has given its rows.
 func TestLeave(t *testing.T) {
 	rng := randomSource(t)
-	s := openForRooms(t, rng, Options{Workers: 4, parallelRows: 1,
+	s := openMixedSizes(t, rng, Options{Workers: 4, parallelRows: 1,
 		Index: index.Options{BlockRows: 256}})
 	left := 0
 	for range 50 {
@@ -67,7 +67,7 @@ func TestLeave(t *testing.T) {
 // TestGoexitOfOneWorker: a scan ends also when a sink ends the goroutine of another worker than the
 // first.
 func TestGoexitOfOneWorker(t *testing.T) {
-	s := openForRooms(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
+	s := openMixedSizes(t, randomSource(t), Options{Workers: 4, parallelRows: 1,
 		Index: index.Options{BlockRows: 256}})
 	for range 20 {
 		_, err := s.Scan(t.Context(), &record.Query{}, func(worker int) (Sink, error) {

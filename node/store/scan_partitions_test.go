@@ -45,15 +45,15 @@ func TestPartitions(t *testing.T) {
 	if len(whole) != 3000 {
 		t.Fatalf("%d rows", len(whole))
 	}
-	for _, room := range []int{1, 7, 100, 1000} {
-		s.scans.Source.MaxReadings = room
-		compare(t, "in pieces", scanRows(t, s, &q), whole)
+	for _, limit := range []int{1, 7, 100, 1000} {
+		s.scans.Source.MaxReadings = limit
+		compare(t, "in partitions", scanRows(t, s, &q), whole)
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil
 		})
 		if err != nil || stats.Segments != 4 || stats.Rows != 3000 ||
 			stats.BlocksScanned*128 < stats.RowsExamined {
-			t.Errorf("room for %d: %+v, %v", room, stats, err)
+			t.Errorf("space for %d: %+v, %v", limit, stats, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ type scrubber struct {
 func (s *Store) scrubLoop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s.helpScrub(cancel)
+	s.stopScrubOnClose(cancel)
 	b := &scrubber{s: s, limit: s.opt.Scrub, ctx: ctx, pass: s.loadScrub(), saved: time.Now()}
 	if s.opt.Scrub.Every() <= 0 {
 		b.limit = background.NewScrub(0, background.DefaultScrubRate)
@@ -54,7 +54,7 @@ func (s *Store) scrubLoop() {
 	}
 	s.scrubLastNs.Store(b.pass.LastNs)
 	b.wait(rand.N(min(s.opt.Scrub.Every()/100, scrubBegin) + 1)) // replicas start at one time
-	b.suspects()
+	b.readDamaged()
 	if s.opt.Scrub.Every() <= 0 {
 		b.wait(math.MaxInt64)
 	}
@@ -65,42 +65,42 @@ func (s *Store) scrubLoop() {
 			continue
 		}
 		b.segment(seg)
-		seg.Release()
+		seg.Unpin()
 	}
 	if b.changed || len(b.s.damaged.News()) > 0 {
 		b.save()
 	}
 }
 
-// helpScrub ends the scrub with the store.
-func (s *Store) helpScrub(cancel func()) {
+// stopScrubOnClose ends the scrub with the store.
+func (s *Store) stopScrubOnClose(cancel func()) {
 	s.wg.Go(func() {
 		<-s.stop
 		cancel()
 	})
 }
 
-// next returns the live segment with the least id from the position on, to be released by the
+// next returns the live segment with the least id from the position on, to be unpinned by the
 // caller.
 func (b *scrubber) next() (best *shards.Segment) {
 	for _, sh := range b.s.allShards {
-		now := sh.Acquire()
+		now := sh.Pin()
 		for _, seg := range now.Sealed {
 			if seg.Meta.ID >= b.pass.Segment && (best == nil || seg.Meta.ID < best.Meta.ID) {
 				if best != nil {
-					best.Release()
+					best.Unpin()
 				}
 				best = seg
-				seg.Retain()
+				seg.Pin()
 			}
 		}
-		now.Release()
+		now.Unpin()
 	}
 	return best
 }
 
-// suspects reads the segments that were damaged before the process was started.
-func (b *scrubber) suspects() {
+// readDamaged reads the segments that were damaged before the process was started.
+func (b *scrubber) readDamaged() {
 	at := b.pass
 	for _, id := range at.Damaged {
 		if b.pass.Segment, b.pass.Block = id, 0; b.ctx.Err() != nil {
@@ -113,7 +113,7 @@ func (b *scrubber) suspects() {
 		if seg.Meta.ID == id {
 			b.segment(seg)
 		}
-		seg.Release()
+		seg.Unpin()
 	}
 	b.pass.Segment, b.pass.Block = at.Segment, at.Block
 }
@@ -128,7 +128,7 @@ func (b *scrubber) segment(seg *shards.Segment) {
 	disk, err := seg.File.OpenDisk(b.memory)
 	if err != nil {
 		b.pass.Segment, b.pass.Block = seg.Meta.ID+1, 0 // it was merged, or no file can be opened
-		b.rest(0)
+		b.pause(0)
 		return
 	}
 	defer func() {
@@ -172,7 +172,7 @@ func (b *scrubber) read(bytes int64) {
 	b.s.scrubPassBytes.Store(b.pass.Bytes)
 	b.s.counters.scrubBytes.Add(bytes)
 	if b.owed += bytes; b.owed >= scrubOwed {
-		b.rest(b.owed)
+		b.pause(b.owed)
 		b.owed = 0
 	}
 	if time.Since(b.saved) >= scrubSave {
@@ -180,8 +180,8 @@ func (b *scrubber) read(bytes int64) {
 	}
 }
 
-// rest pauses for some bytes that were read, for a new pass to be due with 0.
-func (b *scrubber) rest(bytes int64) {
+// pause pauses for some bytes that were read, for a new pass to be due with 0.
+func (b *scrubber) pause(bytes int64) {
 	all := int64(0)
 	for _, sh := range b.s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
@@ -209,7 +209,7 @@ func (b *scrubber) wait(d time.Duration) {
 
 // finish ends a pass with the log, and waits until the next one is due.
 func (b *scrubber) finish() {
-	b.rest(b.owed)
+	b.pause(b.owed)
 	b.owed = 0
 	found := func(d api.Damage) {
 		b.s.counters.scrubDamages.Add(1)

@@ -23,11 +23,11 @@ func newScrubber(r *rotRun) *scrubber {
 		saved: time.Now()}
 }
 
-// all does the rest of a pass.
-func (b *scrubber) all() {
+// finishPass does the rest of a pass.
+func (b *scrubber) finishPass() {
 	for seg := b.next(); seg != nil; seg = b.next() {
 		b.segment(seg)
-		seg.Release()
+		seg.Unpin()
 	}
 	b.finish()
 }
@@ -38,7 +38,7 @@ func TestScrub(t *testing.T) {
 	rng := randomSource(t)
 	r := startRot(t, rng, "", background.NewScrub(0, 1))
 	b := newScrubber(r)
-	if b.all(); len(r.s.Damage()) > 0 {
+	if b.finishPass(); len(r.s.Damage()) > 0 {
 		t.Fatal(r.s.Damage())
 	}
 	for range 30 {
@@ -54,7 +54,7 @@ func TestScrub(t *testing.T) {
 			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 			writeOver(t, path, data)
 		}
-		b.all()
+		b.finishPass()
 		found := r.s.Damage()
 		if len(found) != 2 || found[0].File != paths[0] || found[1].File != paths[1] {
 			t.Fatalf("damage %v, want %v", found, paths)
@@ -65,7 +65,7 @@ func TestScrub(t *testing.T) {
 		for i, path := range paths {
 			writeOver(t, path, whole[i])
 		}
-		if b.all(); len(r.s.Damage()) > 0 {
+		if b.finishPass(); len(r.s.Damage()) > 0 {
 			t.Fatalf("damage %v of files that were put right", r.s.Damage())
 		}
 	}
@@ -97,7 +97,7 @@ func TestScrubGoesOn(t *testing.T) {
 	b := newScrubber(r)
 	seg := b.next()
 	b.segment(seg)
-	seg.Release()
+	seg.Unpin()
 	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID+1 || b.pass.Bytes < 1000 {
 		t.Fatalf("%+v after segment %d", b.pass, seg.Meta.ID)
 	}
@@ -105,7 +105,7 @@ func TestScrubGoesOn(t *testing.T) {
 	cancel()
 	b.ctx, seg = ctx, b.next()
 	b.segment(seg) // reads a block and no more
-	seg.Release()
+	seg.Unpin()
 	b.save()
 	if b = newScrubber(r); b.pass.Segment != seg.Meta.ID {
 		t.Fatalf("%+v in segment %d", b.pass, seg.Meta.ID)
@@ -179,7 +179,7 @@ func TestScrubRuns(t *testing.T) {
 // A position that is damaged is named, and one that is right is not.
 func TestCheckOfTheScrub(t *testing.T) {
 	r := startRot(t, randomSource(t), "", background.NewScrub(0, 1))
-	newScrubber(r).all()
+	newScrubber(r).finishPass()
 	path := r.s.opt.Dir + "/" + layout.ScrubFile
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)

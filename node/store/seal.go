@@ -111,7 +111,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if err := s.manifest.Append(e); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discard(seg, err))
+		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discardSegment(seg, err))
 	}
 	sh.Replace(immutable, seg)
 	s.behind.SetSegments(mostMergeable(s.allShards))
@@ -121,7 +121,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(began)))
-	s.releaseErr.Set(releaseFailure(s.deleteSealedLog())) // the next seal tries again
+	s.logDeleteErr.Set(logDeleteFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -139,7 +139,7 @@ func (s *Store) writeSegment(
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := versions.ClearDoubtful(sh, immutable, rows, flags); err != nil {
+	if err := versions.ClearUnconfirmed(sh, immutable, rows, flags); err != nil {
 		return nil, manifest.Edit{}, err
 	}
 	h := s.tombstones.Load()
@@ -157,8 +157,8 @@ func (s *Store) writeSegment(
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
-	marks := index.AppendWatermarks(nil, immutable.Head.Watermarks())
-	if err := work.write(path, meta, rows, flags, marks, s.opt.Index); err != nil {
+	watermarks := index.AppendWatermarks(nil, immutable.Head.Watermarks())
+	if err := work.write(path, meta, rows, flags, watermarks, s.opt.Index); err != nil {
 		return nil, e, err
 	}
 	seg, err := s.openNew(path, meta)
@@ -197,7 +197,7 @@ func (w *sealMemory) giveBack() {
 
 // write writes a segment of rows that are in acq order.
 func (w *sealMemory) write(
-	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, marks []byte,
+	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, watermarks []byte,
 	opt index.Options,
 ) error {
 	text, err := json.Marshal(meta)
@@ -213,7 +213,7 @@ func (w *sealMemory) write(
 				BlockEnds: built.BlockEnds, Flags: flags})
 		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			return sections(index.Build(rows, built, flags, offsets, sizes), marks,
+			return sections(index.Build(rows, built, flags, offsets, sizes), watermarks,
 				index.SeriesOf(&built.Keys)), nil
 		},
 	})
@@ -221,12 +221,12 @@ func (w *sealMemory) write(
 }
 
 // sections is what a segment file holds beside its blocks. Its series may be nil.
-func sections(idx *index.Segment, marks, series []byte) []segment.Section {
+func sections(idx *index.Segment, watermarks, series []byte) []segment.Section {
 	all := []segment.Section{
 		{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
 		{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
 		{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
-		{ID: layout.SectionMarks, Data: marks},
+		{ID: layout.SectionWatermarks, Data: watermarks},
 	}
 	if series != nil {
 		all = append(all, segment.Section{ID: layout.SectionSeries, Data: series})
@@ -276,9 +276,9 @@ func (s *Store) oldestNeeded() (file uint64, sh *shards.Shard) {
 	return file, sh
 }
 
-// pinning returns the shard whose unsealed rows keep the oldest log file, when there are too many
-// files and it is not already being sealed.
-func (s *Store) pinning() *shards.Shard {
+// shardPinningLog returns the shard whose unsealed rows keep the oldest log file, when there are
+// too many files and it is not already being sealed.
+func (s *Store) shardPinningLog() *shards.Shard {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if len(s.logFiles) <= s.opt.LogFiles {
@@ -296,16 +296,16 @@ func (s *Store) deleteSealedLogNow() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	err := s.deleteSealedLog()
-	s.releaseErr.Set(releaseFailure(err))
+	s.logDeleteErr.Set(logDeleteFailure(err))
 	return err
 }
 
-// releaseFailure says why files of the log that are not needed are still there, nil for none.
-func releaseFailure(err error) error {
+// logDeleteFailure says why files of the log that are not needed are still there, nil for none.
+func logDeleteFailure(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("release log: %w", err)
+	return fmt.Errorf("delete sealed log: %w", err)
 }
 
 // deleteSealedLog deletes log files whose rows are all in sealed segments. What else they hold, the

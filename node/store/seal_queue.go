@@ -44,14 +44,14 @@ func (s *Store) sealQueued(q *sealQueue) error {
 	return nil
 }
 
-// discard takes back a segment that the manifest does not name: for lack of space, or because it
-// had failed before. After another error it may name it.
-func (s *Store) discard(seg *shards.Segment, cause error) error {
+// discardSegment takes back a segment that the manifest does not name: for lack of space, or
+// because it had failed before. After another error it may name it.
+func (s *Store) discardSegment(seg *shards.Segment, cause error) error {
 	if seg == nil {
 		return cause
 	}
 	path := seg.File.Path()
-	seg.Release()
+	seg.Unpin()
 	if durable.IsNoSpace(cause) || errors.Is(cause, manifest.ErrUnwritten) {
 		return errors.Join(cause, os.Remove(path))
 	}

@@ -91,7 +91,7 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
 	m.ClockNs, m.Applied = info.AcqNs, s.position()
-	end := s.mark(info.AcqNs, true)
+	end := s.clockEntry(info.AcqNs, true)
 	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }
 
@@ -136,10 +136,10 @@ func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 		HeadBytes: math.MaxInt64, keepSnapshot: true})
 }
 
-// adopt makes a snapshot that is opened a store of its own: what is put from now on is no part of
-// the history that it was taken of. That of a replica is opened as one, which goes on with the log
-// of its group.
-func (s *Store) adopt() error {
+// ownSnapshot makes a snapshot that is opened a store of its own: what is put from now on is no
+// part of the history that it was taken of. That of a replica is opened as one, which goes on with
+// the log of its group.
+func (s *Store) ownSnapshot() error {
 	name := filepath.Join(s.opt.Dir, layout.SnapshotFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
 		return nil

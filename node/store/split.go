@@ -56,20 +56,20 @@ func (s *Store) applySplit(from Command, sp *commands.Split, out *Outcome) error
 	switch {
 	case s.manifest.Copied != nil: // only the committer changes it
 		out.Err = ErrIsCopy
-		return s.passOver(from)
+		return s.skipCommand(from)
 	case s.Slots() == sp.Keep:
-		return s.passOver(from)
+		return s.skipCommand(from)
 	case !s.splittable(sp):
 		out.Err = ErrOtherSlots
-		return s.passOver(from)
+		return s.skipCommand(from)
 	}
 	acq := max(acqtime.Clamp(from.ClockNs), s.position().NextNs)
 	out.AcqNs = acq
 	at := acqtime.Position{Index: from.Index, NextNs: acq + 1}
-	if err := s.confine(sp.Keep, acq, at, manifest.Edit{}); err != nil {
+	if err := s.hideOtherSlots(sp.Keep, acq, at, manifest.Edit{}); err != nil {
 		return err
 	}
-	_ = s.emptyLog() // it is tried again; if the log has failed, the next command says so
+	_ = s.dropPurgedFromLog() // it is tried again; if the log has failed, the next command says so
 	return nil
 }
 
@@ -88,15 +88,17 @@ func (s *Store) Inherit(ctx context.Context, sp *commands.Split) error {
 		}
 		acq := at.NextNs
 		at.NextNs++
-		failed = s.confine(sp.Leave, acq, at,
+		failed = s.hideOtherSlots(sp.Leave, acq, at,
 			manifest.Edit{Store: sp.Group, IndexBase: at.Index - 1})
 	})
 	return errors.Join(err, failed)
 }
 
-// confine hides what a replica holds of other slots; it is removed from disk in the background. The
-// caller is the committer.
-func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e manifest.Edit) error {
+// hideOtherSlots hides what a replica holds of other slots; it is removed from disk in the
+// background. The caller is the committer.
+func (s *Store) hideOtherSlots(
+	to slots.Range, acq int64, at acqtime.Position, e manifest.Edit,
+) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
@@ -112,7 +114,7 @@ func (s *Store) confine(to slots.Range, acq int64, at acqtime.Position, e manife
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.come(at)
+	s.notePosition(at)
 	s.feeds.Changed()
 	return nil
 }

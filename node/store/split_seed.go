@@ -21,7 +21,7 @@ var ErrShards = errors.New("the store has several shards, and a replica has one"
 // Seed makes dir the state of a new replica that begins with what this store has of some slots:
 // records with their acqs, events, retentions, and the answers given to writers. The replica has
 // applied entry 1 of its group's log, which stands for all of that, and gives no acq below those
-// that this store gave or promised. Segments are hard links, from which rows of other slots are
+// that this store assigned or leased. Segments are hard links, from which rows of other slots are
 // removed in the background once the replica is open; so dir must be on the same file system. dir
 // appears whole or not at all, and the store stays as it is, but for rows that are sealed.
 //
@@ -133,8 +133,8 @@ func (s *Store) linkSeed(
 	return m.Snapshot(), nil
 }
 
-// HoldsData reports whether anything was ever stored, or told, that a new store does not have.
-func (s *Store) HoldsData(ctx context.Context) (holds bool, err error) {
+// HasData reports whether anything was ever stored, or told, that a new store does not have.
+func (s *Store) HasData(ctx context.Context) (holds bool, err error) {
 	err = s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()

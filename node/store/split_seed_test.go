@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/node/store/mirror"
+	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -37,12 +38,12 @@ func rowsIn(t *testing.T, s *Store) (out []string) {
 	return out
 }
 
-// fillForSeed puts batches of a writer, and a row of each below the horizon. It returns the last
-// put and its answer.
+// fillForSeed puts batches of a persistent writer, and a row of each below the horizon. It returns
+// the last put and its answer.
 func fillForSeed(t *testing.T, s *Store) (writer WriterSeq, reply PutResult) {
 	t.Helper()
 	rng := randomSource(t)
-	writer.ID = [16]byte{3}
+	writer.ID, writer.Persistent = [16]byte{3}, true
 	for range 20 {
 		b := &record.Batch{}
 		for range 1 + rng.IntN(100) {
@@ -67,7 +68,7 @@ func fillForSeed(t *testing.T, s *Store) (writer WriterSeq, reply PutResult) {
 
 // TestSeed parts a store with rows in segments, in the log and below the horizon into the seeds of
 // replicas. Together they hold all of it, with their acqs; each is whole, gives no acq that the
-// store gave or promised, knows writers, and keeps its rows alone once it has settled.
+// store assigned or leased, knows writers, and keeps its rows alone once it has settled.
 func TestSeed(t *testing.T) {
 	s := openTest(t, Options{SealRows: 300})
 	writer, reply := fillForSeed(t, s)
@@ -87,7 +88,7 @@ func TestSeed(t *testing.T) {
 		seed, group := filepath.Join(dir, fmt.Sprint(g)), fmt.Sprintf("%032x", g+1)
 		next, err := s.Seed(t.Context(), seed, group, keep)
 		if err != nil || next <= horizon {
-			t.Fatalf("acqs from %d, and %d was promised, %v", next, horizon, err)
+			t.Fatalf("acqs from %d, and %d was leased, %v", next, horizon, err)
 		}
 		report, err := check.Directory(t.Context(), seed, check.Options{})
 		if err != nil || report.Damages > 0 || len(report.Notes) > 0 {
@@ -98,7 +99,7 @@ func TestSeed(t *testing.T) {
 			t.Errorf("applied %d, durable %d, slots %v", r.Applied(), r.Durable(), r.Slots())
 		}
 		h, err := r.ExtendHorizon(t.Context())
-		known, decideErr := r.writers.Decide(writer, next)
+		known, decideErr := r.writers.Decide(writer, next+2*writers.IdleNs)
 		if err := errors.Join(err, decideErr); err != nil || h != next || known == nil ||
 			known.FirstNs != reply.FirstAcqNs {
 			t.Errorf("horizon %d, want %d; the writer is known by %+v, %v", h, next, known, err)

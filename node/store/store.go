@@ -55,7 +55,7 @@ type Store struct {
 	allShards      []*shards.Shard // shards, and the backdated shard of each
 
 	puts          chan *putRequest // bounded; the committer is the only reader
-	committerTurn chan struct{}    // full while a goroutine is the committer
+	committerLock chan struct{}    // full while a goroutine is the committer
 	seals         chan sealRequest // the sealer is the only reader
 	stop          chan struct{}    // closed by Close, once
 	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
@@ -86,12 +86,12 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, cleanLog and releases.
+	// manifestMu guards manifest, logFiles, cleanLog and removals.
 	manifestMu sync.Mutex
 	manifest   *manifest.Manifest
 	logFiles   map[uint64][]uint64 // log file -> per shard the last index in it
 	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
-	releases   releases            // of retentions, that are to leave the log
+	removals   removals            // rows that retentions remove from the log
 
 	ahead blocks.Readahead // of segments, for all that reads them
 	scans scan.Runner      // what all scans share
@@ -99,7 +99,7 @@ type Store struct {
 	damaged *damage.Known
 
 	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
-	lookedAt    lookedAt   // guarded by findingLost
+	lookedAt    dirStat    // guarded by findingLost
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
 
@@ -113,8 +113,8 @@ type Store struct {
 	waiters   mergeWaiters  // who waits until nothing is due, guarded by mergeMu
 	mergeErr  health.Latest // why a merge that is due was not done
 
-	heads      *headbudget.Budget
-	releaseErr health.Latest // why files of the log are kept that are not needed
+	heads        *headbudget.Budget
+	logDeleteErr health.Latest // why files of the log are kept that are not needed
 }
 
 // Report says what Open found and mended.
@@ -144,7 +144,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		opt: opt, writers: writers.New[putRequest](), logFiles: map[uint64][]uint64{},
 		feeds:    notify.New(),
 		cleanLog: map[int64]uint64{},
-		puts:     make(chan *putRequest, 64), committerTurn: make(chan struct{}, 1),
+		puts:     make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
@@ -170,10 +170,10 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, err
 	}
 	if err := s.recoverState(ctx, &report, fileNs); err != nil {
-		return nil, report, errors.Join(err, s.release())
+		return nil, report, errors.Join(err, s.closeFiles())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
-	s.committerTurn <- struct{}{} // commitLoop has it
+	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
 	s.wg.Go(func() { s.feeds.Run(s.acqClock.CurrentHorizon, s.stop) })
@@ -202,16 +202,16 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.noteLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.marks(s.acqClock.Finish(), true))
+		_, err = s.appendLog(s.clockEntries(s.acqClock.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
 	}
-	return errors.Join(err, s.release())
+	return errors.Join(err, s.closeFiles())
 }
 
-// release closes whatever is open.
-func (s *Store) release() error {
+// closeFiles closes whatever is open.
+func (s *Store) closeFiles() error {
 	var errs []error
 	for _, sh := range s.allShards {
 		now := sh.State.Load()
@@ -219,7 +219,7 @@ func (s *Store) release() error {
 			seg.Kept.Drop()
 			errs = append(errs, seg.File.Close())
 		}
-		now.ReleaseHeads()
+		now.UnpinHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())
@@ -234,7 +234,7 @@ func (s *Store) release() error {
 // wake another one and wait for it takes as long as applying some dozen rows.
 func (s *Store) onCommitter(ctx context.Context, f func()) error {
 	select {
-	case s.committerTurn <- struct{}{}:
+	case s.committerLock <- struct{}{}:
 	case <-s.stop:
 		return ErrClosed
 	case <-ctx.Done():
@@ -245,7 +245,7 @@ func (s *Store) onCommitter(ctx context.Context, f func()) error {
 		if !whole { // f panicked, and its caller may outlive that: what it has left is unknown
 			_ = s.failed.Set(fmt.Errorf("%w: BUG: the committer stopped midway", ErrFailed))
 		}
-		<-s.committerTurn
+		<-s.committerLock
 	}()
 	if s.closed.Load() {
 		whole = true

@@ -40,7 +40,7 @@ func copyDir(t testing.TB, from, to string) {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				return nil // a seal renamed or released it meanwhile
+				return nil // a seal renamed or deleted it meanwhile
 			}
 			return err
 		}

@@ -9,22 +9,22 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// promisee is a replica to which leaders promise horizons.
-type promisee struct {
+// leaseReplica is a replica to which leaders lease horizons.
+type leaseReplica struct {
 	*Store
 	t     *testing.T
 	opt   Options
 	index uint64 // of the last command
 }
 
-func newPromisee(t *testing.T) *promisee {
-	p := &promisee{t: t, opt: Options{Dir: t.TempDir(), Group: testGroup}}
+func newLeaseReplica(t *testing.T) *leaseReplica {
+	p := &leaseReplica{t: t, opt: Options{Dir: t.TempDir(), Group: testGroup}}
 	p.open()
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
-func (p *promisee) open() {
+func (p *leaseReplica) open() {
 	p.t.Helper()
 	var err error
 	if p.Store, _, err = Open(p.t.Context(), p.opt); err != nil {
@@ -32,7 +32,7 @@ func (p *promisee) open() {
 	}
 }
 
-func (p *promisee) again() {
+func (p *leaseReplica) again() {
 	p.t.Helper()
 	if err := p.Close(); err != nil {
 		p.t.Fatal(err)
@@ -40,7 +40,7 @@ func (p *promisee) again() {
 	p.open()
 }
 
-func (p *promisee) apply(ns int64, data []byte) {
+func (p *leaseReplica) apply(ns int64, data []byte) {
 	p.t.Helper()
 	p.index++
 	out, err := p.Apply(p.t.Context(), []Command{{p.index, ns, data}})
@@ -50,7 +50,7 @@ func (p *promisee) apply(ns int64, data []byte) {
 }
 
 // is checks the horizon, and the one that the log has.
-func (p *promisee) is(horizon, given int64) {
+func (p *leaseReplica) is(horizon, given int64) {
 	p.t.Helper()
 	h, err := p.ExtendHorizon(p.t.Context())
 	if err != nil || h != horizon || p.LogHorizon() != given {
@@ -60,10 +60,10 @@ func (p *promisee) is(horizon, given int64) {
 	}
 }
 
-// TestLeases: what a leader promises of a horizon holds from the command on that it is of, moves
+// TestLeases: what a leader leases of a horizon holds from the command on that it is of, moves
 // nothing else, and is not there after a restart.
 func TestLeases(t *testing.T) {
-	p := newPromisee(t)
+	p := newLeaseReplica(t)
 	p.apply(1000, commands.AppendClose(nil))
 	p.LeaseHorizon(p.index, 2000)
 	p.is(2000, 1000)
@@ -93,9 +93,9 @@ func TestLeases(t *testing.T) {
 	p.is(2600, 2600)
 }
 
-// TestLeasesOfACopy: no promise counts while a replica is a copy.
+// TestLeasesOfACopy: no lease counts while a replica is a copy.
 func TestLeasesOfACopy(t *testing.T) {
-	p := newPromisee(t)
+	p := newLeaseReplica(t)
 	p.apply(2600, commands.AppendClose(nil))
 	p.LeaseHorizon(p.index, 3000)
 	p.LeaseHorizon(p.index+1, 3500)
@@ -111,7 +111,7 @@ func TestLeasesOfACopy(t *testing.T) {
 		p.is(500, 2600)
 		p.again()
 	}
-	p.apply(3200, commands.AppendRelease(nil))
+	p.apply(3200, commands.AppendPromote(nil))
 	p.is(3200, 3200)
 	p.LeaseHorizon(p.index, 4000)
 	p.is(4000, 3200)

@@ -96,7 +96,7 @@ func (s *Store) verifyLog(c *check.Checker) error {
 			return ErrClosed
 		}
 		err := l.File(s.log.Path(number), files[number], i == len(numbers)-1)
-		if errors.Is(err, os.ErrNotExist) && s.logHas(number) {
+		if errors.Is(err, os.ErrNotExist) && s.isLogNeeded(number) {
 			c.Damaged(s.log.Path(number), durable.WholeFile, "the file is missing")
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
@@ -105,8 +105,8 @@ func (s *Store) verifyLog(c *check.Checker) error {
 	return nil
 }
 
-// logHas reports whether a file of the log is still needed.
-func (s *Store) logHas(number uint64) bool {
+// isLogNeeded reports whether a file of the log is still needed.
+func (s *Store) isLogNeeded(number uint64) bool {
 	s.manifestMu.Lock() // files are not removed meanwhile
 	defer s.manifestMu.Unlock()
 	_, ok := s.log.Files()[number]

@@ -12,8 +12,8 @@ import (
 // flagged returns how many rows of the sealed segments are flagged, and of how many.
 func flagged(s *Store) (flagged, rows int) {
 	for _, sh := range s.shards {
-		now := sh.Acquire()
-		defer now.Release()
+		now := sh.Pin()
+		defer now.Unpin()
 		for _, seg := range now.Sealed {
 			for i := range seg.Index.Blocks() {
 				flagged += int(seg.Index.Block(uint32(i)).Flagged)
@@ -29,7 +29,7 @@ func flagged(s *Store) (flagged, rows int) {
 func TestBackfillIsNotFlagged(t *testing.T) {
 	const devices, readings = 1500, 40
 	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
-	doubtful := 0
+	unconfirmed := 0
 	for part := range int64(4) {
 		b := &record.Batch{}
 		for device := range int64(devices) {
@@ -39,17 +39,17 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 			}
 		}
 		mustPut(t, s, b, WriterSeq{})
-		doubtful += len(s.shards[0].State.Load().Head.Doubtful())
+		unconfirmed += len(s.shards[0].State.Load().Head.UnconfirmedFlags())
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, rows := flagged(s)
-	if rows != 4*devices*readings || doubtful < rows/10 {
-		t.Fatalf("%d of %d rows were doubtful: the test tests nothing", doubtful, rows)
+	if rows != 4*devices*readings || unconfirmed < rows/10 {
+		t.Fatalf("%d of %d rows were unconfirmed: the test tests nothing", unconfirmed, rows)
 	}
 	if got != 0 {
-		t.Errorf("%d of %d rows are flagged, %d were doubtful", got, rows, doubtful)
+		t.Errorf("%d of %d rows are flagged, %d were unconfirmed", got, rows, unconfirmed)
 	}
 }
 
@@ -121,14 +121,14 @@ func checkFlags(
 	sh := s.shards[0]
 	rows := new(record.Batch)
 	flags := sh.State.Load().Head.ReadAll(rows)
-	doubtful := sh.State.Load().Head.Doubtful()
-	older := sh.Acquire()
-	defer older.Release()
+	unconfirmed := sh.State.Load().Head.UnconfirmedFlags()
+	older := sh.Pin()
+	defer older.Unpin()
 	tables := true
 	for _, seg := range older.Sealed {
 		tables = tables && seg.Series != nil
 	}
-	versions.ClearFalse(flags, rows, doubtful, older.Sealed)
+	versions.ClearFalse(flags, rows, unconfirmed, older.Sealed)
 	own := map[index.Series]int64{}
 	for i := range rows.Len() {
 		k := rows.Key(i)

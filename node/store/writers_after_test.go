@@ -14,11 +14,12 @@ import (
 func TestPutAfter(t *testing.T) {
 	opt := Options{Dir: t.TempDir()}
 	s := openTest(t, opt)
-	id := [16]byte{'e', 'd', 'g', 'e', 1}
+	w := record.Writer{ID: [16]byte{1}, Persistent: true}
+	batch := func(seq uint64) WriterSeq { return WriterSeq{ID: w.ID, Seq: seq, Persistent: true} }
 	put := func(seq, previous uint64) (PutResult, error) {
 		b := &record.Batch{}
 		b.Append(record.Key{MID: int64(seq)}, []byte{byte(seq)})
-		return s.PutAfter(t.Context(), b, WriterSeq{ID: id, Seq: seq}, previous)
+		return s.PutAfter(t.Context(), b, batch(seq), previous)
 	}
 	isGap := func(err error, newest uint64) {
 		t.Helper()
@@ -29,8 +30,8 @@ func TestPutAfter(t *testing.T) {
 	}
 	_, err := put(10, 5)
 	isGap(err, 0)
-	isGap(s.Follows(id, 5), 0)
-	if err := s.Follows(id, 0); err != nil {
+	isGap(s.Follows(w, 5), 0)
+	if err := s.Follows(w, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, seq := range [][2]uint64{{10, 0}, {25, 10}, {30, 25}} {
@@ -49,14 +50,14 @@ func TestPutAfter(t *testing.T) {
 	if res, err := put(30, 25); err != nil || !res.Duplicate {
 		t.Fatalf("the newest again: %+v, %v", res, err)
 	}
-	isGap(s.Follows(id, 25), 30)
-	_, known, err := s.writers.Admit(WriterSeq{ID: id, Seq: 40}, new(uint64), &putRequest{})
+	isGap(s.Follows(w, 25), 30)
+	_, known, err := s.writers.Admit(batch(40), new(uint64), &putRequest{})
 	if known != nil {
 		t.Fatal("it is under way")
 	}
 	isGap(err, 30)
 	at := uint64(30)
-	first := WriterSeq{ID: id, Seq: 40}
+	first := batch(40)
 	if _, _, err := s.writers.Admit(first, &at, &putRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestPutAfter(t *testing.T) {
 	cancel()
 	b := &record.Batch{}
 	b.Append(record.Key{}, nil)
-	_, _ = s.PutAfter(ctx, b, WriterSeq{ID: id, Seq: 50}, 41) // stored or not
+	_, _ = s.PutAfter(ctx, b, batch(50), 41) // stored or not
 	if _, err := put(50, 41); err != nil {
 		t.Fatalf("after one that was given up: %v", err)
 	}

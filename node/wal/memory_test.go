@@ -22,7 +22,7 @@ type memoryFolder struct {
 	ops     int
 	failAt  int // the operation of this number fails; 0 for none
 	full    bool
-	room    int // bytes that still fit when it is full; they are written before a write fails
+	free    int // bytes that still fit when it is full; they are written before a write fails
 }
 
 type memoryFile struct {
@@ -51,7 +51,7 @@ func (d *memoryFolder) Create(name string) (durable.File, error) {
 	if d.names[name] != nil {
 		return nil, fs.ErrExist
 	}
-	if d.full && d.room == 0 {
+	if d.full && d.free == 0 {
 		return nil, syscall.ENOSPC
 	}
 	d.names[name] = &memoryFile{folder: d}
@@ -121,8 +121,8 @@ func (f *memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	if err != nil {
 		p = p[:len(p)/2]
 	}
-	if more := int(offset) + len(p) - len(f.data); f.folder.full && more > f.folder.room {
-		p, err = p[:len(p)-more+f.folder.room], syscall.ENOSPC
+	if more := int(offset) + len(p) - len(f.data); f.folder.full && more > f.folder.free {
+		p, err = p[:len(p)-more+f.folder.free], syscall.ENOSPC
 	}
 	if end := int(offset) + len(p); end > len(f.data) {
 		f.data = append(f.data, make([]byte, end-len(f.data))...)

@@ -22,7 +22,7 @@ func TestOnAFullDisk(t *testing.T) {
 	var all [][]Entry
 	refused := 0
 	for i := range 600 {
-		d.full, d.room = rng.IntN(3) == 0, rng.IntN(300)*rng.IntN(2)
+		d.full, d.free = rng.IntN(3) == 0, rng.IntN(300)*rng.IntN(2)
 		if rng.IntN(20) == 0 {
 			d.failAt = d.ops + 1 + rng.IntN(5)
 		}
@@ -68,7 +68,7 @@ func TestOnAFullDisk(t *testing.T) {
 }
 
 // A sync that fails for lack of space leaves it unknown what is on disk, and fails the log.
-func TestSyncWithoutRoomFailsTheLog(t *testing.T) {
+func TestSyncWithoutSpaceFailsTheLog(t *testing.T) {
 	f := &failingSync{err: syscall.ENOSPC}
 	l := &Log{dir: newMemoryFolder(), opt: Options{FileBytes: 1 << 20}, newest: f, number: 1,
 		sizes: map[uint64]int64{}}
@@ -108,19 +108,19 @@ func TestNoSpaceSignal(t *testing.T) {
 	}
 	told := func() int { return len(l.NoSpaceSignal()) }
 	if _, err := l.Append(nil); err != nil || told() != 0 {
-		t.Errorf("with room: %v, told %d", err, told())
+		t.Errorf("with space: %v, told %d", err, told())
 	}
 	for range 2 {
-		d.full, d.room = true, 0
+		d.full, d.free = true, 0
 		for range 3 {
 			if _, err := l.Append(nil); !errors.Is(err, durable.ErrNoSpace) || told() != 1 {
-				t.Fatalf("without room: %v, told %d", err, told())
+				t.Fatalf("without space: %v, told %d", err, told())
 			}
 		}
 		<-l.NoSpaceSignal()
 		d.full = false
 		if _, err := l.Append(nil); err != nil || told() != 0 {
-			t.Errorf("with room again: %v, told %d", err, told())
+			t.Errorf("with space again: %v, told %d", err, told())
 		}
 	}
 }

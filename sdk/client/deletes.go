@@ -98,8 +98,8 @@ type Hold struct {
 	TrustClock bool   // of a resume: the clock of the node is right, and steps go on from there
 }
 
-// HoldRetention stops retentions and the removal of what they released, lets them go on, or shows
-// again what they have hidden and not released.
+// HoldRetention stops retentions and removals, lets them go on, or shows
+// again what they have hidden and is not removable.
 func (c *Client) HoldRetention(ctx context.Context, h Hold) error {
 	r := Retention{CID: h.CID, MOID: h.MOID}
 	v := policyValues(&r)

@@ -20,12 +20,13 @@ func (c *Client) Edge(ctx context.Context) (out Edge, err error) {
 //
 // Errors: a *wire.Error of kind sequence-gap, which says what the newest one is; those of Put.
 func (c *Client) PutAfter(
-	ctx context.Context, b *record.Batch, writer [16]byte, seq, previous uint64,
+	ctx context.Context, b *record.Batch, w record.Writer, seq, previous uint64,
 ) (wire.PutReply, error) {
 	if err := b.Validate(); err != nil {
 		return wire.PutReply{}, err
 	}
-	body, err := wire.AppendPut(nil, &wire.Put{Writer: writer, Seq: seq, Batch: b})
+	body, err := wire.AppendPut(nil, &wire.Put{Writer: w.ID, Persistent: w.Persistent, Seq: seq,
+		Batch: b})
 	if err != nil {
 		return wire.PutReply{}, err
 	}
@@ -37,9 +38,12 @@ func (c *Client) PutAfter(
 // knows; a cluster says yes.
 //
 // Errors: a *wire.Error of kind sequence-gap, which says what the newest one is.
-func (c *Client) Follows(ctx context.Context, writer [16]byte, previous uint64) error {
+func (c *Client) Follows(ctx context.Context, w record.Writer, previous uint64) error {
 	path := "/v1/put?" + wire.ParamPrevious + "=" + strconv.FormatUint(previous, 10) + "&" +
-		wire.ParamWriter + "=" + hex.EncodeToString(writer[:])
+		wire.ParamWriter + "=" + hex.EncodeToString(w.ID[:])
+	if w.Persistent {
+		path += "&" + wire.ParamPersistent + "=1"
+	}
 	_, err := c.putBody(ctx, path, nil)
 	return err
 }

@@ -48,8 +48,8 @@ func (c *Client) PutRange(ctx context.Context, r *wire.Range) (horizonNs int64, 
 	return event.AcqNs, err
 }
 
-// ReleaseCopy makes a copy a node of its own, which takes puts, and ranges no more.
-func (c *Client) ReleaseCopy(ctx context.Context) error {
+// PromoteCopy makes a copy a node of its own, which takes puts, and ranges no more.
+func (c *Client) PromoteCopy(ctx context.Context) error {
 	var out struct{}
 	return c.doJSON(ctx, http.MethodDelete, "/v1/sync", "", nil, &out)
 }

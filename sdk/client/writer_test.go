@@ -139,7 +139,7 @@ func TestWriterIsBounded(t *testing.T) {
 		_, _ = rng.Read(payload) // never fails
 		return w.Add(ctx, record.Key{MID: added}, payload)
 	}
-	for ; added < 50; added++ { // for which there is room
+	for ; added < 50; added++ { // for which there is space
 		if err := put(soon(t)); err != nil {
 			t.Fatal(err)
 		}

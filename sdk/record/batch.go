@@ -114,7 +114,7 @@ func (b *Batch) appendPayload(payload []byte) {
 	}
 }
 
-// vary gives a dense batch offsets, with room for those of this many more records.
+// vary gives a dense batch offsets, with space for those of this many more records.
 func (b *Batch) vary(more int) {
 	n := len(b.CID)
 	b.Offsets = make([]uint32, n+1, n+1+more)

@@ -153,7 +153,7 @@ func FuzzPluginName(f *testing.F) {
 	})
 }
 
-// FuzzNormalize brings any ranges into the form that the rooms below rely on, or refuses them.
+// FuzzNormalize brings any ranges into the form that the packages below rely on, or refuses them.
 func FuzzNormalize(f *testing.F) {
 	f.Add(uint8(0), int64(0), int64(5), int64(5), int64(9), int64(5))
 	f.Add(uint8(1), int64(math.MinInt64), int64(math.MaxInt64), int64(3), int64(4), int64(-1))

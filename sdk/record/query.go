@@ -174,7 +174,7 @@ type Query struct {
 	GroupBy   GroupBy
 }
 
-// Normalize checks the query and brings it into the form that the rooms below rely on: ranges
+// Normalize checks the query and brings it into the form that the packages below rely on: ranges
 // clipped to their dimension, sorted and merged, a set that covers its dimension made empty.
 // The error is an [*InvalidError].
 func (q *Query) Normalize() error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAppendRows joins random pieces of random batches and compares record by record.
+// TestAppendRows joins random parts of random batches and compares record by record.
 func TestAppendRows(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

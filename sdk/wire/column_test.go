@@ -121,7 +121,7 @@ func TestColumnChoice(t *testing.T) {
 	f(codecFOR, 56, 0, 1<<56-1, 0, 3)
 	f(codecFOR, 64, 0, 1<<56, 0, 3)
 	f(codecFOR, 7, 0, 100, 3, 90)
-	f(codecFOR, 5, 0, 10, 20, 30) // no room for the step
+	f(codecFOR, 5, 0, 10, 20, 30) // no space for the step
 	f(codecDelta, 0, 0, 1<<40, 2<<40, 3<<40)
 	f(codecDelta, 0, 0, -1<<40, -2<<40, -3<<40)
 	f(codecDelta, 0, hi-1, hi, lo, lo+1) // wraps around

@@ -164,7 +164,7 @@ func TestVersionFramesRefused(t *testing.T) {
 }
 
 // versionedLimit is the most that reading a payload may allocate: a multiple of its size, and the
-// memory of as many rows as its batches promise, up to 65,536 each.
+// memory of as many rows as its batches announce, up to 65,536 each.
 func versionedLimit(payload []byte) uint64 {
 	const perRow = 5*8 + 4 + 8 + 8*maxWords + 96
 	rows := uint64(2 * MaxRows)
@@ -227,9 +227,9 @@ func equalVersioned(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// TestVersionFramesPromise promises many rows in few bytes.
-func TestVersionFramesPromise(t *testing.T) {
-	batch := promise(MaxRows, flagAcq, payloadRaw, 1024, 5)
+// TestVersionFramesAnnounce announces many rows in few bytes.
+func TestVersionFramesAnnounce(t *testing.T) {
+	batch := announce(MaxRows, flagAcq, payloadRaw, 1024, 5)
 	sized := binary.LittleEndian.AppendUint32(nil, uint32(len(batch)))
 	for name, payload := range map[string][]byte{
 		"versions":          append(sized, batch...),

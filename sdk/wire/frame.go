@@ -54,11 +54,13 @@ const (
 	FrameStates      FrameType = 26
 	FrameSlotsChange FrameType = 27
 	FrameOpenRows    FrameType = 28
+	// FramePersistentPut is a put of a persistent writer; its payload is that of a put.
+	FramePersistentPut FrameType = 29
 
-	lastFrameType = FrameOpenRows
+	lastFrameType = FramePersistentPut
 )
 
-// MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some room.
+// MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some space.
 const MaxFramePayload = 72 << 20
 
 // frameChecksum covers the first 8 bytes of the header and the payload.

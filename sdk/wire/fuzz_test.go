@@ -52,6 +52,7 @@ func FuzzReader(f *testing.F) {
 func FuzzPut(f *testing.F) {
 	seedWith(f, "put")
 	seedWith(f, "put-tombs")
+	seedWith(f, "persistent-put")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var p, again Put
 		if within(t, "put", payload) != nil {
@@ -60,12 +61,17 @@ func FuzzPut(f *testing.F) {
 		if err := ParsePut(AppendFrame(nil, FramePut, payload), &p); err != nil {
 			t.Fatal(err)
 		}
+		err := ParsePut(AppendFrame(nil, FramePersistentPut, payload), new(Put))
+		if p.Persistent = err == nil; p.Persistent == (p.Writer == [16]byte{}) {
+			t.Fatalf("persistent %v, %v", p.Persistent, err)
+		}
 		frame, err := AppendPut(nil, &p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := ParsePut(frame, &again); err != nil || again.Seq != p.Seq ||
-			again.Writer != p.Writer || !equalBatches(again.Batch, p.Batch) {
+			again.Writer != p.Writer || again.Persistent != p.Persistent ||
+			!equalBatches(again.Batch, p.Batch) {
 			t.Fatalf("read again differs, %v", err)
 		}
 	})

@@ -6,9 +6,12 @@ import "strconv"
 // its writer that the node must know, 0 for none.
 const ParamPrevious = "previous"
 
-// ParamWriter is the parameter of a put without a frame, which only asks: the writer, 32 hex
-// digits.
-const ParamWriter = "writer"
+// ParamWriter and ParamPersistent are the parameters of a put without a frame, which only asks: the
+// id of the writer, 32 hex digits, and 1 for a persistent one.
+const (
+	ParamWriter     = "writer"
+	ParamPersistent = "persistent"
+)
 
 // NewGap returns the error of a put that is to follow another batch of its writer than the newest
 // one that the node knows, which is 0 for a writer that it does not know.

@@ -24,7 +24,7 @@ func allocated(f func()) uint64 {
 }
 
 // parseLimit is the most that reading a payload may allocate: a multiple of its size, and for
-// a batch the memory of as many rows as it promises, 65,536 at most.
+// a batch the memory of as many rows as it announces, 65,536 at most.
 func parseLimit(name string, payload []byte) uint64 {
 	const slack = 256 << 10 // messages of errors, and what other goroutines do
 	size := uint64(len(payload))
@@ -51,16 +51,16 @@ func within(t *testing.T, name string, payload []byte) (err error) {
 	return err
 }
 
-// promise returns a batch payload that promises rows of strides and ends after columns columns of
+// announce returns a batch payload that announces rows of strides and ends after columns columns of
 // width 0.
-func promise(rows uint32, flags, codec byte, stride uint32, columns int) []byte {
+func announce(rows uint32, flags, codec byte, stride uint32, columns int) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, rows)
 	b = append(b, flags, codec, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, stride)
 	return append(b, make([]byte, 10*columns)...)
 }
 
-// TestNothingIsAllocatedOnWord promises much in few bytes.
+// TestNothingIsAllocatedOnWord announces much in few bytes.
 func TestNothingIsAllocatedOnWord(t *testing.T) {
 	f := func(payload []byte, kind Kind, want string) {
 		t.Helper()
@@ -71,18 +71,18 @@ func TestNothingIsAllocatedOnWord(t *testing.T) {
 		}
 	}
 	size := binary.LittleEndian.AppendUint32
-	f(promise(MaxRows, flagAcq, payloadWords, 8*maxWords, 5+maxWords), 0, "")
-	f(promise(MaxRows, flagAcq, payloadNone, 0, 5), 0, "")
-	f(promise(MaxRows, flagAcq, payloadRaw, 0, 6), 0, "")
-	f(promise(1<<32-1, flagAcq, payloadNone, 0, 5), KindBadFrame, "4294967295 rows")
-	f(promise(MaxRows, flagAcq, payloadRaw, 1024, 5), KindBadFrame, "67108864 announced")
-	f(promise(MaxRows, flagAcq, payloadRaw, 1025, 5), KindTooLarge, "67174400 payload bytes")
-	f(size(promise(MaxRows, flagAcq, payloadLZ4, 1024, 5), 64<<20), KindBadFrame, "cannot hold")
-	f(size(promise(MaxRows, flagAcq, payloadLZ4, 1024, 5), 5), KindBadFrame, "sizes say")
-	f(promise(MaxRows, flagAcq, payloadLZ4, 1024, 5), KindBadFrame, "")
-	f(promise(1, flagAcq, payloadRaw, record.MaxPayloadBytes, 5), KindBadFrame, "announced")
-	f(promise(1, flagAcq, payloadRaw, record.MaxPayloadBytes+1, 5), KindTooLarge, "33554433")
-	sizes := promise(MaxRows, flagAcq, payloadRaw, 0, 6)
+	f(announce(MaxRows, flagAcq, payloadWords, 8*maxWords, 5+maxWords), 0, "")
+	f(announce(MaxRows, flagAcq, payloadNone, 0, 5), 0, "")
+	f(announce(MaxRows, flagAcq, payloadRaw, 0, 6), 0, "")
+	f(announce(1<<32-1, flagAcq, payloadNone, 0, 5), KindBadFrame, "4294967295 rows")
+	f(announce(MaxRows, flagAcq, payloadRaw, 1024, 5), KindBadFrame, "67108864 announced")
+	f(announce(MaxRows, flagAcq, payloadRaw, 1025, 5), KindTooLarge, "67174400 payload bytes")
+	f(size(announce(MaxRows, flagAcq, payloadLZ4, 1024, 5), 64<<20), KindBadFrame, "cannot hold")
+	f(size(announce(MaxRows, flagAcq, payloadLZ4, 1024, 5), 5), KindBadFrame, "sizes say")
+	f(announce(MaxRows, flagAcq, payloadLZ4, 1024, 5), KindBadFrame, "")
+	f(announce(1, flagAcq, payloadRaw, record.MaxPayloadBytes, 5), KindBadFrame, "announced")
+	f(announce(1, flagAcq, payloadRaw, record.MaxPayloadBytes+1, 5), KindTooLarge, "33554433")
+	sizes := announce(MaxRows, flagAcq, payloadRaw, 0, 6)
 	sizes[len(sizes)-8] = 0xff // the base of the sizes
 	f(sizes, KindBadFrame, "announced")
 	sizes[len(sizes)-6] = 0xff
@@ -116,21 +116,21 @@ func TestNothingIsAllocatedOnWord(t *testing.T) {
 	}
 }
 
-// TestReaderAllocates believes no length: what a frame promises is read in steps.
+// TestReaderAllocates believes no length: what a frame announces is read in steps.
 func TestReaderAllocates(t *testing.T) {
 	header := AppendFrame(nil, FrameRows, nil)
-	f := func(promised uint32, sent int) {
+	f := func(announced uint32, sent int) {
 		t.Helper()
-		binary.LittleEndian.PutUint32(header[4:], promised)
+		binary.LittleEndian.PutUint32(header[4:], announced)
 		stream := append(bytes.Clone(header), make([]byte, sent)...)
 		got := allocated(func() {
 			r := NewReader(bytes.NewReader(stream), MaxFramePayload)
 			if _, _, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%d promised, %d sent: %v", promised, sent, err)
+				t.Errorf("%d announced, %d sent: %v", announced, sent, err)
 			}
 		})
 		if limit := uint64(8*sent + 4*readStep); got > limit {
-			t.Errorf("%d promised, %d sent: %d allocated, at most %d", promised, sent, got, limit)
+			t.Errorf("%d announced, %d sent: %d allocated, at most %d", announced, sent, got, limit)
 		}
 	}
 	f(MaxFramePayload, 0)

@@ -30,6 +30,13 @@ func examplePutTombs() *Put {
 	return p
 }
 
+// examplePersistentPut is the batch of a persistent writer.
+func examplePersistentPut() *Put {
+	p := plainPut()
+	p.Writer, p.Seq, p.Persistent = [16]byte{0: 0x7e, 15: 0x01}, 44, true
+	return p
+}
+
 func exampleBox() *Box {
 	b := new(Box)
 	b.Box[record.CID] = record.RangeSet{record.At(7)}
@@ -183,19 +190,19 @@ func TestExamples(t *testing.T) {
 	}
 	payload := func(frame []byte) []byte { return frame[frameHeaderBytes:] }
 
-	frame, err := AppendPut(nil, examplePut())
-	var put Put
-	read("put", &put, examplePut(), ParsePut(same("put", frame, err), &put))
-	frame, err = AppendPut(nil, examplePutTombs())
-	put = Put{}
-	read("put-tombs", &put, examplePutTombs(), ParsePut(same("put-tombs", frame, err), &put))
+	for name, want := range map[string]*Put{"put": examplePut(), "put-tombs": examplePutTombs(),
+		"persistent-put": examplePersistentPut()} {
+		var put Put
+		frame, err := AppendPut(nil, want)
+		read(name, &put, want, ParsePut(same(name, frame, err), &put))
+	}
 	var box Box
 	read("box", &box, exampleBox(),
 		ParseBox(same("box", AppendBox(nil, exampleBox()), nil), &box))
 	var event Event
 	read("event", &event, exampleEvent(),
 		ParseEvent(payload(same("event", AppendEvent(nil, exampleEvent()), nil)), &event))
-	put = Put{}
+	var put Put
 	read("put-plain", &put, plainPut(), ParsePut(found["put-plain"], &put))
 	delete(found, "put-plain") // the writer here packs
 	var reply PutReply
@@ -205,7 +212,7 @@ func TestExamples(t *testing.T) {
 		var query record.Query
 		read(name, &query, want, ParseQuery(same(name, AppendQuery(nil, want), nil), &query))
 	}
-	frame, err = AppendRows(nil, exampleRows())
+	frame, err := AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
 	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
@@ -283,7 +290,8 @@ func TestTables(t *testing.T) {
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
 		FrameState: "state", FrameClosed: "closed", FrameChange: "change",
-		FrameSlotsChange: "slots change", FrameOpenRows: "open rows"}
+		FrameSlotsChange: "slots change", FrameOpenRows: "open rows",
+		FramePersistentPut: "persistent put"}
 	rows := tableOf(t, "| type | payload |")
 	for _, row := range rows {
 		number, err := strconv.Atoi(row[0])

@@ -8,17 +8,23 @@ import (
 
 // Put is a batch to be stored. A zero Writer asks for no protection against doubling.
 type Put struct {
-	Writer [16]byte
-	Seq    uint64
-	Batch  *record.Batch
+	Writer     [16]byte
+	Seq        uint64
+	Persistent bool // of the writer, see [record.Writer]
+	Batch      *record.Batch
 	// Needs is asked by ParsePut, unless it is nil, before payloads are decompressed to that many
 	// bytes. Its error is returned.
 	Needs func(bytes uint64) error
 }
 
-// AppendPut appends a put frame: writer [16], sequence u64, batch.
+// AppendPut appends a put frame: writer [16], sequence u64, batch. The type of the frame says
+// whether the writer is persistent.
 func AppendPut(dst []byte, p *Put) ([]byte, error) {
-	dst, start := beginFrame(dst, FramePut)
+	t := FramePut
+	if p.Persistent {
+		t = FramePersistentPut
+	}
+	dst, start := beginFrame(dst, t)
 	dst = append(dst, p.Writer[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, p.Seq)
 	dst, err := appendBatch(dst, p.Batch)
@@ -31,15 +37,22 @@ func AppendPut(dst []byte, p *Put) ([]byte, error) {
 // ParsePut reads a body that is one put frame. The memory of p.Batch is reused when there is one.
 // The batch has the right shape; its values are not checked.
 func ParsePut(src []byte, p *Put) error {
-	payload, err := expect(src, FramePut)
+	want := FramePut
+	if p.Persistent = len(src) > 2 && FrameType(src[2]) == FramePersistentPut; p.Persistent {
+		want = FramePersistentPut
+	}
+	payload, err := expect(src, want)
 	if err != nil {
 		return err
 	}
 	d := decoder{src: payload}
 	copy(p.Writer[:], d.take(16))
 	p.Seq = d.u64()
-	if d.short {
+	switch {
+	case d.short:
 		return badFrame("put ends early")
+	case p.Persistent && p.Writer == [16]byte{}:
+		return badFrame("a put of a persistent writer has the zero writer id")
 	}
 	if p.Batch == nil {
 		p.Batch = new(record.Batch)

@@ -70,7 +70,7 @@ func readFrames(src []byte) (out string) {
 // meaning reads one frame.
 func meaning(kind FrameType, frame, payload []byte) (string, error) {
 	switch kind {
-	case FramePut:
+	case FramePut, FramePersistentPut:
 		var p Put
 		err := ParsePut(frame, &p)
 		if err != nil {

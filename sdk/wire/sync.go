@@ -125,13 +125,13 @@ type Bound struct{ FloorNs, BelowNs int64 }
 // Floors is how far a policy has come with rows by cap, or by acq.
 type Floors struct {
 	Hidden    Bound
-	StepAcqNs int64      // of the step that changed Hidden last
-	Shown     Bound      // what had been hidden and is shown again
-	Gone      []Released // what may be removed, at most 255
+	StepAcqNs int64       // of the step that changed Hidden last
+	Shown     Bound       // what had been hidden and is shown again
+	Gone      []Removable // what may be removed, at most 255
 }
 
-// Released is what may be removed, and the step that let go of it.
-type Released struct {
+// Removable is what may be removed, and the step by which.
+type Removable struct {
 	Bound
 	AcqNs, TimeNs int64
 }
@@ -144,7 +144,7 @@ type History struct {
 
 const (
 	hidingBytes = 8 + 8 + 4*record.NumDims        // without ranges
-	policyBytes = 4 + 4 + 4 + 3*8 + 2*floorsBytes // without releases
+	policyBytes = 4 + 4 + 4 + 3*8 + 2*floorsBytes // without removals
 	floorsBytes = 6 * 8
 	policyCID   = 1
 	policyMOID  = 2
@@ -191,7 +191,7 @@ func appendInts(dst []byte, all ...int64) []byte {
 }
 
 // appendFloors appends floor, below and step of what is hidden, floor and below of what is shown
-// again, i64, releases u8, zero [7], and floor, below, acq and time of each, i64.
+// again, i64, removals u8, zero [7], and floor, below, acq and time of each, i64.
 func appendFloors(dst []byte, f *Floors) []byte {
 	gone := f.Gone[:min(len(f.Gone), 255)]
 	dst = appendInts(dst, f.Hidden.FloorNs, f.Hidden.BelowNs, f.StepAcqNs, f.Shown.FloorNs,
@@ -206,10 +206,10 @@ func parseFloors(d *decoder, f *Floors) error {
 	*f = Floors{Hidden: Bound{d.i64(), d.i64()}, StepAcqNs: d.i64(), Shown: Bound{d.i64(), d.i64()}}
 	count := d.u64()
 	if d.short || count > 255 || count > uint64(len(d.src)/32) {
-		return badFrame("%d releases of a policy in %d bytes", count, len(d.src))
+		return badFrame("%d removals of a policy in %d bytes", count, len(d.src))
 	}
 	for range count {
-		f.Gone = append(f.Gone, Released{Bound{d.i64(), d.i64()}, d.i64(), d.i64()})
+		f.Gone = append(f.Gone, Removable{Bound{d.i64(), d.i64()}, d.i64(), d.i64()})
 	}
 	return nil
 }

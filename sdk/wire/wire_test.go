@@ -21,12 +21,14 @@ func TestBatchesRoundTrip(t *testing.T) {
 	for i := range 800 {
 		want := Put{Seq: rng.Uint64(), Batch: randomBatch(rng, false)}
 		want.Writer[i%16] = byte(i)
+		want.Persistent = want.Writer != [16]byte{} && rng.IntN(2) == 0
 		frame, err := AppendPut(nil, &want)
 		if err != nil {
 			t.Fatalf("seed %d, %d: %v", seed, i, err)
 		}
 		if err := ParsePut(frame, &put); err != nil || put.Seq != want.Seq ||
-			put.Writer != want.Writer || !equalBatches(put.Batch, want.Batch) {
+			put.Writer != want.Writer || put.Persistent != want.Persistent ||
+			!equalBatches(put.Batch, want.Batch) {
 			t.Fatalf("seed %d, put %d differs, %v", seed, i, err)
 		}
 		stamped := randomBatch(rng, true)
@@ -97,8 +99,13 @@ func exampleFrames(t testing.TB) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	persistent, err := AppendPut(nil, examplePersistentPut())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string][]byte{"put": put, "put-tombs": tombs, "rows": rows,
-		"box": AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
+		"persistent-put": persistent,
+		"box":            AppendBox(nil, exampleBox()), "event": AppendEvent(nil, exampleEvent()),
 		"slots-change": AppendChange(nil, exampleSlotsChange()),
 		"change":       AppendChange(nil, exampleChange()),
 		"closed":       AppendClosed(nil, exampleClosed),
@@ -114,6 +121,8 @@ func parse(name string, payload []byte) error {
 	switch name {
 	case "put", "put-tombs":
 		return ParsePut(AppendFrame(nil, FramePut, payload), new(Put))
+	case "persistent-put":
+		return ParsePut(AppendFrame(nil, FramePersistentPut, payload), new(Put))
 	case "query", "query-window":
 		return ParseQuery(AppendFrame(nil, FrameQuery, payload), new(record.Query))
 	case "box":
@@ -181,6 +190,7 @@ func TestRefusals(t *testing.T) {
 	f("put", 24, "\xff", KindBadFrame, "column of 255 values ends early")
 	f("put", 28, "\x04", KindBadFrame, "flags 0x4")
 	f("put-tombs", 80, "\x04", KindBadFrame, "tombstones beyond the 2 rows")
+	f("persistent-put", 0, strings.Repeat("\x00", 16), KindBadFrame, "zero writer")
 	f("box", 1, "\x01", KindBadFrame, "reserved")
 	f("box", 8, "\xff", KindBadFrame, "ranges of cid")
 	f("put", 29, "\x04", KindBadFrame, "payload codec 4")
@@ -234,7 +244,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestReader reads frames from streams that come in pieces.
+// TestReader reads frames from streams that come in parts.
 func TestReader(t *testing.T) {
 	var stream []byte
 	large := bytes.Repeat([]byte("0123456789abcdef"), 100_000)

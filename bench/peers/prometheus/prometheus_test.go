@@ -6,6 +6,7 @@ import (
 
 	"github.com/pentad-db/pentad/bench/peers/peertest"
 	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -45,10 +46,11 @@ func TestRefuses(t *testing.T) {
 // compactions.
 func TestBurst(t *testing.T) {
 	const (
-		meters, perBatch, slots = 20000, 200, 48
-		slotNs                  = 1800 * 1000 * msNs
-		startNs                 = 1_709_510_400_000_000_000 // 2024-03-04
+		perBatch, slots = 200, 48
+		slotNs          = 1800 * 1000 * msNs
+		startNs         = 1_709_510_400_000_000_000 // 2024-03-04
 	)
+	meters := int64(rounds.Of(20000, 6000, 6000))
 	db, err := Kinds()[0].Open(t.Context(), t.TempDir(),
 		system.Shape{PayloadBytes: system.NumberBytes})
 	if err != nil {
@@ -60,7 +62,7 @@ func TestBurst(t *testing.T) {
 		}
 	}()
 	var b record.Batch
-	for meter := range int64(meters) {
+	for meter := range meters {
 		for slot := range int64(slots) {
 			b.AppendStamped(record.Key{MID: meter * 7919 % meters,
 				CapNs: startNs + slot*slotNs, AcqNs: 1},
@@ -77,7 +79,7 @@ func TestBurst(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := db.Ask(t.Context(), &system.Query{Want: system.WantCount}, nil)
-	if err != nil || rows != meters*slots {
+	if err != nil || rows != uint64(meters)*slots {
 		t.Errorf("%d of %d samples are left; %v", rows, meters*slots, err)
 	}
 }

@@ -31,8 +31,8 @@ type Config struct {
 	Seed   uint64
 }
 
-// Sized returns the workload with about that many rows.
-func Sized(rows int) Config { return Config{Meters: max(110, rows/slots), Seed: 5} }
+// Sized returns the workload with about that many rows, and twelve meters at least.
+func Sized(rows int) Config { return Config{Meters: max(12, rows/slots), Seed: 5} }
 
 func (c Config) start() int64 { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
 

@@ -43,7 +43,7 @@ type Config struct {
 // Sized returns the workload with about that many rows: 402 slots (4.2 days) and as many devices
 // as it takes; 20 million rows are 50,000 devices.
 func Sized(rows int) Config {
-	return Config{Devices: max(rows/402, 200), Slots: 402, Seed: 1}
+	return Config{Devices: max(rows/402, 120), Slots: 402, Seed: 1}
 }
 
 // Workload returns the load and its queries.

@@ -34,7 +34,7 @@ type Config struct {
 
 // Sized returns the workload with about that many rows: 13 hours of as many hosts as it takes.
 func Sized(rows int) Config {
-	return Config{Hosts: max(10, rows/(metrics*ticks)), Ticks: ticks, Seed: 3}
+	return Config{Hosts: max(2, rows/(metrics*ticks)), Ticks: ticks, Seed: 3}
 }
 
 func (c Config) start() int64 { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() }

@@ -39,7 +39,7 @@ func stoppedReplica(t *testing.T, module string) (dir, file string) {
 	sum := sha256.Sum256([]byte(module))
 	digest := hex.EncodeToString(sum[:])
 	meta := cluster.NewMeta(cluster.NewState())
-	levels := cluster.Released()
+	levels := cluster.Supported()
 	for _, c := range []cluster.Command{
 		&cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 1, Replicas: 1,
 			Feature: levels.First, First: cluster.Node{ID: 7, Incarnation: 1,

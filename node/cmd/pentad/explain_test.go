@@ -9,7 +9,7 @@ import (
 )
 
 // TestExplainTree shows what was dropped and by which dimension, and no more segments than a screen
-// has room for.
+// has space for.
 func TestExplainTree(t *testing.T) {
 	few := segmentsBranch([]client.SegmentPlan{{SkippedBy: "cap"}, {ID: 1234, Shard: 2,
 		Rows: 1 << 20, Blocks: 512, Bytes: 9_800_000, Lists: 3, Listed: 40, Candidates: 28,

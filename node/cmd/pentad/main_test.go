@@ -132,7 +132,7 @@ func runExamples(ts *testscript.TestScript, _ bool, _ []string) {
 				strings.HasPrefix(line, "pentad cluster"),      // it is alone
 				strings.Contains(line, " --into "),             // nor has it a backup of one
 				strings.HasPrefix(line, "pentad edge"),         // it ships nothing
-				strings.HasPrefix(line, "pentad sync release"): // others still need the copy
+				strings.HasPrefix(line, "pentad sync promote"): // others still need the copy
 				line += " --help"
 			}
 			if err := ts.Exec("sh", "-c", line); err != nil {

@@ -21,7 +21,7 @@ when any policy that applies to it says so. Expiry has three phases:
 
   hidden    The record disappears from every view within 2 % of the age, at most 6 days. A longer
             age, "retention rm" and "retention undo" show it again.
-  released  When nodes have run for --delay since it was hidden, its bytes may be removed. From then
+  removable When nodes have run for --delay since it was hidden, its bytes may be removed. From then
             on it never comes back.
   removed   Its bytes are gone from the files of each node. This takes at most 10 % of the age, at
             most 30 days, plus 1.5 times the delay after expiry. Snapshots and backups keep them.
@@ -44,7 +44,7 @@ The policy hides no more records, and none of its hidden records are removed, un
 The delay of hidden records starts again. --trust-clock declares the clock of the node correct, even
 if it jumped: the policy continues from its reading without waiting for further evidence.`),
 		a.holdCommand("undo", "Undo what a policy has hidden, and hold it", `
-Hidden records that are not yet released for removal are shown again in all views. The policy is
+Hidden records that are not yet removable are shown again in all views. The policy is
 held, or its next step would hide them again: correct the age or the clock, then resume. A copy made
 while they were hidden lacks them; pentad sync verify reports that.`))
 }
@@ -202,7 +202,7 @@ func (a *app) retentionRemoveCommand() *cobra.Command {
 		Short: "Remove a retention policy",
 		Long: `Remove the policy of a tenant and quantity.
 
-Records that it has hidden are shown again, unless they were released for removal.`,
+Records that it has hidden are shown again, unless they are removable.`,
 		Args:    cli.NoCommand,
 		Example: `  pentad retention rm --cid 1`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -25,14 +25,14 @@ next run continues from there, also after an interruption. Each range is compare
 was copied. A source whose directory was reset to an older copy, and lacks copied records, is
 refused: make a new copy. sync verify names records that differ.
 
-Only an empty node can become a copy. It then accepts no other records until pentad sync release
+Only an empty node can become a copy. It then accepts no other records until pentad sync promote
 makes it independent. With selectors it is a copy of that part; give the same selectors each time. A
 source with records stored below its horizon is refused: the copy would miss later ones.
 
 An empty cluster can become a copy of a node, and a node a copy of such a cluster. A cluster that
 accepted records itself cannot be copied exactly to a node, because its groups assign acqs
 independently. It can be copied to an empty cluster whose groups have the same slots, one group at a
-time: --from-group N --into-group N for each, and finally one pentad sync release. A restored backup
+time: --from-group N --into-group N for each, and finally one pentad sync promote. A restored backup
 of a group is copied back with --into-group. Or use --restamp, which copies a cluster if no erase or
 purge matches the selectors.
 
@@ -49,7 +49,7 @@ func (a *app) syncCommand() *cobra.Command {
 		`  pentad sync push 127.0.0.1:5252
   pentad sync verify 127.0.0.1:5252`,
 		a.syncPushCommand(), a.syncPullCommand(), a.syncVerifyCommand(), a.syncStatusCommand(),
-		a.syncReleaseCommand())
+		a.syncPromoteCommand())
 }
 
 // syncFlags are the flags of pull and push.
@@ -311,37 +311,37 @@ func (a *app) syncStatusCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) syncReleaseCommand() *cobra.Command {
+func (a *app) syncPromoteCommand() *cobra.Command {
 	yes := false
 	c := &cobra.Command{
-		Use:   "release",
+		Use:   "promote",
 		Short: "Turn a copy into an independent node",
 		Long: `Turn a copy into an independent node: it accepts records from now on, and no longer those of its
 source. Batches that the source acknowledged are not known here: a writer that retries one stores it
 again.`,
 		Args:    cli.NoCommand,
-		Example: `  pentad sync release --addr 127.0.0.1:5252 --yes`,
+		Example: `  pentad sync promote --addr 127.0.0.1:5252 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !yes {
-				return cli.Usagef("a released copy cannot be updated any more; check pentad " +
+				return cli.Usagef("a promoted copy cannot be updated any more; check pentad " +
 					"sync status, then confirm with --yes")
 			}
-			return a.release(c.Context())
+			return a.promote(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "confirm the release")
+	c.Flags().BoolVar(&yes, "yes", false, "confirm the promotion")
 	return c
 }
 
-// release makes a copy a node of its own, and shows of which node it was one and up to where.
-func (a *app) release(ctx context.Context) error {
+// promote makes a copy a node of its own, and shows of which node it was one and up to where.
+func (a *app) promote(ctx context.Context) error {
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	was, _ := db.SyncState(ctx) // groups that are copies each by itself have no state together
-	if err := db.ReleaseCopy(ctx); err != nil {
+	if err := db.PromoteCopy(ctx); err != nil {
 		return err
 	}
 	now, err := db.SyncState(ctx)

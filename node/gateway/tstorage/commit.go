@@ -43,11 +43,11 @@ func (m *committer) failed() error {
 // one is being stored.
 func (m *committer) add(u unit) {
 	if m.queue == nil {
-		room := 1
+		capacity := 1
 		if m.restored != nil {
-			room = 0 // units are large, and a client waits for the last ones
+			capacity = 0 // units are large, and a client waits for the last ones
 		}
-		m.queue = make(chan unit, room)
+		m.queue = make(chan unit, capacity)
 		m.wg.Go(func() {
 			for u := range m.queue {
 				m.store(u)

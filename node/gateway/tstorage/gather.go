@@ -15,15 +15,15 @@ const (
 	// stampedBytes is the same of a PUTA, up to record.MaxBatchRecords: rows below the horizon are
 	// sorted into those of the newest puts, up to 64 MiB of them, so few large pieces cost less.
 	stampedBytes = 16 << 20
-	// rowBytes is what a record takes in addition to its payload, with the room that columns grow
+	// rowBytes is what a record takes in addition to its payload, with the space that columns grow
 	// by, and stampedRowBytes what one of a PUTA does: it is sorted.
 	rowBytes        = 44
 	stampedRowBytes = 88
-	// firstRoom is what a request takes of the budget for its first records; it then takes as much
-	// again each time, up to maxRoom.
-	firstRoom = 16 << 10
-	maxRoom   = 1 << 20
-	// keepPiece is how many payload bytes a batch may have room for and still be kept for another.
+	// firstShare is what a request takes of the budget for its first records; it then takes as much
+	// again each time, up to maxShare.
+	firstShare = 16 << 10
+	maxShare   = 1 << 20
+	// keepPiece is how many payload bytes a batch may have space for and still be kept for another.
 	keepPiece = stampedBytes + stampedBytes/2
 )
 
@@ -46,7 +46,7 @@ type gathered struct {
 
 	wholePieces, wholeRows int // pieces up to the end of the last whole batch, rows of its piece
 
-	held, room int64 // what was taken of the budget, and how much of it is left
+	held, left int64 // what was taken of the budget, and how much of it is left
 }
 
 // begin prepares for a batch of a client with at most this many bytes, in which a record takes at
@@ -106,11 +106,11 @@ func (g *gathered) isPiece() bool {
 
 // account takes n bytes of the budget, in steps.
 func (g *gathered) account(n int64) error {
-	if g.room >= n {
-		g.room -= n
+	if g.left >= n {
+		g.left -= n
 		return nil
 	}
-	step := max(n-g.room, min(max(g.held, firstRoom), maxRoom))
+	step := max(n-g.left, min(max(g.held, firstShare), maxShare))
 	if g.stamped && g.held+step > int64(g.server.opt.WholeBytes) {
 		g.streamed = true
 	}
@@ -118,12 +118,12 @@ func (g *gathered) account(n int64) error {
 		return err
 	}
 	g.held += step
-	g.room += step - n
+	g.left += step - n
 	return nil
 }
 
 // free gives back what account took for memory that is free again, for what comes next.
-func (g *gathered) free(n int64) { g.room = min(g.room+n, g.held) }
+func (g *gathered) free(n int64) { g.left = min(g.left+n, g.held) }
 
 // whole says that the batch that was coming in is whole.
 func (g *gathered) whole() {

@@ -96,7 +96,7 @@ const (
 
 // below returns the acq, in ns since the Unix epoch, below which a GET finds all records of its box
 // and above which it returns none. Replicas may be behind what the client knows, so it waits: for
-// the greatest acq where that has passed, as a GETACQ may have promised it, and for the least. For
+// the greatest acq where that has passed, as a GETACQ may have leased it, and for the least. For
 // what this gateway was given it waits a while.
 //
 // Errors: refusal of a least acq in the future; of the database, when a group is without a leader.

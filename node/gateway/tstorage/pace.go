@@ -20,7 +20,7 @@ var errSlow = errors.New("the PUT comes too slowly while others wait for memory:
 // pace watches how fast a request comes that holds memory.
 type pace struct {
 	on    bool
-	short bool          // the last read brought less than there was room for
+	short bool          // the last read brought less than there was space for
 	took  time.Duration // in this window, waiting for bytes
 	got   int
 }

@@ -162,7 +162,7 @@ func (r *restore) storeAny() error {
 	return r.all(r.shared, r.putBelow)
 }
 
-// storeAbove stores records above what the database has given or promised. Those below must be
+// storeAbove stores records above what the database has assigned or leased. Those below must be
 // there already, which is looked for first. When that bound has moved before anything is stored, as
 // after a question of another client, this begins again.
 func (r *restore) storeAbove() error {
@@ -182,7 +182,7 @@ func (r *restore) storeAbove() error {
 		}
 		if some := r.stored - before; some > 0 {
 			return refuse(statusInvalid, "%d records of a PUTA are stored, and %d are not: "+
-				"another client put or asked meanwhile, so their acqs were given or promised; "+
+				"another client put or asked meanwhile, so their acqs were assigned or leased; "+
 				"send at most %d records at once, which are stored together, or start the node "+
 				"with --tstorage-puta-below and send it again: what is stored is recognised",
 				some, int64(len(rest))-some, record.MaxBatchRecords)
@@ -190,7 +190,7 @@ func (r *restore) storeAbove() error {
 	}
 }
 
-// errFloor means that a batch lies below what the database has given or promised meanwhile.
+// errFloor means that a batch lies below what the database has assigned or leased meanwhile.
 var errFloor = errors.New("tstorage: the floor of acqs has moved")
 
 // check looks for what the database would refuse of the batch.

@@ -37,11 +37,11 @@ type Database interface {
 	// PutStamped would refuse for their acqs. It stores nothing and moves no horizon.
 	CheckStamped(ctx context.Context, b *record.Batch, below bool) (known int, err error)
 	// PutStamped stores a batch under the acquisition times that it brings, which rise and lie
-	// above all that were given or promised; it returns the least that it would have taken.
+	// above all that were assigned or leased; it returns the least that it would have taken.
 	PutStamped(ctx context.Context, b *record.Batch) (floorNs int64, err error)
 	// PutBackdated stores a batch under the acquisition times that it brings, wherever they lie.
 	PutBackdated(ctx context.Context, b *record.Batch) (store.PutBackdatedResult, error)
-	// ByAcq returns a sorter of records by acq, which keeps in files what memory has no room for.
+	// ByAcq returns a sorter of records by acq, which keeps in files what memory has no space for.
 	ByAcq() *spill.Sorter
 	// QueryBelow hands the records of a query with an acq below belowNs, which was a horizon of its
 	// box, to emit, in batches that are valid during the call. It finds all of them.
@@ -70,8 +70,8 @@ type PutA uint8
 // What clients may bring.
 const (
 	PutANone  PutA = 0 // none
-	PutAAbove PutA = 1 // those above all that were given or promised
-	PutAAny   PutA = 2 // any up to now, and so change what was promised to stay as it is
+	PutAAbove PutA = 1 // those above all that were assigned or leased
+	PutAAny   PutA = 2 // any up to now, and so change what is below the horizon
 )
 
 // Options of a gateway. The zero value of each field but Database works.

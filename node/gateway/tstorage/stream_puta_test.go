@@ -58,7 +58,7 @@ func TestLongPutAOfManyAcqs(t *testing.T) {
 }
 
 // TestLongPutAInOrder stores a request of several tenants whose acqs lie among each other in a
-// node that takes them in their order alone: what memory has no room for waits in files. Sent
+// node that takes them in their order alone: what memory has no space for waits in files. Sent
 // again, with more behind it, what is there is recognised.
 func TestLongPutAInOrder(t *testing.T) {
 	n := openNode(t, node.Options{ResultBytes: 4 << 20})

@@ -333,7 +333,7 @@ func TestLyingBatches(t *testing.T) {
 			wantHungUp(t, "a batch that ends early", c)
 		}
 	}
-	if n, most := db.count(), s.budget.Most(); n != 0 || most > 4*firstRoom {
+	if n, most := db.count(), s.budget.Most(); n != 0 || most > 4*firstShare {
 		t.Errorf("%d records are stored, %d bytes were taken", n, most)
 	}
 }

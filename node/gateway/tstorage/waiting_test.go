@@ -110,15 +110,15 @@ func (p partly) Unwrap() error { return p.error }
 // Writer implements resumable.
 func (partly) Writer() store.WriterSeq { return store.WriterSeq{ID: [16]byte{7}, Seq: 8} }
 
-// doubtful is a database whose puts fail with a part of the records stored.
-type doubtful struct {
+// storesPart is a database whose puts fail with a part of the records stored.
+type storesPart struct {
 	fake
 	fails   int
 	writers []store.WriterSeq
 }
 
 // Put implements Database.
-func (d *doubtful) Put(
+func (d *storesPart) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
 	d.writers = append(d.writers, w)
@@ -131,7 +131,7 @@ func (d *doubtful) Put(
 // TestPartlyStoredIsResumed: a put that failed with a part of its records stored is put again under
 // the writer that the error names, so that none is stored twice.
 func TestPartlyStoredIsResumed(t *testing.T) {
-	db := &doubtful{fails: 2}
+	db := &storesPart{fails: 2}
 	c := ttDial(t, serve(t, Options{Database: db}))
 	mustPut(t, c, at(1, 1, "a"))
 	w := partly{}.Writer()

@@ -20,9 +20,9 @@ const (
 	// minPause and maxPause are how long accepting rests after an error, twice as long each time.
 	minPause = 5 * time.Millisecond
 	maxPause = 500 * time.Millisecond
-	// lately is how long after its last error a listener counts as failing, so that a check once a
-	// second sees every error.
-	lately = 5 * time.Second
+	// failingFor is how long after its last error a listener counts as failing, so that a check
+	// once a second sees every error.
+	failingFor = 5 * time.Second
 )
 
 // Listener is a listener whose Accept returns an error only when it is closed.
@@ -106,7 +106,7 @@ func AtMost(most int) int {
 // failing returns why connections cannot be taken, or could not some seconds ago, nil when they
 // can.
 func (l *Listener) failing() error {
-	if f := l.failure.Load(); f != nil && time.Since(f.at) < lately {
+	if f := l.failure.Load(); f != nil && time.Since(f.at) < failingFor {
 		return f.err
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 
 // Errors of Acquire. Both mean overload: the caller may retry later.
 var (
-	ErrFull = errors.New("too many requests at once: the queue is full")
-	ErrLate = errors.New("too many requests at once: none ended in time")
+	ErrFull    = errors.New("too many requests at once: the queue is full")
+	ErrTimeout = errors.New("too many requests at once: none ended in time")
 )
 
 // ErrDrained means that the controller grants no more permits.
@@ -79,15 +79,15 @@ func New(opt Options) *Controller {
 
 // Acquire returns a permit for a tenant, and waits for one if needed.
 //
-// Errors: ErrFull; ErrLate; ErrDrained; the cause of ctx.
+// Errors: ErrFull; ErrTimeout; ErrDrained; the cause of ctx.
 func (c *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
 	permit := &Permit{controller: c, tenant: of}
 	if err := c.join(permit); err != nil || permit.granted == nil {
 		return permit, err
 	}
-	late := time.NewTimer(permit.maxWait)
-	defer late.Stop()
-	return permit, c.wait(ctx, permit, late.C)
+	timeout := time.NewTimer(permit.maxWait)
+	defer timeout.Stop()
+	return permit, c.wait(ctx, permit, timeout.C)
 }
 
 // AcquireUnbounded is Acquire without a limit on the wait; it occupies no place in the queue.
@@ -118,7 +118,7 @@ func (c *Controller) join(permit *Permit) error {
 		c.free--
 		return nil
 	}
-	if room := c.opt.MaxQueue - c.waiting; !permit.unbounded && t.queued >= 2*room {
+	if left := c.opt.MaxQueue - c.waiting; !permit.unbounded && t.queued >= 2*left {
 		c.refused++
 		c.forget(permit.tenant)
 		return ErrFull
@@ -157,12 +157,14 @@ func (c *Controller) forget(of uint64) {
 }
 
 // wait waits until a permit is granted.
-func (c *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.Time) (err error) {
+func (c *Controller) wait(
+	ctx context.Context, permit *Permit, timeout <-chan time.Time,
+) (err error) {
 	select {
 	case <-permit.granted:
 		return nil
-	case <-late:
-		err = ErrLate
+	case <-timeout:
+		err = ErrTimeout
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -176,7 +178,7 @@ func (c *Controller) wait(ctx context.Context, permit *Permit, late <-chan time.
 		t.queue = slices.DeleteFunc(t.queue, func(o *Permit) bool { return o == permit })
 		c.leaveQueue(t, permit)
 		c.forget(permit.tenant)
-		if errors.Is(err, ErrLate) {
+		if errors.Is(err, ErrTimeout) {
 			c.refused++
 		}
 	}
@@ -321,7 +323,7 @@ func (c *Controller) endDrain() {
 // Stats say how permits are used.
 type Stats struct {
 	Held, Waiting, Paused int
-	Refused               uint64 // ErrFull and ErrLate, since the start
+	Refused               uint64 // ErrFull and ErrTimeout, since the start
 }
 
 // Stats returns the current figures.

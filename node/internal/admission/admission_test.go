@@ -20,9 +20,9 @@ func take(t *testing.T, p *Controller, of uint64) *Permit {
 	return place
 }
 
-// One tenant has two thirds of the places and of the queue at most; another finds room in what is
+// One tenant has two thirds of the places and of the queue at most; another finds space in what is
 // left, and goes first when a place becomes free.
-func TestOneTenantLeavesRoom(t *testing.T) {
+func TestOneTenantLeavesSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 8, MaxQueue: 9, MaxWait: time.Second})
 		var held []*Permit
@@ -71,7 +71,7 @@ func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 1, MaxQueue: 4, MaxWait: time.Second})
 		place := take(t, p, 1)
-		if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrLate) {
+		if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
 			t.Errorf("waited for a second: %v", err)
 		}
 		gone := errors.New("gone")
@@ -103,7 +103,7 @@ func TestAStandingQueue(t *testing.T) {
 		place := take(t, p, 1)
 		late := func() (waited time.Duration) {
 			began := time.Now()
-			if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrLate) {
+			if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
 				t.Errorf("no place is free: %v", err)
 			}
 			return time.Since(began)

@@ -51,7 +51,7 @@ func bucketOf(ns, width int64) bucket {
 	return bucket{ns - past, uint64(width)}
 }
 
-func (x bucket) holds(ns int64) bool { return ns >= x.start && uint64(ns-x.start) < x.span }
+func (x bucket) contains(ns int64) bool { return ns >= x.start && uint64(ns-x.start) < x.span }
 
 // Groups assigns numbers to the groups of one worker. For more than a few groups it has a hash
 // table with open addressing, at most half full, with a random seed, so that clients cannot choose
@@ -98,7 +98,7 @@ func (g *Groups) all() bool { return g.by == record.GroupBy{} }
 // startOf returns the start of the bucket of ns. Usually that is the bucket of the previous row or
 // the next one, which takes no division.
 func (g *Groups) startOf(ns, width int64) int64 {
-	if g.bucket.holds(ns) {
+	if g.bucket.contains(ns) {
 		return g.bucket.start
 	}
 	if uint64(ns-g.bucket.start)-g.bucket.span < uint64(width) && ns >= g.bucket.start {
@@ -111,7 +111,7 @@ func (g *Groups) startOf(ns, width int64) int64 {
 
 // windowOf returns the start of the window of ns, and makes it the bucket of this row.
 func (g *Groups) windowOf(ns int64) int64 {
-	if !g.bucket.holds(ns) {
+	if !g.bucket.contains(ns) {
 		from, to := g.windows.Window(ns)
 		g.bucket = bucket{from, uint64(to - from)}
 	}
@@ -243,7 +243,7 @@ func (g *Groups) runWithin(b *record.Batch, from, to int) int {
 	}
 	if g.by.ByCap() {
 		for i, ns := range b.CapNs[from:to] {
-			if !g.bucket.holds(ns) { // the bucket of from
+			if !g.bucket.contains(ns) { // the bucket of from
 				return from + i
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 const (
 	// States of overflows are merged this many groups at a time, and come in steps of this size.
-	chunkGroups = 1 << 14
-	chunkBytes  = 256 << 10
+	batchGroups = 1 << 14
+	batchBytes  = 256 << 10
 
 	// spillRows is how many groups are given to the external sort at once.
 	spillRows = 4096
@@ -42,7 +42,7 @@ func NewOverflow(space *spill.Space, source int) *Overflow {
 	return &Overflow{space: space, source: int64(source)}
 }
 
-// Close releases its memory and files; o may be nil.
+// Close frees its memory and files; o may be nil.
 func (o *Overflow) Close() {
 	if o == nil {
 		return
@@ -108,7 +108,7 @@ func (o *Overflow) Add(
 		payload = binary.LittleEndian.AppendUint64(payload[:0], some.counts[i])
 		b.AppendStamped(key, append(payload, rest[:n]...))
 		rest = rest[n:]
-		if i == len(some.keys)-1 || b.Len() == spillRows || len(b.Data) >= chunkBytes {
+		if i == len(some.keys)-1 || b.Len() == spillRows || len(b.Data) >= batchBytes {
 			if err := to.Add(ctx, &b); err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func NewMerging(
 	q *record.Query, by wasmhost.Owner, module *registry.Version, maxGroups, maxOfInstance int,
 ) *Merging {
 	return &Merging{LinksPredecessors: module.LinksPredecessors(), maxGroups: maxGroups,
-		maxOfInstance: min(chunkGroups, maxOfInstance),
+		maxOfInstance: min(batchGroups, maxOfInstance),
 		make: func(ctx context.Context) (*Worker, error) {
 			guest, err := module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)
 			if err != nil {
@@ -205,7 +205,7 @@ func (m *Merging) add(ctx context.Context, key record.Key, payload []byte) (err 
 	}
 	m.last = k
 	m.pending.append(m.aggregator.stateBytes(), k, binary.LittleEndian.Uint64(payload), payload[8:])
-	if len(m.pending.states) < chunkBytes {
+	if len(m.pending.states) < batchBytes {
 		return nil
 	}
 	return m.flush(ctx)

@@ -106,7 +106,7 @@ type Part struct {
 func (into *Worker) MergeParts(
 	ctx context.Context, parts []Part, most int, over *Overflow, size int,
 ) error {
-	if !into.holds(parts, most) {
+	if !into.surelyFit(parts, most) {
 		return overflowAll(ctx, parts, over, size)
 	}
 	for _, from := range parts {
@@ -120,8 +120,8 @@ func (into *Worker) MergeParts(
 	return nil
 }
 
-// holds reports whether the states of sources certainly fit, with at most that many groups.
-func (into *Worker) holds(said []Part, most int) bool {
+// surelyFit reports whether the states of sources certainly fit, with at most that many groups.
+func (into *Worker) surelyFit(said []Part, most int) bool {
 	groups, bytes := 0, int64(0)
 	for _, from := range said {
 		if from.Over.Used() {

@@ -70,7 +70,7 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(beside bool) []byte {
 	if !a.groups.all() && guest.HeapStates() {
 		return nil
 	}
-	return func(beside bool) []byte { return halfOf(guest.Room(ctx), beside) }
+	return func(beside bool) []byte { return halfOf(guest.PayloadBuffer(ctx), beside) }
 }
 
 // UsePartials lets the worker aggregate partials of blocks separately; it returns nil for queries
@@ -186,12 +186,12 @@ func InOrder(workers []*Worker) {
 }
 
 // halfOf returns one half of a payload buffer.
-func halfOf(room []byte, second bool) []byte {
-	half := len(room) / 2
+func halfOf(buffer []byte, second bool) []byte {
+	half := len(buffer) / 2
 	if second {
-		return room[half:]
+		return buffer[half:]
 	}
-	return room[:half:half]
+	return buffer[:half:half]
 }
 
 // CloseAll closes workers.

@@ -79,7 +79,7 @@ func (a *audit) damaged(file string, offset int64, reason string) {
 	}
 }
 
-// all takes what a room found.
+// all takes what a package found.
 func (a *audit) all(damage []*durable.CorruptError) {
 	for _, d := range damage {
 		a.damaged(d.File, d.Offset, d.Reason)
@@ -194,7 +194,7 @@ func (a *audit) modules(dir string) error {
 	return err
 }
 
-// one reads a file, or notes that no room knows it.
+// one reads a file, or notes that no package knows it.
 func (a *audit) one(path string) error {
 	known, err := a.file(path)
 	if err == nil && !known {

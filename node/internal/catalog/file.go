@@ -125,7 +125,7 @@ func (f *File) CopyTo(dir string) error {
 	return nil
 }
 
-// Append makes a change durable and then applies it. For lack of room it may be tried again. After
+// Append makes a change durable and then applies it. For lack of space it may be tried again. After
 // any other failed write or sync the file stays failed.
 //
 // Errors: what Apply refuses, with nothing written; [durable.ErrNoSpace]; [ErrFailed].

@@ -214,15 +214,15 @@ func (c *Clock) publishVerdict() {
 // needs no acq, and reads go on.
 func (p *peers) othersLead() bool {
 	for _, one := range p.all {
-		if p.lately(one) && !one.off {
+		if p.isRecent(one) && !one.off {
 			return true
 		}
 	}
 	return false
 }
 
-// lately reports whether a node counted at the last judgement.
-func (p *peers) lately(one *peer) bool { return p.judgedAt-one.heardNs <= int64(heardFor) }
+// isRecent reports whether a node counted at the last judgement.
+func (p *peers) isRecent(one *peer) bool { return p.judgedAt-one.heardNs <= int64(heardFor) }
 
 // note makes a judgement the verdict; one against the clock holds for some seconds.
 func (p *peers) note(j judgement, monotonic int64) {

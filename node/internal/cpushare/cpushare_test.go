@@ -46,7 +46,7 @@ func checkIdle(t *testing.T, p *Scheduler) {
 
 // Of two owners that ask for much each has about half of the processors, however many goroutines it
 // has, and never more run than there are processors; one fewer while short questions come.
-func TestLongQuestionsTakeTurns(t *testing.T) {
+func TestLongQueriesShareProcessors(t *testing.T) {
 	for _, processors := range []int{1, 2, 4} {
 		synctest.Test(t, func(t *testing.T) {
 			p := New(processors)
@@ -155,8 +155,8 @@ func TestASingleProcessor(t *testing.T) {
 	})
 }
 
-// Who waits for a client or a lock while it has a turn loses it, and waits for another afterwards.
-func TestTurnsAreLost(t *testing.T) {
+// A worker that waits for a client or a lock loses its processor, and waits for one afterwards.
+func TestIdleWorkersLoseProcessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(1)
 		pause := func(s *Worker) {
@@ -170,7 +170,7 @@ func TestTurnsAreLost(t *testing.T) {
 		began := time.Now()
 		pause(&sb)
 		if took := time.Since(began); took > lease+pollEvery {
-			t.Errorf("a turn was lost after %v", took)
+			t.Errorf("a processor was lost after %v", took)
 		}
 		var back atomic.Bool
 		go func() {
@@ -179,13 +179,13 @@ func TestTurnsAreLost(t *testing.T) {
 		}()
 		synctest.Wait()
 		if back.Load() {
-			t.Error("two have the one turn")
+			t.Error("two have the one processor")
 		}
 		time.Sleep(timeSlice)
 		pause(&sb)
 		synctest.Wait()
 		if !back.Load() {
-			t.Error("one that waits is not let in after a turn")
+			t.Error("one that waits is not let in after a time slice")
 		}
 		sa.Stop()
 		sb.Stop()
@@ -243,7 +243,7 @@ func TestQuestionsThatEnd(t *testing.T) {
 	})
 }
 
-// What is of no question takes no turns.
+// What is no task has no time slices.
 func TestNoQuestion(t *testing.T) {
 	s := Of(t.Context()).Start()
 	if err := s.Yield(t.Context()); err != nil {
@@ -259,9 +259,9 @@ func TestNoQuestion(t *testing.T) {
 	checkIdle(t, p)
 }
 
-// TestAWaitEndsAfterItsTurnWasLost: the turn is granted, lost as its goroutine did not run, and the
-// owner forgotten, before the goroutine sees that its context has ended.
-func TestAWaitEndsAfterItsTurnWasLost(t *testing.T) {
+// TestAWaitEndsAfterItsProcessorWasLost: a processor is granted, lost as its goroutine did not run,
+// and the owner forgotten, before the goroutine sees that its context has ended.
+func TestAWaitEndsAfterItsProcessorWasLost(t *testing.T) {
 	p := New(2)
 	q := p.BeginLong(1)
 	s := q.Start()
@@ -272,7 +272,7 @@ func TestAWaitEndsAfterItsTurnWasLost(t *testing.T) {
 	p.waiting.Add(1)
 	p.grant(time.Now(), pollEvery)
 	if !s.running {
-		t.Error("no turn was granted")
+		t.Error("no processor was granted")
 	}
 	p.expire(&s)
 	p.forget()

@@ -238,7 +238,7 @@ func (f *File) shorten(now bool) error {
 	}
 	err := f.journal.Rewrite(encode(Sorted(f.all), math.MaxInt64))
 	if durable.IsNoSpace(err) {
-		return nil // until there is room
+		return nil // until there is space
 	}
 	if err == nil {
 		f.damage = nil

@@ -74,7 +74,7 @@ func writeAndRename(dir Folder, temporary, name string, write func(File) error) 
 		err = dir.Rename(temporary, name)
 	}
 	if err != nil {
-		return errors.Join(err, dir.Remove(temporary)) // it would take room
+		return errors.Join(err, dir.Remove(temporary)) // it would take space
 	}
 	return nil
 }

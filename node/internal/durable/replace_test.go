@@ -53,7 +53,7 @@ func (f faultyFile) Sync() error  { return errors.Join(f.File.Sync(), f.check("s
 func (f faultyFile) Close() error { return errors.Join(f.File.Close(), f.check("close")) }
 
 // A replacement that fails leaves the old content and no temporary file; after the rename nothing
-// is certain any more, which is not a lack of room.
+// is certain any more, which is not a lack of space.
 func TestReplaceFails(t *testing.T) {
 	for _, step := range []string{"write", "sync", "close", "rename", "sync directory"} {
 		dir := t.TempDir()

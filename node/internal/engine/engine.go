@@ -49,21 +49,22 @@ type Options struct {
 
 // Limits is the memory and disk space that answers may take.
 type Limits struct {
-	Spill       *spill.Space
-	HeldGroups  int   // groups that a worker has in memory before it spills them
-	MaxGroups   int   // groups of one aggregate at most
-	ResultBytes int64 // of an answer that is held in memory, at most
+	Spill        *spill.Space
+	MemoryGroups int   // groups that a worker has in memory before it spills them
+	MaxGroups    int   // groups of one aggregate at most
+	ResultBytes  int64 // of an answer that is held in memory, at most
 }
 
 // Cluster is what queries need of the node's part in a cluster; a [member.Member] has it.
 type Cluster interface {
 	// ReadIndex returns when the replica here has what a majority had committed.
 	ReadIndex(ctx context.Context, group cluster.GroupID) error
-	// Unled reports whether the replica of a group here has no leader.
-	Unled(group cluster.GroupID) bool
-	// Seen returns up to which acq clients of this node expect to read a group; Shown sets it.
-	Seen(group cluster.GroupID) int64
-	Shown(group cluster.GroupID, acqNs int64)
+	// HasNoLeader reports whether the replica of a group here has no leader.
+	HasNoLeader(group cluster.GroupID) bool
+	// SeenAcq returns up to which acq clients of this node expect to read a group; NoteShown sets
+	// it.
+	SeenAcq(group cluster.GroupID) int64
+	NoteShown(group cluster.GroupID, acqNs int64)
 	// CloseSoon makes the leader of a group let its horizon pass an acq, and PassFeed tells another
 	// node that one of its feeds is waited for.
 	CloseSoon(group cluster.GroupID, acqNs int64)
@@ -127,11 +128,11 @@ func (e *Engine) Join(c Cluster) { e.cluster.Store(&joined{c}) }
 // closing reports whether the node has begun to close.
 func (e *Engine) closing() bool { return e.open.Err() != nil }
 
-// Alone reports whether one store of this node has all data.
-func (e *Engine) Alone() bool { return e.routes.Load().single != nil }
+// IsSingleStore reports whether one store of this node has all data.
+func (e *Engine) IsSingleStore() bool { return e.routes.Load().single != nil }
 
-// Check rejects options that name groups which are not here.
-func (e *Engine) Check(asked request.Options) error {
+// CheckGroups rejects options that name groups which are not here.
+func (e *Engine) CheckGroups(asked request.Options) error {
 	l := e.routes.Load()
 	if asked.OnlyGroup > 0 {
 		if err := l.checkNeverSplit(asked.OnlyGroup); err != nil {

@@ -46,7 +46,7 @@ func (e *Engine) Changes(
 	if err := checkChanges(q); err != nil {
 		return fromNs, err
 	}
-	p, done := e.owned(&prepared{Query: q, asked: asked})
+	p, done := e.withOwner(&prepared{Query: q, asked: asked})
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,8 +73,8 @@ func (l *localSource) changesEvery(
 			return fromNs, err
 		}
 	}
-	filters, err := l.engine.useFilters(ctx, ask.Query)
-	defer l.engine.releaseFilters(filters)
+	filters, err := l.engine.pinFilters(ctx, ask.Query)
+	defer l.engine.unpinFilters(filters)
 	if err != nil {
 		return fromNs, err
 	}
@@ -174,17 +174,17 @@ func (e *Engine) readSlice(
 		return false, err
 	}
 	defer place.Release()
-	turn := e.processors.BeginLong(askChanges)
-	defer turn.End()
-	stint := turn.Start()
-	defer stint.Stop()
-	if err := stint.Yield(ctx); err != nil {
+	task := e.processors.BeginLong(askChanges)
+	defer task.End()
+	worker := task.Start()
+	defer worker.Stop()
+	if err := worker.Yield(ctx); err != nil {
 		return false, err
 	}
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(q.filters) > 0 && slice.Rows.Len() > 0 {
 		if err = filterSlice(ctx, q, slice); err != nil {
-			e.failed(q.Query, err)
+			e.notePluginFailure(q.Query, err)
 		}
 	}
 	return more, err
@@ -206,7 +206,7 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 		if err != nil {
 			return err
 		}
-		stay, err = keepOf(ctx, f, rows, stay)
+		stay, err = rowsKept(ctx, f, rows, stay)
 		_ = f.Close() // Keep has returned its failures
 		if err != nil {
 			return err
@@ -223,8 +223,8 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 	return nil
 }
 
-// keepOf returns those of the picked rows that a filter keeps.
-func keepOf(
+// rowsKept returns those of the picked rows that a filter keeps.
+func rowsKept(
 	ctx context.Context, f *wasmhost.Filter, rows *record.Batch, picked []uint32,
 ) ([]uint32, error) {
 	if len(picked) == 0 {
@@ -254,15 +254,15 @@ func (e *Engine) CheckChanges(
 	if err := checkChanges(q); err != nil {
 		return func() {}, err
 	}
-	modules, err := e.useFilters(ctx, q)
+	modules, err := e.pinFilters(ctx, q)
 	if err == nil {
 		err = e.checkStart(ctx, asked, q, fromNs)
 	}
 	if err != nil {
-		e.releaseFilters(modules)
+		e.unpinFilters(modules)
 		return func() {}, err
 	}
-	return func() { e.releaseFilters(modules) }, nil
+	return func() { e.unpinFilters(modules) }, nil
 }
 
 // checkStart rejects an acq that a feed of a box cannot start from.
@@ -282,7 +282,7 @@ func (e *Engine) checkStart(
 	case err != nil && e.closing():
 		return nodeerror.ErrClosing // it has canceled requests
 	case err == nil && fromNs > horizon && fromNs != SinceNow:
-		return e.ahead(fromNs)
+		return e.aheadError(fromNs)
 	}
 	return err
 }
@@ -291,9 +291,9 @@ func (e *Engine) checkStart(
 // horizon is not taken for one of another history.
 const maxClockDifference = time.Minute
 
-// ahead is the error of a position above the horizon. In a cluster, another node whose replicas are
-// ahead may have reported it.
-func (e *Engine) ahead(fromNs int64) error {
+// aheadError is the error of a position above the horizon. In a cluster, another node whose
+// replicas are ahead may have reported it.
+func (e *Engine) aheadError(fromNs int64) error {
 	if e.cluster.Load() == nil || fromNs > e.clock.Now().Add(maxClockDifference).UnixNano() {
 		return params.Bad("since", store.ErrAhead)
 	}
@@ -314,8 +314,8 @@ func (e *Engine) changesOnce(
 		}
 		fromNs = now
 	}
-	filters, err := e.useFilters(ctx, q.Query)
-	e.releaseFilters(filters)
+	filters, err := e.pinFilters(ctx, q.Query)
+	e.unpinFilters(filters)
 	if err != nil {
 		return fromNs, err
 	}

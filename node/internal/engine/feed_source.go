@@ -55,10 +55,10 @@ func (l *localSource) changes(
 	_, err := l.changesEvery(ctx, q, fromNs, follow, beat, d, func(s *store.Slice) error {
 		if s.ClosedNs != last {
 			last, movedAt = s.ClosedNs, time.Now()
-		} else if time.Since(movedAt) > staleAfter && l.left() {
+		} else if time.Since(movedAt) > staleAfter && l.hasLeft() {
 			return movedAway(l.group)
 		}
-		if err := l.holds(); err != nil {
+		if err := l.checkSlots(); err != nil {
 			return err // the slice lacks rows of slots that were split off
 		}
 		for i := range s.Events {
@@ -76,8 +76,8 @@ func (l *localSource) closeSoon(acqNs int64) {
 	}
 }
 
-// left reports whether the group has left this node, or has another store here.
-func (l *localSource) left() bool {
+// hasLeft reports whether the group has left this node, or has another store here.
+func (l *localSource) hasLeft() bool {
 	p := l.engine.routes.Load().route(l.group)
 	return p != nil && (p.local == nil || p.local.store != l.store)
 }
@@ -121,7 +121,7 @@ func (r *remoteSource) changes(
 ) error {
 	var slice store.Slice
 	var stopped error
-	c := r.client().OfFeed(r.hastened(d))
+	c := r.client().OfFeed(r.addDemand(d))
 	err := c.ChangesOnce(ctx, q.Query, fromNs, follow, feed.SourceBeat,
 		func(b client.ChangeBatch) error {
 			slice.Rows, slice.Events, slice.ClosedNs = record.Batch{}, slice.Events[:0], b.ClosedNs
@@ -146,8 +146,8 @@ type hastener interface {
 	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
 }
 
-// hastened assigns a random number to a feed of another node, and lets a demand hasten it.
-func (r *remoteSource) hastened(d *feed.Demand) (number uint64) {
+// addDemand assigns a random number to a feed of another node, and lets a demand hasten it.
+func (r *remoteSource) addDemand(d *feed.Demand) (number uint64) {
 	if r.hastener == nil {
 		return 0
 	}

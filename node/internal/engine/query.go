@@ -67,7 +67,7 @@ func (e *Engine) queryInto(
 		defer e.hostWork.End()
 	} else {
 		var done func()
-		q, done = e.owned(q)
+		q, done = e.withOwner(q)
 		defer done()
 	}
 	if out.sorter = e.sorterOf(q.Query); out.sorter != nil {
@@ -81,7 +81,7 @@ func (e *Engine) queryInto(
 		end, err = e.rowsOfAll(ctx, q, add, out.sorter)
 	}
 	if err != nil && !errors.Is(err, ErrEnough) {
-		e.failed(q.Query, err)
+		e.notePluginFailure(q.Query, err)
 		return wire.End{}, err
 	}
 	if err := out.finish(ctx); err != nil {
@@ -114,7 +114,7 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 		defer e.hostWork.End()
 	} else {
 		var done func()
-		q, done = e.owned(q)
+		q, done = e.withOwner(q)
 		defer done()
 	}
 	var end wire.End
@@ -124,7 +124,7 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 		end, err = e.countOfAll(ctx, q)
 	}
 	if err != nil {
-		e.failed(q.Query, err)
+		e.notePluginFailure(q.Query, err)
 		return 0, wire.End{}, err
 	}
 	return end.Rows, end, nil
@@ -136,10 +136,10 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		HistoryChangedAcqNs: s.HistoryChangedAcqNs}
 }
 
-// owned returns the query with the owner of its guest calls, among whom permits are shared fairly:
-// the tenant, or the query itself if it is over several tenants. The zero owner is for loading
-// modules. done is called at the end, when no instance is left.
-func (e *Engine) owned(q *prepared) (owned *prepared, done func()) {
+// withOwner returns the query with the owner of its guest calls, among whom permits are shared
+// fairly: the tenant, or the query itself if it is over several tenants. The zero owner is for
+// loading modules. done is called at the end, when no instance is left.
+func (e *Engine) withOwner(q *prepared) (owned *prepared, done func()) {
 	p := *q
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
 		p.owner = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))

@@ -22,7 +22,7 @@ const (
 // Errors: those of acquire.
 func (e *Engine) enter(
 	ctx context.Context, asked request.Options, cids record.RangeSet,
-) (inTurn context.Context, leave func(), err error) {
+) (taskCtx context.Context, leave func(), err error) {
 	permit, err := e.acquire(ctx, asked, cids)
 	if err != nil {
 		return nil, nil, err
@@ -36,7 +36,7 @@ func (e *Engine) enter(
 
 // acquire acquires a permit.
 //
-// Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrLate; the cause of ctx.
+// Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrTimeout; the cause of ctx.
 func (e *Engine) acquire(
 	ctx context.Context, asked request.Options, cids record.RangeSet,
 ) (*admission.Permit, error) {

@@ -64,7 +64,7 @@ type Groups struct {
 func (a *Admitted) Groups(ctx context.Context) (*Groups, error) {
 	found, err := a.engine.findGroups(ctx, &a.prepared)
 	if err == nil {
-		a.release = found.close
+		a.cleanUp = found.close
 	}
 	return found, err
 }
@@ -87,18 +87,18 @@ func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
 		err = f.find(ctx)
 	}
 	if err != nil {
-		e.failed(q.Query, err)
+		e.notePluginFailure(q.Query, err)
 		f.close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// close releases the groups.
+// close frees the groups.
 func (f *Groups) close() {
 	f.over.Close()
 	if f.module != nil {
-		f.engine.plugins.Release(f.module)
+		f.engine.plugins.Unpin(f.module)
 	}
 	f.leave()
 }
@@ -112,12 +112,12 @@ func (f *Groups) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, done := e.owned(q)
+	q, done := e.withOwner(q)
 	defer done()
 	var workers []*aggregate.Worker
 	if only := e.routes.Load().single; only != nil {
 		var stats store.ScanStats
-		workers, stats, err = only.fold(ctx, q, f.module, cal, f.over, false)
+		workers, stats, err = only.aggregateWorkers(ctx, q, f.module, cal, f.over, false)
 		f.end = endOf(stats, 0)
 		if err == nil {
 			err = aggregate.MergeWorkers(ctx, workers, f.over)
@@ -153,7 +153,7 @@ func (f *Groups) Each(
 		return err
 	}
 	if f.over.Used() {
-		q, done := f.engine.owned(f.q)
+		q, done := f.engine.withOwner(f.q)
 		defer done()
 		m := f.engine.mergingOf(q, f.module)
 		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
@@ -164,7 +164,7 @@ func (f *Groups) Each(
 			return hand(some)
 		}
 		if err = f.over.Each(ctx, m); err != nil && !errors.Is(err, ErrEnough) {
-			f.engine.failed(f.q.Query, err)
+			f.engine.notePluginFailure(f.q.Query, err)
 		}
 	} else if len(f.groups) > 0 {
 		err = hand(f.groups)
@@ -177,7 +177,7 @@ func (f *Groups) Each(
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.
 func (e *Engine) mergingOf(q *prepared, module *registry.Version) *aggregate.Merging {
-	return aggregate.NewMerging(q.Query, q.owner, module, e.Limits.MaxGroups, e.Limits.HeldGroups)
+	return aggregate.NewMerging(q.Query, q.owner, module, e.Limits.MaxGroups, e.Limits.MemoryGroups)
 }
 
 // partialCacheOf returns the use that an aggregate makes of the partial cache.
@@ -191,17 +191,17 @@ func (e *Engine) partialCacheOf(
 	return aggregate.NewPartialCache(cache, module)
 }
 
-// fold runs the scan of an aggregate, and returns its workers in order, with their groups. The
-// caller closes them, also after an error. With several sources predecessors are always read, as
-// another source may find rows.
-func (l *localSource) fold(
+// aggregateWorkers runs the scan of an aggregate, and returns its workers in order, with their
+// groups. The caller closes them, also after an error. With several sources predecessors are always
+// read, as another source may find rows.
+func (l *localSource) aggregateWorkers(
 	ctx context.Context, q *prepared, module *registry.Version, cal *calendar.Calendar,
 	over *aggregate.Overflow, always bool,
 ) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
 	parts := module.Parts | GroupParts(q.GroupBy)
 	keep := l.engine.partialCacheOf(q.asked, module)
 	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
-		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Limits.HeldGroups)
+		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module, groups, over)
 		if err != nil {
 			return sinks{}, err

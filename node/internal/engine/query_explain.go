@@ -75,9 +75,9 @@ func (l *localSource) partialLookups(
 	if err != nil {
 		return nil, err
 	}
-	defer l.engine.plugins.Release(module)
-	filters, err := l.engine.useFilters(ctx, q.Query)
-	defer l.engine.releaseFilters(filters)
+	defer l.engine.plugins.Unpin(module)
+	filters, err := l.engine.pinFilters(ctx, q.Query)
+	defer l.engine.unpinFilters(filters)
 	if err != nil {
 		return nil, err
 	}

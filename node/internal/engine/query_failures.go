@@ -14,9 +14,9 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// failed remembers an error of a query if a plugin is to blame, which it calls by the name that
-// the node has for it.
-func (e *Engine) failed(q *record.Query, err error) {
+// notePluginFailure remembers an error of a query if a plugin is to blame, which it calls by the
+// name that the node has for it.
+func (e *Engine) notePluginFailure(q *record.Query, err error) {
 	var guest *wasmhost.Error
 	if !errors.As(err, &guest) || guest.Kind == wasmhost.Busy {
 		return

@@ -115,10 +115,10 @@ func (o *orderedOutput) finish(ctx context.Context) error {
 	if o.sorter == nil {
 		return nil
 	}
-	stint := cpushare.Of(ctx).Start()
-	defer stint.Stop()
+	worker := cpushare.Of(ctx).Start()
+	defer worker.Stop()
 	return o.sorter.Each(ctx, func(b *record.Batch) error {
 		o.rows += uint64(b.Len())
-		return cmp.Or(o.emit(b), stint.Yield(ctx))
+		return cmp.Or(o.emit(b), worker.Yield(ctx))
 	})
 }

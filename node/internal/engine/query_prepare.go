@@ -19,7 +19,7 @@ type prepared struct {
 	*record.Query
 	filters []*registry.Version // by Query.Filters
 	asked   request.Options
-	owner   wasmhost.Owner // of guest calls, see [Engine.owned]
+	owner   wasmhost.Owner // of guest calls, see [Engine.withOwner]
 }
 
 // with returns the same for another query.
@@ -34,7 +34,7 @@ type Admitted struct {
 	prepared
 	engine  *Engine
 	permit  *admission.Permit
-	release func() // releases what else it uses; may be nil
+	cleanUp func() // ends the use of what else it has; may be nil
 	over    atomic.Bool
 }
 
@@ -43,10 +43,10 @@ func (a *Admitted) Done() {
 	if a == nil || a.over.Swap(true) {
 		return
 	}
-	if a.release != nil {
-		a.release()
+	if a.cleanUp != nil {
+		a.cleanUp()
 	}
-	a.engine.releaseFilters(a.filters)
+	a.engine.unpinFilters(a.filters)
 	a.permit.Release()
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) Prepare(
 	if err != nil {
 		return nil, err
 	}
-	if a.filters, err = e.useFilters(ctx, q); err != nil {
+	if a.filters, err = e.pinFilters(ctx, q); err != nil {
 		a.Done()
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (e *Engine) prepareCall(
 ) (*Admitted, error) {
 	a, err := e.Prepare(ctx, asked, q)
 	if err != nil {
-		e.failed(q, err)
+		e.notePluginFailure(q, err)
 	}
 	return a, err
 }
@@ -108,7 +108,7 @@ func (e *Engine) admit(
 // passed, or returns the query so that its sources wait for that.
 func (e *Engine) begin(
 	ctx context.Context, q *prepared,
-) (inTurn context.Context, reached *prepared, leave func(), err error) {
+) (taskCtx context.Context, reached *prepared, leave func(), err error) {
 	share := e.processors.Begin(askerOf(q.Box[record.CID]))
 	ctx = cpushare.With(ctx, share)
 	if q, err = e.waitForAsOf(ctx, q); err != nil {
@@ -118,9 +118,9 @@ func (e *Engine) begin(
 	return ctx, q, share.End, nil
 }
 
-// useFilters returns the modules of the filters of a query, in their order. With an error it
-// returns those that are to be released.
-func (e *Engine) useFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
+// pinFilters returns the modules of the filters of a query, in their order. With an error it
+// returns those that are to be unpinned.
+func (e *Engine) pinFilters(ctx context.Context, q *record.Query) ([]*registry.Version, error) {
 	modules := make([]*registry.Version, 0, len(q.Filters))
 	for i := range q.Filters {
 		v, err := e.plugins.UseCall(ctx, &q.Filters[i], plugin.KindFilter)
@@ -132,9 +132,9 @@ func (e *Engine) useFilters(ctx context.Context, q *record.Query) ([]*registry.V
 	return modules, nil
 }
 
-func (e *Engine) releaseFilters(modules []*registry.Version) {
+func (e *Engine) unpinFilters(modules []*registry.Version) {
 	for _, v := range modules {
-		e.plugins.Release(v)
+		e.plugins.Unpin(v)
 	}
 }
 

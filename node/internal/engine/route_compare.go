@@ -131,7 +131,7 @@ func (v *groupVerification) compare(
 		return err
 	}
 	left := groupRoute{local: p.local, peers: slices.Clone(p.peers),
-		mustHold: p.local.store.Slots()}
+		required: p.local.store.Slots()}
 	for from := int64(math.MinInt64); from < until && len(left.peers) > 0; {
 		cuts, err := p.local.store.Cut(ctx, from, until, compareRows)
 		if err != nil {
@@ -172,7 +172,7 @@ func (v *groupVerification) compareBetween(
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		if p.local.store.Slots() != p.mustHold {
+		if p.local.store.Slots() != p.required {
 			v.note("group %d: it was split meanwhile; compare again", group)
 			return false, nil
 		}
@@ -180,15 +180,15 @@ func (v *groupVerification) compareBetween(
 			// One has yet to apply a purge.
 			return d.historyChangedAcqNs != said[0].historyChangedAcqNs
 		}); !again {
-			return v.judge(group, p, said), nil
+			return v.reportMinority(group, p, said), nil
 		}
 	}
 	v.note("group %d: purges or retentions went on all the time; compare again", group)
 	return false, nil
 }
 
-// judge reports the replicas that differ from the majority; without a majority, all.
-func (v *groupVerification) judge(
+// reportMinority reports the replicas that differ from the majority; without a majority, all.
+func (v *groupVerification) reportMinority(
 	group cluster.GroupID, p *groupRoute, said []digests,
 ) (alike bool) {
 	votes := map[digest.Slice]int{}

@@ -17,7 +17,7 @@ func TestReplicasAreJudged(t *testing.T) {
 		for _, rows := range []uint64{a, b, c} {
 			said = append(said, digests{slices: []digest.Slice{{Rows: rows}}})
 		}
-		alike := v.judge(3, p, said)
+		alike := v.reportMinority(3, p, said)
 		var got []string
 		for _, d := range v.total.Damage {
 			got = append(got, d.File)

@@ -40,7 +40,7 @@ func (e *Engine) DeleteRange(
 	if only := e.routes.Load().single; only != nil {
 		return only.deleteRange(ctx, box, purge)
 	}
-	a, err := ask(ctx, e, asked.Whole(), askChange, &box, func(
+	a, err := askSources(ctx, e, asked.Whole(), askChange, &box, func(
 		ctx context.Context, s source,
 	) (int64, wire.End, error) {
 		acqNs, err := s.deleteRange(ctx, box, purge)

@@ -38,7 +38,7 @@ func (r *remoteSource) explain(
 // explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
 // wrong.
 func (e *Engine) explainAll(ctx context.Context, q *prepared) (api.Explanation, error) {
-	a, err := ask(ctx, e, q.asked.Whole(), askPlan, &q.Box, func(
+	a, err := askSources(ctx, e, q.asked.Whole(), askPlan, &q.Box, func(
 		ctx context.Context, s source,
 	) ([]api.SourceExplanation, wire.End, error) {
 		x, err := s.explain(ctx, q)
@@ -113,7 +113,7 @@ func (e *Engine) horizonOfSome(
 	if only := e.routes.Load().single; only != nil {
 		return only.store.ExtendHorizon(ctx)
 	}
-	a, err := ask(ctx, e, asked, askFacts, box, func(
+	a, err := askSources(ctx, e, asked, askFacts, box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		end.HorizonNs, err = s.horizon(ctx, box)

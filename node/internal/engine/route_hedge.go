@@ -73,7 +73,7 @@ func (a *fanOut[T]) askRemote(
 	defer c.wg.Wait()
 	defer c.call.CancelAll()
 	e.hedges.Earn()
-	soon, late := e.hedges.Delay(&d.peer.latency[a.kind])
+	hedgeAfter, silence := e.hedges.Delay(&d.peer.latency[a.kind])
 	one, first := c.call.Start(ctx, d.attempt)
 	c.attempt, d.attempt, d.began = first, first, c.call.Began
 	c.run(first, func() []sourceAnswer[T] {
@@ -84,7 +84,7 @@ func (a *fanOut[T]) askRemote(
 		}
 		return []sourceAnswer[T]{x}
 	})
-	timer := time.NewTimer(soon)
+	timer := time.NewTimer(hedgeAfter)
 	defer timer.Stop()
 	var firstFailed, hedgeFailed attemptOutcome[T]
 	for {
@@ -99,7 +99,7 @@ func (a *fanOut[T]) askRemote(
 				hedgeFailed = o
 			}
 		case <-timer.C:
-			timer.Reset(c.checkSilence(ctx, late))
+			timer.Reset(c.checkSilence(ctx, silence))
 		}
 		if out, over := c.failed(firstFailed, hedgeFailed); over {
 			return out, c.call.Decided()
@@ -168,7 +168,7 @@ func (a *fanOut[T]) askRemotes(
 
 // checkSilence is called when the first node should have answered something by now, and returns
 // when to call it again. It begins the hedge when that is due.
-func (c *hedgedRequest[T]) checkSilence(ctx context.Context, late time.Duration) time.Duration {
+func (c *hedgedRequest[T]) checkSilence(ctx context.Context, silence time.Duration) time.Duration {
 	h, peer := c.engine.hedges, c.first.peer
 	heard := time.Duration(c.first.heard.Load())
 	quiet := time.Since(c.first.began) - heard
@@ -186,8 +186,8 @@ func (c *hedgedRequest[T]) checkSilence(ctx context.Context, late time.Duration)
 	sources := c.engine.alternatives(c.first)
 	switch {
 	case sources == nil:
-	case quiet < late && (heard > 0 || !h.Take()):
-		return late - quiet
+	case quiet < silence && (heard > 0 || !h.Take()):
+		return silence - quiet
 	default:
 		c.hedged = true
 		h.Asked.Add(1)

@@ -24,7 +24,7 @@ type localSource struct {
 	group  cluster.GroupID
 
 	fromSlot, toSlot uint32      // of the group; both 0 for all
-	mustHold         slots.Range // that its store must hold; zero if the group was never split
+	required         slots.Range // that its store must hold; zero if the group was never split
 
 	afterNs int64 // acq that its horizon must pass before a read
 	linear  bool  // linearizable: a read sees all that any node has acknowledged
@@ -118,9 +118,9 @@ func (l *localSource) wait(ctx context.Context) error {
 			time.Until(time.Unix(0, l.afterNs)) > maxClockDifference {
 			return acqAhead(l.group, l.afterNs)
 		}
-		unled := l.unled()
+		unled := l.hasNoLeader()
 		switch {
-		case !unled && !l.left():
+		case !unled && !l.hasLeft():
 			here = time.Now()
 		case time.Since(here) < staleAfter:
 		case unled:
@@ -137,17 +137,17 @@ func (l *localSource) wait(ctx context.Context) error {
 	return nil
 }
 
-// unled reports whether the group of the replica has no leader.
-func (l *localSource) unled() bool {
+// hasNoLeader reports whether the group of the replica has no leader.
+func (l *localSource) hasNoLeader() bool {
 	m := l.engine.cluster.Load()
-	return m != nil && m.Unled(l.group)
+	return m != nil && m.HasNoLeader(l.group)
 }
 
 // noteRead records up to where a client has read, so that another replica that is read later is not
 // behind that.
 func (l *localSource) noteRead(belowNs int64) {
 	if m := l.engine.cluster.Load(); m != nil && belowNs > 0 {
-		m.Shown(l.group, belowNs-1)
+		m.NoteShown(l.group, belowNs-1)
 	}
 }
 

@@ -39,7 +39,7 @@ func (r *remoteSource) state(ctx context.Context) (out []store.State, err error)
 // ofGroup is one of the groups of the other node, by its place among them.
 func (r *remoteSource) ofGroup(i int) *remoteSource {
 	return &remoteSource{peer: r.peer, groups: r.groups[i : i+1], after: r.after[i : i+1],
-		slots: r.slots[i : i+1], mustHold: r.mustHold[i : i+1]}
+		slots: r.slots[i : i+1], required: r.required[i : i+1]}
 }
 
 // stateOf is the reverse of storewire.State.
@@ -60,7 +60,7 @@ func (e *Engine) State(
 		st, err = e.store.State(ctx)
 		return st, 0, err
 	}
-	a, err := ask(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([]store.State, wire.End, error) {
 		all, err := s.state(ctx)
@@ -97,7 +97,7 @@ func joinStates(all []store.State) (store.State, error) {
 		switch {
 		case st.Of == "" && copies && !st.Empty, out.Of != "" && st.Of != "" && st.Of != out.Of:
 			return out, errors.New("some groups of this cluster are copies and others are not, " +
-				"or of other stores; ask for one group, or release them all")
+				"or of other stores; ask for one group, or promote them all")
 		case st.Of == "" && copies:
 			st.HorizonNs, st.Events, st.Policies = 0, nil, nil
 		case copies:
@@ -174,7 +174,7 @@ func (e *Engine) cutAll(
 	if groups > 1 {
 		share = max(1, rows/uint64(2*groups))
 	}
-	a, err := ask(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([][]int64, wire.End, error) {
 		cuts, err := s.cut(ctx, fromNs, toNs, share)

@@ -51,7 +51,7 @@ type remoteSource struct {
 	peer     *Peer
 	groups   []cluster.GroupID // ascending
 	slots    []slots.Range     // that each group owns
-	mustHold []slots.Range     // that each store must hold; zero for groups that were never split
+	required []slots.Range     // that each store must hold; zero for groups that were never split
 	budget   int64             // bytes of memory that an answer may take
 
 	linear   bool     // linearizable reads
@@ -75,14 +75,14 @@ func (r *remoteSource) String() string {
 // add adds a group to the request.
 func (r *remoteSource) add(group cluster.GroupID, p *groupRoute, afterNs int64) {
 	r.groups, r.after = append(r.groups, group), append(r.after, afterNs)
-	r.slots, r.mustHold = append(r.slots, p.slots), append(r.mustHold, p.mustHold)
+	r.slots, r.required = append(r.slots, p.slots), append(r.required, p.required)
 }
 
 func (r *remoteSource) client() *client.Client {
 	names := make([]string, len(r.groups))
 	for i, g := range r.groups {
-		if names[i] = strconv.Itoa(int(g)); r.mustHold[i].To > 0 {
-			names[i] += fmt.Sprintf(":%d-%d", r.mustHold[i].From, r.mustHold[i].To)
+		if names[i] = strconv.Itoa(int(g)); r.required[i].To > 0 {
+			names[i] += fmt.Sprintf(":%d-%d", r.required[i].From, r.required[i].To)
 		}
 	}
 	c := r.peer.client.OfParts(names)

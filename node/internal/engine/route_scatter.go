@@ -30,11 +30,11 @@ type fanOut[T any] struct {
 	errs    []error
 }
 
-// ask calls each for all sources of a box and waits for them. The first error cancels the others
-// and is returned, ErrEnough too, unless partial answers are allowed.
+// askSources calls each for all sources of a box and waits for them. The first error cancels the
+// others and is returned, ErrEnough too, unless partial answers are allowed.
 //
 // Returns: the answers so far, also with an error.
-func ask[T any](
+func askSources[T any](
 	ctx context.Context, e *Engine, asked request.Options, kind callKind, box *record.Box,
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (*fanOut[T], error) {
@@ -96,23 +96,23 @@ func ask[T any](
 // own. The stack of a new goroutine grows during a scan, which takes longer than to read a small
 // group.
 func runConcurrently(n int, ready func(i int) bool, f func(i int)) {
-	var turns []int
+	var pooled []int
 	var wg sync.WaitGroup
 	for i := range n {
 		switch {
-		case ready(i), i == n-1 && turns == nil: // the caller's goroutine would only wait
-			turns = append(turns, i)
+		case ready(i), i == n-1 && pooled == nil: // the caller's goroutine would only wait
+			pooled = append(pooled, i)
 		default:
 			wg.Go(func() { f(i) })
 		}
 	}
 	var next atomic.Int64
 	work := func() {
-		for k := next.Add(1); k <= int64(len(turns)); k = next.Add(1) {
-			f(turns[k-1])
+		for k := next.Add(1); k <= int64(len(pooled)); k = next.Add(1) {
+			f(pooled[k-1])
 		}
 	}
-	for range min(runtime.GOMAXPROCS(0), len(turns)) - 1 {
+	for range min(runtime.GOMAXPROCS(0), len(pooled)) - 1 {
 		wg.Go(work)
 	}
 	work()
@@ -213,7 +213,7 @@ func (a *fanOut[T]) askOne(
 			case <-ctx.Done():
 				return answer, end, ctx.Err()
 			}
-			err = l.holds()
+			err = l.checkSlots()
 		}
 	}
 	if err == nil {
@@ -221,7 +221,7 @@ func (a *fanOut[T]) askOne(
 	}
 	if l, here := s.(*localSource); here && err == nil {
 		if !l.delivered() {
-			err = l.holds() // rows that were split off during the read may be missing
+			err = l.checkSlots() // rows that were split off during the read may be missing
 		}
 		if err == nil {
 			l.noteRead(end.HorizonNs)
@@ -307,7 +307,7 @@ func (e *Engine) rowsOfAll(
 	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
 	q = q.pinned(nil)
-	a, err := ask(ctx, e, q.asked, askRows, &q.Box, func(
+	a, err := askSources(ctx, e, q.asked, askRows, &q.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		end, err = s.rows(ctx, q, func(b *record.Batch) error {
@@ -327,7 +327,7 @@ func (e *Engine) rowsOfAll(
 
 func (e *Engine) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
 	q = q.pinned(nil)
-	a, err := ask(ctx, e, q.asked, askCount, &q.Box, func(
+	a, err := askSources(ctx, e, q.asked, askCount, &q.Box, func(
 		ctx context.Context, s source,
 	) (rows uint64, end wire.End, err error) {
 		end, err = s.count(ctx, q)

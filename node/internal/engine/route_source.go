@@ -39,7 +39,7 @@ type source interface {
 		*aggregate.States, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
-	versions(ctx context.Context, box *record.Box, room *answerLimit) ([]record.Version, wire.End,
+	versions(ctx context.Context, box *record.Box, limit *answerLimit) ([]record.Version, wire.End,
 		error)
 	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
 	// every sourceBeat, and earlier on demand.
@@ -84,13 +84,14 @@ func (e *Engine) sourcesOf(
 	for g, p := range l.all() {
 		switch {
 		case !wanted(g), asked.Groups != nil && !slices.Contains(asked.Groups, g):
-		case p.local != nil && (asked.Groups != nil || p.peer == nil || p.local.holds() == nil):
+		case p.local != nil &&
+			(asked.Groups != nil || p.peer == nil || p.local.checkSlots() == nil):
 			here := *p.local
 			here.delivery = new(delivery)
-			here.afterNs = max(asked.AfterOf(g), e.seen(g, asked.Groups))
+			here.afterNs = max(asked.AfterOf(g), e.seenAcq(g, asked.Groups))
 			here.linear = asked.Linear
 			if asked.Groups != nil {
-				here.mustHold = asked.HeldOf(g)
+				here.required = asked.RequiredSlots(g)
 			}
 			out, locals = append(out, &here), append(locals, &here)
 		case asked.Groups != nil:
@@ -107,7 +108,7 @@ func (e *Engine) sourcesOf(
 				remotes[p.peer] = r
 				out = append(out, r)
 			}
-			r.add(g, p, max(asked.AfterOf(g), e.seen(g, nil)))
+			r.add(g, p, max(asked.AfterOf(g), e.seenAcq(g, nil)))
 		}
 	}
 	for _, l := range locals {
@@ -163,14 +164,14 @@ func (e *Engine) afterAcq(l *localSource, afterNs int64) *localSource {
 	return &later
 }
 
-// seen returns the acq of the last put of a group through this node, which clients of this node
+// seenAcq returns the acq of the last put of a group through this node, which clients of this node
 // expect to read. It is 0 for queries of other nodes, which bring their own.
-func (e *Engine) seen(group cluster.GroupID, asked []cluster.GroupID) int64 {
+func (e *Engine) seenAcq(group cluster.GroupID, asked []cluster.GroupID) int64 {
 	m := e.cluster.Load()
 	if m == nil || asked != nil {
 		return 0
 	}
-	return m.Seen(group)
+	return m.SeenAcq(group)
 }
 
 // otherReplica returns the source of a replica on another node, for one here that is damaged; nil

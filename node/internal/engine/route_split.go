@@ -18,10 +18,10 @@ import (
 // partSlots is the part of errors of groups that hold other slots.
 const partSlots = "slots"
 
-// holds returns an error unless the store holds the slots of the query.
-func (l *localSource) holds() error {
+// checkSlots returns an error unless the store holds the slots of the query.
+func (l *localSource) checkSlots() error {
 	now := l.store.Slots()
-	if now == l.mustHold {
+	if now == l.required {
 		return nil
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, Part: partSlots,
@@ -53,7 +53,7 @@ func beginDelivery(s source) error {
 		return nil
 	}
 	l.delivery.once.Do(func() {
-		l.delivery.err = l.holds()
+		l.delivery.err = l.checkSlots()
 		l.delivery.done.Store(l.delivery.err == nil)
 	})
 	return l.delivery.err
@@ -72,7 +72,7 @@ func (e *Engine) afterSplit(
 		return nil
 	}
 	spans := answersFor(failed)
-	if !isSplit(err) && !e.splitting(spans) {
+	if !isSplit(err) && !e.isSplitting(spans) {
 		return nil
 	}
 	select {
@@ -108,8 +108,8 @@ func within(r slots.Range, spans []slots.Range) bool {
 	return false
 }
 
-// splitting reports whether a group of some of the slots is being split.
-func (e *Engine) splitting(spans []slots.Range) bool {
+// isSplitting reports whether a group of some of the slots is being split.
+func (e *Engine) isSplitting(spans []slots.Range) bool {
 	for _, p := range e.routes.Load().groups {
 		if p.splitting && within(p.slots, spans) {
 			return true

@@ -21,7 +21,7 @@ func (l *localSource) states(
 	if err != nil {
 		return nil, wire.End{}, err
 	}
-	workers, stats, err := l.fold(ctx, q, module, cal, over, true)
+	workers, stats, err := l.aggregateWorkers(ctx, q, module, cal, over, true)
 	defer aggregate.CloseAll(workers)
 	out := &aggregate.States{}
 	if err == nil {
@@ -51,7 +51,7 @@ func (r *remoteSource) states(
 	}
 	end, err := c.States(ctx, q.Query, func(states []wire.GroupState) error {
 		r.noteHeard()
-		if stopped = out.Add(module, states); stopped == nil && out.Bytes() > heldStateBytes {
+		if stopped = out.Add(module, states); stopped == nil && out.Bytes() > bufferedStateBytes {
 			stopped = spill()
 		}
 		return stopped
@@ -66,8 +66,8 @@ func (r *remoteSource) states(
 	return out, end, err
 }
 
-// heldStateBytes is how much of the states of another node is buffered before they are spilled.
-const heldStateBytes = 8 << 20
+// bufferedStateBytes is how much of the states of another node is buffered before they are spilled.
+const bufferedStateBytes = 8 << 20
 
 // statesOfAll merges the states of all sources in the order of sources, so that the same query over
 // the same data has the same answer. If they exceed memory, all of them are in the overflow. The
@@ -83,7 +83,7 @@ func (e *Engine) statesOfAll(
 			o.Close()
 		}
 	}()
-	a, err := ask(ctx, e, q.asked, askStates, &q.Box, func(
+	a, err := askSources(ctx, e, q.asked, askStates, &q.Box, func(
 		ctx context.Context, s source,
 	) (part aggregate.Part, end wire.End, err error) {
 		part.Over = aggregate.NewOverflow(e.Limits.Spill, numberOfSource(s))
@@ -101,7 +101,7 @@ func (e *Engine) statesOfAll(
 	if err != nil {
 		return nil, end, err
 	}
-	return into, end, into.MergeParts(ctx, a.complete(), e.Limits.HeldGroups, over,
+	return into, end, into.MergeParts(ctx, a.complete(), e.Limits.MemoryGroups, over,
 		module.StateBytes())
 }
 
@@ -134,7 +134,7 @@ func (e *Engine) States(
 	defer leave()
 	end, err := e.emitStates(ctx, p, emit)
 	if err != nil {
-		e.failed(q, err)
+		e.notePluginFailure(q, err)
 	}
 	return end, err
 }
@@ -146,13 +146,13 @@ func (e *Engine) emitStates(
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer e.plugins.Release(module)
+	defer e.plugins.Unpin(module)
 	if module.LinksPredecessors() {
 		if err := aggregate.CheckPredecessors(q.Query); err != nil {
 			return wire.End{}, err
 		}
 	}
-	q, done := e.owned(q)
+	q, done := e.withOwner(q)
 	defer done()
 	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()

@@ -25,8 +25,8 @@ type routingTable struct {
 // groupRoute says where a group is: in a store of this node, on other nodes, or both.
 type groupRoute struct {
 	slots slots.Range // that the group owns
-	// mustHold is slots if the group was ever split, else zero: its store records no range then.
-	mustHold  slots.Range
+	// required is slots if the group was ever split, else zero: its store records no range then.
+	required  slots.Range
 	splitting bool // a split is under way, after which its slots may be in another group
 
 	local *localSource // nil without a replica here
@@ -92,7 +92,7 @@ func (l *routingTable) checkNeverSplit(group cluster.GroupID) error {
 		return nodeerror.ErrNoView
 	case l.route(group) == nil:
 		why = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
-	case l.route(group).mustHold != slots.Range{} || l.route(group).splitting:
+	case l.route(group).required != slots.Range{} || l.route(group).splitting:
 		kind, why = wire.KindInvalid, "it was split, or split off, so that nothing that has its "+
 			"number elsewhere has the same slots; give its records new acqs with --restamp"
 	default:

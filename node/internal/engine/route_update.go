@@ -33,8 +33,8 @@ type Routes struct {
 // Place is where a group is: in a store of this node, on other nodes, or both.
 type Place struct {
 	Slots slots.Range // that the group owns
-	// MustHold is Slots if the group was ever split, else zero: its store records no range then.
-	MustHold  slots.Range
+	// Required is Slots if the group was ever split, else zero: its store records no range then.
+	Required  slots.Range
 	Splitting bool // a split is under way, after which its slots may be in another group
 	Store     *store.Store
 	Peers     []*Peer // other nodes with a replica, the preferred one first
@@ -51,7 +51,7 @@ func (e *Engine) Route(m Places) {
 		Groups: make([]Place, 0, v.DataGroups())}
 	for group := range v.Data() {
 		from, to := v.Span(group)
-		p := Place{Slots: slots.Range{From: from, To: to}, MustHold: v.Groups[group].Slots,
+		p := Place{Slots: slots.Range{From: from, To: to}, Required: v.Groups[group].Slots,
 			Splitting: v.Splitting(group), Store: m.Store(group)}
 		leader := m.Leader(group)
 		var good, bad []*Peer
@@ -90,11 +90,11 @@ func (e *Engine) setRoutes(r Routes) {
 	unproved := false
 	for i, at := range r.Groups {
 		group := cluster.GroupID(i + 1)
-		p := &groupRoute{slots: at.Slots, mustHold: at.MustHold, splitting: at.Splitting,
+		p := &groupRoute{slots: at.Slots, required: at.Required, splitting: at.Splitting,
 			peers: at.Peers}
 		if at.Store != nil {
 			p.local = &localSource{engine: e, store: at.Store, group: group,
-				fromSlot: at.Slots.From, toSlot: at.Slots.To, mustHold: at.MustHold,
+				fromSlot: at.Slots.From, toSlot: at.Slots.To, required: at.Required,
 				caughtUp: old.caughtUpOf(group, at.Store)}
 			unproved = unproved || !p.local.caughtUp.Load()
 		}

@@ -50,7 +50,7 @@ func (e *Engine) diffOfAll(
 		}
 		return stopped
 	}
-	a, err := ask(ctx, e, asked, askDiff, &d.Box, func(
+	a, err := askSources(ctx, e, asked, askDiff, &d.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		own := *d // each makes it regular for itself
@@ -124,7 +124,7 @@ func (e *Engine) versionsOfAll(
 ) ([]record.Version, wire.End, error) {
 	shared := new(answerLimit)
 	shared.left.Store(e.Limits.ResultBytes)
-	a, err := ask(ctx, e, asked, askVersions, box, func(
+	a, err := askSources(ctx, e, asked, askVersions, box, func(
 		ctx context.Context, s source,
 	) ([]record.Version, wire.End, error) {
 		own := *box // each makes it regular for itself

@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
 )
 
 var batches = sync.Pool{New: func() any { return new(record.Batch) }}
@@ -208,15 +209,15 @@ func (s *Server) putFrame(
 	asks := args.Has(wire.ParamWriter)
 	var err error
 	if asks {
-		err = cmp.Or(checkNoBody(req),
-			parseWriter(string(args.Peek(wire.ParamWriter)), &p.Writer))
+		err = cmp.Or(checkNoBody(req), parseWriter(args, p))
 	} else {
 		err = wire.ParsePut(req.PostBody(), p)
 	}
 	if err != nil {
 		return store.PutResult{}, err
 	}
-	w, text := store.WriterSeq{ID: p.Writer, Seq: p.Seq}, string(args.Peek(wire.ParamPrevious))
+	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
+	text := string(args.Peek(wire.ParamPrevious))
 	if text == "" && !asks {
 		return s.Writes.Put(rc, p.Batch, w)
 	}
@@ -226,17 +227,19 @@ func (s *Server) putFrame(
 		return store.PutResult{}, params.Bad(wire.ParamPrevious,
 			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
 	case asks:
-		return store.PutResult{}, s.Writes.Follows(w.ID, previous)
+		return store.PutResult{}, s.Writes.Follows(w.Writer(), previous)
 	}
 	return s.Writes.PutAfter(rc, p.Batch, w, previous)
 }
 
-// parseWriter parses the ID of a writer.
-func parseWriter(text string, id *[16]byte) error {
+// parseWriter parses the writer of a put that only asks.
+func parseWriter(args *fasthttp.Args, p *wire.Put) (err error) {
+	text := string(args.Peek(wire.ParamWriter))
 	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(id) {
+	if err != nil || len(raw) != len(p.Writer) {
 		return params.Bad(wire.ParamWriter, fmt.Errorf("%.40q is not 32 hex digits", text))
 	}
-	copy(id[:], raw)
-	return nil
+	copy(p.Writer[:], raw)
+	p.Persistent, err = params.Flag(args, wire.ParamPersistent)
+	return err
 }

@@ -116,7 +116,7 @@ func (s *Server) runPlugin(req *httpserver.Request) {
 		v, err = s.Plugins.UseKind(s.http.Running(), req.Name, plugin.KindAggregate)
 	}
 	if err == nil {
-		defer s.Plugins.Release(v)
+		defer s.Plugins.Unpin(v)
 		q.Aggregate, err = s.parseCall(req.QueryArgs(), v, &q.Box, "params",
 			string(req.QueryArgs().Peek("params")))
 	}

@@ -33,7 +33,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 		return s, err
 	}
 	if text := string(args.Peek(request.ParamGroups)); text != "" {
-		if s.Groups, s.MustHold, err = parseAsked(text); err != nil {
+		if s.Groups, s.RequiredRanges, err = parseAsked(text); err != nil {
 			return s, params.Bad(request.ParamGroups, err)
 		}
 	}
@@ -123,7 +123,7 @@ func parseAcqs(text string) ([]int64, error) {
 func (s *Server) parseOptions(args *fasthttp.Args) (request.Options, error) {
 	asked, err := parseRequestOptions(args)
 	if err == nil {
-		err = s.Engine.Check(asked)
+		err = s.Engine.CheckGroups(asked)
 	}
 	if err != nil {
 		return asked, nodeerror.ToWire(err)

@@ -64,7 +64,7 @@ func (s *Server) parseFilters(args *fasthttp.Args, q *record.Query) (
 			return nil, err
 		}
 		call, err := s.parseCall(args, v, &q.Box, "filter_params", filter.Text)
-		s.Plugins.Release(v)
+		s.Plugins.Unpin(v)
 		if err != nil {
 			return nil, err
 		}

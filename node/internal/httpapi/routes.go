@@ -72,7 +72,7 @@ func (s *Server) routeTable() []route {
 		{post, "/v1/digest", false, nil, s.digestFrame},
 		{get, "/v1/sync", false, nil, s.syncState},
 		{post, "/v1/sync", true, nil, s.putRange},
-		{del, "/v1/sync", true, none, s.releaseCopy},
+		{del, "/v1/sync", true, none, s.promoteCopy},
 	}
 	return slices.Concat(table, s.healthRoutes(), s.clusterRoutes())
 }

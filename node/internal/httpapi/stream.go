@@ -26,7 +26,7 @@ func (s *Server) watchedContext(
 	conn net.Conn, asked request.Options,
 ) (context.Context, context.CancelFunc) {
 	rc, cancel := s.http.Context(asked.Within)
-	if asked.Groups == nil && s.Engine.Alone() {
+	if asked.Groups == nil && s.Engine.IsSingleStore() {
 		return rc, cancel
 	}
 	stop := httpserver.WatchDisconnect(conn, cancel)

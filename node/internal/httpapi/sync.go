@@ -132,13 +132,13 @@ func (s *Server) putRange(req *httpserver.Request) {
 	req.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: horizon}))
 }
 
-// releaseCopy makes the node one of its own.
-func (s *Server) releaseCopy(req *httpserver.Request) {
+// promoteCopy makes the node one of its own.
+func (s *Server) promoteCopy(req *httpserver.Request) {
 	rc, cancel := s.context()
 	defer cancel()
 	err := checkNoBody(req)
 	if err == nil {
-		err = s.Writes.ReleaseCopy(rc)
+		err = s.Writes.PromoteCopy(rc)
 	}
 	if err != nil {
 		fail(req, err)

@@ -24,7 +24,7 @@ var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof",
 func (s *Server) windows(req *httpserver.Request) {
 	v, q, err := s.parseWindows(req)
 	if v != nil {
-		defer s.Plugins.Release(v)
+		defer s.Plugins.Unpin(v)
 	}
 	var cal *calendar.Calendar
 	if err == nil {

@@ -54,11 +54,11 @@ var pendingBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPending is larger than the last rows of an answer with their framing.
 const maxPending = 64 << 10
 
-// holdEnd makes the rest of an answer go out in one write, when fasthttp reports the connection as
-// idle or closes it. fasthttp writes the last chunk and the empty line after it separately: three
-// system calls, each of which wakes the client. If the client has sent another request already,
-// fasthttp sends that line with the next answer; all else is sent before.
-func (c *conn) holdEnd() {
+// bufferEnd makes the rest of an answer go out in one write, when fasthttp reports the connection
+// as idle or closes it. fasthttp writes the last chunk and the empty line after it separately:
+// three system calls, each of which wakes the client. If the client has sent another request
+// already, fasthttp sends that line with the next answer; all else is sent before.
+func (c *conn) bufferEnd() {
 	pending := pendingBuffers.Get().(*[]byte)
 	*pending = (*pending)[:0]
 	c.pending.Store(pending)
@@ -137,7 +137,7 @@ func (c *conn) Close() error {
 	return errors.Join(c.flushPending(), c.Conn.Close())
 }
 
-// endBody releases the memory of the request body.
+// endBody frees the memory of the request body.
 func (c *conn) endBody() {
 	c.body.end()
 	c.body = nil

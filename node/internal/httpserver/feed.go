@@ -60,8 +60,8 @@ func (f *feeds) add(site string, n int) {
 	}
 }
 
-// room returns an error when a feed of a site, or of none, is one too many.
-func (f *feeds) room(site string) error {
+// checkLimit returns an error when a feed of a site, or of none, is one too many.
+func (f *feeds) checkLimit(site string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -99,7 +99,9 @@ func (s *Server) Feeds() int { return s.feeds.count() }
 
 // CheckFeed returns an error when a feed of this request would be one too many, of all or of those
 // of a web page's site.
-func (s *Server) CheckFeed(ctx *fasthttp.RequestCtx) error { return s.feeds.room(siteOf(ctx)) }
+func (s *Server) CheckFeed(ctx *fasthttp.RequestCtx) error {
+	return s.feeds.checkLimit(siteOf(ctx))
+}
 
 // StartFeed answers with what run writes, on a goroutine of its own, because it may go on for
 // years. fasthttp lets go of the connection, which is closed when run returns. done is called once

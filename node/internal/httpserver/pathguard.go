@@ -27,7 +27,7 @@ func hasDotSegments(path string) bool {
 }
 
 // rejectDotSegments rejects paths with such segments. fasthttp resolves them, even if escaped as
-// part of a name: to remove the cursor ../sync would be DELETE /v1/sync, which releases a mirror.
+// part of a name: to remove the cursor ../sync would be DELETE /v1/sync, which promotes a mirror.
 func rejectDotSegments(ctx *fasthttp.RequestCtx) bool {
 	path := string(ctx.URI().PathOriginal())
 	if !hasDotSegments(path) {

@@ -90,7 +90,7 @@ func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
 	}
 	if own != nil {
 		own.keepPermit()
-		own.holdEnd()
+		own.bufferEnd()
 	}
 	return 0, buf.Flush()
 }

@@ -153,7 +153,7 @@ func (f *File) Lost() string {
 	return durable.Lost(f.path(), open, f.content.Size)
 }
 
-// Append makes a line durable. For lack of room nothing has changed, and it may be tried again.
+// Append makes a line durable. For lack of space nothing has changed, and it may be tried again.
 // After any other failed write or sync the journal stays failed, because what the disk holds is no
 // longer known.
 //
@@ -174,7 +174,7 @@ func (f *File) Append(v any) error {
 	return nil
 }
 
-// undo cuts off what was written of a line that the disk has no room for.
+// undo cuts off what was written of a line that the disk has no space for.
 func (f *File) undo(cause error) error {
 	if !durable.IsNoSpace(cause) {
 		return f.fail(cause)
@@ -189,7 +189,7 @@ func (f *File) noSpace(cause error) error {
 	return fmt.Errorf("append to %s: %w: %w", f.opt.What, durable.ErrNoSpace, cause)
 }
 
-// fail makes the journal fail for good. The error is none of a lack of room, whatever its cause.
+// fail makes the journal fail for good. The error is none of a lack of space, whatever its cause.
 func (f *File) fail(cause error) error {
 	if durable.IsNoSpace(cause) {
 		cause = errors.New(cause.Error())

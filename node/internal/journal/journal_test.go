@@ -130,7 +130,7 @@ func (m *model) step() {
 		m.fails = m.rng.IntN(8)
 	}
 	if m.rng.IntN(10) == 0 {
-		m.dir.SetRoom(m.rng.IntN(1000))
+		m.dir.SetFree(m.rng.IntN(1000))
 	}
 	switch op := m.rng.IntN(20); {
 	case op < 14:
@@ -187,7 +187,7 @@ func (m *model) check(err error, after []testLine) {
 func (m *model) reopen() {
 	m.Helper()
 	m.fails = -1
-	m.dir.SetRoom(-1)
+	m.dir.SetFree(-1)
 	var err error
 	if m.f, err = m.open(); err != nil {
 		m.Fatal(err)

@@ -173,8 +173,8 @@ func (m *Machine) apply(results []any) error {
 // Applied returns the index of the last applied entry.
 func (m *Machine) Applied() uint64 { return own(m.store.Load(), m.store.Load().Applied()) }
 
-// Promise is [store.Store.LeaseHorizon] for an index of the group's log.
-func (m *Machine) Promise(index uint64, horizonNs int64) {
+// LeaseHorizon is [store.Store.LeaseHorizon] for an index of the group's log.
+func (m *Machine) LeaseHorizon(index uint64, horizonNs int64) {
 	s := m.store.Load()
 	s.LeaseHorizon(index+s.IndexBase(), horizonNs)
 }

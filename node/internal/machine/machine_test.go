@@ -149,7 +149,7 @@ func TestInstalledIsApplied(t *testing.T) {
 		if err := m.Install(t.Context(), s.Manifest(), fetchFrom(s)); err == nil {
 			t.Fatal("what was applied already was installed")
 		}
-		s.Release()
+		s.Close()
 		if got := state(t, m); got != want || m.Durable() != m.Applied() {
 			t.Fatalf("round %d: installed %s, want %s", round, got, want)
 		}
@@ -188,7 +188,7 @@ func TestInstallOfDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	meta, err := parseManifest(s.Manifest())
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestInstallGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	meta, err := parseManifest(s.Manifest())
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestInstallCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	meta, err := parseManifest(s.Manifest())
 	if err != nil {
 		t.Fatal(err)

@@ -99,8 +99,8 @@ func (s *snapshot) Open(name string) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(s.dir, filepath.FromSlash(name)))
 }
 
-// Release removes the links. Links that cannot be removed are removed at the next Open.
-func (s *snapshot) Release() { _ = os.RemoveAll(s.dir) }
+// Close removes the links. Links that cannot be removed are removed at the next Open.
+func (s *snapshot) Close() { _ = os.RemoveAll(s.dir) }
 
 // parseManifest parses the manifest of a snapshot, which comes from a peer.
 func parseManifest(text []byte) (*manifest, error) {

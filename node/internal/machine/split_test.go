@@ -103,7 +103,7 @@ func install(t *testing.T, child *Machine) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	m, _, err := Open(context.Background(), t.TempDir(), store.Options{Group: childGroup})
 	if err != nil {
 		t.Fatal(err)

@@ -47,8 +47,8 @@ type AdminCommand struct {
 // that are silent: askTimeout/2 for their health, then askTimeout for their replicas.
 const lookTimeout = 2*askTimeout + time.Second
 
-// look returns what is ahead, and what is in the way of knowing it.
-func (m *Member) look(ctx context.Context) (api.ClusterPreview, error) {
+// preview returns what is ahead, and what is in the way of knowing it.
+func (m *Member) preview(ctx context.Context) (api.ClusterPreview, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, ErrUnavailable)
 	defer cancel()
 	return m.Admin(ctx, AdminCommand{})
@@ -103,7 +103,7 @@ func (m *Member) adminOnce(ctx context.Context, a AdminCommand) (p api.ClusterPr
 	case err == nil:
 		return p, json.Unmarshal(text, &p)
 	case errors.As(err, &remote):
-		return p, heard(cluster.MetaGroup, remote)
+		return p, decodeLeaderError(cluster.MetaGroup, remote)
 	}
 	return p, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
@@ -116,7 +116,7 @@ func (m *Member) serveAdmin(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	p, err := m.adminHere(ctx, a)
 	if err != nil {
-		return nil, said(err)
+		return nil, encodeLeaderError(err)
 	}
 	return json.Marshal(p)
 }
@@ -150,7 +150,7 @@ func (m *Member) adminHere(ctx context.Context, a AdminCommand) (p api.ClusterPr
 	p.Feature, p.Raisable = after.Feature, after.Raisable()
 	if n, ok := after.Node(id); ok {
 		p.Node, p.State = id.String(), n.State.String()
-		p.Notes = notes(before, after, n)
+		p.Notes = removalNotes(before, after, n)
 	}
 	return p, nil
 }
@@ -276,7 +276,7 @@ func command(
 		}
 		return &cluster.SetLimits{Limits: limits}, 0, nil
 	}
-	n, err := find(v, a.Node)
+	n, err := findNode(v, a.Node)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -299,13 +299,13 @@ func command(
 	case a.Verb == Undrain && n.State == cluster.NodeJoining:
 		return nil, n.ID, nil
 	case a.Verb == Remove && n.State != cluster.NodeRemoving:
-		return set, n.ID, lost(n, h.Nodes[n.ID])
+		return set, n.ID, refuseIfAlive(n, h.Nodes[n.ID])
 	}
 	return set, n.ID, nil
 }
 
-// lost refuses to give a node up that may be there.
-func lost(n cluster.Node, h cluster.NodeHealth) error {
+// refuseIfAlive refuses to give a node up that may be there.
+func refuseIfAlive(n cluster.Node, h cluster.NodeHealth) error {
 	switch {
 	case h.Unreachable == 0:
 		return forbidden("node %v answers: drain it, or stop it for good before it is removed",
@@ -333,9 +333,9 @@ func refusal(err error) error {
 	return err
 }
 
-// find returns the node that is meant by an id, by the first digits of its id that are not 0,
+// findNode returns the node that is meant by an id, by the first digits of its id that are not 0,
 // or by an address.
-func find(v *cluster.View, name string) (found cluster.Node, err error) {
+func findNode(v *cluster.View, name string) (found cluster.Node, err error) {
 	bad := func(kind wire.Kind, text string) error {
 		return &wire.Error{Kind: kind, Part: "node", Message: fmt.Sprintf("node %.80q: %s; pentad "+
 			"cluster nodes lists them", name, text)}

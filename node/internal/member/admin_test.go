@@ -15,7 +15,7 @@ func TestAnAddressThatTwoNodesHaveNamesNone(t *testing.T) {
 		{ID: 0x3d, State: cluster.NodeUp, HTTPAddr: "10.0.0.2:1"}}}
 	f := func(name string, want cluster.NodeID) {
 		t.Helper()
-		n, err := find(v, name)
+		n, err := findNode(v, name)
 		if (err != nil) != (want == 0) || err == nil && n.ID != want {
 			t.Errorf("%q: node %v, %v", name, n.ID, err)
 		}

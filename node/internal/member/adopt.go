@@ -161,7 +161,7 @@ func adopt(ctx context.Context, opt *AdoptOptions) error {
 	if err := os.RemoveAll(filepath.Join(opt.Dir, adoptDir)); err != nil { // of a crash
 		return err
 	}
-	holds, err := s.HoldsData(ctx)
+	holds, err := s.HasData(ctx)
 	if err != nil {
 		return err
 	}

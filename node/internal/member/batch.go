@@ -23,16 +23,16 @@ type Part struct {
 // partHeaderBytes lie before each command of a request: group u32, size u32.
 const partHeaderBytes = 8
 
-// piecesOf returns what is sent of some commands. It aliases them.
-func piecesOf(parts []Part) [][]byte {
+// buffersOf returns what is sent of some commands. It aliases them.
+func buffersOf(parts []Part) [][]byte {
 	heads := make([]byte, 0, len(parts)*partHeaderBytes)
-	pieces := make([][]byte, 0, 2*len(parts))
+	buffers := make([][]byte, 0, 2*len(parts))
 	for _, p := range parts {
 		heads = binary.LittleEndian.AppendUint32(heads, uint32(p.Group))
 		heads = binary.LittleEndian.AppendUint32(heads, uint32(len(p.Data)))
-		pieces = append(pieces, heads[len(heads)-partHeaderBytes:], p.Data)
+		buffers = append(buffers, heads[len(heads)-partHeaderBytes:], p.Data)
 	}
-	return pieces
+	return buffers
 }
 
 // parseParts returns the commands of a request, aliasing it.
@@ -74,7 +74,7 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	}
 	for i, p := range parts {
 		id := m.Leader(p.Group)
-		if _, ok := m.locate(id); ok && id != m.self.ID && !m.reached.doubtful(id) {
+		if _, ok := m.locate(id); ok && id != m.self.ID && !m.reached.isSuspect(id) {
 			byNode[id] = append(byNode[id], i)
 		} else {
 			wg.Go(func() { do(i) })
@@ -105,9 +105,9 @@ func (m *Member) doThere(
 		some, groups = append(some, parts[i]), append(groups, parts[i].Group)
 		bytes += partHeaderBytes + len(parts[i].Data)
 	}
-	short, cancel := m.patience(ctx, groups, bytes)
+	short, cancel := m.leaderContext(ctx, groups, bytes)
 	defer cancel()
-	text, err := m.run.Ask(short, uint64(id), piecesOf(some)...)
+	text, err := m.run.Ask(short, uint64(id), buffersOf(some)...)
 	if err != nil && ctx.Err() == nil && errors.Is(short.Err(), context.DeadlineExceeded) {
 		m.reached.note(id, false)
 	}
@@ -122,7 +122,7 @@ func (m *Member) doThere(
 		case err != nil:
 			errs[i] = err
 		case told[n].Error != nil:
-			errs[i] = heard(group, told[n].Error)
+			errs[i] = decodeLeaderError(group, told[n].Error)
 		case !told[n].Alone:
 			answers[i] = told[n].Answer
 			m.note(group, max(answers[i].Put.LastAcqNs, answers[i].AcqNs))
@@ -152,7 +152,7 @@ func (m *Member) doHere(question []byte) []byte {
 			out[i].Answer = answer
 			if err != nil {
 				var e *wire.Error
-				out[i].Alone = !errors.As(said(err), &e) || e.Reason == ""
+				out[i].Alone = !errors.As(encodeLeaderError(err), &e) || e.Reason == ""
 				if !out[i].Alone {
 					out[i].Error = e
 				}

@@ -8,7 +8,7 @@ import (
 )
 
 func appendParts(dst []byte, parts ...Part) []byte {
-	return append(dst, bytes.Join(piecesOf(parts), nil)...)
+	return append(dst, bytes.Join(buffersOf(parts), nil)...)
 }
 
 func FuzzParts(f *testing.F) {

@@ -35,8 +35,8 @@ const (
 // ErrNoModule means that no node that can be reached has a module.
 var ErrNoModule = errors.New("no node that can be reached has this module")
 
-// newest returns the newest state that this node has.
-func (m *Member) newest() *cluster.Meta {
+// newestState returns the newest state that this node has.
+func (m *Member) newestState() *cluster.Meta {
 	k := m.ownMeta()
 	if k == nil || k.meta.At().Before(m.meta.At()) {
 		return m.meta
@@ -53,7 +53,7 @@ func (m *Member) ownMeta() *metaReplica {
 
 // Catalog returns the newest catalogue that this node has, and its version, which rises.
 func (m *Member) Catalog() (catalog.State, uint64) {
-	of := m.newest()
+	of := m.newestState()
 	version := of.At().Catalog // before the catalogue, which is then as new at least
 	return of.Catalog(), version
 }
@@ -70,17 +70,17 @@ func (m *Member) Tell(ctx context.Context, command cluster.Command) error {
 	if _, is := command.(*cluster.ChangeCatalog); !is {
 		return nil // who reads cursors asks for the newest
 	}
-	return m.reach(ctx, answer.Version)
+	return m.awaitVersion(ctx, answer.Version)
 }
 
-// reach returns when this node has a version of what people told.
-func (m *Member) reach(ctx context.Context, version uint64) error {
+// awaitVersion returns when this node has a version of what people told.
+func (m *Member) awaitVersion(ctx context.Context, version uint64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
 	began := time.Now()
 	tick := time.NewTicker(reachEvery)
 	defer tick.Stop()
-	for m.newest().Version() < version {
+	for m.newestState().Version() < version {
 		if m.ownMeta() == nil || time.Since(began) > reachAfter {
 			if err := m.Refresh(ctx); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, ErrUnavailable) {
@@ -110,7 +110,7 @@ func (m *Member) Refresh(ctx context.Context) error {
 		s, err := m.askState(ctx, addr)
 		cancel()
 		if err == nil {
-			m.take(s)
+			m.adoptState(s)
 			return nil
 		}
 	}
@@ -141,17 +141,17 @@ func (m *Member) metaNodes() (out []string) {
 	return out
 }
 
-// take makes a state that came from another node this node's own if it is newer; nil is none.
-func (m *Member) take(s *cluster.State) {
-	if s != nil && !m.makes() && s.View().Cluster == m.token.Cluster &&
-		m.newest().At().Before(s.At()) && !strange(m.View(), s.View()) {
+// adoptState makes a state that came from another node this node's own if it is newer; nil is none.
+func (m *Member) adoptState(s *cluster.State) {
+	if s != nil && !m.mustCreateCluster() && s.View().Cluster == m.token.Cluster &&
+		m.newestState().At().Before(s.At()) && !isOtherCluster(m.View(), s.View()) {
 		m.meta.Advance(s)
 	}
 }
 
 // askState returns the state of another node if that is newer than this node's, else nil.
 func (m *Member) askState(ctx context.Context, addr string) (*cluster.State, error) {
-	return m.askStateAfter(ctx, addr, m.newest().At())
+	return m.askStateAfter(ctx, addr, m.newestState().At())
 }
 
 // askStateAfter returns the state of another node if that is newer than at, else nil.
@@ -173,7 +173,7 @@ func (m *Member) serveState(args func(string) string) ([]byte, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "epoch", Message: err.Error()}
 	}
-	of := m.newest()
+	of := m.newestState()
 	if !(cluster.At{Epoch: epoch, Catalog: version}).Before(of.At()) {
 		return nil, nil
 	}
@@ -186,7 +186,7 @@ func (m *Member) serveState(args func(string) string) ([]byte, error) {
 func (m *Member) Module(ctx context.Context, digest string) ([]byte, error) {
 	if k := m.ownMeta(); k != nil {
 		text, err := k.mended(ctx, digest)
-		if err == nil || named(k.meta.Catalog())[digest] {
+		if err == nil || namedModules(k.meta.Catalog())[digest] {
 			return text, err
 		}
 	}
@@ -228,8 +228,8 @@ func (m *Member) askFor(
 
 func (m *Member) serveModule(digest string) ([]byte, error) {
 	k := m.ownMeta()
-	if k == nil || !named(k.meta.Catalog())[digest] {
-		return nil, said(replica.ErrGroupUnknown)
+	if k == nil || !namedModules(k.meta.Catalog())[digest] {
+		return nil, encodeLeaderError(replica.ErrGroupUnknown)
 	}
 	return k.module(digest)
 }
@@ -242,7 +242,7 @@ func (m *Member) serveModule(digest string) ([]byte, error) {
 func (m *Member) Cursors(ctx context.Context, name string) ([]cursors.Cursor, error) {
 	addrs := m.metaNodes()
 	if m.ownMeta() != nil {
-		if m.current(ctx) == nil {
+		if m.awaitCurrent(ctx) == nil {
 			return m.cursorsHere(name)
 		}
 		addrs = addrs[:min(1, len(addrs))] // others know no more, but for the leader
@@ -272,21 +272,21 @@ func (m *Member) Cursors(ctx context.Context, name string) ([]cursors.Cursor, er
 	return nil, fmt.Errorf("cursors: %w (%w)", ErrUnavailable, err)
 }
 
-// current returns when the replica of the meta group here has all that was acknowledged before: one
-// that was just elected may lack some of it. It leaves time to who asks this node.
-func (m *Member) current(ctx context.Context) error {
+// awaitCurrent returns when the replica of the meta group here has all that was acknowledged
+// before: one that was just elected may lack some of it. It leaves time to who asks this node.
+func (m *Member) awaitCurrent(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout*3/4)
 	defer cancel()
 	return m.ReadIndex(ctx, cluster.MetaGroup)
 }
 
 func (m *Member) serveCursors(ctx context.Context, name string) ([]byte, error) {
-	if err := m.current(ctx); err != nil && !m.keeps() {
-		return nil, said(replica.ErrGroupUnknown)
+	if err := m.awaitCurrent(ctx); err != nil && !m.hasMetaReplica() {
+		return nil, encodeLeaderError(replica.ErrGroupUnknown)
 	}
 	out, err := m.cursorsHere(name)
 	if err != nil {
-		return nil, said(err)
+		return nil, encodeLeaderError(err)
 	}
 	return json.Marshal(out)
 }

@@ -69,15 +69,15 @@ func (m *Member) watchClock() {
 			wait, soon = soon, min(2*soon, pingLast)
 		}
 		next.Reset(wait)
-		if err := oddError(m.clock.OddFor()); err != nil && !failed {
+		if err := clockError(m.clock.OddFor()); err != nil && !failed {
 			failed = true // once; the process ends
 			m.opt.Fail(err)
 		}
 	}
 }
 
-// oddError is ErrClock for a node that has been the odd one out for too long.
-func oddError(odd time.Duration) error {
+// clockError is ErrClock for a node that has been the odd one out for too long.
+func clockError(odd time.Duration) error {
 	if odd < oddFor {
 		return nil
 	}

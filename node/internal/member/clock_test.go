@@ -13,7 +13,7 @@ import (
 
 func TestTheOddOneOutEnds(t *testing.T) {
 	for odd, want := range map[time.Duration]bool{0: false, oddFor - 1: false, oddFor: true} {
-		if err := oddError(odd); errors.Is(err, ErrClock) != want {
+		if err := clockError(odd); errors.Is(err, ErrClock) != want {
 			t.Errorf("after %v: %v", odd, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
-// fullDir is a directory on a disk without room.
+// fullDir is a directory on a disk without space.
 type fullDir struct{ durable.Dir }
 
 type fullFile struct{ durable.File }
@@ -26,7 +26,7 @@ func (d fullDir) Create(name string) (durable.File, error) {
 func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
 
 // A disk that is full when a module comes stops the replica, as it must not go on without; nothing
-// takes room that is of no use, and what comes again after a start is taken.
+// takes space that is of no use, and what comes again after a start is taken.
 func TestAModuleMeetsAFullDisk(t *testing.T) {
 	k := created(t)
 	if err := k.Sync(); err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/pentad-db/pentad/node/store"
 )
 
-// held is a replica of this node.
-type held struct {
+// localReplica is a replica of this node.
+type localReplica struct {
 	id    uint64
 	store *machine.Machine // nil of the meta group
 	io.Closer
@@ -109,7 +109,7 @@ func headsOf(all int64, groups int) int64 {
 // startReplica opens the state of a replica that the log has, and lets it take part.
 func (m *Member) startReplica(ctx context.Context, group cluster.GroupID, id uint64) error {
 	dir := m.path("groups", dirOf(group, id))
-	h := &held{id: id}
+	h := &localReplica{id: id}
 	var of replica.Machine
 	var k *metaReplica
 	if group == cluster.MetaGroup {
@@ -145,8 +145,8 @@ func (m *Member) startReplica(ctx context.Context, group cluster.GroupID, id uin
 	return nil
 }
 
-// holdGroups makes the replicas of this node those of the view.
-func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
+// updateReplicas makes the replicas of this node those of the view.
+func (m *Member) updateReplicas(ctx context.Context, v *cluster.View) {
 	has := m.run.Groups()
 	for g := range v.Groups {
 		group := cluster.GroupID(g)
@@ -157,7 +157,7 @@ func (m *Member) holdGroups(ctx context.Context, v *cluster.View) {
 	m.forgetSeeds(v)
 	for group, id := range m.run.Groups() { // without those that were replaced just now
 		number := cluster.ReplicaID(replica.Number(id))
-		if int(group) >= len(v.Groups) || number >= v.NextReplica || holds(v, group, number) {
+		if int(group) >= len(v.Groups) || number >= v.NextReplica || hasReplica(v, group, number) {
 			continue // the view may be older than the replica
 		}
 		if err := m.drop(ctx, group, id); err != nil {
@@ -173,25 +173,25 @@ func (m *Member) bringUp(
 ) {
 	m.mu.Lock()
 	id, d := replicaID(r), m.distrusted[group]
-	late := time.Since(m.tried[group]) < retryEvery
+	tooSoon := time.Since(m.tried[group]) < retryEvery
 	runs, distrusted := m.replicas[group] != nil, d.err != nil && d.replica >= id
 	m.mu.Unlock()
 	var err error
 	switch {
-	case late:
+	case tooSoon:
 		return
 	case has != 0 && has < id: // the view gives it a new one in place of one that is distrusted
 		m.opt.Log.Info("a new replica takes the place of one that is not trusted", "group", group,
 			"err", d.err)
 		if err = m.drop(ctx, group, has); err == nil {
-			err = m.hold(ctx, v, group, r)
+			err = m.createReplica(ctx, v, group, r)
 		}
 	case runs || distrusted:
 		return
 	case has == id:
 		err = m.startReplica(ctx, group, has)
 	case has == 0 && !m.parentFirst(v, group, r):
-		err = m.hold(ctx, v, group, r)
+		err = m.createReplica(ctx, v, group, r)
 	}
 	if m.replaceable(group, err) {
 		m.Distrust(group, err)
@@ -203,7 +203,7 @@ func (m *Member) bringUp(
 	}
 }
 
-func holds(v *cluster.View, group cluster.GroupID, number cluster.ReplicaID) bool {
+func hasReplica(v *cluster.View, group cluster.GroupID, number cluster.ReplicaID) bool {
 	for _, r := range v.Groups[group].Replicas {
 		if r.ID == number {
 			return true
@@ -212,10 +212,10 @@ func holds(v *cluster.View, group cluster.GroupID, number cluster.ReplicaID) boo
 	return false
 }
 
-// hold makes a replica that the view gives to this node. The first of a group is alone, those of
-// one that was split off are together; later ones begin as learners, when the first is there. A
-// voter that is not there was lost, and must not be made again.
-func (m *Member) hold(
+// createReplica makes a replica that the view gives to this node. The first of a group is alone,
+// those of one that was split off are together; later ones begin as learners, when the first is
+// there. A voter that is not there was lost, and must not be made again.
+func (m *Member) createReplica(
 	ctx context.Context, v *cluster.View, group cluster.GroupID, r cluster.Replica,
 ) error {
 	id := replicaID(r)
@@ -223,7 +223,7 @@ func (m *Member) hold(
 	all := v.Groups[group].Replicas
 	switch parent := v.Groups[group].Parent; {
 	case parent != 0 && r.ID < v.Groups[group].Born && m.machine(parent) != nil:
-		voters = m.bornWith(v, group)
+		voters = m.initialVoters(v, group)
 	case parent == 0 && r.ID == cluster.ReplicaID(firstReplica+group) && len(all) == 1:
 		voters = []uint64{id}
 	case !r.Learner:

@@ -69,14 +69,14 @@ func TestAReplicaThatDidNotStartIsTriedAgain(t *testing.T) {
 	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.holdGroups(t.Context(), &v)
+	m.updateReplicas(t.Context(), &v)
 	if m.run.Groups()[group] == 0 || m.Stores()[group] != nil {
 		t.Fatal("it is not noted, or has started")
 	}
 	if err := os.Remove(inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	m.holdGroups(t.Context(), &v)
+	m.updateReplicas(t.Context(), &v)
 	if m.Stores()[group] != nil {
 		t.Error("it is tried without a pause")
 	}
@@ -84,7 +84,7 @@ func TestAReplicaThatDidNotStartIsTriedAgain(t *testing.T) {
 		m.mu.Lock()
 		clear(m.tried) // as if a pause were over
 		m.mu.Unlock()
-		m.holdGroups(t.Context(), &v)
+		m.updateReplicas(t.Context(), &v)
 		return m.Store(group) != nil
 	})
 }
@@ -101,13 +101,14 @@ func TestAReplicaTakesThePlaceOfAnother(t *testing.T) {
 		out.Groups = append(slices.Clone(v.Groups), cluster.Group{Replicas: list})
 		return &out
 	}
-	m.holdGroups(t.Context(), replicas(cluster.Replica{ID: firstReplica + group, Node: m.Self()}))
+	m.updateReplicas(t.Context(),
+		replicas(cluster.Replica{ID: firstReplica + group, Node: m.Self()}))
 	if m.run.Groups()[group] == 0 {
 		t.Fatal("there is no replica")
 	}
 	next := replicas(cluster.Replica{ID: v.NextReplica + 1, Node: m.Self(), Learner: true})
 	for range 2 {
-		m.holdGroups(t.Context(), next)
+		m.updateReplicas(t.Context(), next)
 		id := replicaID(next.Groups[group].Replicas[0])
 		if now := m.run.Groups()[group]; now != id || m.Stores()[group] == nil {
 			t.Fatalf("replica %x is here, want %x", now, id)
@@ -116,7 +117,7 @@ func TestAReplicaTakesThePlaceOfAnother(t *testing.T) {
 	if err := m.drop(t.Context(), group, m.run.Groups()[group]); err != nil {
 		t.Fatal(err)
 	}
-	m.holdGroups(t.Context(), next)
+	m.updateReplicas(t.Context(), next)
 	if err := m.distrust(group); !errors.Is(err, errReplicaLost) {
 		t.Errorf("what is wrong with a replica that was removed: %v", err)
 	}
@@ -168,7 +169,7 @@ func TestAFirstReplicaIsNotMadeAgain(t *testing.T) {
 	first := cluster.Replica{ID: firstReplica + 3, Node: 7}
 	v := &cluster.View{Groups: make([]cluster.Group, 4)}
 	v.Groups[3].Replicas = []cluster.Replica{first, {ID: 20, Node: 8}}
-	if err := new(Member).hold(t.Context(), v, 3, first); err == nil {
+	if err := new(Member).createReplica(t.Context(), v, 3, first); err == nil {
 		t.Error("it begins anew")
 	}
 	s := cluster.NewState()
@@ -176,7 +177,7 @@ func TestAFirstReplicaIsNotMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Member{meta: cluster.NewMeta(s), opt: Options{Cluster: cluster.Config{Init: true}}}
-	if err := m.found(t.Context()); err != nil { // nor has it a log to write to
+	if err := m.createCluster(t.Context()); err != nil { // nor has it a log to write to
 		t.Error(err)
 	}
 }

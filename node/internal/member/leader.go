@@ -72,8 +72,8 @@ func (m *Member) reports() []leaderReport {
 	return out
 }
 
-// lead plans for the cluster while this node leads the meta group.
-func (m *Member) lead() {
+// planWhileLeader plans for the cluster while this node leads the meta group.
+func (m *Member) planWhileLeader() {
 	tick := time.NewTicker(planEvery)
 	defer tick.Stop()
 	for round := uint64(0); ; round++ {
@@ -95,13 +95,13 @@ func (m *Member) lead() {
 		}
 		options := cluster.PlanOptions{Round: round}
 		for _, move := range cluster.NextMoves(v, m.Health(v), options).Moves {
-			m.act(v, move)
+			m.doMove(v, move)
 		}
 	}
 }
 
-// act does one move. What fails is planned again.
-func (m *Member) act(v *cluster.View, move cluster.Move) {
+// doMove does one move. What fails is planned again.
+func (m *Member) doMove(v *cluster.View, move cluster.Move) {
 	ctx, cancel := context.WithTimeout(m.open, askTimeout)
 	defer cancel()
 	if move.Command != nil {
@@ -113,7 +113,7 @@ func (m *Member) act(v *cluster.View, move cluster.Move) {
 		if r.Node != move.Transfer {
 			continue
 		}
-		if move.Leader == m.self.ID && m.reached.held(move.Group) {
+		if move.Leader == m.self.ID && m.reached.isLeaderPinned(move.Group) {
 			continue // others do not reach its next leader
 		}
 		if move.Leader == m.self.ID {
@@ -225,7 +225,7 @@ func (m *Member) closeGroups() {
 	defer next.Stop()
 	type last struct {
 		index  uint64
-		closes uint64 // of hurry, which make no group a busy one
+		closes uint64 // of closeLoop, which make no group a busy one
 		busyAt time.Time
 		shutAt time.Time
 	}
@@ -251,7 +251,7 @@ func (m *Member) closeGroups() {
 				l = &last{busyAt: now}
 				all[group] = l
 			}
-			closes := m.hurries.count(group)
+			closes := m.closeRequests.count(group)
 			if st.Last > l.index+1+closes-l.closes {
 				l.busyAt = now
 			}

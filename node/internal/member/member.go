@@ -81,20 +81,20 @@ type Member struct {
 	ready    atomic.Bool
 	known    bool // the cluster knows of this start; of follow alone
 
-	listener  *accept.Listener // of connections of other nodes
-	elections elections
-	reached   reach
-	hurries   hurries
-	tenures   tenures
-	adoption  *adoption // under way, nil else; of Open and then of follow
+	listener      *accept.Listener // of connections of other nodes
+	elections     elections
+	reached       reach
+	closeRequests closeRequests
+	tenures       tenures
+	adoption      *adoption // under way, nil else; of Open and then of follow
 
 	mu          sync.Mutex   // guards what follows
 	metaReplica *metaReplica // the replica of the meta group, nil without one
-	replicas    map[cluster.GroupID]*held
+	replicas    map[cluster.GroupID]*localReplica
 	// distrusted are the groups whose replica here is not what it should be, and why.
 	distrusted map[cluster.GroupID]distrusted
 	// rotten is what Verify found last and nothing could be done about.
-	rotten    rotten
+	rotten    restDamage
 	tried     map[cluster.GroupID]time.Time      // when a replica did not start
 	changing  map[cluster.GroupID]bool           // groups whose members are being changed
 	hints     map[cluster.GroupID]cluster.NodeID // who was last seen to lead
@@ -120,11 +120,11 @@ func Open(ctx context.Context, opt Options) (*Member, error) {
 
 func openIn(ctx context.Context, opt Options, over network) (_ *Member, err error) {
 	m := &Member{opt: opt, net: over, meta: cluster.NewMeta(cluster.NewState()),
-		http: over.client(), replicas: map[cluster.GroupID]*held{},
+		http: over.client(), replicas: map[cluster.GroupID]*localReplica{},
 		changing: map[cluster.GroupID]bool{},
 		hints:    map[cluster.GroupID]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
 		seen: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
-		distrusted: map[cluster.GroupID]distrusted{}, hurries: newHurries()}
+		distrusted: map[cluster.GroupID]distrusted{}, closeRequests: newCloseRequests()}
 	m.setClock()
 	m.opt.Store.Background = background.NewLimit(max(1, runtime.GOMAXPROCS(0)/2))
 	m.open, m.close = context.WithCancel(context.Background())
@@ -208,7 +208,7 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		Resolve: m.resolve, TLS: secure, Fail: m.opt.Fail, Starts: m.self.Starts,
 		Copied: m.self.Copied, Trust: m.opt.Cluster.TrustCopy,
 		QuotaBytes: memory.Total(m.opt.MemoryBytes).Part(8, mostQuota),
-		Elected:    func(group cluster.GroupID) { m.elections.held(group) },
+		Elected:    func(group cluster.GroupID) { m.elections.wake(group) },
 		MayLead:    m.clock.MayLead, Heard: m.hearNote,
 		Answer: func(question []byte) []byte {
 			<-opened
@@ -228,7 +228,7 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		return err
 	}
 	if len(m.run.Groups()) == 0 {
-		if err := m.found(ctx); err != nil {
+		if err := m.createCluster(ctx); err != nil {
 			return err
 		}
 	}
@@ -236,10 +236,10 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		return err
 	}
 	m.wg.Go(m.follow)
-	m.wg.Go(m.lead)
+	m.wg.Go(m.planWhileLeader)
 	m.wg.Go(m.closeGroups)
-	m.wg.Go(m.hurry)
-	m.wg.Go(m.mend)
+	m.wg.Go(m.closeLoop)
+	m.wg.Go(m.restoreLeaders)
 	return nil
 }
 

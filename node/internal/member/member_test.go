@@ -15,7 +15,7 @@ import (
 
 func createCommand(t testing.TB) []byte {
 	t.Helper()
-	levels := cluster.Released()
+	levels := cluster.Supported()
 	command, err := cluster.AppendCommand(nil, &cluster.Create{Cluster: cluster.ID{1: 9}, Groups: 4,
 		Replicas: 3, Feature: levels.First, First: cluster.Node{ID: 7, Incarnation: 1,
 			Role: cluster.RoleCore, RaftAddr: "10.0.0.1:1", HTTPAddr: "10.0.0.1:2",
@@ -28,7 +28,7 @@ func createCommand(t testing.TB) []byte {
 
 func testMetaReplica(t testing.TB, dir string) *metaReplica {
 	t.Helper()
-	k, err := openMetaReplica(dir, cluster.Released(), func() {})
+	k, err := openMetaReplica(dir, cluster.Supported(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func FuzzMetaReplica(f *testing.F) {
 	f.Add(k.encode())
 	f.Fuzz(func(t *testing.T, src []byte) {
 		k := testMetaReplica(t, t.TempDir())
-		if k.take(src) == nil && !bytes.Equal(k.encode(), src) {
+		if k.setState(src) == nil && !bytes.Equal(k.encode(), src) {
 			t.Error("what was taken is encoded otherwise")
 		}
 	})
@@ -90,7 +90,7 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 	f := func(err error) {
 		t.Helper()
 		var sent *wire.Error
-		if !errors.As(said(err), &sent) {
+		if !errors.As(encodeLeaderError(err), &sent) {
 			t.Fatalf("%v is not sent", err)
 		}
 		var frame wire.Error
@@ -98,7 +98,7 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 		if parse == nil {
 			parse = wire.ParseError(payload, &frame)
 		}
-		if got := heard(3, &frame); parse != nil || !errors.Is(got, err) {
+		if got := decodeLeaderError(3, &frame); parse != nil || !errors.Is(got, err) {
 			t.Errorf("%v is heard as %v", err, got)
 		}
 	}
@@ -107,9 +107,9 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 	f(replica.ErrGroupUnknown)
 	f(replica.ErrNotLeader)
 	id := replica.NewID(5, 6)
-	sent := said(&replica.NotLeaderError{Group: 3, Leader: id})
+	sent := encodeLeaderError(&replica.NotLeaderError{Group: 3, Leader: id})
 	var not *replica.NotLeaderError
-	if !errors.As(heard(3, sent.(*wire.Error)), &not) || not.Leader != id {
+	if !errors.As(decodeLeaderError(3, sent.(*wire.Error)), &not) || not.Leader != id {
 		t.Errorf("%v is heard as %+v", sent, not)
 	}
 }
@@ -121,10 +121,10 @@ func TestWhatMayBeDecidedIsNotSentAgain(t *testing.T) {
 		replica.ErrStopped, replica.ErrGroupUnknown, replica.ErrClosed, context.Canceled} {
 		var sent *wire.Error
 		err := fmt.Errorf("propose to group 3: %w: %w", replica.ErrUnknown, cause)
-		if !errors.As(said(err), &sent) {
+		if !errors.As(encodeLeaderError(err), &sent) {
 			t.Fatalf("%v is not sent", err)
 		}
-		for _, err := range []error{err, heard(3, sent)} {
+		for _, err := range []error{err, decodeLeaderError(3, sent)} {
 			if !errors.Is(err, replica.ErrUnknown) || sendAgain(err, false) ||
 				!sendAgain(err, true) {
 				t.Errorf("after %v: again %v", err, sendAgain(err, false))

@@ -60,7 +60,7 @@ func openMetaReplica(dir string, f cluster.Features, changed func()) (*metaRepli
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	if err := k.take(src); errors.Is(err, cluster.ErrOtherRules) {
+	if err := k.setState(src); errors.Is(err, cluster.ErrOtherRules) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	} else if err != nil {
 		return nil, &durable.CorruptError{File: name, Reason: err.Error()}
@@ -71,8 +71,8 @@ func openMetaReplica(dir string, f cluster.Features, changed func()) (*metaRepli
 
 func (k *metaReplica) Close() error { return nil }
 
-// take makes what encode wrote the state.
-func (k *metaReplica) take(src []byte) error {
+// setState makes what encode wrote the state.
+func (k *metaReplica) setState(src []byte) error {
 	s, err := k.parse(src)
 	if err == nil {
 		k.replace(src, s)
@@ -81,7 +81,7 @@ func (k *metaReplica) take(src []byte) error {
 }
 
 func (k *metaReplica) parse(src []byte) (*cluster.State, error) {
-	s, err := parseKept(src)
+	s, err := parseStateFile(src)
 	if err == nil {
 		err = s.Suits(k.features)
 	}
@@ -93,7 +93,7 @@ func (k *metaReplica) replace(src []byte, s *cluster.State) {
 	k.applied.Store(binary.LittleEndian.Uint64(src))
 }
 
-func parseKept(src []byte) (*cluster.State, error) {
+func parseStateFile(src []byte) (*cluster.State, error) {
 	if len(src) < stateHeader {
 		return nil, errors.New("it is cut short")
 	}
@@ -183,7 +183,7 @@ type metaSnapshot struct {
 
 func (i *metaSnapshot) Index() uint64    { return i.index }
 func (i *metaSnapshot) Manifest() []byte { return []byte(stateName) }
-func (i *metaSnapshot) Release()         { i.of.given.Add(-1) }
+func (i *metaSnapshot) Close()           { i.of.given.Add(-1) }
 func (i *metaSnapshot) Open(name string) (io.ReadCloser, error) {
 	text := i.state
 	if digest, isModule := strings.CutSuffix(name, catalog.ModuleSuffix); isModule {

@@ -65,7 +65,7 @@ type fetchModule func(ctx context.Context, digest string) ([]byte, error)
 // mended is module, and takes one that is damaged or gone from another node.
 func (k *metaReplica) mended(ctx context.Context, digest string) ([]byte, error) {
 	text, err := k.module(digest)
-	if err == nil || k.others == nil || !named(k.meta.Catalog())[digest] {
+	if err == nil || k.others == nil || !namedModules(k.meta.Catalog())[digest] {
 		return text, err
 	}
 	text, other := k.others(ctx, digest)
@@ -81,8 +81,8 @@ func isModule(digest string, text []byte) bool {
 	return hex.EncodeToString(sum[:]) == digest
 }
 
-// named returns the digests of the modules that a catalogue names.
-func named(s catalog.State) map[string]bool {
+// namedModules returns the digests of the modules that a catalogue names.
+func namedModules(s catalog.State) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range s.Plugins {
 		for _, v := range p.Versions {
@@ -104,7 +104,7 @@ func (k *metaReplica) sweep() error {
 	if err != nil {
 		return err
 	}
-	keep := named(k.meta.Catalog())
+	keep := namedModules(k.meta.Catalog())
 	var errs []error
 	for _, e := range entries {
 		digest, isModule := strings.CutSuffix(e.Name(), catalog.ModuleSuffix)
@@ -120,7 +120,7 @@ func (k *metaReplica) sweep() error {
 func (k *metaReplica) fetchModules(
 	ctx context.Context, s catalog.State, fetch replica.Fetch,
 ) error {
-	for digest := range maps.Keys(named(s)) {
+	for digest := range maps.Keys(namedModules(s)) {
 		if _, err := k.module(digest); err == nil {
 			continue
 		}

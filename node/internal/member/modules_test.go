@@ -93,7 +93,7 @@ func TestModulesAreKeptAsLongAsTheyAreNamed(t *testing.T) {
 	if err := k.Sync(); err != nil || len(modulesOf(t, k.dir)) != 1 {
 		t.Fatalf("%v, and %v: a snapshot names it", err, modulesOf(t, k.dir))
 	}
-	s.Release()
+	s.Close()
 	applied(t, k, pushABC("two"), removeOf("two"))
 	if err := k.Sync(); err != nil || len(modulesOf(t, k.dir)) != 0 {
 		t.Fatalf("%v, and %v: nothing names it", err, modulesOf(t, k.dir))
@@ -107,7 +107,7 @@ func TestModulesComeWithSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	var asked []string
 	fetch := func(_ context.Context, name string, _ int64) (io.ReadCloser, error) {
 		asked = append(asked, name)
@@ -168,7 +168,7 @@ func TestAnInstallThatFailsLeavesTheOldState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release()
+	defer s.Close()
 	other := testMetaReplica(t, t.TempDir())
 	full := filepath.Join(other.dir, stateName+durable.TempSuffix, "file")
 	if err := os.MkdirAll(full, 0o755); err != nil {

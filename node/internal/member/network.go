@@ -43,9 +43,9 @@ type groups interface {
 	Tell(node uint64, note []byte) bool
 	SetSnapshotRate(bytesPerSec int64)
 	MayLead() bool
-	Lack() error
-	Look()
-	Mistaken() uint64
+	NoSpace() error
+	CheckFiles()
+	MistakenNode() uint64
 	LogBytes() int64
 	Verify(ctx context.Context, pace func(ctx context.Context, n, all int64) error,
 		damaged func(group cluster.GroupID, err error)) error

@@ -10,10 +10,10 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 )
 
-// Kept returns the newest state of its cluster that lies in the directory of a node which does not
-// run; what the log of the meta group has beyond it is left aside. Without any it is
+// ReadState returns the newest state of its cluster that lies in the directory of a node which does
+// not run; what the log of the meta group has beyond it is left aside. Without any it is
 // os.ErrNotExist.
-func Kept(dir string) (*cluster.Meta, error) {
+func ReadState(dir string) (*cluster.Meta, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "groups", "0.*", stateName))
 	if err != nil {
 		return nil, err // dir has a [ in its name that nothing closes
@@ -26,12 +26,12 @@ func Kept(dir string) (*cluster.Meta, error) {
 		switch {
 		case err != nil:
 		case filepath.Base(name) == stateName:
-			s, err = parseKept(src)
+			s, err = parseStateFile(src)
 		default:
 			s, err = cluster.ParseState(src)
 		}
 		if s != nil && err == nil {
-			err = s.Suits(cluster.Released())
+			err = s.Suits(cluster.Supported())
 		}
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -52,11 +52,11 @@ func Kept(dir string) (*cluster.Meta, error) {
 	return nil, fmt.Errorf("state of the cluster in %s: %w", dir, os.ErrNotExist)
 }
 
-// releasedState reads a state of a feature level that this program runs.
-func releasedState(src []byte) (*cluster.State, error) {
+// supportedState reads a state of a feature level that this program runs.
+func supportedState(src []byte) (*cluster.State, error) {
 	s, err := cluster.ParseState(src)
 	if err == nil {
-		err = s.Suits(cluster.Released())
+		err = s.Suits(cluster.Supported())
 	}
 	return s, err
 }
@@ -68,15 +68,15 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := parseKept(src)
+	s, err := parseStateFile(src)
 	if err == nil {
-		err = s.Suits(cluster.Released())
+		err = s.Suits(cluster.Supported())
 	}
 	if err != nil {
 		return nil, int64(len(src)), err
 	}
 	modules = map[string]bool{}
-	for digest := range named(s.Catalog()) {
+	for digest := range namedModules(s.Catalog()) {
 		modules[digest+catalog.ModuleSuffix] = true
 	}
 	return modules, int64(len(src)), nil
@@ -86,13 +86,13 @@ func CheckState(dir string) (modules map[string]bool, size int64, err error) {
 func CheckView(dir string) (size int64, err error) {
 	src, err := os.ReadFile(filepath.Join(dir, viewName))
 	if err == nil {
-		_, err = releasedState(src)
+		_, err = supportedState(src)
 	}
 	return int64(len(src)), err
 }
 
-// KeptModules returns where a module may lie in the directory of a node of a cluster.
-func KeptModules(dir, file string) []string {
+// ModulePaths returns where a module may lie in the directory of a node of a cluster.
+func ModulePaths(dir, file string) []string {
 	copies, _ := filepath.Glob(filepath.Join(dir, "groups", "0.*", file)) // as in Kept
 	return append(copies, filepath.Join(dir, "cluster", "plugins", file))
 }

@@ -22,7 +22,7 @@ func preview(
 		p.Blocked = []string{}
 	}
 	for _, c := range o.Changes {
-		x := api.ClusterChange{Group: uint32(c.Group), Add: text(c.Add), From: text(c.From),
+		x := api.ClusterChange{Group: uint32(c.Group), Add: nodeText(c.Add), From: nodeText(c.From),
 			Why: c.Why, Waits: c.Waits}
 		if c.Add != 0 {
 			x.Bytes = bytes[c.Group]
@@ -43,7 +43,7 @@ func preview(
 	return p
 }
 
-func text(id cluster.NodeID) string {
+func nodeText(id cluster.NodeID) string {
 	if id == 0 {
 		return ""
 	}
@@ -52,11 +52,11 @@ func text(id cluster.NodeID) string {
 
 // running says what a plan does.
 func running(v *cluster.View, plan cluster.Plan, bytes int64) api.ClusterChange {
-	x := api.ClusterChange{Group: uint32(plan.Group), Add: text(plan.Add),
+	x := api.ClusterChange{Group: uint32(plan.Group), Add: nodeText(plan.Add),
 		Stage: plan.Stage.String()}
 	for _, r := range v.Groups[plan.Group].Replicas {
 		if r.ID == plan.Remove {
-			x.From = text(r.Node)
+			x.From = nodeText(r.Node)
 			n, _ := v.Node(r.Node)
 			x.Why = fmt.Sprintf("in place of that on node %v, which is %v", r.Node, n.State)
 		}
@@ -102,8 +102,8 @@ func noQuorum(
 	return out
 }
 
-// notes says what an operator should know who lets a node go.
-func notes(before, after *cluster.View, n cluster.Node) []string {
+// removalNotes says what an operator should know who lets a node go.
+func removalNotes(before, after *cluster.View, n cluster.Node) []string {
 	out := []string{}
 	was, zones, nodes := upIn(before), upIn(after), 0
 	for _, k := range zones {

@@ -16,7 +16,7 @@ const leaderlessAfter = 10 * time.Second
 // Problems returns what is wrong with this node's part in the cluster.
 func (m *Member) Problems() []health.Problem {
 	var all []health.Problem
-	if err := m.run.Lack(); err != nil {
+	if err := m.run.NoSpace(); err != nil {
 		all = append(all, health.Problem{Code: "disk_full", Subject: "log of the groups",
 			Message: err.Error(), NotReady: true,
 			Advice: "free some space or enlarge the disk; the node goes on by itself"})

@@ -123,7 +123,7 @@ func TestWhatIsForAnotherNodeIsSentAgain(t *testing.T) {
 	if err == nil {
 		err = wire.ParseError(payload, &frame)
 	}
-	got := heard(1, &frame)
+	got := decodeLeaderError(1, &frame)
 	if err != nil || !sendAgain(got, false) || !errors.Is(got, errNoAnswer) ||
 		errors.Is(got, replica.ErrUnknown) {
 		t.Errorf("%v, heard as %v", err, got)

@@ -53,8 +53,8 @@ func (e *elections) wait(group cluster.GroupID) <-chan struct{} {
 	return c
 }
 
-// held wakes those who wait for a leader of a group.
-func (e *elections) held(group cluster.GroupID) {
+// wake wakes those who wait for a leader of a group.
+func (e *elections) wake(group cluster.GroupID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c := e.next[group]; c != nil {
@@ -127,7 +127,7 @@ func (m *Member) do(
 	pause, sent := leastPause, false
 	for try := 0; ; try++ {
 		elected := m.elections.wait(group) // before the answer that may be out of date by then
-		answer, err = m.once(ctx, group, data, c, try)
+		answer, err = m.askOnce(ctx, group, data, c, try)
 		answer.Again = sent
 		if err == nil {
 			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
@@ -169,19 +169,19 @@ func (m *Member) note(group cluster.GroupID, acqNs int64) {
 	m.seen[group] = max(m.seen[group], acqNs)
 }
 
-// Seen returns the greatest acq that this node has acknowledged or shown for a group: a client that
-// wrote or read through it may expect to read that.
-func (m *Member) Seen(group cluster.GroupID) int64 {
+// SeenAcq returns the greatest acq that this node has acknowledged or shown for a group: a client
+// that wrote or read through it may expect to read that.
+func (m *Member) SeenAcq(group cluster.GroupID) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen[group]
 }
 
-// Shown notes an acq of a group up to which an answer of this node has shown everything.
-func (m *Member) Shown(group cluster.GroupID, acqNs int64) { m.note(group, acqNs) }
+// NoteShown notes an acq of a group up to which an answer of this node has shown everything.
+func (m *Member) NoteShown(group cluster.GroupID, acqNs int64) { m.note(group, acqNs) }
 
-// once asks one node.
-func (m *Member) once(
+// askOnce asks one node.
+func (m *Member) askOnce(
 	ctx context.Context, group cluster.GroupID, data []byte, c bringing, try int,
 ) (Answer, error) {
 	id := m.Leader(group)
@@ -201,7 +201,7 @@ func (m *Member) once(
 	} else {
 		return Answer{}, ErrUnavailable
 	}
-	answer, err := m.there(ctx, id, addr, group, data, relay)
+	answer, err := m.sendCommand(ctx, id, addr, group, data, relay)
 	if !relay {
 		m.hint(group, err)
 	}

@@ -17,8 +17,8 @@ func TestElectionsWake(t *testing.T) {
 		}
 	}
 	first, other := e.wait(1), e.wait(2)
-	e.held(1)
-	e.held(3) // no one waits
+	e.wake(1)
+	e.wake(3) // no one waits
 	if !woken(first) || woken(other) || woken(e.wait(1)) || e.wait(2) != other {
 		t.Error("an election woke others, or not all who waited")
 	}

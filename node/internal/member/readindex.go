@@ -18,8 +18,8 @@ const cutOffAfter = 4 * time.Second
 var ErrCutOff = errors.New("the replica here has no leader: this node may be cut off from the " +
 	"others, or most of the group's nodes are down; ask another node")
 
-// Unled reports whether the replica of a group here follows no leader.
-func (m *Member) Unled(group cluster.GroupID) bool {
+// HasNoLeader reports whether the replica of a group here follows no leader.
+func (m *Member) HasNoLeader(group cluster.GroupID) bool {
 	leader, known := m.leaderHere(group)
 	return known && leader == 0
 }
@@ -38,7 +38,7 @@ func (m *Member) ReadIndex(ctx context.Context, group cluster.GroupID) error {
 		if err == nil || ctx.Err() == nil && !errors.Is(err, replica.ErrNotLeader) {
 			return err
 		}
-		if !m.Unled(group) {
+		if !m.HasNoLeader(group) {
 			led = time.Now()
 		} else if time.Since(led) > cutOffAfter {
 			return fmt.Errorf("read group %d: %w", group, ErrCutOff)

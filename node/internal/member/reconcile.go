@@ -32,15 +32,15 @@ func (m *Member) follow() {
 	var kept cluster.At
 	var limits cluster.Limits
 	for {
-		if m.makes() {
-			if err := m.first(); err != nil {
+		if m.mustCreateCluster() {
+			if err := m.checkPeersHaveNone(); err != nil {
 				m.opt.Fail(err)
 				return
 			}
 		}
 		m.create()
 		v := m.View()
-		if m.behind(v) || time.Since(fetched) > fetchEvery && !m.keeps() {
+		if m.isBehind(v) || time.Since(fetched) > fetchEvery && !m.hasMetaReplica() {
 			fetched = time.Now()
 			if err := m.fetch(); err != nil {
 				m.opt.Fail(err)
@@ -48,36 +48,36 @@ func (m *Member) follow() {
 			}
 			v = m.View()
 		}
-		err := errors.Join(v.Suits(m.features), m.come(v), m.removed(v), m.inspect())
+		err := errors.Join(v.Suits(m.features), m.raiseStartCount(v), m.removed(v), m.inspect())
 		if err != nil {
 			m.opt.Fail(err)
 			return
 		}
 		if time.Since(met) > fetchEvery {
 			met = time.Now()
-			if err := m.meet(v); err != nil {
+			if err := m.checkPeers(v); err != nil {
 				m.opt.Fail(err)
 				return
 			}
 		}
-		m.awaited()
-		m.settle()
+		m.noteUnconfirmed()
+		m.confirmDirectory()
 		if v.Limits != limits {
 			limits = v.Limits
 			m.run.SetSnapshotRate(limits.Rate())
 		}
 		if v.Cluster != (cluster.ID{}) {
-			if at := m.newest().At(); kept.Before(at) && m.keepView() {
+			if at := m.newestState().At(); kept.Before(at) && m.keepView() {
 				kept = at
 			}
-			if time.Since(told) > fetchEvery && m.introduce(v) {
+			if time.Since(told) > fetchEvery && m.register(v) {
 				told = time.Now()
 			}
-			m.holdGroups(m.open, v)
+			m.updateReplicas(m.open, v)
 			m.finishAdoption()
 			m.changeMembers(v)
 			m.splitGroups(v)
-			m.tell(v)
+			m.gossipView(v)
 		}
 		m.opt.Changed()
 		select {
@@ -113,16 +113,16 @@ func (m *Member) removed(v *cluster.View) error {
 
 // create writes the first command of a new cluster, once its first node leads the meta group.
 func (m *Member) create() {
-	if !m.makes() {
+	if !m.mustCreateCluster() {
 		return
 	}
 	m.propose(&cluster.Create{Cluster: m.token.Cluster, Groups: uint32(m.opt.Cluster.Groups),
 		Replicas: uint32(m.opt.Cluster.Replicas), Feature: m.features.First, First: m.node})
 }
 
-// introduce asks to be let in, or says what is new about this node, and reports whether it did. A
+// register asks to be let in, or says what is new about this node, and reports whether it did. A
 // node may that has the token.
-func (m *Member) introduce(v *cluster.View) bool {
+func (m *Member) register(v *cluster.View) bool {
 	known, ok := v.Node(m.self.ID)
 	now := m.node
 	now.State, now.Program = known.State, known.Program
@@ -151,14 +151,15 @@ func (m *Member) propose(cmd cluster.Command) {
 	}
 }
 
-// keeps reports whether this node has a replica of the meta group that hears of everything.
-func (m *Member) keeps() bool {
+// hasMetaReplica reports whether this node has a replica of the meta group that hears of
+// everything.
+func (m *Member) hasMetaReplica() bool {
 	st, err := m.run.Status(cluster.MetaGroup)
 	return err == nil && st.Leader != 0
 }
 
-// behind reports whether another node has a newer view.
-func (m *Member) behind(v *cluster.View) bool {
+// isBehind reports whether another node has a newer view.
+func (m *Member) isBehind(v *cluster.View) bool {
 	for _, p := range m.gossip.Load().Peers() {
 		if p.Meta.Epoch > v.Epoch && p.State == cluster.PeerAlive {
 			return true
@@ -181,8 +182,8 @@ func (m *Member) fetch() error {
 		if err != nil {
 			continue
 		}
-		m.take(s)
-		if (s != nil || i < len(metaNodes)) && !m.behind(m.View()) {
+		m.adoptState(s)
+		if (s != nil || i < len(metaNodes)) && !m.isBehind(m.View()) {
 			break
 		}
 	}
@@ -216,7 +217,7 @@ func (m *Member) others() (out []string) {
 
 // state returns the newest state that this node has.
 func (m *Member) state() []byte {
-	return m.newest().AppendSnapshot(nil)
+	return m.newestState().AppendSnapshot(nil)
 }
 
 // keepView notes the state for the next start. It is before replicas are made by it.
@@ -262,8 +263,8 @@ func (m *Member) parseState(src []byte) (*cluster.State, error) {
 	return s, nil
 }
 
-// tell lets gossip say how new the view of this node is.
-func (m *Member) tell(v *cluster.View) {
+// gossipView lets gossip say how new the view of this node is.
+func (m *Member) gossipView(v *cluster.View) {
 	m.mu.Lock()
 	old := m.toldEpoch
 	m.toldEpoch = v.Epoch

@@ -158,11 +158,11 @@ func (m *Member) Nodes(ctx context.Context) []api.ClusterNode {
 func (m *Member) Groups(ctx context.Context) []api.ClusterGroup {
 	v := m.View()
 	said := m.collectReports(ctx, v)
-	p, err := m.look(ctx)
+	p, err := m.preview(ctx)
 	out := make([]api.ClusterGroup, len(v.Groups))
 	for i, group := range v.Groups {
 		s, id := &out[i], cluster.GroupID(i)
-		*s = api.ClusterGroup{Group: uint32(id), Epoch: group.Epoch, Leader: text(m.Leader(id))}
+		*s = api.ClusterGroup{Group: uint32(id), Epoch: group.Epoch, Leader: nodeText(m.Leader(id))}
 		if id != cluster.MetaGroup {
 			s.FromSlot, s.ToSlot = v.Span(id)
 		}

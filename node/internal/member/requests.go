@@ -99,8 +99,8 @@ func (m *Member) Serve(
 	return answer, true, err
 }
 
-// said gives errors by which nodes find a leader a form that crosses the network.
-func said(err error) error {
+// encodeLeaderError gives errors by which nodes find a leader a form that crosses the network.
+func encodeLeaderError(err error) error {
 	e := &wire.Error{Kind: wire.KindUnavailable, Message: err.Error(), RetryAfterMs: 50}
 	var not *replica.NotLeaderError
 	switch {
@@ -128,8 +128,8 @@ func said(err error) error {
 	return e
 }
 
-// heard is the reverse of said.
-func heard(group cluster.GroupID, e *wire.Error) error {
+// decodeLeaderError is the reverse of said.
+func decodeLeaderError(group cluster.GroupID, e *wire.Error) error {
 	switch e.Reason {
 	case reasonNotLeader:
 		leader, err := strconv.ParseUint(e.Part, 10, 64)
@@ -173,7 +173,7 @@ func (m *Member) askCommand(
 	case err == nil:
 		return answer, json.Unmarshal(text, &answer)
 	case errors.As(err, &remote):
-		return answer, heard(group, remote)
+		return answer, decodeLeaderError(group, remote)
 	}
 	return answer, unanswered(err)
 }

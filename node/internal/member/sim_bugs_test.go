@@ -26,11 +26,11 @@ const (
 	bugHorizon    bug = "horizon of one replica, rows of another"
 	bugLeap       bug = "a clock that leaps is followed at once"
 	bugOldCopy    bug = "a directory that was put back is believed"
-	bugForget     bug = "a leader does not look at what leaders before it have promised"
+	bugForget     bug = "a leader does not look at what leaders before it have leased"
 )
 
 // plantedBugs are those that simulated clusters find. For bugForget a leader has to go within
-// 300 ms of a promise, which TestPromisesOutliveLeaders brings about.
+// 300 ms of a lease, which TestLeasesOutliveLeaders brings about.
 func plantedBugs() []bug {
 	return []bug{bugNoSync, bugDurable, bugSkip, bugLocalClock, bugNoErase, bugLocalRead, bugTwice,
 		bugEarlyAck, bugHorizon, bugLeap, bugOldCopy}

@@ -50,7 +50,7 @@ func (s *simulation) fault() {
 		{"false hints", func() { s.lie(n, later(5*time.Second)) }},
 		{"false alarms", func() {
 			if p, other := n.proc, s.nodes[s.other(n)].proc; p != nil && other != nil {
-				p.groups.Load().core.Gone(uint64(other.id()))
+				p.groups.Load().core.NodeEnded(uint64(other.id()))
 			}
 		}},
 		{"new disks", func() { s.replace(n) }},
@@ -315,14 +315,15 @@ func (s *simulation) planned() (text string) {
 	for _, p := range s.running() {
 		m := p.member.Load()
 		text += fmt.Sprintf("; node %d may lead: %v, clock %+v, log: %v", p.node.place,
-			m.clock.MayLead(), m.clock.State(), m.run.Lack())
+			m.clock.MayLead(), m.clock.State(), m.run.NoSpace())
 		if st, err := m.run.Status(cluster.MetaGroup); err != nil || st.Leader != st.Replica {
 			continue
 		}
 		h := m.Health(v)
 		text += fmt.Sprintf("; node %d plans: health %+v, moves", p.node.place, h)
 		for _, move := range cluster.NextMoves(v, h, cluster.PlanOptions{}).Moves {
-			text += fmt.Sprintf(" %+v (led here for others: %v)", move, m.reached.held(move.Group))
+			text += fmt.Sprintf(" %+v (led here for others: %v)", move,
+				m.reached.isLeaderPinned(move.Group))
 		}
 	}
 	return text

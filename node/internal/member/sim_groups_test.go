@@ -237,11 +237,11 @@ func (r *simGroups) SetSnapshotRate(int64) {}
 
 func (r *simGroups) MayLead() bool { return r.core.MayLead() }
 
-func (r *simGroups) Lack() error { return nil }
+func (r *simGroups) NoSpace() error { return nil }
 
-func (r *simGroups) Look() {}
+func (r *simGroups) CheckFiles() {}
 
-func (r *simGroups) Mistaken() uint64 { return 0 }
+func (r *simGroups) MistakenNode() uint64 { return 0 }
 
 func (r *simGroups) LogBytes() int64 { return 0 }
 func (r *simGroups) Verify(
@@ -251,10 +251,10 @@ func (r *simGroups) Verify(
 }
 
 // Ask brings a question to another node and its answer back.
-func (r *simGroups) Ask(ctx context.Context, node uint64, pieces ...[]byte) ([]byte, error) {
+func (r *simGroups) Ask(ctx context.Context, node uint64, parts ...[]byte) ([]byte, error) {
 	var question []byte
-	for _, piece := range pieces {
-		question = append(question, piece...)
+	for _, part := range parts {
+		question = append(question, part...)
 	}
 	q := r.p.s.process(node)
 	if q == nil || q.groups.Load() == nil {

@@ -280,7 +280,7 @@ func (s *simulation) tellGone(p *simProcess) {
 		q := other.proc
 		time.AfterFunc(time.Duration(s.dice.IntN(60))*time.Millisecond, func() {
 			if there := q.groups.Load(); there != nil && !q.ended() {
-				there.core.Gone(uint64(p.id()))
+				there.core.NodeEnded(uint64(p.id()))
 			}
 		})
 	}

@@ -381,11 +381,8 @@ func simNumber(t *testing.T, name string, otherwise uint64) uint64 {
 // stays so, and everything works again when the faults end. PENTAD_SEEDS sets the number of runs,
 // PENTAD_SEED the first; without, the seeds are always the same.
 func TestSimulatedCluster(t *testing.T) {
-	seeds := uint64(4)
-	if testing.Short() {
-		seeds = 1 // with the race detector, a seed takes ten seconds
-	}
-	seeds = simNumber(t, "PENTAD_SEEDS", seeds)
+	// With the race detector, a seed takes ten seconds.
+	seeds := simNumber(t, "PENTAD_SEEDS", uint64(rounds.Of(4, 2, 1)))
 	first := simNumber(t, "PENTAD_SEED", 1)
 	total := map[string]int{}
 	began, simulated := time.Now(), time.Duration(0)

@@ -29,7 +29,7 @@ func (m *Member) splits(
 	for _, s := range m.Stores() {
 		if st, err := s.State(ctx); err == nil && st.Of != "" {
 			return nil, forbidden("this cluster is a copy, whose groups end where those of the " +
-				"other do; release it before a group is split")
+				"other do; promote it before a group is split")
 		}
 	}
 	if a.Groups > v.DataGroups() {
@@ -120,14 +120,14 @@ func (m *Member) parentFirst(v *cluster.View, group cluster.GroupID, r cluster.R
 	m.mu.Lock()
 	number := cluster.ReplicaID(replica.Number(m.replicas[parent].id))
 	m.mu.Unlock()
-	return holds(v, parent, number) // else it never comes there
+	return hasReplica(v, parent, number) // else it never comes there
 }
 
-// bornWith returns the voters that a replica which was split off begins with. One whose parent here
-// passed the split with a snapshot of another node has no state to begin with: it knows of no
+// initialVoters returns the voters that a replica which was split off begins with. One whose parent
+// here passed the split with a snapshot of another node has no state to begin with: it knows of no
 // voters, so that it cannot make itself heard, and is sent the state of the others. So is one that
 // comes when they have begun, as the group may have changed its members since.
-func (m *Member) bornWith(v *cluster.View, group cluster.GroupID) (voters []uint64) {
+func (m *Member) initialVoters(v *cluster.View, group cluster.GroupID) (voters []uint64) {
 	g := v.Groups[group]
 	of := m.machine(g.Parent)
 	if of == nil || !leaves(of, v, group) || !of.Left(group) || !g.Splitting {

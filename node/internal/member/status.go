@@ -14,7 +14,7 @@ func (m *Member) Overview(ctx context.Context) api.Cluster {
 	var said map[cluster.NodeID]nodeReports
 	var asking sync.WaitGroup
 	asking.Go(func() { said = m.collectReports(ctx, m.View()) })
-	p, err := m.look(ctx)
+	p, err := m.preview(ctx)
 	asking.Wait()
 	out := api.Cluster{ClusterStatus: m.Status(), Changes: len(p.Changes), Running: p.Running,
 		Blocked: p.Blocked, Copies: p.Copies, BytesPerSec: p.BytesPerSec}
@@ -57,7 +57,7 @@ func (m *Member) Status() api.ClusterStatus { return m.status(m.View()) }
 func (m *Member) status(v *cluster.View) api.ClusterStatus {
 	out := api.ClusterStatus{Cluster: v.Cluster.String(), Epoch: v.Epoch, Node: m.self.ID.String(),
 		Nodes: []api.NodeStatus{}, Groups: []api.GroupReplicas{}, Plans: len(v.Plans),
-		Feature: v.Feature, Raisable: v.Raisable(), CopyCounts: m.fullness(v)}
+		Feature: v.Feature, Raisable: v.Raisable(), CopyCounts: m.countCopies(v)}
 	seen := map[cluster.NodeID]string{m.self.ID: cluster.PeerAlive.String()}
 	for _, p := range m.gossip.Load().Peers() {
 		seen[p.Meta.Node.ID] = p.State.String()

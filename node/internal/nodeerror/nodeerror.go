@@ -1,5 +1,5 @@
-// Package nodeerror converts the errors of a node's rooms into those of the protocol: their kind,
-// and what else clients are told.
+// Package nodeerror converts the errors of a node's packages into those of the protocol: their
+// kind, and what else clients are told.
 //
 // It knows nothing of HTTP nor of where errors are raised. Its main function is [ToWire]; it starts
 // no goroutines.
@@ -110,11 +110,11 @@ func kindOf(err error) wire.Kind {
 		return own.Kind
 	case errors.Is(err, manifest.ErrTooManyEvents),
 		errors.Is(err, store.ErrTooManyVersions), errors.Is(err, replica.ErrTooLarge),
-		errors.Is(err, spill.ErrNoRoom):
+		errors.Is(err, spill.ErrNoSpace):
 		return wire.KindTooLarge
 	case errors.Is(err, store.ErrOverloaded),
 		errors.Is(err, registry.ErrBusy),
-		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrLate),
+		errors.Is(err, admission.ErrFull), errors.Is(err, admission.ErrTimeout),
 		errors.Is(err, budget.ErrFull),
 		errors.Is(err, replica.ErrOverloaded),
 		errors.Is(err, writers.ErrTooMany):

@@ -2,7 +2,7 @@ package nodeerror
 
 import "github.com/pentad-db/pentad/sdk/wire"
 
-// Errors that several rooms of a node return.
+// Errors that several packages of a node return.
 var (
 	ErrClosing = Sentinel{Kind: wire.KindUnavailable, Text: "node is closing"}
 	// ErrTooLarge is that of an answer as a whole, not of one of its sources.

@@ -294,7 +294,7 @@ func (t *Table) oldest(block uint32) (at int, found bool) {
 // firstEntries is the initial capacity of a table.
 const firstEntries = 64
 
-// grow makes room for one more entry; capacity grows by half.
+// grow makes space for one more entry; capacity grows by half.
 func (t *Table) grow() bool {
 	if len(t.entries) < cap(t.entries) {
 		return true
@@ -307,8 +307,8 @@ func (t *Table) grow() bool {
 	if !ok {
 		return false
 	}
-	room := len(t.entries) + more
-	t.entries = append(make([]entry, 0, room), t.entries...)
-	t.data = append(make([]byte, 0, room*t.size), t.data...)
+	capacity := len(t.entries) + more
+	t.entries = append(make([]entry, 0, capacity), t.entries...)
+	t.data = append(make([]byte, 0, capacity*t.size), t.data...)
 	return true
 }

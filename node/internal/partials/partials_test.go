@@ -114,7 +114,7 @@ func TestPutAfterDrop(t *testing.T) {
 	}
 }
 
-// TestBounded puts more than there is room for, under many keys, from several goroutines: what is
+// TestBounded puts more than there is space for, under many keys, from several goroutines: what is
 // found is what was put, and the bound holds.
 func TestBounded(t *testing.T) {
 	const limit, size, blocks = 64 << 10, 32, 200

@@ -9,16 +9,16 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/store"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // maxKeyBytes bounds an Idempotency-Key.
 const maxKeyBytes = 256
 
-// FormatKey is the reverse of [ParseKey] for a writer of a pool; empty for the zero writer.
+// FormatKey is the reverse of [ParseKey] for a writer of a pool; empty for the zero writer, and for
+// a persistent one, which no key names.
 func FormatKey(w store.WriterSeq) string {
-	if w.ID == [16]byte{} {
+	if w.Persistent || w.ID == [16]byte{} {
 		return ""
 	}
 	return fmt.Sprintf("%x/%d", w.ID, w.Seq)
@@ -44,9 +44,6 @@ func ParseKey(key string) (w store.WriterSeq, err error) {
 	}
 	sum := sha256.Sum256([]byte("Idempotency-Key " + name))
 	copy(w.ID[:], sum[:])
-	if record.Lasting(w.ID) {
-		w.ID[0] ^= 0xff // reserved for edge nodes
-	}
 	return w, nil
 }
 
@@ -57,8 +54,5 @@ func PartOf(w store.WriterSeq, part int) store.WriterSeq {
 	}
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(w.ID[:], uint64(part)))
 	copy(w.ID[:], sum[:])
-	if record.Lasting(w.ID) {
-		w.ID[0] ^= 0xff
-	}
 	return w
 }

@@ -18,7 +18,7 @@ const (
 	maxIdle      = 256
 )
 
-// ErrBusy is returned for a module for which there is no room beside those in use.
+// ErrBusy is returned for a module for which there is no space beside those in use.
 var ErrBusy = errors.New("modules that come with queries: too many requests at once")
 
 // adHocModules are modules that queries bring. Each is compiled once for all queries that bring it,
@@ -31,8 +31,8 @@ type adHocModules struct {
 	idleBytes int
 }
 
-// acquire begins a use of a compiled module; it returns nil if there is none.
-func (t *adHocModules) acquire(digest string) *loaded {
+// pin begins a use of a compiled module; it returns nil if there is none.
+func (t *adHocModules) pin(digest string) *loaded {
 	l := t.modules[digest]
 	if l == nil {
 		return nil
@@ -56,8 +56,8 @@ func (t *adHocModules) reserve(bytes int) bool {
 	return true
 }
 
-// release ends the last use of a module.
-func (t *adHocModules) release(digest string, l *loaded) {
+// unpin ends the last use of a module.
+func (t *adHocModules) unpin(digest string, l *loaded) {
 	if t.modules[digest] != l { // another query compiled it at the same time
 		t.bytes -= l.adHocBytes
 		_ = l.Module.Close() // frees memory only
@@ -87,13 +87,13 @@ func (r *Registry) useAdHoc(
 	v := &Version{Name: name,
 		Version: catalog.Version{SHA256: Digest(wasm), Bytes: int64(len(wasm))}}
 	r.mu.Lock()
-	if v.loaded = r.adHoc.acquire(v.SHA256); v.loaded != nil {
+	if v.loaded = r.adHoc.pin(v.SHA256); v.loaded != nil {
 		r.mu.Unlock()
 		return v, nil
 	}
-	room := r.adHoc.reserve(len(wasm))
+	fits := r.adHoc.reserve(len(wasm))
 	r.mu.Unlock()
-	if !room {
+	if !fits {
 		return nil, ErrBusy
 	}
 	l, err := compile(ctx, r.adHocHost, name, wasm)

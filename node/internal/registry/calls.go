@@ -28,7 +28,7 @@ func (r *Registry) UseCall(
 		return nil, err
 	}
 	if err := v.Doc.CheckParams(call.Params); err != nil {
-		r.Release(v)
+		r.Unpin(v)
 		part := "filter"
 		if kind == plugin.KindAggregate {
 			part = "aggregate"
@@ -52,7 +52,7 @@ func (r *Registry) checkKind(v *Version, ref string, kind uint32) (*Version, err
 	if v.is(kind) {
 		return v, nil
 	}
-	r.Release(v)
+	r.Unpin(v)
 	if kind == plugin.KindFilter {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
 			Reason: string(record.OutOfRange), Message: fmt.Sprintf(

@@ -134,15 +134,15 @@ func (p *Upload) check() error {
 }
 
 // Versions of one name, and of all names of one owner, so that one that uploads again and again
-// leaves room for the others in a catalogue of [catalog.MaxVersions]. What was stored before there
+// leaves space for the others in a catalogue of [catalog.MaxVersions]. What was stored before there
 // were these limits stays.
 const (
 	maxVersionsOfName  = 256
 	maxVersionsOfOwner = 1024
 )
 
-// room refuses a version that is new where its name or owner has too many.
-func (r *Registry) room(p *Upload) error {
+// checkLimit refuses a version that is new where its name or owner has too many.
+func (r *Registry) checkLimit(p *Upload) error {
 	state, digest := r.clusterState(), Digest(p.Wasm)
 	owned := 0
 	for name, plugin := range state.Plugins {
@@ -180,7 +180,7 @@ func (r *Registry) Push(ctx context.Context, p Upload) (out api.PluginInfo, err 
 	if err := r.changeable(p.Name); err != nil {
 		return out, err
 	}
-	if err := r.room(&p); err != nil {
+	if err := r.checkLimit(&p); err != nil {
 		return out, err
 	}
 	l, err := compile(ctx, r.host, p.Name, p.Wasm)

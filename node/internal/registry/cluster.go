@@ -102,7 +102,7 @@ func (r *Registry) Prepare(ctx context.Context) error {
 			}
 			v, err := r.Use(ctx, name+"@"+version.SHA256)
 			if err == nil {
-				r.Release(v)
+				r.Unpin(v)
 			} else if ctx.Err() == nil && !isUnknown(err) {
 				r.log.Error("a plugin cannot be used", "plugin", name, "err", err)
 			}

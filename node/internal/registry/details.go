@@ -25,7 +25,7 @@ func (r *Registry) Details(ctx context.Context, ref string) (api.PluginDetails, 
 		v = known // a damaged version is described as such
 		return api.PluginDetails{PluginInfo: r.Info(v), History: r.History(v.Name)}, nil
 	}
-	defer r.Release(v)
+	defer r.Unpin(v)
 	return api.PluginDetails{PluginInfo: r.Info(v), Limits: r.limits(v.Module),
 		History: r.History(v.Name)}, nil
 }
@@ -36,7 +36,7 @@ func (r *Registry) Check(ctx context.Context, wasm []byte) (out api.PluginDetail
 	if err != nil {
 		return out, err
 	}
-	defer r.Release(v)
+	defer r.Unpin(v)
 	out.PluginInfo = api.PluginInfo{Name: v.Module.Name(), SHA256: v.SHA256, Bytes: v.Bytes}
 	describe(&out.PluginInfo, v.Module.Describe())
 	out.Limits = r.limits(v.Module)

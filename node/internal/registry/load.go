@@ -18,7 +18,7 @@ func (r *Registry) Load(ctx context.Context) {
 		v, err := r.Use(ctx, name)
 		switch {
 		case err == nil:
-			r.Release(v)
+			r.Unpin(v)
 		case ctx.Err() != nil:
 			return
 		case !isUnknown(err): // not removed

@@ -339,14 +339,14 @@ func (r *Registry) adopt(digest string, l *loaded) *loaded {
 	return l
 }
 
-// Release ends a use.
-func (r *Registry) Release(v *Version) {
+// Unpin ends a use.
+func (r *Registry) Unpin(v *Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch v.uses--; {
 	case v.uses > 0:
 	case v.adHocBytes > 0:
-		r.adHoc.release(v.SHA256, v.loaded)
+		r.adHoc.unpin(v.SHA256, v.loaded)
 	case v.gone:
 		_ = v.Module.Close() // frees memory only
 	}

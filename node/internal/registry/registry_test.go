@@ -71,8 +71,8 @@ func isKind(t *testing.T, err error, kind wire.Kind, want string) {
 	}
 }
 
-// The modules that no query uses stay as long as there is room: the one that was used last stays
-// longest, and all go for one that needs the room.
+// The modules that no query uses stay as long as there is space: the one that was used last stays
+// longest, and all go for one that needs the space.
 func TestAdHocCached(t *testing.T) {
 	r := openTest(t, t.TempDir(), slog.New(slog.DiscardHandler))
 	ask := func(tag string) {
@@ -81,7 +81,7 @@ func TestAdHocCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Release(v)
+		r.Unpin(v)
 	}
 	for i := range maxIdle + 1 {
 		ask(fmt.Sprint(i))
@@ -98,10 +98,10 @@ func TestAdHocCached(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if kept.reserve(maxAdHocBytes + 1) {
-		t.Error("there is room for more than the most")
+		t.Error("there is space for more than the most")
 	}
 	if !kept.reserve(maxAdHocBytes) || len(kept.idle) != 0 || r.adHocHost.Stats().Modules != 0 {
-		t.Errorf("%d are kept beside one that needs all the room", len(kept.idle))
+		t.Errorf("%d are kept beside one that needs all the space", len(kept.idle))
 	}
 	kept.bytes = 0
 	r.mu.Unlock()
@@ -115,7 +115,7 @@ func TestAdHocCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Release(v)
+		r.Unpin(v)
 	}
 	r.mu.Lock()
 	if kept.bytes != kept.idleBytes || len(kept.idle) != len(kept.modules) ||
@@ -149,7 +149,7 @@ func TestPluginsAreLoadedAfterTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Release(v)
+	r.Unpin(v)
 	if m := r.host.Stats().Modules; m != standard+1 {
 		t.Errorf("%d modules after one was asked for", m)
 	}
@@ -159,12 +159,12 @@ func TestPluginsAreLoadedAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestDoubtfulPush: when it is unknown whether the line of an upload is on disk, its module stays:
-// after a restart the line may say that it is the current one.
-func TestDoubtfulPush(t *testing.T) {
+// TestPushOfUnknownFate: when it is unknown whether the line of an upload is on disk, its module
+// stays: after a restart the line may say that it is the current one.
+func TestPushOfUnknownFate(t *testing.T) {
 	dir := t.TempDir()
 	r := openTest(t, dir, slog.New(slog.DiscardHandler))
-	if err := r.file.Close(); err != nil { // writing fails, and not for lack of room
+	if err := r.file.Close(); err != nil { // writing fails, and not for lack of space
 		t.Fatal(err)
 	}
 	wasm := variant(t, "count", "1")

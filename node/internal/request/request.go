@@ -28,23 +28,23 @@ const (
 // Options of a request. The zero value reads all groups as the nearest replicas have them, and
 // wants a complete answer. A copy shares the slices, which nothing changes.
 type Options struct {
-	Groups    []cluster.GroupID // set by other nodes: groups of this node; nil: all of the cluster
-	MustHold  []slots.Range     // that each store must hold; zero for groups never split
-	OnlyGroup cluster.GroupID   // the only group that is read; 0: all
-	Partial   bool              // unavailable sources may be omitted
-	Linear    bool              // linearizable: reads see all that was acknowledged before
-	FeedID    uint64            // of a feed that another node merges; 0: none
-	NoCache   bool              // the partial-aggregate cache is not used
-	Within    time.Duration     // deadline of the request; 0: that of the node
+	Groups         []cluster.GroupID // by other nodes: groups of this node; nil: all of the cluster
+	RequiredRanges []slots.Range     // that each store must hold; zero for groups never split
+	OnlyGroup      cluster.GroupID   // the only group that is read; 0: all
+	Partial        bool              // unavailable sources may be omitted
+	Linear         bool              // linearizable: reads see all that was acknowledged before
+	FeedID         uint64            // of a feed that another node merges; 0: none
+	NoCache        bool              // the partial-aggregate cache is not used
+	Within         time.Duration     // deadline of the request; 0: that of the node
 	// After are acqs that the horizon must pass before a read: one for all, or one for each of
 	// Groups.
 	After []int64
 }
 
-// HeldOf returns the slots that the store of a group must hold.
-func (o *Options) HeldOf(group cluster.GroupID) slots.Range {
-	if i := slices.Index(o.Groups, group); i >= 0 && i < len(o.MustHold) {
-		return o.MustHold[i]
+// RequiredSlots returns the slots that the store of a group must hold.
+func (o *Options) RequiredSlots(group cluster.GroupID) slots.Range {
+	if i := slices.Index(o.Groups, group); i >= 0 && i < len(o.RequiredRanges) {
+		return o.RequiredRanges[i]
 	}
 	return slots.Range{}
 }

@@ -38,7 +38,7 @@ func TestAFullDisk(t *testing.T) {
 	for i := 0; i < 1000 && err == nil; i++ {
 		err = s.Add(t.Context(), b)
 	}
-	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), dir) ||
+	if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), dir) ||
 		!strings.Contains(err.Error(), "16 MiB more are needed") {
 		t.Errorf("of 64 MiB: %v", err)
 	}
@@ -47,7 +47,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	s.Close()
 	checkEmpty(t, space)
-	if err := space.checkRoom(1); err != nil {
+	if err := space.checkFree(1); err != nil {
 		t.Errorf("when all is closed: %v", err)
 	}
 }

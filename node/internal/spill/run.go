@@ -72,7 +72,7 @@ func (w *runWriter) Write(b []byte) (int, error) {
 	f := w.file
 	if need := f.size + int64(len(b)); need > f.reserved {
 		step := max(stepBytes, int64(len(b)))
-		if err := f.space.checkRoom(step); err != nil {
+		if err := f.space.checkFree(step); err != nil {
 			return 0, err
 		}
 		f.reserved = f.size + step

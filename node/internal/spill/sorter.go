@@ -12,10 +12,10 @@ import (
 const (
 	// mergeRuns is how many runs of files are merged at once; more are merged in several passes.
 	mergeRuns = 32
-	// chunkRows and chunkBytes are the size from which a batch is sorted by itself: smaller ones
+	// runRows and runBytes are the size from which a batch is sorted by itself: smaller ones
 	// are gathered first.
-	chunkRows  = 1024
-	chunkBytes = 256 << 10
+	runRows  = 1024
+	runBytes = 256 << 10
 	// Emitted batches have this many rows, or this many bytes of payloads.
 	outRows  = 4096
 	outBytes = 1 << 20
@@ -34,7 +34,7 @@ type Sorter struct {
 	limit   uint64
 
 	mu      sync.Mutex
-	pending record.Batch      // fewer than a piece, in no order; guarded by mu, as all below
+	pending record.Batch      // fewer than a run, in no order; guarded by mu, as all below
 	sorted  [][]*record.Batch // runs in memory
 	rows    uint64            // in sorted
 	held    int64             // bytes that sorted has of the space
@@ -80,25 +80,25 @@ func (s *Sorter) Close() {
 
 // Add adds a copy of the rows of a batch, which have acqs.
 //
-// Errors: ErrNoRoom; those of the file system; the cause of ctx.
+// Errors: ErrNoSpace; those of the file system; the cause of ctx.
 func (s *Sorter) Add(ctx context.Context, b *record.Batch) error {
-	if b.Len() >= chunkRows || len(b.Data) >= chunkBytes {
-		return s.addChunk(ctx, b)
+	if b.Len() >= runRows || len(b.Data) >= runBytes {
+		return s.addRun(ctx, b)
 	}
 	s.mu.Lock()
 	s.pending.AppendRows(b, 0, b.Len())
-	if s.pending.Len() < chunkRows && len(s.pending.Data) < chunkBytes {
+	if s.pending.Len() < runRows && len(s.pending.Data) < runBytes {
 		s.mu.Unlock()
 		return nil
 	}
 	full := s.pending
 	s.pending = record.Batch{}
 	s.mu.Unlock()
-	return s.addChunk(ctx, &full)
+	return s.addRun(ctx, &full)
 }
 
-// addChunk sorts a batch and adds it as a run.
-func (s *Sorter) addChunk(ctx context.Context, b *record.Batch) error {
+// addRun sorts a batch and adds it as a run.
+func (s *Sorter) addRun(ctx context.Context, b *record.Batch) error {
 	s.mu.Lock()
 	bound := s.bound
 	s.mu.Unlock()
@@ -300,7 +300,7 @@ func (s *Sorter) Each(ctx context.Context, emit func(b *record.Batch) error) err
 	s.pending = record.Batch{}
 	s.mu.Unlock()
 	if last.Len() > 0 {
-		if err := s.addChunk(ctx, &last); err != nil {
+		if err := s.addRun(ctx, &last); err != nil {
 			return err
 		}
 	}

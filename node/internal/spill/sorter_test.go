@@ -56,7 +56,7 @@ func randomRecord(rng *rand.Rand, number, mostBytes int) record.Record {
 // batches cuts records into batches, as scans hand them out.
 func batches(rng *rand.Rand, all []record.Record) (out []*record.Batch) {
 	for len(all) > 0 {
-		n := min(len(all), 1+rng.IntN(2*chunkRows))
+		n := min(len(all), 1+rng.IntN(2*runRows))
 		if rng.IntN(2) == 0 {
 			n = min(n, 1+rng.IntN(20))
 		}
@@ -107,8 +107,8 @@ func TestSorterAgainstASlice(t *testing.T) {
 		total := 0
 		rows := rng.IntN(30_000)
 		sorters := make([]*Sorter, 1+rng.IntN(3))
-		if round%4 == 0 { // enough pieces of any size that runs are merged into runs
-			rows, mostBytes, limit = 2*chunkRows*(mergeRuns+2), 16, 0
+		if round%4 == 0 { // enough runs of any size that runs are merged into runs
+			rows, mostBytes, limit = 2*runRows*(mergeRuns+2), 16, 0
 			sorters = sorters[:1]
 		}
 		for i := range rows {
@@ -202,7 +202,7 @@ func TestMemoryOfSorters(t *testing.T) {
 	const total = 4 << 20
 	space := New(t.TempDir(), total)
 	b := new(record.Batch)
-	for i := range 2 * chunkRows {
+	for i := range 2 * runRows {
 		b.AppendStamped(record.Key{MID: int64(i), AcqNs: 1}, make([]byte, 64))
 	}
 	var all []*Sorter

@@ -29,8 +29,8 @@ const (
 	filePattern = "sort-*"
 )
 
-// ErrNoRoom means that the disk has no space for temporary files.
-var ErrNoRoom = errors.New("no room for a temporary file")
+// ErrNoSpace means that the disk has no space for temporary files.
+var ErrNoSpace = errors.New("no space for a temporary file")
 
 // Space is the memory and the directory that sorters share. All methods may be called from many
 // goroutines.
@@ -125,8 +125,8 @@ func (s *Space) create() (*os.File, error) {
 	return f, nil
 }
 
-// checkRoom returns an error if n more bytes would leave less than the reserve of the disk free.
-func (s *Space) checkRoom(n int64) error {
+// checkFree returns an error if n more bytes would leave less than the reserve of the disk free.
+func (s *Space) checkFree(n int64) error {
 	var st unix.Statfs_t
 	if unix.Statfs(s.dir, &st) != nil || st.Bsize <= 0 {
 		return nil // the write returns the error
@@ -136,7 +136,7 @@ func (s *Space) checkRoom(n int64) error {
 	if free >= reserve && free-reserve >= uint64(n) {
 		return nil
 	}
-	return s.noRoom(fmt.Sprintf("%s more are needed; %s are free, of which %s stay free for the "+
+	return s.noSpace(fmt.Sprintf("%s more are needed; %s are free, of which %s stay free for the "+
 		"data", size(n), size(int64(free)), size(int64(reserve))))
 }
 
@@ -144,14 +144,14 @@ func (s *Space) checkRoom(n int64) error {
 func (s *Space) failed(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		errors.Is(err, syscall.EFBIG) {
-		return s.noRoom(err.Error())
+		return s.noSpace(err.Error())
 	}
 	return fmt.Errorf("temporary file in %s: %w", s.dir, err)
 }
 
-func (s *Space) noRoom(why string) error {
+func (s *Space) noSpace(why string) error {
 	return fmt.Errorf("%w: what does not fit into memory goes to %s, where it takes %s already: "+
-		"%s; free space there, narrow the box, or set a limit", ErrNoRoom, s.dir,
+		"%s; free space there, narrow the box, or set a limit", ErrNoSpace, s.dir,
 		size(s.disk.Load()), why)
 }
 

@@ -85,7 +85,7 @@ func floorsToWire(f *retention.Floors) wire.Floors {
 	out := wire.Floors{Hidden: wire.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
 		Shown: wire.Bound(f.Shown)}
 	for _, g := range f.Gone {
-		out.Gone = append(out.Gone, wire.Released{Bound: wire.Bound(g.Bound), AcqNs: g.AcqNs,
+		out.Gone = append(out.Gone, wire.Removable{Bound: wire.Bound(g.Bound), AcqNs: g.AcqNs,
 			TimeNs: g.TimeNs})
 	}
 	return out
@@ -95,7 +95,7 @@ func floorsOfWire(f *wire.Floors) retention.Floors {
 	out := retention.Floors{Hidden: retention.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
 		Shown: retention.Bound(f.Shown)}
 	for _, g := range f.Gone {
-		out.Gone = append(out.Gone, retention.Released{Bound: retention.Bound(g.Bound),
+		out.Gone = append(out.Gone, retention.Removable{Bound: retention.Bound(g.Bound),
 			AcqNs: g.AcqNs, TimeNs: g.TimeNs})
 	}
 	return out

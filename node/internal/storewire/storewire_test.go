@@ -20,7 +20,7 @@ func TestHistory(t *testing.T) {
 			Box: record.Box{record.MID: {record.At(3)}}}, {AcqNs: 60, Kind: event.Erase}},
 		Policies: []retention.Policy{{Scope: retention.Scope{CID: &cid}, MaxCapAgeNs: 5,
 			DelayNs: 3, Cap: retention.Floors{Hidden: retention.Bound{FloorNs: -9, BelowNs: 70},
-				StepAcqNs: 70, Gone: []retention.Released{{Bound: retention.Bound{FloorNs: -10,
+				StepAcqNs: 70, Gone: []retention.Removable{{Bound: retention.Bound{FloorNs: -10,
 					BelowNs: 60}, AcqNs: 70}}}}}}
 	out, err := State(st)
 	if err != nil || out.Store[0] != 1 || out.Of != [16]byte{} || out.HorizonNs != 100 {

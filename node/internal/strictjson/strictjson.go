@@ -44,7 +44,7 @@ func (e *DoubledKeyError) Error() string {
 // Cost: linear; no allocation for objects of few keys without escapes.
 func CheckKeys(src []byte) error {
 	s := scans.Get().(*scan)
-	defer s.release()
+	defer s.giveBack()
 	s.src, s.at = src, 0
 	wantsKey := false // the next string is a key
 	for ; s.at < len(s.src); s.at++ {
@@ -83,8 +83,8 @@ type scan struct {
 
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// release lets another text be scanned, and keeps nothing of this one.
-func (s *scan) release() {
+// giveBack lets another text be scanned, and keeps nothing of this one.
+func (s *scan) giveBack() {
 	clear(s.keys[:cap(s.keys)])
 	clear(s.levels[:cap(s.levels)])
 	if s.src, s.keys, s.levels = nil, s.keys[:0], s.levels[:0]; cap(s.levels) <= manyKeys {

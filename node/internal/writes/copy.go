@@ -101,9 +101,9 @@ func ofGroups(errs []error) error {
 	return errors.Join(all...)
 }
 
-// Release makes a cluster that is a copy one of its own.
-func (g Groups) Release(ctx context.Context) error {
-	command := commands.AppendRelease(nil)
+// PromoteCopy makes a cluster that is a copy one of its own.
+func (g Groups) PromoteCopy(ctx context.Context) error {
+	command := commands.AppendPromote(nil)
 	errs, err := g.eachGroup(ctx, func(v *cluster.View, group cluster.GroupID) error {
 		answer, err := g.member.Do(ctx, group, guarded(v, group, command), true)
 		if answer.Again && errors.Is(err, store.ErrNoCopy) {

@@ -38,9 +38,9 @@ func (d *Dispatcher) SetRetention(ctx context.Context, r retention.Rule) error {
 	return d.opt.Store.SetRetention(ctx, r)
 }
 
-// HoldRetention stops policies, lets them go on, or undoes what they have hidden and not released;
-// see [store.Store.HoldRetention]. In a cluster it is in force in every group on return. With
-// trustClock retentions go on from what the clock of this node reads.
+// HoldRetention stops policies, lets them go on, or undoes what they have hidden and is not
+// removable; see [store.Store.HoldRetention]. In a cluster it is in force in every group on return.
+// With trustClock retentions go on from what the clock of this node reads.
 func (d *Dispatcher) HoldRetention(
 	ctx context.Context, h retention.Hold, trustClock bool,
 ) error {

@@ -118,7 +118,7 @@ func (d *Dispatcher) put(
 }
 
 // Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].
-func (d *Dispatcher) Follows(writer [16]byte, previous uint64) error {
+func (d *Dispatcher) Follows(writer record.Writer, previous uint64) error {
 	if err := d.checkOpen(); err != nil {
 		return err
 	}

@@ -45,18 +45,18 @@ func (g Groups) Put(
 
 // putting is the state of a put: the rows that are not stored yet.
 type putting struct {
-	rows   int // of the put
-	rest   *record.Batch
-	origin []uint32 // row of rest -> row of the put; nil if the same
-	writer store.WriterSeq
-	doubt  bool // a group may have stored some of the rest before it was split
+	rows        int // of the put
+	rest        *record.Batch
+	origin      []uint32 // row of rest -> row of the put; nil if the same
+	writer      store.WriterSeq
+	mayBeStored bool // a group may have stored some of the rest before it was split
 }
 
 // fail returns the error of a put whose rest was not stored.
 func (p *putting) fail(err error) *PutError {
 	e := &PutError{fates: make([]fate, p.rows), writer: p.writer, Err: err}
 	f := rowNotStored
-	if p.doubt {
+	if p.mayBeStored {
 		f = rowUnknown
 	}
 	for i := range p.rest.Len() {
@@ -91,7 +91,7 @@ func (g Groups) putParts(
 		case errors.Is(errs[i], store.ErrOtherSlots):
 			puts.AppendRuns(rest, b, of)
 			origin = append(origin, left.origins(of)...)
-			left.doubt = left.doubt || answers[i].Again
+			left.mayBeStored = left.mayBeStored || answers[i].Again
 			err = errs[i]
 			continue
 		case errs[i] != nil:

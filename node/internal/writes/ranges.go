@@ -57,10 +57,10 @@ func (d *Dispatcher) checkCopies(
 	return err
 }
 
-// ReleaseCopy makes a mirror an independent node; see [store.Store.ReleaseCopy].
-func (d *Dispatcher) ReleaseCopy(ctx context.Context) error {
+// PromoteCopy makes a mirror an independent node; see [store.Store.PromoteCopy].
+func (d *Dispatcher) PromoteCopy(ctx context.Context) error {
 	if m := d.opt.Member.Load(); m != nil {
-		return d.groups(m).Release(ctx)
+		return d.groups(m).PromoteCopy(ctx)
 	}
-	return d.opt.Store.ReleaseCopy(ctx)
+	return d.opt.Store.PromoteCopy(ctx)
 }

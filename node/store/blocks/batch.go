@@ -83,7 +83,7 @@ func (w *Gatherer) openBatch(seg *Planned, candidates []index.Candidate, all []*
 // close ends the use of a block.
 func (h *Prefetched) close() {
 	h.info = nil // it would keep the directory of a segment that merges replace
-	h.Block.Forget()
+	h.Block.Detach()
 }
 
 // openAhead opens a block.

@@ -218,7 +218,7 @@ func (w *Gatherer) Flush() error {
 	if w.lent.end(&w.Batch) {
 		w.Consumer.PayloadBuffer = nil // it is too small
 	}
-	return cmp.Or(err, w.Stint.Yield(w.Ctx))
+	return cmp.Or(err, w.CPU.Yield(w.Ctx))
 }
 
 // KeysOnly reports whether no payload is read.

@@ -38,8 +38,8 @@ type Reader struct {
 // readerState is what a reader works at, and what it has done.
 type readerState struct {
 	Counts
-	Ctx       context.Context // of what takes turns; nil: it takes none
-	Stint     cpushare.Worker // of the question that is worked at, if it takes turns
+	Ctx       context.Context // of the task whose CPU time is shared; nil: it is not
+	CPU       cpushare.Worker // the share of the query in the processors, if it has one
 	steps     int             // blocks opened, see step
 	Verify    bool            // every block that is opened is verified
 	Copies    bool            // what it reads is written elsewhere, see shards.Segment.OpenBlock
@@ -62,7 +62,7 @@ type readerMemory struct {
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *Reader) reset() {
 	if w.Block != nil {
-		w.own.Release()
+		w.own.Close()
 	}
 	w.readerState = readerState{}
 	Empty(&w.devs)
@@ -122,16 +122,16 @@ func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
 	return seg.StampRows(to.AcqNs)
 }
 
-// stepBlocks is after how many blocks a worker looks whether it is still its turn: to look at the
+// stepBlocks is after how many blocks a worker looks whether its time slice is over: to look at the
 // clock takes as long as opening the tenth of a small one.
 const stepBlocks = 16
 
-// step is called for each block; merges take no turns.
+// step is called for each block; merges have no time slices.
 func (w *Reader) step() error {
 	if w.steps++; w.steps%stepBlocks != 0 || w.Ctx == nil {
 		return nil
 	}
-	return w.Stint.Yield(w.Ctx)
+	return w.CPU.Yield(w.Ctx)
 }
 
 // Empty leaves a batch without rows, and without memory that only unusual rows need.

@@ -24,11 +24,11 @@ type checkedSegment struct {
 // segmentCheck is the check of one segment. What could not be read is nil, and not compared.
 type segmentCheck struct {
 	*Checker
-	path  string
-	file  *segment.Sealed
-	meta  *manifest.Segment
-	idx   *index.Segment
-	marks *index.Watermarks
+	path       string
+	file       *segment.Sealed
+	meta       *manifest.Segment
+	idx        *index.Segment
+	watermarks *index.Watermarks
 
 	series  index.SeriesSet
 	batch   record.Batch
@@ -120,9 +120,9 @@ func (s *segmentCheck) parse(want *manifest.Segment) error {
 			s.file.Rows(), s.file.Blocks())
 		s.idx = nil
 	}
-	if text := s.file.Section(layout.SectionMarks); text != nil {
+	if text := s.file.Section(layout.SectionWatermarks); text != nil {
 		var err error
-		if s.marks, err = index.ParseWatermarks(text); err != nil {
+		if s.watermarks, err = index.ParseWatermarks(text); err != nil {
 			s.damagedIndex("%v", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *segmentCheck) block(i int, b *segment.Block) error {
 			return err
 		}
 	}
-	if s.marks != nil && !s.marks.Covers(&s.batch) {
+	if s.watermarks != nil && !s.watermarks.Covers(&s.batch) {
 		return fmt.Errorf("it holds caps above the watermarks of the segment")
 	}
 	s.series.AddRows(&s.batch)

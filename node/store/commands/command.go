@@ -37,7 +37,7 @@ const (
 	KindStep      Kind = 5 // lets the retentions take the steps that are due
 	KindClose     Kind = 6 // moves the horizon to the clock reading
 	KindRange     Kind = 7 // as Store.PutRange
-	KindRelease   Kind = 8 // as Store.ReleaseCopy
+	KindPromote   Kind = 8 // as Store.PromoteCopy
 	KindSplit     Kind = 9 // leaves slots to another group, see [Split]
 	// KindWithin is a command of kind 1, 2, 3, 4, 7, 8 or 11, for a group that holds these
 	// slots.
@@ -88,8 +88,8 @@ func AppendPutRows(dst []byte, b *record.Batch, rows []uint32, w writers.Seq) []
 
 func appendPut(dst []byte, b *record.Batch, rows []uint32, count int, w writers.Seq) []byte {
 	return segment.AppendRowsEntry(appendCommand(dst, KindPut), &segment.RowsHeader{
-		Writer: w.ID, Seq: w.Seq, BatchRecords: uint32(count), BatchEntries: 1,
-		Packed: true}, b, rows)
+		Writer: w.ID, Seq: w.Seq, Persistent: w.Persistent, BatchRecords: uint32(count),
+		BatchEntries: 1, Packed: true}, b, rows)
 }
 
 // AppendErase appends the command that does what Store.Erase does.
@@ -248,7 +248,7 @@ func (c *Command) Parse(src []byte) error {
 		c.Err = c.parseStep(body)
 	case KindHold:
 		c.Err = c.parseHold(body)
-	case KindClose, KindRelease:
+	case KindClose, KindPromote:
 		if len(body) > 0 {
 			c.Err = badCommand("%d bytes follow", len(body))
 		}
@@ -286,7 +286,7 @@ func (c *Command) parsePut(body []byte) error {
 		return err
 	}
 	c.Data = body
-	c.Writer = writers.Seq{ID: h.Writer, Seq: h.Seq}
+	c.Writer = writers.Seq{ID: h.Writer, Seq: h.Seq, Persistent: h.Persistent}
 	return nil
 }
 
@@ -331,6 +331,6 @@ func (c *Command) parseRetention(body []byte) (err error) {
 // One that is wrong does nothing.
 func (c *Command) IsEvent() bool {
 	return c.Err == nil && slices.Contains([]Kind{KindErase, KindPurge,
-		KindRetention, KindStep, KindRange, KindRelease, KindSplit, KindHold},
+		KindRetention, KindStep, KindRange, KindPromote, KindSplit, KindHold},
 		c.Kind)
 }

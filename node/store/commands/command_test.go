@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -87,7 +88,7 @@ func TestFormatExamples(t *testing.T) {
 	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
-	f("within", AppendWithin(nil, split.Keep, AppendRelease(nil)), nil)
+	f("within", AppendWithin(nil, split.Keep, AppendPromote(nil)), nil)
 	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
 	f("lines", layout.LinesEntry(5).Data, nil)
 	if len(found) != 0 {
@@ -126,6 +127,27 @@ func TestCommandsAreChecked(t *testing.T) {
 	f("retention", got, err)
 }
 
+// A copy takes no writers, so rows of a range are of none.
+func TestRangeHasNoWriter(t *testing.T) {
+	data, err := AppendRange(nil, exampleRange())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := data[headerBytes+4+binary.LittleEndian.Uint32(data[headerBytes:]):]
+	f := func(what string, at int, value byte) {
+		t.Helper()
+		was := rows[at]
+		rows[at] |= value
+		c := new(Command)
+		if err := c.Parse(data); err != nil || !errors.Is(c.Err, ErrBad) {
+			t.Errorf("%s: %v, %v", what, err, c.Err)
+		}
+		rows[at] = was
+	}
+	f("a writer", 8, 1)
+	f("a persistent one", 60, 32)
+}
+
 // A replica must not take a command for wrong that others may know: it would have other rows.
 func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 	var b record.Batch
@@ -155,6 +177,8 @@ func FuzzParseCommand(f *testing.F) {
 	two.Append(record.Key{MID: 2}, []byte{5})
 	put, _ := AppendPut(nil, two, writers.Seq{Seq: 4})
 	f.Add(put)
+	persistent, _ := AppendPut(nil, two, writers.Seq{ID: [16]byte{1}, Seq: 4, Persistent: true})
+	f.Add(persistent)
 	var box record.Box
 	box[record.Acq] = record.RangeSet{{From: math.MinInt64, To: 5}, {From: 7, To: 9}}
 	erase, _ := AppendErase(nil, box)
@@ -165,7 +189,7 @@ func FuzzParseCommand(f *testing.F) {
 	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
 	f.Add(AppendClose(nil))
-	f.Add(AppendRelease(nil))
+	f.Add(AppendPromote(nil))
 	copied := exampleRange()
 	part, _ := AppendRange(nil, copied)
 	f.Add(part)
@@ -236,8 +260,8 @@ func (c *Command) plain() ([]byte, error) {
 		return AppendClose(nil), nil
 	case KindRange:
 		return AppendRange(nil, c.Range)
-	case KindRelease:
-		return AppendRelease(nil), nil
+	case KindPromote:
+		return AppendPromote(nil), nil
 	}
 	return nil, nil
 }

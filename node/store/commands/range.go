@@ -58,8 +58,8 @@ func AppendRange(dst []byte, r *mirror.Range) ([]byte, error) {
 	return AppendRangeRows(dst, r.Rows), nil
 }
 
-// AppendRelease appends the command that does what Store.ReleaseCopy does.
-func AppendRelease(dst []byte) []byte { return appendCommand(dst, KindRelease) }
+// AppendPromote appends the command that does what Store.PromoteCopy does.
+func AppendPromote(dst []byte) []byte { return appendCommand(dst, KindPromote) }
 
 // AppendRangeRows appends the rows of a range, at least one, as an entry of the log has them.
 func AppendRangeRows(dst []byte, rows *record.Batch) []byte {
@@ -119,7 +119,7 @@ func (c *Command) parseRangeRows(src []byte) (*record.Batch, error) {
 		return nil, badCommand("%v", err)
 	}
 	n := c.Rows.Len()
-	if n == 0 || !h.Stamped || h.Shared || h.Writer != ([16]byte{}) || h.Seq != 0 ||
+	if n == 0 || !h.Stamped || h.Shared || h.Writer != ([16]byte{}) || h.Seq != 0 || h.Persistent ||
 		h.BatchEntries != 1 || uint64(h.BatchRecords) != uint64(n) ||
 		h.FirstAcqNs != c.Rows.AcqNs[0] || h.BatchFirstAcqNs != h.FirstAcqNs {
 		return nil, badCommand("the rows of the range are not those of a whole stamped batch")

@@ -102,7 +102,7 @@ func (c *Command) parseWithin(body []byte) error {
 		return nil
 	}
 	switch r := parseSlots(body); Kind(body[head+1]) {
-	case KindPut, KindErase, KindPurge, KindRetention, KindRange, KindRelease,
+	case KindPut, KindErase, KindPurge, KindRetention, KindRange, KindPromote,
 		KindHold:
 		if err := c.Parse(body[head:]); err != nil {
 			return err

@@ -88,15 +88,15 @@ func Run(
 }
 
 func (d *comparison) run() error {
-	defer d.Release()
+	defer d.UnpinStates()
 	err := segment.Guard(func() error {
-		d.Acquire()
+		d.PinStates()
 		d.begin()
 		for len(d.Waiting) > 0 {
 			last := len(d.Waiting) - 1
 			p := d.Waiting[last]
 			d.Waiting = d.Waiting[:last]
-			if err := d.piece(p); err != nil {
+			if err := d.comparePartition(p); err != nil {
 				return err
 			}
 		}
@@ -128,10 +128,10 @@ func (d *comparison) begin() {
 	}
 }
 
-// piece compares the readings of a partition, or cuts it.
-func (d *comparison) piece(p *versions.Partition) error {
+// comparePartition compares the readings of a partition, or cuts it.
+func (d *comparison) comparePartition(p *versions.Partition) error {
 	if err := d.Ctx.Err(); err != nil {
-		p.Release()
+		p.GiveBack()
 		return err
 	}
 	limit := d.MaxReadings
@@ -160,7 +160,7 @@ func (d *comparison) piece(p *versions.Partition) error {
 	if err == nil {
 		err = d.giveNew(p)
 	}
-	p.Release()
+	p.GiveBack()
 	return err
 }
 

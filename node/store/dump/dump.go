@@ -74,6 +74,8 @@ type Entry struct {
 	FirstNs int64  `json:"first_acq_ns,omitempty"`
 	Writer  string `json:"writer,omitempty"`
 	Seq     uint64 `json:"sequence,omitempty"`
+	// Persistent is of the writer.
+	Persistent bool `json:"persistent,omitempty"`
 }
 
 // Edit is a line of a manifest.
@@ -85,10 +87,11 @@ type Edit struct {
 
 // Writer is a writer whose answers are remembered.
 type Writer struct {
-	Writer    string `json:"writer"`
-	High      uint64 `json:"high"`
-	Answers   int    `json:"answers"`
-	LastAcqNs int64  `json:"last_acq_ns"`
+	Writer     string `json:"writer"`
+	Persistent bool   `json:"persistent,omitempty"`
+	High       uint64 `json:"high"`
+	Answers    int    `json:"answers"`
+	LastAcqNs  int64  `json:"last_acq_ns"`
 }
 
 // Row is a row of a segment or of a log file.
@@ -251,7 +254,7 @@ func sectionName(id uint32) string {
 		return "postings"
 	case layout.SectionRanks:
 		return "ranks"
-	case layout.SectionMarks:
+	case layout.SectionWatermarks:
 		return "watermarks"
 	case layout.SectionSeries:
 		return "series"
@@ -313,7 +316,7 @@ func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
 		var h segment.RowsHeader
 		if err = segment.ParseRowsEntry(e.Data, &h, batch); err == nil {
 			out.Rows, out.FirstNs, out.Seq = batch.Len(), h.FirstAcqNs, h.Seq
-			out.Writer = fmt.Sprintf("%x", h.Writer)
+			out.Writer, out.Persistent = fmt.Sprintf("%x", h.Writer), h.Persistent
 		} else {
 			batch.Reset()
 		}
@@ -368,7 +371,8 @@ func (d *dumper) writers(path string, first FileLine) error {
 	}
 	var all []Writer
 	err = writers.Parse(buf, func(w *writers.Writer) {
-		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.High, len(w.Answers), w.LastAcqNs})
+		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.Persistent, w.High, len(w.Answers),
+			w.LastAcqNs})
 	})
 	if err != nil {
 		d.damaged(&durable.CorruptError{File: path, Reason: err.Error()})

@@ -77,7 +77,7 @@ func Give(
 	} else {
 		w.Superseded += l.state.overtaken
 	}
-	l.release()
+	l.giveBack()
 	if !halve {
 		return err
 	}
@@ -88,8 +88,8 @@ func Give(
 	return Give(w, asked, n, now, from)
 }
 
-// release lets another query have the memory.
-func (l *search) release() {
+// giveBack returns the memory to a pool.
+func (l *search) giveBack() {
 	l.forgetSegments()
 	clear(l.heads)
 	l.Gatherer, l.asked, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
@@ -106,7 +106,7 @@ func (l *search) findLost() error {
 	sc.Horizon, sc.Tombstones = l.asked.Horizon, l.asked.Tombstones
 	sc.Cache.Once = true
 	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
-	defer sc.Release()
+	defer sc.UnpinStates()
 	whole := l.box
 	for {
 		more, err := sc.NextPass()

@@ -214,7 +214,7 @@ func (l *state) middle() (int64, record.Dim) {
 			return at, d
 		}
 	}
-	panic("BUG: one series is more than a scan has room for")
+	panic("BUG: one series is more than a scan has space for")
 }
 
 // place orders the rows of a source.

@@ -24,7 +24,7 @@ const (
 	EntryLines = 4
 )
 
-// ClockEntry is shard 0's by convention; it has no index and is never released by a seal.
+// ClockEntry is shard 0's by convention; it has no index and is never deleted after a seal.
 func ClockEntry(ns int64, clean bool) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
 	if clean {

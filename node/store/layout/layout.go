@@ -31,11 +31,11 @@ const (
 
 // Ids of the sections of a sealed segment.
 const (
-	SectionDirectory = 1
-	SectionPostings  = 2
-	SectionRanks     = 3
-	SectionMarks     = 4 // watermarks of everything up to and with the segment
-	SectionSeries    = 5 // series and their greatest caps, where rows are enough to pay for it
+	SectionDirectory  = 1
+	SectionPostings   = 2
+	SectionRanks      = 3
+	SectionWatermarks = 4 // watermarks of everything up to and with the segment
+	SectionSeries     = 5 // series and their greatest caps, where rows are enough to pay for it
 )
 
 // MaxShards bounds the shards of one directory: more leave sealed segments too small.

@@ -10,10 +10,10 @@ type Copy struct {
 	// Timeline of that store at the end of the last range, or of one that a crash cut short.
 	Timeline uint64    `json:"timeline,string,omitempty"`
 	Box      event.Box `json:"box"` // what of it
-	// FirstLog is the log file with which the copy began. Older ones promised horizons of the empty
+	// FirstLog is the log file with which the copy began. Older ones leased horizons of the empty
 	// store that it was before.
 	FirstLog uint64 `json:"first_log"`
-	// VoidNs is the horizon that a replica had before, which holds again once it is released.
+	// VoidNs is the horizon that a replica had before, which holds again once it is promoted.
 	VoidNs int64 `json:"void_ns,omitempty"`
 }
 
@@ -25,7 +25,7 @@ func (m *Manifest) applyCopy(e *Edit) {
 		}
 		m.Copied = e.Copy
 	}
-	if e.Release {
+	if e.Promote {
 		m.Copied = nil
 	}
 }

@@ -92,7 +92,7 @@ type Edit struct {
 	Time         *retention.Steps   `json:"retention_time,omitempty"` // of steps of retentions
 
 	Copy    *Copy `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
-	Release bool  `json:"release,omitempty"` // the store is a copy no more
+	Promote bool  `json:"release,omitempty"` // the store is a copy no more
 
 	// Applied says of a replica how far its log was applied: all up to there is durable.
 	Applied *acqtime.Position `json:"applied,omitempty"`

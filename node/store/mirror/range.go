@@ -82,8 +82,8 @@ func (r *Range) Validate() error {
 		if err := rule.Validate(); err != nil {
 			return err
 		}
-		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > retention.MaxReleased {
-			return bad("policy", "it has released more than %d bounds", retention.MaxReleased)
+		if max(len(p.Cap.Gone), len(p.Acq.Gone)) > retention.MaxRemovable {
+			return bad("policy", "it has more than %d removable bounds", retention.MaxRemovable)
 		}
 	}
 	return r.validateRows()

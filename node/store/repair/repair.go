@@ -82,7 +82,7 @@ type repair struct {
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
 	sequence uint64   // of the last flush that stays
-	heldNs   int64    // acqs below are in flushes that stay, or in segments
+	keptNs   int64    // acqs below are in flushes that stay, or in segments
 	sealed   []uint64 // per shard the index up to which segments hold everything
 	batch    record.Batch
 }
@@ -192,7 +192,7 @@ func (r *repair) keep(f *wal.Flush) error {
 		switch {
 		case e.Kind == layout.EntryClock:
 			if ns, _, err := layout.ParseClockEntry(e.Data); err == nil {
-				r.heldNs = max(r.heldNs, ns)
+				r.keptNs = max(r.keptNs, ns)
 			}
 		case e.Kind == layout.EntryRows:
 			err := segment.ParseRowsEntry(e.Data, &h, &r.batch)
@@ -200,7 +200,7 @@ func (r *repair) keep(f *wal.Flush) error {
 				return err
 			}
 			if err == nil {
-				r.heldNs = max(r.heldNs, layout.GivenUntil(&h, &r.batch))
+				r.keptNs = max(r.keptNs, layout.GivenUntil(&h, &r.batch))
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func (r *repair) cut() error {
 		return err
 	}
 	// Events and segments that stay may be newer than what is lost.
-	r.manifest.BeginTimeline(r.heldNs)
+	r.manifest.BeginTimeline(r.keptNs)
 	return r.manifest.Append(manifest.Edit{LogCut: &r.sequence, LogFrom: from})
 }
 
@@ -280,7 +280,7 @@ func (r *repair) forgetWriters() error {
 	if err != nil {
 		return err
 	}
-	return writers.Replace(r.dir, t.Encode(max(r.heldNs, r.manifest.ClockNs)))
+	return writers.Replace(r.dir, t.Encode(max(r.keptNs, r.manifest.ClockNs)))
 }
 
 func cutFile(path string, size int64) error {

@@ -16,7 +16,7 @@ import (
 // whose newest batch may have been cut, and makes no such file.
 func TestRepairForgetsWriters(t *testing.T) {
 	dir := t.TempDir()
-	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, heldNs: 100}
+	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, keptNs: 100}
 	if err := r.forgetWriters(); err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,8 @@ func TestRepairForgetsWriters(t *testing.T) {
 		t.Fatalf("a file is made: %v", err)
 	}
 	table := writers.New[struct{}]()
-	kept, cut := writers.Seq{ID: [16]byte{'e', 'd', 'g', 'e', 0}, Seq: 1},
-		writers.Seq{ID: [16]byte{'e', 'd', 'g', 'e', 1}, Seq: 1}
+	kept, cut := writers.Seq{ID: [16]byte{1}, Seq: 1, Persistent: true},
+		writers.Seq{ID: [16]byte{2}, Seq: 1, Persistent: true}
 	table.Record(kept, writers.Answer{Seq: 1, FirstNs: 149, Records: 1})
 	table.Record(cut, writers.Answer{Seq: 1, FirstNs: 150, Records: 1})
 	if err := table.Save(dir); err != nil {
@@ -35,7 +35,7 @@ func TestRepairForgetsWriters(t *testing.T) {
 	if err := cmp.Or(r.forgetWriters(), again.Load(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if again.Count() != 1 || again.Follows(kept.ID, 1) != nil {
+	if again.Count() != 1 || again.Follows(kept.Writer(), 1) != nil {
 		t.Errorf("%d are known", again.Count())
 	}
 }

@@ -27,7 +27,7 @@ type AgeRule struct {
 	Scope
 	Dim      record.Dim
 	WindowNs int64
-	FloorNs  int64 // rows below it have been released
+	FloorNs  int64 // rows below it are removable
 }
 
 // Ages are the rules of the policies, the shortest windows first.

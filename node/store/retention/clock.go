@@ -132,9 +132,9 @@ func (e *Clock) watch(offset, now int64) {
 	e.least, e.most = least, most
 }
 
-// Doubt describes a clock that is far from what is proven, empty for none, and says for how long it
-// must go on like that to be followed.
-func (e *Clock) Doubt() (text string, left time.Duration) {
+// Deviation describes a clock that is far from what is proven, empty for none, and says for how
+// long it must go on like that to be followed.
+func (e *Clock) Deviation() (text string, left time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.windowAt < 0 || absDiff(e.gapNs, 0) < uint64(loudGap) {

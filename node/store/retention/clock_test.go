@@ -147,19 +147,19 @@ func TestEvidenceOfOthers(t *testing.T) {
 func TestEvidenceIsReported(t *testing.T) {
 	w := newWatched(t)
 	w.look(0, 0)
-	if text, _ := w.Doubt(); text != "" {
+	if text, _ := w.Deviation(); text != "" {
 		t.Fatal(text)
 	}
 	w.offNs = 400 * day
 	w.run(hour, 0, 0)
-	text, left := w.Doubt()
+	text, left := w.Deviation()
 	if text != "the clock is 9600h0m0s ahead of what the last step and the time since prove" ||
 		left < 39*24*time.Hour || left > 40*24*time.Hour {
 		t.Fatal(text, left)
 	}
 	w.offNs = 0
 	w.look(0, 0)
-	if text, _ := w.Doubt(); text != "" {
+	if text, _ := w.Deviation(); text != "" {
 		t.Fatal(text)
 	}
 }

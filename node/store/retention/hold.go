@@ -9,11 +9,11 @@ type Action uint8
 
 // Actions.
 const (
-	// HoldSteps stops steps, marks and releases of policies, and the removal of what they released.
+	// HoldSteps stops steps, marks and removals of policies.
 	HoldSteps Action = 1
 	// HoldResume lets them go on.
 	HoldResume Action = 2
-	// HoldUndo shows again what policies have hidden and not released, and holds them.
+	// HoldUndo shows again what policies have hidden and is not removable, and holds them.
 	HoldUndo Action = 3
 	lastHold        = HoldUndo
 )
@@ -54,7 +54,7 @@ func (p *Policy) Hold(h *Hold, acqNs int64) (changed bool) {
 	return changed
 }
 
-// resume makes what was released count as released at an acq, as segments that were written
+// resume makes what is removable count as removable since an acq, as segments that were written
 // meanwhile hold it, and lets the delay of what is hidden begin again.
 func (f *Floors) resume(acqNs int64) {
 	f.Marks, f.MarkedNs = nil, 0

@@ -17,10 +17,10 @@ import (
 )
 
 // A retention works in three phases. A step hides what is too old: that can be undone. What has
-// been hidden is marked, and once nodes have run for the delay since then, a step releases what the
-// mark covers: only then may a merge or a seal leave its bytes out. All three are steps of the log
-// of a replica, so all replicas hide and release alike; when each of them rewrites its files is its
-// own affair, within removalDelay of the release.
+// been hidden is marked, and once nodes have run for the delay since then, a step makes removable
+// what the mark covers: only then may a merge or a seal leave its bytes out. All three are steps of
+// the log of a replica, so all replicas hide and remove alike; when each of them rewrites its files
+// is its own affair, within removalDelay of that step.
 const (
 	// stepsPerAge is how many steps a policy takes for the age that it allows: rows outlive it by
 	// a fiftieth at most, and by at most maxStep.
@@ -31,11 +31,11 @@ const (
 	maxStep = 6 * 24 * time.Hour
 	// marksPerDelay bounds the marks that wait for the delay at the same time.
 	marksPerDelay = 10
-	// MaxReleased bounds the releases of which none covers another one: one more for each time that
-	// an age is made longer.
-	MaxReleased = 16
-	// restPercent of the age is how long released rows may rest in a segment, so that it is
-	// rewritten once for many releases. With a step before and some time for merges it is a tenth
+	// MaxRemovable bounds the removals of which none covers another one: one more for each time
+	// that an age is made longer.
+	MaxRemovable = 16
+	// restPercent of the age is how long removable rows may rest in a segment, so that it is
+	// rewritten once for many removals. With a step before and some time for merges it is a tenth
 	// of the age, and 30 days.
 	restPercent     = 7
 	maxRemovalDelay = 20 * 24 * time.Hour
@@ -91,14 +91,14 @@ func (b Bound) union(o Bound) Bound {
 	return Bound{max(b.FloorNs, o.FloorNs), max(b.BelowNs, o.BelowNs)}
 }
 
-// Mark is what was hidden at a step. It is released when nodes have run for the delay since.
+// Mark is what was hidden at a step. It becomes removable when nodes have run for the delay since.
 type Mark struct {
 	Bound
 	RanNs int64 `json:"ran_ns"`
 }
 
-// Released is what may be removed, and the step that let go of it.
-type Released struct {
+// Removable is what may be removed, and the step that allowed it.
+type Removable struct {
 	Bound
 	AcqNs  int64 `json:"acq_ns"`
 	TimeNs int64 `json:"time_ns"`
@@ -112,13 +112,13 @@ type Floors struct {
 	Marks     []Mark `json:"marks,omitempty"`       // oldest first
 	MarkedNs  int64  `json:"marked_ns,omitempty"`   // time of the newest mark
 
-	// Gone is what has been released, whether or not Hidden covers it: it is hidden for good. None
+	// Gone is what is removable, whether or not Hidden covers it: it is hidden for good. None
 	// of them covers another one, so there are several only after an age was made longer.
-	Gone []Released `json:"gone,omitempty"`
+	Gone []Removable `json:"gone,omitempty"`
 }
 
 // Policy is a policy and how far it has come. One without ages was removed: it keeps away what
-// it has released.
+// it has made removable.
 type Policy struct {
 	Scope
 	MaxCapAgeNs int64  `json:"max_cap_age_ns,omitempty"`
@@ -172,11 +172,11 @@ func (p *Policy) Events() (all []event.Event) {
 	return all
 }
 
-// EachGone visits what the policy has released, as an event with the acq of its release.
-func (p *Policy) EachGone(visit func(e event.Event, r Release)) {
+// EachGone visits what the policy has made removable, as an event with the acq of that step.
+func (p *Policy) EachGone(visit func(e event.Event, r Removal)) {
 	for _, d := range p.dimensions() {
 		for i, g := range d.Gone {
-			r := Release{Released: g, Key: ReleaseKey{ScopeKey: p.Key(), dim: d.dim},
+			r := Removal{Removable: g, Key: RemovalKey{ScopeKey: p.Key(), dim: d.dim},
 				RestNs: d.restOf(g)}
 			if i < len(d.Gone)-1 {
 				r.Key.fixed = g
@@ -245,23 +245,23 @@ func (p *Policy) Hide(at Moment, exact bool) (moved bool) {
 	return moved
 }
 
-// step hides what is too old, marks what is hidden, and releases what was marked long enough ago.
-// It reports whether anything changed.
+// step hides what is too old, marks what is hidden, and makes removable what was marked long enough
+// ago. It reports whether anything changed.
 func (p *Policy) step(at Moment) bool {
 	changed := p.Hide(at, false)
 	for _, d := range p.dimensions() {
 		if d.ageNs > 0 {
 			delay := p.Delay(d.ageNs)
 			changed = d.mark(at, d.ageNs, delay) || changed
-			changed = d.release(at, delay) || changed
+			changed = d.makeRemovable(at, delay) || changed
 		}
 		changed = d.notLater(at) || changed
 	}
 	return changed
 }
 
-// notLater makes what was released while the clock was ahead count as released now: what is due
-// for it would wait until then.
+// notLater makes what became removable while the clock was ahead count as removable since now: what
+// is due for it would wait until then.
 func (f *Floors) notLater(at Moment) (changed bool) {
 	for i, g := range f.Gone {
 		if at.TimeNs > 0 && g.TimeNs > at.TimeNs {
@@ -272,7 +272,7 @@ func (f *Floors) notLater(at Moment) (changed bool) {
 	return changed
 }
 
-// hide moves what is hidden up or down. What has been released stays hidden all the same.
+// hide moves what is hidden up or down. What is removable stays hidden all the same.
 func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 	if ageNs == 0 {
 		return f.show(at)
@@ -298,7 +298,7 @@ func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 	return true
 }
 
-// show shows all that was not released.
+// show shows all that is not removable.
 func (f *Floors) show(at Moment) bool {
 	if f.Hidden.none() {
 		return false
@@ -328,7 +328,7 @@ func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
 	soon := f.MarkedNs != 0 && at.TimeNs >= f.MarkedNs &&
 		at.TimeNs-f.MarkedNs < periodOf(ageNs, delayNs)
 	if f.Hidden.none() || soon || n > marksPerDelay || n > 0 && f.Marks[n-1].covers(f.Hidden) ||
-		slices.ContainsFunc(f.Gone, func(g Released) bool { return g.covers(f.Hidden) }) {
+		slices.ContainsFunc(f.Gone, func(g Removable) bool { return g.covers(f.Hidden) }) {
 		return false
 	}
 	f.Marks = append(slices.Clone(f.Marks), Mark{f.Hidden, at.RanNs})
@@ -336,12 +336,12 @@ func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
 	return true
 }
 
-// release lets go of what was marked long enough ago.
-func (f *Floors) release(at Moment, delayNs int64) bool {
+// makeRemovable lets rows be removed of what was marked long enough ago.
+func (f *Floors) makeRemovable(at Moment, delayNs int64) bool {
 	some := false
 	for len(f.Marks) > 0 && at.RanNs-f.Marks[0].RanNs >= delayNs {
-		all := addReleased(f.Gone, Released{f.Marks[0].Bound, at.AcqNs, at.TimeNs})
-		if len(all) > MaxReleased {
+		all := addRemovable(f.Gone, Removable{f.Marks[0].Bound, at.AcqNs, at.TimeNs})
+		if len(all) > MaxRemovable {
 			break // it waits until the floors have passed some of them
 		}
 		f.Gone, f.Marks, some = all, f.Marks[1:], true
@@ -352,8 +352,8 @@ func (f *Floors) release(at Moment, delayNs int64) bool {
 	return some
 }
 
-// addReleased adds a release, in place of those that it covers.
-func addReleased(to []Released, next Released) (all []Released) {
+// addRemovable adds a removal, in place of those that it covers.
+func addRemovable(to []Removable, next Removable) (all []Removable) {
 	for _, g := range to {
 		if !next.covers(g.Bound) {
 			all = append(all, g)
@@ -377,16 +377,16 @@ func stepOf(ageNs int64) int64 {
 // periodOf is how far what is hidden moves between two marks.
 func periodOf(ageNs, delayNs int64) int64 { return max(stepOf(ageNs), delayNs/marksPerDelay) }
 
-// removalDelay is for how long rows that were released may rest in a segment.
+// removalDelay is for how long removable rows may rest in a segment.
 func removalDelay(ageNs int64) int64 { return min(ageNs/100*restPercent, int64(maxRemovalDelay)) }
 
-// restOf is for how long the rows of a release may rest: by the age then, if it was made
+// restOf is for how long the rows of a removal may rest: by the age then, if it was made
 // longer.
-func (d *dimension) restOf(g Released) int64 {
+func (d *dimension) restOf(g Removable) int64 {
 	return min(removalDelay(d.ageNs), removalDelay(g.TimeNs-g.FloorNs))
 }
 
-// Delay is how long nodes run between hiding and releasing.
+// Delay is how long nodes run between hiding and the step that lets rows be removed.
 func (p *Policy) Delay(ageNs int64) int64 {
 	if p.DelayNs != 0 {
 		return p.DelayNs
@@ -422,16 +422,16 @@ func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
 			moved = append(moved, p)
 		}
 	}
-	late := absDiff(at.TimeNs, last.TimeNs) >= uint64(tickEvery) || at.RanNs-last.RanNs >= tick
-	if len(moved) > 0 || some && late {
+	overdue := absDiff(at.TimeNs, last.TimeNs) >= uint64(tickEvery) || at.RanNs-last.RanNs >= tick
+	if len(moved) > 0 || some && overdue {
 		next = &Steps{TimeNs: at.TimeNs, RanNs: at.RanNs}
 	}
 	return moved, next
 }
 
 // Between is of a range of acqs that brings the floors of another store: what steps behind its end
-// did is left as it was. What was released counts as released in the range, as segments that are
-// older may hold it.
+// did is left as it was. What is removable counts as removable since the range, as segments that
+// are older may hold it.
 func (f *Floors) Between(fromNs, toNs int64, old *Floors) {
 	if f.StepAcqNs >= toNs {
 		f.Hidden, f.StepAcqNs, f.Shown = old.Hidden, old.StepAcqNs, old.Shown
@@ -439,10 +439,10 @@ func (f *Floors) Between(fromNs, toNs int64, old *Floors) {
 	more := f.Gone
 	f.Gone = old.Gone
 	for _, g := range more {
-		known := slices.ContainsFunc(old.Gone, func(o Released) bool { return o.covers(g.Bound) })
+		known := slices.ContainsFunc(old.Gone, func(o Removable) bool { return o.covers(g.Bound) })
 		if g.AcqNs < toNs && !known {
 			g.AcqNs = max(g.AcqNs, fromNs)
-			f.Gone = addReleased(f.Gone, g)
+			f.Gone = addRemovable(f.Gone, g)
 		}
 	}
 }

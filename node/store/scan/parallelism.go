@@ -70,8 +70,8 @@ func (sc *Scan) work(all []*worker, newConsumer func(worker int) (blocks.Consume
 	}
 	var next [1]atomic.Int64
 	var stopped atomic.Bool
-	all[0].Stint = cpushare.Of(sc.Ctx).Start()
-	defer all[0].Stint.Stop()
+	all[0].CPU = cpushare.Of(sc.Ctx).Start()
+	defer all[0].CPU.Stop()
 	if err := all[0].attach(newConsumer, &stopped); err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (sc *Scan) workTogether(
 	question := cpushare.Of(sc.Ctx)
 	work := func(i int) {
 		w := all[i]
-		w.Stint = question.Start()
-		defer w.Stint.Stop()
+		w.CPU = question.Start()
+		defer w.CPU.Stop()
 		errs[i] = segment.Guard(func() error {
 			if allTaken.Load() { // as it woke late
 				return nil

@@ -162,12 +162,12 @@ func (sc *Scan) Count() error {
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of consumers.
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
-	defer sc.Release() // after Guard, which looks for a fault in the files of the read states
+	defer sc.UnpinStates() // after Guard, which looks for a fault in the files of the read states
 	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
 }
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {
-	sc.Acquire()
+	sc.PinStates()
 	sc.Stats.HistoryChangedAcqNs = sc.HistoryChangedAcqNs
 	sc.Stats.Segments += sc.Partition()
 	if sc.explain != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/versions"
 )
 
-// task is a piece of the work on a partition: a head, blocks [from, to) of a segment's candidates,
+// task is a part of the work on a partition: a head, blocks [from, to) of a segment's candidates,
 // or with last set everything.
 type task struct {
 	partition *versions.Partition

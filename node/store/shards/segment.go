@@ -27,7 +27,7 @@ type Segment struct {
 	Series *index.SeriesTable     // nil when the segment has none
 	Kept   partials.SegmentTables // what sinks know of its blocks
 
-	users atomic.Int64 // what Retain counts; the first use is that of the caller of Open
+	users atomic.Int64 // what Pin counts; the first use is that of the caller of Open
 
 	Damaged atomic.Bool // damage of it is known; no merge reads it in vain
 
@@ -39,11 +39,11 @@ type Segment struct {
 	Window atomic.Pointer[mergepolicy.Window]
 }
 
-// Retain begins a use of the segment.
-func (seg *Segment) Retain() { seg.users.Add(1) }
+// Pin begins a use of the segment.
+func (seg *Segment) Pin() { seg.users.Add(1) }
 
-// Release ends a use of the segment; the last one unmaps it.
-func (seg *Segment) Release() {
+// Unpin ends a use of the segment; the last one unmaps it.
+func (seg *Segment) Unpin() {
 	if seg.users.Add(-1) == 0 {
 		seg.Kept.Drop()
 		_ = seg.File.Close() // unmaps what was only read
@@ -53,16 +53,16 @@ func (seg *Segment) Release() {
 // Expiring is what the merger knows of a segment and of policies.
 type Expiring struct {
 	WindowOf *tombstone.Set // Segment.Window is by this
-	Holds    map[retention.ScopeKey]bool
-	Looks    map[retention.ReleaseKey]Look
+	Contains map[retention.ScopeKey]bool
+	Looks    map[retention.RemovalKey]Look
 	// Between looks at the same history nothing is due before NextNs.
 	Looked *tombstone.Set
 	NextNs int64
 }
 
-// Look is what the merger found in a segment of a release.
+// Look is what the merger found in a segment for a removal.
 type Look struct {
-	FreeOf  int64 // no row is concerned by the release with this acq
+	FreeOf  int64 // no row is concerned by the removal with this acq
 	FloorNs int64 // no row has rested for long enough before the floor is here
 }
 
@@ -155,7 +155,7 @@ func (seg *Segment) LiesIn(box *record.Box) bool {
 }
 
 // Open maps a segment file and loads its index, checking that it is the one meant. The caller
-// releases it.
+// unpins it.
 //
 // Errors: *durable.CorruptError, and those of the file system; os.ErrNotExist for a missing file.
 func Open(
@@ -183,7 +183,7 @@ func Open(
 	}
 	seg := &Segment{Meta: meta, File: file, Index: idx}
 	seg.PurgedTo.Store(meta.PurgesAppliedAcqNs)
-	seg.Retain()
+	seg.Pin()
 	if src := file.Section(layout.SectionSeries); src != nil {
 		if seg.Series, err = index.ParseSeries(src); err != nil {
 			_ = file.Close()

@@ -2,11 +2,11 @@
 // sealed, and the head that takes rows.
 //
 // It owns the read state of a shard, which is replaced as a whole and never changed, and the uses
-// that keep segments mapped and the memory of heads: a reader acquires a read state and releases
-// it. It opens segments and their blocks, describes segments as the manifest does and numbers the
-// log entries of a shard, but writes neither file. It carries what merges and the partial cache
-// know of a segment and does not use it. Its main types are [Shard], [State] and [Segment]. It
-// starts no goroutines; readers and what replaces read states may be on different ones.
+// that keep segments mapped and the memory of heads: a reader pins a read state and unpins it. It
+// opens segments and their blocks, describes segments as the manifest does and numbers the log
+// entries of a shard, but writes neither file. It carries what merges and the partial cache know of
+// a segment and does not use it. Its main types are [Shard], [State] and [Segment]. It starts no
+// goroutines; readers and what replaces read states may be on different ones.
 package shards
 
 import (
@@ -68,12 +68,12 @@ func (sh *Shard) Rotate() (immutable bool) {
 // used goes after the lock: to unmap a gigabyte takes milliseconds.
 func (sh *Shard) change(f func(old *State) *State) {
 	if old := sh.swapState(f); old != nil {
-		old.Release()
+		old.Unpin()
 	}
 }
 
 // swapState returns the read state that is present no more, if there is one, for the caller to
-// release.
+// unpin.
 func (sh *Shard) swapState(f func(old *State) *State) *State {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -83,11 +83,11 @@ func (sh *Shard) swapState(f func(old *State) *State) *State {
 	}
 	next.users.Store(1)
 	for _, seg := range next.Sealed {
-		seg.Retain()
+		seg.Pin()
 	}
-	next.Head.Retain()
+	next.Head.Pin()
 	for _, f := range next.Immutable {
-		f.Head.Retain()
+		f.Head.Pin()
 	}
 	return sh.State.Swap(next)
 }
@@ -114,7 +114,7 @@ func (sh *Shard) Replace(immutable *ImmutableHead, seg *Segment) {
 		return old.with(append(slices.Clip(old.Sealed), seg), old.Immutable[1:])
 	})
 	if seg != nil {
-		seg.Release()
+		seg.Unpin()
 	}
 }
 
@@ -134,7 +134,7 @@ func (sh *Shard) ReplaceRun(run []*Segment, merged *Segment) {
 		return old.with(sealed, old.Immutable)
 	})
 	if merged != nil {
-		merged.Release()
+		merged.Unpin()
 	}
 }
 
@@ -149,7 +149,7 @@ func (sh *Shard) AddRecovered(seg *Segment, marks *index.Watermarks) {
 		sh.LastIndex = next.first - 1
 		return next
 	})
-	seg.Release()
+	seg.Unpin()
 }
 
 // SkipTo makes the shard go on after a log index that no segment and no head holds: all was purged.

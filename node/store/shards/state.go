@@ -34,27 +34,27 @@ func (s *State) with(sealed []*Segment, immutable []*ImmutableHead) *State {
 		Info: s.Info}
 }
 
-// Release ends a use of the read state; the last one ends its use of the segments and heads.
-func (s *State) Release() {
+// Unpin ends a use of the read state; the last one ends its use of the segments and heads.
+func (s *State) Unpin() {
 	if s.users.Add(-1) > 0 {
 		return
 	}
 	if s.Main != nil {
-		s.Main.Release()
-		s.Backdated.Release()
+		s.Main.Unpin()
+		s.Backdated.Unpin()
 		return
 	}
 	for _, seg := range s.Sealed {
-		seg.Release()
+		seg.Unpin()
 	}
-	s.ReleaseHeads()
+	s.UnpinHeads()
 }
 
-// ReleaseHeads ends the use of the heads only, for a store that closes its segments itself.
-func (s *State) ReleaseHeads() {
-	s.Head.Release()
+// UnpinHeads ends the use of the heads only, for a store that closes its segments itself.
+func (s *State) UnpinHeads() {
+	s.Head.Unpin()
 	for _, f := range s.Immutable {
-		f.Head.Release()
+		f.Head.Unpin()
 	}
 }
 
@@ -72,8 +72,8 @@ func (s *State) IsEmpty() bool {
 	return len(s.Sealed)+len(s.Immutable) == 0 && s.Head.Rows() == 0
 }
 
-// Acquire returns the present state, to be released by the caller.
-func (sh *Shard) Acquire() *State {
+// Pin returns the present state, to be unpinned by the caller.
+func (sh *Shard) Pin() *State {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := sh.State.Load()
@@ -81,14 +81,14 @@ func (sh *Shard) Acquire() *State {
 	return now
 }
 
-// AcquirePair returns what the shard and its backdated shard hold as one read state, to be released
+// PinPair returns what the shard and its backdated shard hold as one read state, to be unpinned
 // by the caller.
-func (sh *Shard) AcquirePair() *State {
-	main := sh.Acquire()
+func (sh *Shard) PinPair() *State {
+	main := sh.Pin()
 	if sh.Backdated.State.Load().IsEmpty() {
 		return main
 	}
-	below := sh.Backdated.Acquire()
+	below := sh.Backdated.Pin()
 	pair := &State{Main: main, Backdated: below, Head: main.Head,
 		Sealed:    slices.Concat(below.Sealed, main.Sealed),
 		Immutable: slices.Concat(below.Immutable, main.Immutable)}
@@ -100,14 +100,14 @@ func (sh *Shard) AcquirePair() *State {
 	return pair
 }
 
-// AcquireFor is AcquirePair for a box: where no row that came below the horizon lies in it, only
+// PinFor is PinPair for a box: where no row that came below the horizon lies in it, only
 // what the shard holds.
-func (sh *Shard) AcquireFor(box *record.Box) *State {
-	now := sh.AcquirePair()
+func (sh *Shard) PinFor(box *record.Box) *State {
+	now := sh.PinPair()
 	if now.Backdated == nil || now.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
 		return now
 	}
-	now.Backdated.Release()
+	now.Backdated.Unpin()
 	return now.Main
 }
 

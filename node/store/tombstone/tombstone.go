@@ -28,7 +28,7 @@ type Range struct {
 
 	// HideOnly: the rows are hidden and must not be removed yet.
 	HideOnly bool
-	Release  retention.Release // of a retention: what let go of its rows
+	Removal  retention.Removal // of a retention: the removal of its rows
 }
 
 // Contains reports whether the tombstone covers a row.
@@ -119,9 +119,9 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 		if p.Held || held {
 			continue
 		}
-		p.EachGone(func(e event.Event, release retention.Release) {
+		p.EachGone(func(e event.Event, removal retention.Removal) {
 			if r, ok := Of(&e); ok {
-				r.Release = release
+				r.Removal = removal
 				next.Removable = append(next.Removable, r)
 			}
 		})

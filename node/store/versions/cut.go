@@ -80,13 +80,13 @@ func (sc *Resolver) CutByReadings(p *Partition) {
 			return
 		}
 	}
-	panic("BUG: one reading is more than a scan has room for")
+	panic("BUG: one reading is more than a scan has space for")
 }
 
 // cut replaces a partition by its parts from a value on and below it; the former comes first.
 func (sc *Resolver) cut(p *Partition, d record.Dim, at int64) {
 	below, from := NewPartition(p.State), NewPartition(p.State)
 	below.Box, from.Box = bounds.Cut(&p.Box, d, at)
-	p.Release()
+	p.GiveBack()
 	sc.Waiting = append(sc.Waiting, below, from)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// ClearFalse clears the flags of the doubtful rows that supersede no other row: those whose cap is
-// above every cap of their series in older segments. A head sees only watermarks that many
+// ClearFalse clears the flags of the unconfirmed rows that supersede no other row: those whose cap
+// is above every cap of their series in older segments. A head sees only watermarks that many
 // series share and the newest cap of each device: it flags nearly all of what is loaded device by
 // device, and of what several writers put at once.
 //
-// Cost: about 20 ns a doubtful row, and 5 ns a series of each older segment.
+// Cost: about 20 ns an unconfirmed row, and 5 ns a series of each older segment.
 func ClearFalse(
-	flags []uint64, rows *record.Batch, doubtful []uint32, older []*shards.Segment,
+	flags []uint64, rows *record.Batch, unconfirmed []uint32, older []*shards.Segment,
 ) {
-	if len(doubtful) == 0 {
+	if len(unconfirmed) == 0 {
 		return
 	}
 	var set index.SeriesSet
-	numbers := make([]uint32, len(doubtful))
-	for i, rank := range doubtful {
+	numbers := make([]uint32, len(unconfirmed))
+	for i, rank := range unconfirmed {
 		numbers[i] = set.Add(index.Series{CID: rows.CID[rank], MOID: rows.MOID[rank],
 			MID: rows.MID[rank]}, math.MinInt64)
 	}
@@ -32,26 +32,26 @@ func ClearFalse(
 	for _, seg := range older {
 		caps.raise(seg)
 	}
-	for i, rank := range doubtful {
+	for i, rank := range unconfirmed {
 		if rows.CapNs[rank] > caps.list[numbers[i]].NewestNs {
 			flags[rank>>6] &^= 1 << (rank & 63)
 		}
 	}
 }
 
-// ClearDoubtful clears the false flags of the rows of a head. A merge may replace the older
+// ClearUnconfirmed clears the false flags of the rows of a head. A merge may replace the older
 // segments meanwhile. Of backdated rows every one may hide another, or be hidden:
 // which it is is looked for when it is asked for.
-func ClearDoubtful(
+func ClearUnconfirmed(
 	sh *shards.Shard, immutable *shards.ImmutableHead, rows *record.Batch, flags []uint64,
 ) error {
 	if sh.IsBackdated() {
 		return nil
 	}
-	older := sh.Acquire()
-	defer older.Release()
+	older := sh.Pin()
+	defer older.Unpin()
 	return segment.Guard(func() error {
-		ClearFalse(flags, rows, immutable.Head.Doubtful(), older.Sealed)
+		ClearFalse(flags, rows, immutable.Head.UnconfirmedFlags(), older.Sealed)
 		return nil
 	}, older.Mappings)
 }

@@ -33,8 +33,8 @@ func NewPartition(now *shards.State) *Partition {
 	return p
 }
 
-// Release gives back what the partition holds: it is used again.
-func (p *Partition) Release() {
+// GiveBack returns the partition to a pool.
+func (p *Partition) GiveBack() {
 	for _, seg := range p.Segments {
 		seg.Free()
 	}

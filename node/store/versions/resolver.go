@@ -29,7 +29,7 @@ import (
 type Source struct {
 	Ahead       *blocks.Readahead
 	MaxReadings int // readings that are kept at once to resolve versions
-	// Pin appends the read states of the shards that can hold rows of a box, to be released by the
+	// Pin appends the read states of the shards that can hold rows of a box, to be unpinned by the
 	// caller, and returns the tombstones that belong to them.
 	Pin func(box *record.Box, states []*shards.State) ([]*shards.State, *tombstone.Set)
 }
@@ -114,8 +114,8 @@ func (sc *Resolver) Reset() {
 	sc.resolverState = resolverState{}
 }
 
-// Acquire pins the read states of the box, and picks the tombstones that cover rows of it.
-func (sc *Resolver) Acquire() {
+// PinStates pins the read states of the box, and picks the tombstones that cover rows of it.
+func (sc *Resolver) PinStates() {
 	var all *tombstone.Set
 	sc.States, all = sc.Pin(&sc.Box, sc.States)
 	sc.pickTombstones(all)
@@ -196,7 +196,7 @@ func (sc *Resolver) NextPass() (bool, error) {
 			sc.Cache.Truncate(found)
 			continue
 		case err != nil:
-			p.Release()
+			p.GiveBack()
 			return false, err
 		}
 		sc.Pass = append(sc.Pass, p)
@@ -210,20 +210,20 @@ func (sc *Resolver) NextPass() (bool, error) {
 // endPass gives back what the pass took.
 func (sc *Resolver) endPass() {
 	for _, p := range sc.Pass {
-		p.Release()
+		p.GiveBack()
 	}
 	sc.Cache.Truncate(0)
 	sc.Pass = sc.Pass[:0]
 }
 
-// Release gives back what the scan took.
-func (sc *Resolver) Release() {
+// UnpinStates ends the pass, and what PinStates began.
+func (sc *Resolver) UnpinStates() {
 	sc.endPass()
 	for _, p := range sc.Waiting {
-		p.Release()
+		p.GiveBack()
 	}
 	for _, now := range sc.States {
-		now.Release()
+		now.Unpin()
 	}
 }
 

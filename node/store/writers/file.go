@@ -22,14 +22,15 @@ const (
 	// client may have in flight and still retry.
 	MaxAnswers = 64
 	// EntryBytes is what a writer takes in the file besides its answers.
-	EntryBytes = 16 + 8 + 8 + 4
+	EntryBytes = 16 + 8 + 8 + 2 + 2
 
-	answerBytes = 8 + 8 + 4
+	answerBytes    = 8 + 8 + 4
+	flagPersistent = 1 // of a writer
 )
 
 // Writer is what the file WRITERS says of a writer.
 type Writer struct {
-	ID        [16]byte
+	record.Writer
 	High      uint64 // its greatest sequence
 	LastAcqNs int64
 	Answers   []Answer
@@ -46,8 +47,8 @@ type Answer struct {
 func (a Answer) UntilNs() int64 { return a.FirstNs + int64(a.Records) }
 
 // Parse reads the file WRITERS and calls visit for each writer, which it lends for the call:
-// magic u32, count u32, then per writer id, high u64, last acq i64, n u32 and n answers {seq u64,
-// first acq i64, records u32}, then crc32c over all before it.
+// magic u32, count u32, then per writer id, high u64, last acq i64, n u16, flags u16 and n answers
+// {seq u64, first acq i64, records u32}, then crc32c over all before it.
 func Parse(buf []byte, visit func(*Writer)) error {
 	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != Magic {
 		return errors.New("not a writers table")
@@ -64,8 +65,12 @@ func Parse(buf []byte, visit func(*Writer)) error {
 		}
 		w.ID, w.High = [16]byte(rest[:16]), binary.LittleEndian.Uint64(rest[16:])
 		w.LastAcqNs, w.Answers = int64(binary.LittleEndian.Uint64(rest[24:])), w.Answers[:0]
-		n := binary.LittleEndian.Uint32(rest[32:])
+		n, flags := binary.LittleEndian.Uint16(rest[32:]), binary.LittleEndian.Uint16(rest[34:])
 		rest = rest[EntryBytes:]
+		if w.Persistent = flags&flagPersistent != 0; flags&^flagPersistent != 0 {
+			return fmt.Errorf("a writer has flags %#x; this program knows %#x", flags,
+				flagPersistent)
+		}
 		if n > MaxAnswers || uint64(len(rest)) < uint64(n)*answerBytes {
 			return errors.New("ends inside the answers of a writer")
 		}
@@ -96,24 +101,28 @@ func Replace(dir string, table []byte) error {
 }
 
 // Encode returns the file, with those answers whose records all have an acq below untilNs. Of a
-// lasting writer whose newest batch is not below, nothing is known of what is there.
+// persistent writer whose newest batch is not below, nothing is known of what is there.
 func (t *Table[R]) Encode(untilNs int64) []byte {
 	t.mu.Lock()
 	buf := binary.LittleEndian.AppendUint32(nil, Magic)
 	count, countAt := uint32(0), len(buf)
 	buf = binary.LittleEndian.AppendUint32(buf, 0)
-	for id, w := range t.byID {
-		if record.Lasting(id) && !slices.ContainsFunc(w.answers, func(a Answer) bool {
+	for of, w := range t.byWriter {
+		if of.Persistent && !slices.ContainsFunc(w.answers, func(a Answer) bool {
 			return a.Seq == w.high && a.UntilNs() <= untilNs
 		}) {
 			continue
 		}
 		count++
-		buf = append(buf, id[:]...)
+		buf = append(buf, of.ID[:]...)
 		buf = binary.LittleEndian.AppendUint64(buf, w.high)
 		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.lastAcq))
-		at, n := len(buf), uint32(0)
-		buf = binary.LittleEndian.AppendUint32(buf, 0)
+		at, n, flags := len(buf), uint16(0), uint16(0)
+		if of.Persistent {
+			flags = flagPersistent
+		}
+		buf = binary.LittleEndian.AppendUint16(buf, 0)
+		buf = binary.LittleEndian.AppendUint16(buf, flags)
 		for _, a := range w.answers {
 			if a.UntilNs() > untilNs {
 				continue
@@ -123,7 +132,7 @@ func (t *Table[R]) Encode(untilNs int64) []byte {
 			buf = binary.LittleEndian.AppendUint64(buf, uint64(a.FirstNs))
 			buf = binary.LittleEndian.AppendUint32(buf, a.Records)
 		}
-		binary.LittleEndian.PutUint32(buf[at:], n)
+		binary.LittleEndian.PutUint16(buf[at:], n)
 	}
 	t.mu.Unlock()
 	binary.LittleEndian.PutUint32(buf[countAt:], count)
@@ -146,20 +155,20 @@ func (t *Table[R]) Load(dir string) error {
 	if err != nil {
 		return &durable.CorruptError{File: name, Reason: err.Error()}
 	}
-	t.byID, t.lasting = table, 0
-	for id := range table {
-		if record.Lasting(id) {
-			t.lasting++
+	t.byWriter, t.persistent = table, 0
+	for w := range table {
+		if w.Persistent {
+			t.persistent++
 		}
 	}
 	return nil
 }
 
 // parseTable reads what Encode wrote.
-func parseTable(buf []byte) (map[[16]byte]*writer, error) {
-	table := map[[16]byte]*writer{}
+func parseTable(buf []byte) (map[record.Writer]*writer, error) {
+	table := map[record.Writer]*writer{}
 	err := Parse(buf, func(w *Writer) {
-		table[w.ID] = &writer{high: w.High, lastAcq: w.LastAcqNs,
+		table[w.Writer] = &writer{high: w.High, lastAcq: w.LastAcqNs,
 			answers: slices.Clone(w.Answers)}
 	})
 	if err != nil {

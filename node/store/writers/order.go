@@ -1,10 +1,6 @@
 package writers
 
-import (
-	"fmt"
-
-	"github.com/pentad-db/pentad/sdk/record"
-)
+import "fmt"
 
 // Decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
 // it was answered already (known), or it is new. It depends on nothing but what was recorded
@@ -14,17 +10,17 @@ import (
 func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := t.byID[id.ID]
-	if w != nil && (w.lastAcq >= baseNs-IdleNs || record.Lasting(id.ID)) {
+	w := t.byWriter[id.Writer()]
+	if w != nil && (w.lastAcq >= baseNs-IdleNs || id.Persistent) {
 		return w.find(id)
 	}
-	if w != nil || t.checkSpace(id.ID, 0) == nil {
+	if w != nil || t.checkSpace(id.Persistent, 0) == nil {
 		return nil, nil
 	}
 	if t.eldest < baseNs-IdleNs {
 		t.sweep(baseNs)
 	}
-	return nil, t.checkSpace(id.ID, 0)
+	return nil, t.checkSpace(id.Persistent, 0)
 }
 
 // find returns the answer to a sequence, nil when it is new.
@@ -36,7 +32,7 @@ func (w *writer) find(id Seq) (*Answer, error) {
 		}
 	}
 	if w.high >= MaxAnswers && id.Seq <= w.high-MaxAnswers ||
-		record.Lasting(id.ID) && id.Seq < w.high {
+		id.Persistent && id.Seq < w.high {
 		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrTooOld)
 	}
 	return nil, nil
@@ -46,11 +42,11 @@ func (w *writer) find(id Seq) (*Answer, error) {
 // after it, was silent at most. The caller holds mu.
 func (t *Table[R]) sweep(nowNs int64) {
 	t.eldest = nowNs
-	for id, w := range t.byID {
+	for of, w := range t.byWriter {
 		switch {
-		case record.Lasting(id):
+		case of.Persistent:
 		case w.lastAcq < nowNs-IdleNs:
-			delete(t.byID, id)
+			delete(t.byWriter, of)
 		default:
 			t.eldest = min(t.eldest, w.lastAcq)
 		}
@@ -61,10 +57,10 @@ func (t *Table[R]) sweep(nowNs int64) {
 // file of writers held before is not recorded again, nor is what comes before it in the log.
 func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
 	t.mu.Lock()
-	w := t.byID[id.ID]
+	w := t.byWriter[id.Writer()]
 	known := w != nil && a.FirstNs <= w.lastAcq
-	if w != nil && w.lastAcq < a.FirstNs-IdleNs && !record.Lasting(id.ID) {
-		delete(t.byID, id.ID) // it was silent for so long that it begins again
+	if w != nil && w.lastAcq < a.FirstNs-IdleNs && !id.Persistent {
+		delete(t.byWriter, id.Writer()) // it was silent for so long that it begins again
 	}
 	t.mu.Unlock()
 	if !known {

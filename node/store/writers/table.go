@@ -18,20 +18,24 @@ import (
 const (
 	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
 	maxWriters = 1 << 20
-	// maxLasting bounds those that are never forgotten, beside the others: 56 bytes of the file
-	// each, which is written again when log files go, so 7 MB. A new one beyond it is refused, as
-	// to forget one that may come back would store its batch twice.
-	maxLasting = 1 << 17
+	// maxPersistent bounds the persistent ones, beside the others: 56 bytes of the file each, which
+	// is written again when log files go, so 7 MB. A new one beyond it is refused, as to forget one
+	// that may come back would store its batch twice.
+	maxPersistent = 1 << 17
 	// IdleNs is how long the answers of a silent writer are kept, measured in acq; those of
-	// a lasting one are kept for ever.
+	// a persistent one are kept for ever.
 	IdleNs = int64(7 * 24 * time.Hour)
 )
 
 // Seq identifies a batch for exactly-once puts. The zero ID asks for no protection.
 type Seq struct {
-	ID  [16]byte
-	Seq uint64
+	ID         [16]byte
+	Seq        uint64
+	Persistent bool // of the writer
 }
+
+// Writer returns whose batch it is.
+func (s Seq) Writer() record.Writer { return record.Writer{ID: s.ID, Persistent: s.Persistent} }
 
 // Errors that callers branch on.
 var (
@@ -64,12 +68,12 @@ type writer struct {
 // Table remembers the answers that were given, so that a retry gets the first one again. R is a
 // request that is in flight.
 type Table[R any] struct {
-	mu       sync.Mutex
-	byID     map[[16]byte]*writer
-	lasting  int // of byID
-	inflight map[Seq]flight[R]
+	mu         sync.Mutex
+	byWriter   map[record.Writer]*writer
+	persistent int // of byWriter
+	inflight   map[Seq]flight[R]
 	// chained are the writers of which a batch is in flight that follows another one.
-	chained map[[16]byte]bool
+	chained map[record.Writer]bool
 	eldest  int64 // none was silent for longer than since this acq, as of the last sweep
 }
 
@@ -81,8 +85,8 @@ type flight[R any] struct {
 
 // New returns a table that knows no writer.
 func New[R any]() *Table[R] {
-	return &Table[R]{byID: map[[16]byte]*writer{}, inflight: map[Seq]flight[R]{},
-		chained: map[[16]byte]bool{}}
+	return &Table[R]{byWriter: map[record.Writer]*writer{}, inflight: map[Seq]flight[R]{},
+		chained: map[record.Writer]bool{}}
 }
 
 // Admit decides what a put with this sequence is: already answered (known), in flight (wait for
@@ -98,18 +102,18 @@ func (t *Table[R]) Admit(
 	if o, ok := t.inflight[id]; ok {
 		return nil, o.request, nil
 	}
-	w := t.byID[id.ID]
+	w := t.byWriter[id.Writer()]
 	if w != nil {
 		known, err = w.find(id)
 	}
 	if known == nil && previous != nil {
-		err = cmp.Or(t.follows(id.ID, *previous), err)
+		err = cmp.Or(t.follows(id.Writer(), *previous), err)
 	}
 	if known != nil || err != nil {
 		return known, nil, err
 	}
 	if w == nil {
-		if err := t.checkSpace(id.ID, len(t.inflight)); err != nil {
+		if err := t.checkSpace(id.Persistent, len(t.inflight)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -119,10 +123,10 @@ func (t *Table[R]) Admit(
 // fly registers a request that is in flight from now on; mu is held.
 func (t *Table[R]) fly(id Seq, f flight[R]) error {
 	if f.chained {
-		if t.chained[id.ID] {
+		if t.chained[id.Writer()] {
 			return ErrUnderWay
 		}
-		t.chained[id.ID] = true
+		t.chained[id.Writer()] = true
 	}
 	t.inflight[id] = f
 	return nil
@@ -131,7 +135,7 @@ func (t *Table[R]) fly(id Seq, f flight[R]) error {
 // land takes a request out of flight; mu is held.
 func (t *Table[R]) land(id Seq) {
 	if t.inflight[id].chained {
-		delete(t.chained, id.ID)
+		delete(t.chained, id.Writer())
 	}
 	delete(t.inflight, id)
 }
@@ -140,16 +144,16 @@ func (t *Table[R]) land(id Seq) {
 // table does not know it.
 //
 // Errors: *GapError.
-func (t *Table[R]) Follows(id [16]byte, previous uint64) error {
+func (t *Table[R]) Follows(of record.Writer, previous uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.follows(id, previous)
+	return t.follows(of, previous)
 }
 
 // follows says why the newest batch of a writer is not the one with a sequence; mu is held.
-func (t *Table[R]) follows(id [16]byte, previous uint64) error {
+func (t *Table[R]) follows(of record.Writer, previous uint64) error {
 	newest := uint64(0)
-	if w := t.byID[id]; w != nil {
+	if w := t.byWriter[of]; w != nil {
 		newest = w.high
 	}
 	if newest != previous {
@@ -161,12 +165,12 @@ func (t *Table[R]) follows(id [16]byte, previous uint64) error {
 // checkSpace says why the table has none for a new writer beside some more; mu is held.
 //
 // Errors: ErrTooMany.
-func (t *Table[R]) checkSpace(id [16]byte, more int) error {
-	switch lasting := record.Lasting(id); {
-	case lasting && t.lasting+more >= maxLasting:
+func (t *Table[R]) checkSpace(persistent bool, more int) error {
+	switch {
+	case persistent && t.persistent+more >= maxPersistent:
 		return fmt.Errorf("%d edges, which are never forgotten: %w; let what is new ship to "+
-			"another node or cluster", maxLasting, ErrTooMany)
-	case !lasting && len(t.byID)-t.lasting+more >= maxWriters:
+			"another node or cluster", maxPersistent, ErrTooMany)
+	case !persistent && len(t.byWriter)-t.persistent+more >= maxWriters:
 		return fmt.Errorf("%d writers in the last %v: %w", maxWriters,
 			time.Duration(IdleNs), ErrTooMany)
 	}
@@ -185,12 +189,12 @@ func (t *Table[R]) Record(id Seq, a Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.land(id)
-	w := t.byID[id.ID]
+	w := t.byWriter[id.Writer()]
 	if w == nil {
 		w = &writer{}
-		t.byID[id.ID] = w
-		if record.Lasting(id.ID) {
-			t.lasting++
+		t.byWriter[id.Writer()] = w
+		if id.Persistent {
+			t.persistent++
 		}
 	}
 	for i := range w.answers {
@@ -198,7 +202,7 @@ func (t *Table[R]) Record(id Seq, a Answer) {
 			return
 		}
 	}
-	if record.Lasting(id.ID) {
+	if id.Persistent {
 		if a.Seq >= w.high {
 			w.high, w.lastAcq, w.answers = a.Seq, max(w.lastAcq, a.FirstNs), []Answer{a}
 		}
@@ -226,7 +230,7 @@ func (t *Table[R]) Record(id Seq, a Answer) {
 func (t *Table[R]) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.byID)
+	return len(t.byWriter)
 }
 
 // Expire forgets writers that were silent for IdleNs before now.

@@ -1,14 +1,17 @@
 package writers
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pentad-db/pentad/node/store/layout"
+	"github.com/pentad-db/pentad/sdk/crc32c"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -18,7 +21,7 @@ func TestAnswersOutliveReplay(t *testing.T) {
 	id := [16]byte{7}
 	table := New[int]()
 	add := func(seq uint64) {
-		table.Record(Seq{id, seq}, Answer{Seq: seq, FirstNs: int64(seq), Records: 1})
+		table.Record(Seq{ID: id, Seq: seq}, Answer{Seq: seq, FirstNs: int64(seq), Records: 1})
 	}
 	add(37) // overtook 20, and its log file went
 	for seq := uint64(20); seq <= 100; seq++ {
@@ -38,63 +41,61 @@ func TestAnswersOutliveReplay(t *testing.T) {
 		}
 	}
 	for seq := uint64(37); seq <= 100; seq++ {
-		known, _, err := table.Admit(Seq{id, seq}, nil, new(int))
+		known, _, err := table.Admit(Seq{ID: id, Seq: seq}, nil, new(int))
 		if err != nil || known == nil {
 			t.Fatalf("batch %d would be stored again: %v", seq, err)
 		}
 	}
 }
 
-// TestWritersUntil: a table up to an acq has no lasting writer whose newest batch is not below, as
-// it would pass for one that lacks nothing.
+// TestWritersUntil: a table up to an acq has no persistent writer whose newest batch is not below,
+// as it would pass for one that lacks nothing. The same id without the property is another writer.
 func TestWritersUntil(t *testing.T) {
 	table, again := New[int](), New[int]()
-	lasting, other := [16]byte{'e', 'd', 'g', 'e', 1}, [16]byte{9}
+	persistent, other := record.Writer{ID: [16]byte{9}, Persistent: true},
+		record.Writer{ID: [16]byte{9}}
 	for i := range uint64(3) {
 		a := Answer{Seq: i + 1, FirstNs: int64(100 * (i + 1)), Records: 10}
-		table.Record(Seq{lasting, a.Seq}, a)
-		table.Record(Seq{other, a.Seq}, a)
+		table.Record(seqOf(persistent, a.Seq), a)
+		table.Record(seqOf(other, a.Seq), a)
 	}
 	for untilNs, want := range map[int64]bool{0: false, 250: false, 309: false, 310: true,
 		math.MaxInt64: true} {
 		var err error
-		if again.byID, err = parseTable(table.Encode(untilNs)); err != nil {
+		if again.byWriter, err = parseTable(table.Encode(untilNs)); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := again.byID[lasting]; ok != want || again.byID[other] == nil {
-			t.Errorf("up to %d: %v", untilNs, again.byID)
+		if _, ok := again.byWriter[persistent]; ok != want || again.byWriter[other] == nil {
+			t.Errorf("up to %d: %v", untilNs, again.byWriter)
 		}
 	}
 }
 
 // Edges are never forgotten, so their number is bounded, apart from that of other writers: neither
 // takes the space of the other. Who is known is told its answer whatever came since.
-func TestManyLastingWriters(t *testing.T) {
+func TestManyPersistentWriters(t *testing.T) {
 	table := New[int]()
-	add := func(mark string, number int) Seq {
-		id := Seq{Seq: 1}
-		copy(id.ID[:], mark)
+	add := func(persistent bool, number int) Seq {
+		id := Seq{Seq: 1, Persistent: persistent}
 		binary.LittleEndian.PutUint64(id.ID[8:], uint64(number))
 		return id
 	}
-	for i := range maxLasting {
-		id := add(record.LastingMark, i)
+	for i := range maxPersistent {
+		id := add(true, i)
 		if known, err := table.Decide(id, 1); known != nil || err != nil {
 			t.Fatalf("edge %d: %v, %v", i, known, err)
 		}
 		table.RecordInOrder(id, Answer{Seq: 1, FirstNs: 1, Records: 1})
 	}
 	file := table.Encode(math.MaxInt64)
-	if perEdge := len(file) / maxLasting; perEdge > 56 {
+	if perEdge := len(file) / maxPersistent; perEdge > 56 {
 		t.Errorf("%d bytes of the file for each edge", perEdge)
 	}
-	var err error
-	again := New[int]()
-	if again.byID, err = parseTable(file); err != nil {
+	dir, again := t.TempDir(), New[int]()
+	if err := cmp.Or(Replace(dir, file), again.Load(dir)); err != nil {
 		t.Fatal(err)
 	}
-	again.lasting = len(again.byID)
-	one := add(record.LastingMark, maxLasting)
+	one := add(true, maxPersistent)
 	for _, table := range []*Table[int]{table, again} {
 		if _, err := table.Decide(one, 2+10*IdleNs); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one edge more: %v", err)
@@ -102,11 +103,11 @@ func TestManyLastingWriters(t *testing.T) {
 		if _, _, err := table.Admit(one, nil, new(int)); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one edge more: %v", err)
 		}
-		old := add(record.LastingMark, 0)
+		old := add(true, 0)
 		if known, err := table.Decide(old, 2+10*IdleNs); known == nil || err != nil {
 			t.Errorf("an edge that comes back: %v, %v", known, err)
 		}
-		if _, err := table.Decide(add("else", 0), 2); err != nil {
+		if _, err := table.Decide(add(false, 0), 2); err != nil {
 			t.Errorf("another writer: %v", err)
 		}
 	}
@@ -119,20 +120,20 @@ func TestManyWritersOfALog(t *testing.T) {
 	table.Expire(50) // there is no one yet
 	old, late := &writer{lastAcq: 100}, &writer{lastAcq: 200}
 	for i := range maxWriters {
-		id := [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}
-		if table.byID[id] = late; i == 0 {
-			table.byID[id] = old
+		id := record.Writer{ID: [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}}
+		if table.byWriter[id] = late; i == 0 {
+			table.byWriter[id] = old
 		}
 	}
 	f := func(atNs int64, want error) {
 		t.Helper()
-		_, err := table.Decide(Seq{[16]byte{15: 1}, 1}, atNs)
+		_, err := table.Decide(Seq{ID: [16]byte{15: 1}, Seq: 1}, atNs)
 		if !errors.Is(err, want) {
 			t.Errorf("at %d: %v, want %v", atNs, err, want)
 		}
 	}
 	f(150+IdleNs, nil)
-	table.RecordInOrder(Seq{[16]byte{15: 2}, 1}, Answer{Seq: 1, FirstNs: 150 + IdleNs})
+	table.RecordInOrder(Seq{ID: [16]byte{15: 2}, Seq: 1}, Answer{Seq: 1, FirstNs: 150 + IdleNs})
 	f(160+IdleNs, ErrTooMany)
 	f(200+IdleNs, ErrTooMany)
 	f(201+IdleNs, nil)
@@ -141,19 +142,42 @@ func TestManyWritersOfALog(t *testing.T) {
 // What a log repeats of a writer that was forgotten since is no part of its new life.
 func TestForgottenWriterStaysForgotten(t *testing.T) {
 	table := New[int]()
-	id := Seq{[16]byte{1}, 100}
+	id := Seq{ID: [16]byte{1}, Seq: 100}
 	old := Answer{Seq: 100, FirstNs: 1}
 	table.RecordInOrder(id, old)
 	now := IdleNs + 2
 	if known, err := table.Decide(id, now); known != nil || err != nil {
 		t.Fatalf("after a week: %v, %v", known, err)
 	}
-	table.RecordInOrder(Seq{id.ID, 1}, Answer{Seq: 1, FirstNs: now})
+	table.RecordInOrder(Seq{ID: id.ID, Seq: 1}, Answer{Seq: 1, FirstNs: now})
 	table.RecordInOrder(id, old) // from the log, after a start
 	for seq := range uint64(3) {
-		known, err := table.Decide(Seq{id.ID, seq}, now+1)
+		known, err := table.Decide(Seq{ID: id.ID, Seq: seq}, now+1)
 		if (known != nil) != (seq == 1) || err != nil {
 			t.Fatalf("sequence %d: %v, %v", seq, known, err)
+		}
+	}
+}
+
+// seqOf returns a batch of a writer.
+func seqOf(w record.Writer, seq uint64) Seq {
+	return Seq{ID: w.ID, Seq: seq, Persistent: w.Persistent}
+}
+
+// TestUnknownFlags: a file with a flag of a newer program is refused as a whole.
+func TestUnknownFlags(t *testing.T) {
+	table := New[int]()
+	table.Record(Seq{ID: [16]byte{1}, Seq: 1, Persistent: true}, Answer{Seq: 1})
+	const flagsAt = 4 + 4 + EntryBytes - 2
+	for flags, want := range map[byte]string{0: "", 1: "", 2: "flags 0x2", 3: "flags 0x3"} {
+		file := table.Encode(math.MaxInt64)
+		file[flagsAt] = flags
+		body := file[:len(file)-4]
+		got, err := parseTable(binary.LittleEndian.AppendUint32(body, crc32c.Sum(body)))
+		if want == "" && (err != nil ||
+			got[record.Writer{ID: [16]byte{1}, Persistent: flags == 1}] == nil) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("flags %d: %v, %v", flags, got, err)
 		}
 	}
 }
@@ -162,7 +186,7 @@ func FuzzParse(f *testing.F) {
 	dir := f.TempDir()
 	table := New[int]()
 	for i := range 3 {
-		table.Record(Seq{[16]byte{byte(i)}, uint64(i)},
+		table.Record(Seq{ID: [16]byte{byte(i)}, Seq: uint64(i), Persistent: i == 1},
 			Answer{Seq: uint64(i), FirstNs: 7, Records: 3})
 	}
 	if err := table.Save(dir); err != nil {
@@ -174,9 +198,22 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := parseTable(data)
-		if err == nil && len(table) > len(data)/EntryBytes {
-			t.Fatalf("%d writers from %d bytes", len(table), len(data))
+		table := New[int]()
+		var err error
+		if table.byWriter, err = parseTable(data); err != nil {
+			return
+		}
+		if table.Count() > len(data)/EntryBytes {
+			t.Fatalf("%d writers from %d bytes", table.Count(), len(data))
+		}
+		again, err := parseTable(table.Encode(math.MaxInt64))
+		for w := range again {
+			if table.byWriter[w] == nil {
+				t.Fatalf("%+v is new", w)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	})
 }

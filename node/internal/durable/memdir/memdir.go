@@ -1,5 +1,5 @@
 // Package memdir is a directory in memory for tests. It knows what of it outlives a loss of power,
-// has as much room as it is told, and fails on demand.
+// has as much space as it is told, and fails on demand.
 //
 // It owns no policy: [Dir] implements [durable.Folder] and says what a crash may leave. It starts
 // no goroutines; tests alone import it.
@@ -19,8 +19,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
-// Dir is a directory. The zero value is an empty one with room for anything. It may be used by many
-// goroutines.
+// Dir is a directory. The zero value is an empty one with space for anything. It may be used by
+// many goroutines.
 type Dir struct {
 	// Fail is asked before each operation that changes something: create, write, sync, truncate,
 	// rename, remove, sync directory. It is called without a lock.
@@ -29,8 +29,8 @@ type Dir struct {
 	mu    sync.Mutex // guards all below, and the files
 	names map[string]*file
 	disk  map[string]*file // names as of the last Sync
-	room  int              // bytes that files may grow by
-	full  bool             // room counts
+	free  int              // bytes that files may grow by
+	full  bool             // space counts
 }
 
 type file struct {
@@ -42,11 +42,11 @@ type file struct {
 
 var errDead = errors.New("the file was opened before the power went")
 
-// SetRoom lets files grow by n more bytes; below 0: by any.
-func (d *Dir) SetRoom(n int) {
+// SetFree lets files grow by n more bytes; below 0: by any.
+func (d *Dir) SetFree(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.room, d.full = n, n >= 0
+	d.free, d.full = n, n >= 0
 }
 
 // Put makes a file with a content that is on disk.
@@ -200,11 +200,11 @@ func (f *file) WriteAt(p []byte, offset int64) (int, error) {
 	case int(offset) > len(f.data):
 		return 0, errors.New("a write leaves a hole")
 	}
-	if grows := int(offset) + len(p) - len(f.data); f.dir.full && grows > f.dir.room {
-		p, err = p[:len(p)-grows+f.dir.room], syscall.ENOSPC
+	if grows := int(offset) + len(p) - len(f.data); f.dir.full && grows > f.dir.free {
+		p, err = p[:len(p)-grows+f.dir.free], syscall.ENOSPC
 	}
 	if f.dir.full {
-		f.dir.room -= max(0, int(offset)+len(p)-len(f.data))
+		f.dir.free -= max(0, int(offset)+len(p)-len(f.data))
 	}
 	over := copy(f.data[offset:], p)
 	f.data = append(f.data, p[over:]...)

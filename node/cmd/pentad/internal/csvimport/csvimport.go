@@ -18,9 +18,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// chunkRecords is how many records are gathered before new ids are made durable and the records
+// batchRecords is how many records are gathered before new ids are made durable and the records
 // leave: large enough that saving the lookup file costs little, small against a batch limit.
-const chunkRecords = 10_000
+const batchRecords = 10_000
 
 // Options of an Importer.
 type Options struct {

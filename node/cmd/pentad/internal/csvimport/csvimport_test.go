@@ -401,11 +401,11 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// TestManyLines crosses chunks, and payloads of several lengths.
+// TestManyLines crosses batches, and payloads of several lengths.
 func TestManyLines(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("meter,time,kwh\n")
-	const n = 3*chunkRecords + 17
+	const n = 3*batchRecords + 17
 	for i := range n {
 		fmt.Fprintf(&text, "%d,%d,%s\n", i, i, strings.Repeat("x", i%4))
 	}

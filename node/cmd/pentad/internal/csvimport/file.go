@@ -46,7 +46,7 @@ func (f *file) run(ctx context.Context) error {
 		} else if len(line) > 0 {
 			err = f.line(line, number)
 		}
-		if err == nil && f.im.pending.Len() >= chunkRecords {
+		if err == nil && f.im.pending.Len() >= batchRecords {
 			err = f.im.flush(ctx)
 		}
 		if err != nil {

@@ -53,7 +53,7 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 			continue
 		}
 		f.plan.commit(&im.pending)
-		if im.pending.Len() >= chunkRecords {
+		if im.pending.Len() >= batchRecords {
 			if err := im.flush(ctx); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type ReplayOptions struct {
 type Replay struct {
 	opt ReplayOptions
 
-	turn chan struct{} // holds a token while a worker has its turn with what is below
+	token chan struct{} // holds a token while a worker uses what is below
 
 	next     func() (record.Record, error, bool)
 	stop     func()
@@ -45,7 +45,7 @@ type Replay struct {
 // NewReplay returns a source of the records of a sequence, which ends at the first error. Close
 // it.
 func NewReplay(records iter.Seq2[record.Record, error], opt ReplayOptions) *Replay {
-	r := &Replay{opt: opt, turn: make(chan struct{}, 1), due: -1}
+	r := &Replay{opt: opt, token: make(chan struct{}, 1), due: -1}
 	r.next, r.stop = iter.Pull2(records)
 	return r
 }
@@ -59,8 +59,8 @@ func (r *Replay) Close() error {
 // Next implements [Source]: it waits until a record is due, and takes with it what else is.
 func (r *Replay) Next(ctx context.Context, clock Clock) (Task, bool) {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.token <- struct{}{}:
+		defer func() { <-r.token }()
 	case <-ctx.Done():
 		return Task{}, false
 	}

@@ -126,7 +126,7 @@ func (s *session) request(ctx context.Context, w Worker, kind int, task Task) (
 	after time.Duration, ok bool) {
 	sentAt := s.clock.Elapsed()
 	dueAt := sentAt
-	if late := sentAt - task.DueAt; task.Timed && (!task.Early || late > timerSlack) {
+	if delay := sentAt - task.DueAt; task.Timed && (!task.Early || delay > timerSlack) {
 		dueAt = task.DueAt
 	}
 	s.recorder.begin(sentAt, sentAt-dueAt)

@@ -62,7 +62,7 @@ func (s *served) until(what string, try func() error) {
 	}
 }
 
-// A node has an exact copy in a cluster, and that one in a node, until it is released.
+// A node has an exact copy in a cluster, and that one in a node, until it is promoted.
 func TestCopyIntoACluster(t *testing.T) {
 	rng := seeded(t)
 	from, middle := serve(t, store.Options{SealRows: 900}), serveCluster(t)
@@ -109,7 +109,7 @@ func TestCopyIntoACluster(t *testing.T) {
 	if !errors.As(err, &remote) || remote.Kind != wire.KindForbidden {
 		t.Errorf("a copy takes a put: %v", err)
 	}
-	if err := middle.ReleaseCopy(t.Context()); err != nil {
+	if err := middle.PromoteCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	middle.fill(rng, 100)
@@ -245,12 +245,12 @@ func TestCopyOfGroups(t *testing.T) {
 			t.Errorf("%+v: %d rows, copied %d", q, len(here), len(there))
 		}
 	}
-	if err := to.ReleaseCopy(t.Context()); err != nil {
+	if err := to.PromoteCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ack, err := to.Put(t.Context(), oneRow(), [16]byte{}, 0)
 	if err != nil || ack.FirstAcqNs < st.HorizonNs {
-		t.Errorf("a released copy gives acq %d, after %d: %v", ack.FirstAcqNs, st.HorizonNs, err)
+		t.Errorf("a promoted copy gives acq %d, after %d: %v", ack.FirstAcqNs, st.HorizonNs, err)
 	}
 }
 

@@ -367,10 +367,10 @@ func (c *copying) addHistory(r *wire.Range) {
 	}
 	inside := func(step int64) bool { return step >= r.FromNs && step < r.ToNs }
 	for _, p := range c.source.History.Policies {
-		released := func(g wire.Released) bool { return inside(g.AcqNs) }
+		removable := func(g wire.Removable) bool { return inside(g.AcqNs) }
 		if inside(p.Cap.StepAcqNs) || inside(p.Acq.StepAcqNs) ||
-			slices.ContainsFunc(p.Cap.Gone, released) ||
-			slices.ContainsFunc(p.Acq.Gone, released) {
+			slices.ContainsFunc(p.Cap.Gone, removable) ||
+			slices.ContainsFunc(p.Acq.Gone, removable) {
 			r.History.Policies = append(r.History.Policies, p)
 		}
 	}

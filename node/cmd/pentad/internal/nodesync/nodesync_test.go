@@ -283,7 +283,7 @@ func TestCopyRefuses(t *testing.T) {
 	if got, err := nodesync.Verify(t.Context(), from, to, nodesync.Options{}); err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := to.ReleaseCopy(t.Context()); err != nil {
+	if err := to.PromoteCopy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	refuse(from, to, opt, "holds other records")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -74,7 +75,7 @@ func TestRestampModel(t *testing.T) {
 	}
 	var kept []byte
 	opt := nodesync.Options{Box: record.Box{record.CID: {{From: 0, To: 2}}}}
-	for range 8 {
+	for range rounds.Of(8, 5, 5) {
 		for range rng.IntN(6) {
 			from.fill(rng, 1+rng.IntN(800))
 			box := &wire.Box{Box: record.Box{record.MID: {record.At(rng.Int64N(40))}}}

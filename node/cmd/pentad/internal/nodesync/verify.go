@@ -262,7 +262,7 @@ func (c *comparing) gone(key record.Key) bool {
 func (c *comparing) expired(f *wire.Floors, key record.Key, valueNs int64) bool {
 	hides := func(b wire.Bound) bool { return key.AcqNs < b.BelowNs && valueNs < b.FloorNs }
 	return f.StepAcqNs >= c.report.ToNs && hides(f.Hidden) ||
-		slices.ContainsFunc(f.Gone, func(g wire.Released) bool {
+		slices.ContainsFunc(f.Gone, func(g wire.Removable) bool {
 			return g.AcqNs >= c.report.ToNs && hides(g.Bound)
 		})
 }

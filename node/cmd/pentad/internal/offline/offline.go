@@ -360,7 +360,7 @@ func (r *Runner) measure(
 	use, err := r.user(ctx, params, full.Len())
 	if err == nil {
 		defer use.close()
-		err = use.call(ctx, &full) // makes room
+		err = use.call(ctx, &full) // makes space
 	}
 	before, calls, best := use.usage().FuelUsed, 0, time.Duration(math.MaxInt64)
 	for began := time.Now(); err == nil && time.Since(began) < measureFor; calls++ {

@@ -86,7 +86,7 @@ func LocalTime(ns int64, text string) Value { return Value{kind: kindTime, numbe
 // Span is a length of time: with a unit in a table, seconds elsewhere.
 func Span(d time.Duration) Value { return Value{kind: kindSpan, number: int64(d)} }
 
-// Raw is a piece of JSON that stands for itself.
+// Raw is a part of JSON that stands for itself.
 func Raw(document []byte) Value { return Value{kind: kindRaw, text: string(document)} }
 
 // Deleted stands in place of the payload of a tombstone. In JSON it becomes the member "deleted".

@@ -15,8 +15,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 )
 
-// chunkBytes bounds rows that are handed out at once by what they take in the file.
-const chunkBytes = 8 << 20
+// batchBytes bounds rows that are handed out at once by what they take in the file.
+const batchBytes = 8 << 20
 
 // table is a file that is read row group by row group.
 type table struct {
@@ -183,16 +183,16 @@ func (t *table) open(cells []exchange.Cells) error {
 			return fmt.Errorf("column %s: %w", t.columns[i].Name, err)
 		}
 		size += meta.Columns[l.index].MetaData.TotalUncompressedSize
-		l.release()
+		l.freePages()
 		l.pages = g.ColumnChunks()[l.index].Pages()
 		l.values = nil
 	}
-	t.chunk = int(max(1, min(exchange.TableRows, chunkBytes/max(size/max(t.left, 1), 1))))
+	t.chunk = int(max(1, min(exchange.TableRows, batchBytes/max(size/max(t.left, 1), 1))))
 	return nil
 }
 
-// release gives back the pages that cells no longer alias.
-func (l *leaf) release() {
+// freePages gives back the pages that cells no longer alias.
+func (l *leaf) freePages() {
 	for _, p := range l.done {
 		parquet.Release(p)
 	}
@@ -201,7 +201,7 @@ func (l *leaf) release() {
 
 // fill reads the cells of some rows.
 func (l *leaf) fill(c *exchange.Cells, kind exchange.Kind, rows int) error {
-	l.release()
+	l.freePages()
 	*c = exchange.Cells{Ints: c.Ints[:0], Floats: c.Floats[:0], Bytes: c.Bytes[:0]}
 	if cap(l.buf) < exchange.TableRows {
 		l.buf = make([]parquet.Value, exchange.TableRows)

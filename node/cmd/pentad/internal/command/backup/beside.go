@@ -55,7 +55,7 @@ func (a *app) besideStore(dir string) ([]archive.ExtraFile, error) {
 // besideReplicas is besideStore of a node of a cluster. One that does not run has the catalogue and
 // the cursors in its state of the cluster; they are written to files, which done removes.
 func (a *app) besideReplicas(dir string) (files []archive.ExtraFile, done func(), err error) {
-	meta, err := member.Kept(dir)
+	meta, err := member.ReadState(dir)
 	if errors.Is(err, os.ErrNotExist) { // a snapshot has them as a node by itself
 		files, err = a.besideStore(dir)
 		return files, func() {}, err
@@ -97,7 +97,7 @@ func (a *app) keptModules(dir string, s catalog.State) (files []archive.ExtraFil
 				continue
 			}
 			met[name] = true
-			places := member.KeptModules(dir, name)
+			places := member.ModulePaths(dir, name)
 			i := slices.IndexFunc(places, func(place string) bool {
 				wasm, err := os.ReadFile(place)
 				return err == nil && moduleName(wasm) == name

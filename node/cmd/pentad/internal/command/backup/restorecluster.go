@@ -66,7 +66,7 @@ func (a *app) restoreCluster(ctx context.Context, from, dir, into string) (err e
 			return fmt.Errorf("cursor %s: %w", name, err)
 		}
 	}
-	if err := r.target.ReleaseCopy(ctx); err != nil {
+	if err := r.target.PromoteCopy(ctx); err != nil {
 		return err
 	}
 	a.Note("the cluster accepts records now")

@@ -135,10 +135,17 @@ func dumpText(line any) string {
 		return fmt.Sprintf("  cid %d mid %d moid %d cap %s acq %s  %s\n", l.CID, l.MID, l.MOID,
 			record.FormatNs(l.CapNs), record.FormatNs(l.AcqNs), payload)
 	case dump.Writer:
-		return fmt.Sprintf("  writer %s  newest sequence %d, %d answers, last at %s\n", l.Writer,
-			l.High, l.Answers, record.FormatNs(l.LastAcqNs))
+		return fmt.Sprintf("  %s %s  newest sequence %d, %d answers, last at %s\n",
+			writerText(l.Persistent), l.Writer, l.High, l.Answers, record.FormatNs(l.LastAcqNs))
 	}
 	panic(fmt.Sprintf("BUG: a dump holds a %T", line))
+}
+
+func writerText(persistent bool) string {
+	if persistent {
+		return "persistent writer"
+	}
+	return "writer"
 }
 
 func dumpFileText(l *dump.FileLine) string {
@@ -203,7 +210,8 @@ func dumpFlushText(l *dump.Flush) string {
 		text += fmt.Sprintf("              shard %d index %d: %s, %d bytes", e.Shard, e.Index,
 			e.Kind, e.Bytes)
 		if e.Rows > 0 {
-			text += fmt.Sprintf(", %d rows, writer %s %d", e.Rows, e.Writer, e.Seq)
+			text += fmt.Sprintf(", %d rows, %s %s %d", e.Rows, writerText(e.Persistent), e.Writer,
+				e.Seq)
 		}
 		if e.FirstNs != 0 {
 			text += ", acq " + record.FormatNs(e.FirstNs)

@@ -236,7 +236,7 @@ func (x *exporter) run(ctx context.Context) error {
 		}
 		return cli.FirstError(err, x.closed(err))
 	}
-	s := &acqSlices{db: x.db, query: x.query, maxRecords: sliceRecords, maxBytes: sliceBytes,
+	s := &acqSlices{db: x.db, query: x.query, maxRecords: recordsOfSlice(), maxBytes: sliceBytes,
 		emit: x.write}
 	err := s.export(ctx, x.horizonNs)
 	return cli.FirstError(err, x.closed(err))

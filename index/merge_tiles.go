@@ -6,31 +6,31 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Region is a box of the keys of a segment; its ranges are half-open. Those of [record.Acq] are
+// Tile is a box of the keys of a segment; its ranges are half-open. Those of [record.Acq] are
 // ranks.
-type Region [record.NumDims]record.Range
+type Tile [record.NumDims]record.Range
 
-// MergeRegions divides the key space into disjoint regions, so that a merge can cluster one after
-// another in bounded memory. A region has at most the given rows of the sample, unless their keys
+// MergeTiles divides the key space into disjoint tiles, so that a merge can cluster one after
+// another in bounded memory. A tile has at most the given rows of the sample, unless their keys
 // are equal. AcqNs of the sample holds ranks; each of its rows represents the given number of rows,
 // all late or all on time. Borders are where [Partition] would split first, so that the blocks are
 // nearly the same as those of clustering everything at once.
 //
 // Cost: about 0.2 us a row of the sample.
-func MergeRegions(
+func MergeTiles(
 	sample *record.Batch, rows int, each float64, late bool, opt Options,
-) []Region {
-	d := regionDivider{sample: sample, rows: rows, Clusterer: NewClusterer(opt)}
+) []Tile {
+	d := tileDivider{sample: sample, rows: rows, Clusterer: NewClusterer(opt)}
 	items := d.items(sample)
 	for i := range items {
 		items[i].rank = uint32(sample.AcqNs[i])
 	}
-	var all Region
+	var all Tile
 	for dim := range all {
 		all[dim] = record.All(record.Dim(dim))
 	}
 	if len(items) == 0 {
-		return []Region{all}
+		return []Tile{all}
 	}
 	items = d.sortByGroup(items)
 	d.derive(items)
@@ -38,26 +38,26 @@ func MergeRegions(
 		d.fitSeries(items, max(1, each))
 	}
 	d.divide(items, all)
-	return d.regions
+	return d.tiles
 }
 
-type regionDivider struct {
+type tileDivider struct {
 	*Clusterer
-	sample  *record.Batch
-	rows    int
-	regions []Region
+	sample *record.Batch
+	rows   int
+	tiles  []Tile
 }
 
-func (d *regionDivider) divide(items []item, within Region) {
+func (d *tileDivider) divide(items []item, within Tile) {
 	if len(items) <= d.rows {
-		d.regions = append(d.regions, within)
+		d.tiles = append(d.tiles, within)
 		return
 	}
 	at, dim := d.border(items)
 	if at == 0 {
 		var width float64
 		if dim, width = d.widest(items); width == 0 {
-			d.regions = append(d.regions, within)
+			d.tiles = append(d.tiles, within)
 			return
 		}
 		setKeys(items, dim)

@@ -12,9 +12,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestPromisesOutliveLeaders: what a leader has promised of a horizon, beyond what its log says,
-// holds when a node leads next whose clock is behind. A cluster that forgets promises is found out.
-func TestPromisesOutliveLeaders(t *testing.T) {
+// TestLeasesOutliveLeaders: what a leader has leased of a horizon, beyond what its log says,
+// holds when a node leads next whose clock is behind. A cluster that forgets leases is found out.
+func TestLeasesOutliveLeaders(t *testing.T) {
 	for _, planted := range []bug{"", bugForget} {
 		s := inSimulation(t, 3, planted, (*simulation).promiseAndGo)
 		switch {
@@ -62,7 +62,7 @@ func (s *simulation) promiseAndGo() {
 		}
 		horizon := s.horizonOf(1)
 		if st := m.Store(1); horizon > moved && st != nil && horizon > st.LogHorizon() {
-			s.count("promised")
+			s.count("leased")
 		}
 		next := m.holders(1)[0]
 		for _, x := range m.View().Voters(1) {
@@ -81,8 +81,8 @@ func (s *simulation) promiseAndGo() {
 			s.violated("round %d: acq %d below the horizon %d", round, answer.AcqNs, horizon)
 		}
 	}
-	if s.counts["promised"] == 0 {
-		s.violated("nothing was promised")
+	if s.counts["leased"] == 0 {
+		s.violated("nothing was leased")
 	}
 }
 
@@ -109,40 +109,40 @@ func (s *simulation) horizonOf(group cluster.GroupID) (horizonNs int64) {
 	return horizonNs
 }
 
-func FuzzPromises(f *testing.F) {
-	f.Add(promiseNotes(map[cluster.GroupID]promised{1: {5, 6}, 7: {1, -1}})[0])
-	f.Add([]byte{promiseKind, 0, 0, 0, 0, 0, 0, 0, 1})
+func FuzzLeases(f *testing.F) {
+	f.Add(leaseNotes(map[cluster.GroupID]lease{1: {5, 6}, 7: {1, -1}})[0])
+	f.Add([]byte{leaseKind, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, src []byte) {
-		promises, err := parsePromises(src)
+		leases, err := parseLeases(src)
 		if err != nil || len(src) > 1<<10 {
 			return
 		}
-		for group := range promises {
+		for group := range leases {
 			if group == cluster.MetaGroup || group > cluster.MaxGroups {
 				t.Errorf("group %d", group)
 			}
 		}
-		for _, note := range promiseNotes(promises) {
-			again, err := parsePromises(note)
-			if err != nil || !maps.Equal(again, promises) {
-				t.Errorf("%v is read as %v, %v", promises, again, err)
+		for _, note := range leaseNotes(leases) {
+			again, err := parseLeases(note)
+			if err != nil || !maps.Equal(again, leases) {
+				t.Errorf("%v is read as %v, %v", leases, again, err)
 			}
-			if len(src) == len(note) && len(promises) == 1 && !bytes.Equal(note, src) {
+			if len(src) == len(note) && len(leases) == 1 && !bytes.Equal(note, src) {
 				t.Errorf("%x is written as %x", src, note)
 			}
 		}
 	})
 }
 
-// TestPromisesOfManyGroups: no note is longer than one may be.
-func TestPromisesOfManyGroups(t *testing.T) {
-	all := map[cluster.GroupID]promised{}
+// TestLeasesOfManyGroups: no note is longer than one may be.
+func TestLeasesOfManyGroups(t *testing.T) {
+	all := map[cluster.GroupID]lease{}
 	for group := range cluster.GroupID(cluster.MaxGroups) {
-		all[group+1] = promised{uint64(group), int64(group)}
+		all[group+1] = lease{uint64(group), int64(group)}
 	}
-	got := map[cluster.GroupID]promised{}
-	for _, note := range promiseNotes(all) {
-		some, err := parsePromises(note)
+	got := map[cluster.GroupID]lease{}
+	for _, note := range leaseNotes(all) {
+		some, err := parseLeases(note)
 		if err != nil || len(note) > 1<<10 {
 			t.Fatalf("%d bytes, %v", len(note), err)
 		}

@@ -18,36 +18,36 @@ import (
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r reach
-		if r.doubtful(1) || r.held(1) {
-			t.Error("a doubt or a hold of nothing")
+		if r.isSuspect(1) || r.isLeaderPinned(1) {
+			t.Error("a suspect or a pinned leader of nothing")
 		}
 		r.note(1, false)
-		if !r.doubtful(1) || r.doubtful(2) {
+		if !r.isSuspect(1) || r.isSuspect(2) {
 			t.Error("of nodes 1 and 2, the first did not answer")
 		}
 		r.note(1, true)
-		if r.doubtful(1) {
-			t.Error("a node that answered is doubtful")
+		if r.isSuspect(1) {
+			t.Error("a node that answered is suspect")
 		}
 		r.note(1, false)
 		time.Sleep(detourFor)
-		if r.doubtful(1) {
-			t.Error("a node is doubtful for ever")
+		if r.isSuspect(1) {
+			t.Error("a node is suspect for ever")
 		}
-		for span := leastHold; span < 2*mostHold; span *= 2 {
-			r.hold(1)
-			time.Sleep(min(span, mostHold) - 1)
-			if r.hold(1); !r.held(1) { // asked again while it is held
-				t.Errorf("a hold ends before %s", min(span, mostHold))
+		for span := minLeaderPin; span < 2*maxLeaderPin; span *= 2 {
+			r.pinLeader(1)
+			time.Sleep(min(span, maxLeaderPin) - 1)
+			if r.pinLeader(1); !r.isLeaderPinned(1) { // asked again while it is held
+				t.Errorf("a pin ends before %s", min(span, maxLeaderPin))
 			}
-			time.Sleep(min(span, mostHold))
-			if r.held(1) {
-				t.Errorf("a hold of %s does not end", min(span, mostHold))
+			time.Sleep(min(span, maxLeaderPin))
+			if r.isLeaderPinned(1) {
+				t.Errorf("a pin of %s does not end", min(span, maxLeaderPin))
 			}
 		}
-		time.Sleep(2 * mostHold)
-		r.hold(1)
-		if time.Sleep(leastHold); r.held(1) {
+		time.Sleep(2 * maxLeaderPin)
+		r.pinLeader(1)
+		if time.Sleep(minLeaderPin); r.isLeaderPinned(1) {
 			t.Error("a hold after a long time is not short")
 		}
 	})
@@ -58,10 +58,10 @@ func TestErrorsOfARelayCross(t *testing.T) {
 	f := func(err, want error) {
 		t.Helper()
 		var remote *wire.Error
-		if !errors.As(said(err), &remote) {
+		if !errors.As(encodeLeaderError(err), &remote) {
 			t.Fatalf("%v does not cross", err)
 		}
-		got := heard(1, remote)
+		got := decodeLeaderError(1, remote)
 		if !errors.Is(got, want) || !sendAgain(got, true) {
 			t.Errorf("%v is heard as %v", err, got)
 		}

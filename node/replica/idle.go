@@ -8,7 +8,7 @@ import (
 // What a node takes while nothing is asked of it is nearly all the price of waking up: of timers,
 // of connections that bring a message, of goroutines that hand it on. So the groups of a node that
 // rest do what time asks of them at the same moments: what says only that its sender is there waits
-// for them, in both directions, and the messages to a node go in one piece.
+// for them, in both directions, and the messages to a node go in one write.
 
 const (
 	// restTicks is how many ticks pass together for groups that rest, and from one heartbeat to the
@@ -19,9 +19,9 @@ const (
 	quietTicks = 4
 )
 
-// rests reports whether nothing depends on a single tick: the replica leads and nothing waits for
+// isIdle reports whether nothing depends on a single tick: the replica leads and nothing waits for
 // what it decides, or it has heard its leader.
-func (g *group) rests() bool {
+func (g *group) isIdle() bool {
 	if g.err != nil {
 		return true
 	}
@@ -43,7 +43,7 @@ func isBeat(m *pb.Message) bool {
 // keepsReply keeps the reply to a heartbeat for the next ticks, when the node's own heartbeats go,
 // unless the group does not rest.
 func (g *group) keepsReply(m *pb.Message) bool {
-	if m.GetType() != pb.MsgHeartbeatResp || !isBeat(m) || g.ticking || !g.rests() ||
+	if m.GetType() != pb.MsgHeartbeatResp || !isBeat(m) || g.ticking || !g.isIdle() ||
 		g.ticks-g.wroteAt < quietTicks {
 		return false
 	}

@@ -55,10 +55,10 @@ func (b *Builder) Add(dir string, f Exported) error {
 	if err != nil {
 		return err
 	}
-	defer seg.Release()
+	defer seg.Unpin()
 	meta := seg.Meta
 	if f.LastAcqNs < b.untilNs {
-		meta = b.place(meta)
+		meta = b.numberSegment(meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
 			err = segment.CopySealed(b.source.segmentPath(meta.ID), seg.File, text)
@@ -69,7 +69,7 @@ func (b *Builder) Add(dir string, f Exported) error {
 	} else {
 		meta, err = extract(b.source, seg, math.MinInt64, b.untilNs,
 			func(rows manifest.Segment) (string, manifest.Segment) {
-				rows = b.place(rows)
+				rows = b.numberSegment(rows)
 				return b.source.segmentPath(rows.ID), rows
 			})
 		if err != nil {
@@ -81,8 +81,8 @@ func (b *Builder) Add(dir string, f Exported) error {
 	return nil
 }
 
-// place gives a segment its number, and a place behind the others of its shard.
-func (b *Builder) place(meta manifest.Segment) manifest.Segment {
+// numberSegment gives a segment its number, and a place behind the others of its shard.
+func (b *Builder) numberSegment(meta manifest.Segment) manifest.Segment {
 	b.next[meta.Shard]++
 	meta.ID = uint64(len(b.live)) + 1
 	meta.FirstIndex, meta.LastIndex = b.next[meta.Shard], b.next[meta.Shard]
@@ -141,7 +141,7 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	if err := durable.ReplaceFile(name, manifest.AppendEdit(nil, state)); err != nil {
 		return err
 	}
-	return b.prove(ctx)
+	return b.verify(ctx)
 }
 
 // eventsUntil returns the events of a store as it was at an acq, and all its purges: what these
@@ -157,8 +157,8 @@ func eventsUntil(events []event.Meta, untilNs int64) []event.Meta {
 	return kept
 }
 
-// prove opens the store that was written and counts its rows.
-func (b *Builder) prove(ctx context.Context) error {
+// verify opens the store that was written and counts its rows.
+func (b *Builder) verify(ctx context.Context) error {
 	s, _, err := OpenSnapshot(ctx, b.dir)
 	if err != nil {
 		return err

@@ -26,9 +26,9 @@ const RouteLead = "/v1/cluster/lead"
 const (
 	// lookEvery is how often who waits for a leader's answer looks whether it still leads.
 	lookEvery = 50 * time.Millisecond
-	// doubtTimeout bounds a question of a node that is only guessed to lead a group whose replica
+	// guessTimeout bounds a question of a node that is only guessed to lead a group whose replica
 	// here has no leader.
-	doubtTimeout = 500 * time.Millisecond
+	guessTimeout = 500 * time.Millisecond
 	// detourFor is how long a node that did not answer is gone around.
 	detourFor = 3 * time.Second
 	// relayTimeout bounds how long a node looks for a leader on behalf of another: less than that
@@ -41,20 +41,20 @@ const (
 	// settleTime is for connections after a start, before which silence says nothing.
 	settleTime = 10 * time.Second
 	// A node that came to lead a group for the sake of another one keeps it from moving for balance
-	// for leastHold, and each time that this comes again for twice as long, up to mostHold.
-	leastHold = 30 * time.Second
-	mostHold  = 8 * time.Minute
+	// for minLeaderPin, and each time that this comes again for twice as long, up to maxLeaderPin.
+	minLeaderPin = 30 * time.Second
+	maxLeaderPin = 8 * time.Minute
 )
 
 // reach is what a member knows of which nodes it reaches. Its zero value is ready.
 type reach struct {
-	mu     sync.Mutex                   // guards everything below
-	failed map[cluster.NodeID]time.Time // when a node last did not answer a command
-	holds  map[cluster.GroupID]hold     // groups that this node leads for the sake of others
+	mu     sync.Mutex                    // guards everything below
+	failed map[cluster.NodeID]time.Time  // when a node last did not answer a command
+	pins   map[cluster.GroupID]leaderPin // groups that this node leads for the sake of others
 }
 
-// hold keeps the leadership of a group here.
-type hold struct {
+// leaderPin keeps the leadership of a group here.
+type leaderPin struct {
 	until time.Time
 	span  time.Duration
 }
@@ -73,37 +73,37 @@ func (r *reach) note(id cluster.NodeID, answered bool) {
 	r.failed[id] = time.Now()
 }
 
-// doubtful reports whether a node did not answer a moment ago.
-func (r *reach) doubtful(id cluster.NodeID) bool {
+// isSuspect reports whether a node did not answer a moment ago.
+func (r *reach) isSuspect(id cluster.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, failed := r.failed[id]
 	return failed && time.Since(at) < detourFor
 }
 
-// hold keeps the leadership of a group here, from now on.
-func (r *reach) hold(group cluster.GroupID) {
+// pinLeader keeps the leadership of a group here, from now on.
+func (r *reach) pinLeader(group cluster.GroupID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.holds == nil {
-		r.holds = map[cluster.GroupID]hold{}
+	if r.pins == nil {
+		r.pins = map[cluster.GroupID]leaderPin{}
 	}
-	h, again := r.holds[group]
+	h, again := r.pins[group]
 	switch over := time.Since(h.until); {
-	case !again || over > mostHold:
-		h.span = leastHold
+	case !again || over > maxLeaderPin:
+		h.span = minLeaderPin
 	case over > 0:
-		h.span = min(2*h.span, mostHold)
+		h.span = min(2*h.span, maxLeaderPin)
 	}
 	h.until = time.Now().Add(h.span)
-	r.holds[group] = h
+	r.pins[group] = h
 }
 
-// held reports whether the leadership of a group must stay here.
-func (r *reach) held(group cluster.GroupID) bool {
+// isLeaderPinned reports whether the leadership of a group must stay here.
+func (r *reach) isLeaderPinned(group cluster.GroupID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Now().Before(r.holds[group].until)
+	return time.Now().Before(r.pins[group].until)
 }
 
 // leaderHere returns whom the replica of a group here follows: 0 for none; known is false where no
@@ -113,10 +113,10 @@ func (m *Member) leaderHere(group cluster.GroupID) (leader uint64, known bool) {
 	return st.Leader, err == nil && st.Err == nil
 }
 
-// patience returns a context for commands of groups that were sent to another node. It ends early
-// when a replica here loses the leader that it followed, or hears of another one: then no answer
-// may come, and another node can be asked.
-func (m *Member) patience(
+// leaderContext returns a context for commands of groups that were sent to another node. It ends
+// early when a replica here loses the leader that it followed, or hears of another one: then no
+// answer may come, and another node can be asked.
+func (m *Member) leaderContext(
 	ctx context.Context, groups []cluster.GroupID, bytes int,
 ) (context.Context, context.CancelFunc) {
 	limit := askTimeout
@@ -127,7 +127,7 @@ func (m *Member) patience(
 			continue
 		}
 		if was[group] = leader; leader == 0 {
-			limit = doubtTimeout
+			limit = guessTimeout
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Duration(bytes)*timePerByte)
@@ -151,14 +151,14 @@ func (m *Member) patience(
 // detour returns a node over which a command comes to the leader of a group that did not answer
 // this node; 0 when it is better asked itself.
 func (m *Member) detour(group cluster.GroupID, leader cluster.NodeID) cluster.NodeID {
-	if !m.reached.doubtful(leader) {
+	if !m.reached.isSuspect(leader) {
 		return 0
 	}
 	v := m.View()
 	var good []cluster.NodeID
 	add := func(id cluster.NodeID) {
 		_, known := m.locate(id)
-		if id != m.self.ID && id != leader && known && !m.reached.doubtful(id) {
+		if id != m.self.ID && id != leader && known && !m.reached.isSuspect(id) {
 			good = append(good, id)
 		}
 	}
@@ -180,12 +180,12 @@ func (m *Member) detour(group cluster.GroupID, leader cluster.NodeID) cluster.No
 	return good[rand.N(len(good))]
 }
 
-// there brings a command to a node, which leads the group or, with relay, knows who does.
-func (m *Member) there(
+// sendCommand brings a command to a node, which leads the group or, with relay, knows who does.
+func (m *Member) sendCommand(
 	ctx context.Context, id cluster.NodeID, addr string, group cluster.GroupID, data []byte,
 	relay bool,
 ) (Answer, error) {
-	patience := m.patience
+	patience := m.leaderContext
 	if relay { // which may have to wait for an election
 		patience = func(ctx context.Context, _ []cluster.GroupID, bytes int) (context.Context,
 			context.CancelFunc) {
@@ -195,11 +195,11 @@ func (m *Member) there(
 	limited, stop := patience(ctx, []cluster.GroupID{group}, len(data))
 	defer stop()
 	answer, err := m.askCommand(limited, id, addr, group, data, relay)
-	switch late := limited.Err(); {
+	switch ended := limited.Err(); {
 	case id == 0 || ctx.Err() != nil:
 	case !errors.Is(err, errNoAnswer):
 		m.reached.note(id, true)
-	case late == nil || errors.Is(late, context.DeadlineExceeded): // and not a new leader
+	case ended == nil || errors.Is(ended, context.DeadlineExceeded): // and not a new leader
 		m.reached.note(id, false)
 	}
 	return answer, err
@@ -224,7 +224,7 @@ func (m *Member) serveCommand(
 		a, err = m.do(ctx, cluster.GroupID(group), body, bringing{again: true, relayed: true})
 	}
 	if err != nil {
-		return nil, said(err)
+		return nil, encodeLeaderError(err)
 	}
 	return json.Marshal(a)
 }
@@ -237,7 +237,7 @@ func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "group", Message: err.Error()}
 	}
-	if args("mend") == "" && m.reached.held(cluster.GroupID(group)) {
+	if args("mend") == "" && m.reached.isLeaderPinned(cluster.GroupID(group)) {
 		return nil, &wire.Error{Kind: wire.KindUnavailable, Message: fmt.Sprintf(
 			"group %d is led here since a node did not reach its last leader", group)}
 	}
@@ -246,7 +246,7 @@ func (m *Member) serveTransfer(args func(string) string) ([]byte, error) {
 		err = &replica.NotLeaderError{Group: cluster.GroupID(group), Leader: st.Leader}
 	}
 	if err != nil {
-		return nil, said(err)
+		return nil, encodeLeaderError(err)
 	}
 	m.run.TransferLeader(cluster.GroupID(group), to)
 	return []byte("{}"), nil
@@ -259,7 +259,7 @@ func (m *Member) serveLead(ctx context.Context, args func(string) string) ([]byt
 	group := cluster.GroupID(number)
 	st, err2 := m.run.Status(group)
 	if err := errors.Join(err, err2, st.Err); err != nil {
-		return nil, said(err)
+		return nil, encodeLeaderError(err)
 	}
 	leader := cluster.NodeID(replica.Node(st.Leader))
 	n, known := m.locate(leader)
@@ -267,23 +267,23 @@ func (m *Member) serveLead(ctx context.Context, args func(string) string) ([]byt
 	switch {
 	case st.Leader == st.Replica:
 		return []byte("{}"), nil
-	case st.Leader == 0, !known, m.reached.doubtful(leader), own.State != cluster.NodeUp:
-		return nil, said(&replica.NotLeaderError{Group: group})
+	case st.Leader == 0, !known, m.reached.isSuspect(leader), own.State != cluster.NodeUp:
+		return nil, encodeLeaderError(&replica.NotLeaderError{Group: group})
 	}
 	_, err = m.ask(ctx, http.MethodPost, n.HTTPAddr, fmt.Sprintf("%s?group=%d&to=%d&mend=1",
 		RouteTransfer, group, st.Replica), nil)
 	if err != nil {
 		return nil, err
 	}
-	m.reached.hold(group)
+	m.reached.pinLeader(group)
 	m.opt.Log.Info("lead a group whose leader another node does not reach", "group", group,
 		"peer", leader)
 	return []byte("{}"), nil
 }
 
-// mend asks others to lead the groups whose leader the replicas here do not hear, until the member
-// closes. Where the group has no leader, none of them can.
-func (m *Member) mend() {
+// restoreLeaders asks others to lead the groups whose leader the replicas here do not hear, until
+// the member closes. Where the group has no leader, none of them can.
+func (m *Member) restoreLeaders() {
 	tick := time.NewTicker(mendEvery)
 	defer tick.Stop()
 	began, since := time.Now(), map[cluster.GroupID]time.Time{}
@@ -321,10 +321,10 @@ func (m *Member) askToLead(group cluster.GroupID) {
 	rand.Shuffle(len(voters), func(i, k int) { voters[i], voters[k] = voters[k], voters[i] })
 	for _, r := range voters {
 		n, known := m.locate(r.Node)
-		if r.Node == m.self.ID || !known || m.reached.doubtful(r.Node) {
+		if r.Node == m.self.ID || !known || m.reached.isSuspect(r.Node) {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(m.open, doubtTimeout)
+		ctx, cancel := context.WithTimeout(m.open, guessTimeout)
 		_, err := m.ask(ctx, http.MethodPost, n.HTTPAddr, fmt.Sprintf("%s?group=%d&for=%v",
 			RouteLead, group, r.Node), nil)
 		cancel()

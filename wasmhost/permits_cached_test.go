@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-func (q *queue) enter(k *heldPermit) {
+func (q *queue) enter(k *cachedPermit) {
 	q.t.Helper()
 	if _, err := q.permits.enter(q.t.Context(), k); err != nil {
 		q.t.Fatal(err)
 	}
 }
 
-func (q *queue) leave(k *heldPermit, held time.Duration) {
+func (q *queue) leave(k *cachedPermit, held time.Duration) {
 	q.permits.leave(k, held, held, time.Now())
 }
 
@@ -24,7 +24,7 @@ func (q *queue) leave(k *heldPermit, held time.Duration) {
 func (q *queue) free() int {
 	q.permits.mu.Lock()
 	defer q.permits.mu.Unlock()
-	q.permits.reclaimHeld(time.Now())
+	q.permits.reclaimCached(time.Now())
 	return q.permits.free
 }
 
@@ -32,11 +32,11 @@ func (q *queue) free() int {
 func TestPermitIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
-		k := &heldPermit{owner: 7}
+		k := &cachedPermit{owner: 7}
 		for range 3 {
 			q.enter(k)
 			q.leave(k, time.Microsecond)
-			if k.state.Load() != permitHeld || q.permits.free != 0 {
+			if k.state.Load() != permitCached || q.permits.free != 0 {
 				t.Fatalf("state %d, %d permits free", k.state.Load(), q.permits.free)
 			}
 		}
@@ -57,7 +57,7 @@ func TestPermitIsHeld(t *testing.T) {
 		q.leave(k, 0) // sees that the other is gone
 		q.enter(k)
 		q.leave(k, 0)
-		if k.state.Load() != permitHeld {
+		if k.state.Load() != permitCached {
 			t.Fatalf("state %d of an owner who is alone again", k.state.Load())
 		}
 		q.enter(k)
@@ -73,7 +73,7 @@ func TestPermitIsHeld(t *testing.T) {
 func TestHeldPermitIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
-		k := &heldPermit{owner: 7}
+		k := &cachedPermit{owner: 7}
 		q.enter(k)
 		q.leave(k, 0)
 		q.enter(k)
@@ -84,10 +84,10 @@ func TestHeldPermitIsReleased(t *testing.T) {
 		q.give(7, 0)
 		q.enter(k)
 		q.leave(k, 0)
-		q.permits.releaseHeld(k)
-		q.permits.releaseHeld(k)
-		if len(q.permits.held) != 0 {
-			t.Errorf("%d permits are kept", len(q.permits.held))
+		q.permits.releaseCached(k)
+		q.permits.releaseCached(k)
+		if len(q.permits.cached) != 0 {
+			t.Errorf("%d permits are kept", len(q.permits.cached))
 		}
 		q.empty()
 	})
@@ -103,7 +103,7 @@ func TestHeldPermitsAddUp(t *testing.T) {
 	for user := range users {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(user), 1))
-			k := &heldPermit{owner: uint64(user % owners)}
+			k := &cachedPermit{owner: uint64(user % owners)}
 			for range rounds {
 				if _, err := q.permits.enter(t.Context(), k); err != nil {
 					t.Error(err)
@@ -115,15 +115,15 @@ func TestHeldPermitsAddUp(t *testing.T) {
 				inCalls.Add(-1)
 				q.leave(k, time.Duration(rng.IntN(2))*timeSlice*time.Duration(rng.IntN(2)))
 				if rng.IntN(20) == 0 {
-					q.permits.releaseHeld(k)
+					q.permits.releaseCached(k)
 				}
 			}
-			q.permits.releaseHeld(k)
+			q.permits.releaseCached(k)
 		})
 	}
 	wg.Wait()
-	if n := q.free(); n != all || len(q.permits.held) != 0 || q.permits.waiting.Load() != 0 {
-		t.Errorf("%d of %d permits are free, %d kept, %d wait", n, all, len(q.permits.held),
+	if n := q.free(); n != all || len(q.permits.cached) != 0 || q.permits.waiting.Load() != 0 {
+		t.Errorf("%d of %d permits are free, %d kept, %d wait", n, all, len(q.permits.cached),
 			q.permits.waiting.Load())
 	}
 	for key, o := range q.permits.owners {
@@ -138,11 +138,11 @@ func TestCloseReclaimsHeldPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallPermits(2, NewHostWork())
 		q := &queue{t, s, nil}
-		kept, used := &heldPermit{owner: 7}, &heldPermit{owner: 7}
+		kept, used := &cachedPermit{owner: 7}, &cachedPermit{owner: 7}
 		q.enter(kept)
 		q.enter(used)
 		q.leave(kept, 0)
-		s.holdNone()
+		s.dropCached()
 		if n := kept.state.Load(); n != permitAbsent || s.life.TryLock() {
 			t.Fatalf("state %d, but a guest is in a call", n)
 		}
@@ -195,7 +195,7 @@ func TestHeldUntimed(t *testing.T) {
 	now := time.Now()
 	f := func(g *guest, held, took time.Duration, untimed int) {
 		t.Helper()
-		gotHeld, gotTook := g.held(now)
+		gotHeld, gotTook := g.permitTime(now)
 		if gotHeld != held || gotTook != took || g.untimed != untimed {
 			t.Errorf("%v, %v, %d untimed; want %v, %v, %d", gotHeld, gotTook, g.untimed, held,
 				took, untimed)

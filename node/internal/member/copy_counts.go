@@ -9,9 +9,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/api"
 )
 
-// fullness counts the copies with a vote on nodes that gossip knows and does not take for dead,
+// countCopies counts the copies with a vote on nodes that gossip knows and does not take for dead,
 // without those here that are not trusted. It asks no other node.
-func (m *Member) fullness(v *cluster.View) api.CopyCounts {
+func (m *Member) countCopies(v *cluster.View) api.CopyCounts {
 	dead := absent(v, m.self.ID, m.gossip.Load().Peers())
 	out := api.CopyCounts{CopiesTarget: v.Replicas}
 	for g := range v.Groups {
@@ -51,7 +51,7 @@ func absent(v *cluster.View, self cluster.NodeID, all []cluster.Peer) map[cluste
 // same: it answers, and what is acknowledged is on the disks of a majority of the copies there are.
 func (m *Member) fewerProblem() []health.Problem {
 	v := m.View()
-	f := m.fullness(v)
+	f := m.countCopies(v)
 	if f.GroupsFewer == 0 {
 		return nil
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
-// A leader lets horizons pass what feeds wait for without a command of the log: it promises that
-// every command after one that is applied gives acqs from some acq on. Each leader begins its
-// tenure further above what the log says than any leader before it may have promised, so a promise
-// holds whichever node leads next, whatever its clock says, and although no node has written it
-// down. A leader that was replaced and does not know it can promise no more either, as the log that
-// it has ends before the tenure of the next one.
+// A leader lets horizons pass what feeds wait for without a command of the log: it leases acqs,
+// that is, says that every command after one that is applied gives acqs from some acq on. Each
+// leader begins its tenure further above what the log says than any leader before it may have
+// leased, so a lease holds whichever node leads next, whatever its clock says, and although no node
+// has written it down. A leader that was replaced and does not know it can lease no more either, as
+// the log that it has ends before the tenure of the next one.
 
-// promiseAhead is how far a promise may be above the horizon of the log. Groups that feeds wait for
+// leaseAhead is how far a lease may be above the horizon of the log. Groups that feeds wait for
 // are closed by their logs that often; and a new leader may have to begin that far ahead of its
 // clock, which has come there by itself where an election took longer.
-const promiseAhead = 300 * time.Millisecond
+const leaseAhead = 300 * time.Millisecond
 
 // tenures are the least acqs that groups give which this node leads. Its zero value is ready.
 type tenures struct {
@@ -46,7 +46,7 @@ func (t *tenures) floor(group cluster.GroupID, term uint64, of *machine.Machine)
 		if t.all == nil {
 			t.all = map[cluster.GroupID]tenure{}
 		}
-		now = tenure{term, of.Store().LogHorizon() + int64(promiseAhead)}
+		now = tenure{term, of.Store().LogHorizon() + int64(leaseAhead)}
 		t.all[group] = now
 	}
 	return now.floorNs
@@ -69,17 +69,19 @@ func (m *Member) stampsOf(group cluster.GroupID, of *machine.Machine) replica.St
 	}
 }
 
-// promised is what a leader promises of a group: commands after the one at an index give acqs from
-// one on.
-type promised struct {
+// lease is what a leader says of the horizon of a group: commands after the one at an index give
+// acqs from one on.
+type lease struct {
 	index uint64
 	acqNs int64
 }
 
-// promise lets the horizons of groups that this node leads pass what is wanted of them, here and on
-// the other nodes that have them, and returns the groups for which it takes a command: those that
-// have something under way, or whose log was last closed too long ago.
-func (m *Member) promise(wanted map[cluster.GroupID]hurried, nowNs int64) (rest []cluster.GroupID) {
+// leaseHorizons lets the horizons of groups that this node leads pass what is wanted of them, here
+// and on the other nodes that have them, and returns the groups for which it takes a command: those
+// that have something under way, or whose log was last closed too long ago.
+func (m *Member) leaseHorizons(
+	wanted map[cluster.GroupID]closeRequest, nowNs int64,
+) (rest []cluster.GroupID) {
 	machines := map[cluster.GroupID]*machine.Machine{}
 	for group := range wanted {
 		if of := m.machine(group); of != nil {
@@ -87,13 +89,13 @@ func (m *Member) promise(wanted map[cluster.GroupID]hurried, nowNs int64) (rest 
 		}
 	}
 	var mu sync.Mutex
-	made := map[cluster.GroupID]promised{} // guarded by mu
+	made := map[cluster.GroupID]lease{} // guarded by mu
 	ctx, cancel := context.WithTimeout(m.open, restEvery)
 	defer cancel()
 	groups := slices.Sorted(maps.Keys(machines))
 	_ = m.run.Lead(ctx, groups, func(group cluster.GroupID, t replica.Tenure) {
 		of := machines[group]
-		acq := min(nowNs, of.Store().LogHorizon()+int64(promiseAhead))
+		acq := min(nowNs, of.Store().LogHorizon()+int64(leaseAhead))
 		_ = m.tenures.floor(group, t.Term, of)
 		if !t.Rests || acq <= wanted[group].acqNs {
 			return
@@ -101,27 +103,27 @@ func (m *Member) promise(wanted map[cluster.GroupID]hurried, nowNs int64) (rest 
 		m.tenures.raise(group, acq) // before anything is seen of it
 		mu.Lock()
 		defer mu.Unlock()
-		made[group] = promised{t.Applied, acq}
+		made[group] = lease{t.Applied, acq}
 	}) // without an answer, a command does it
 	mu.Lock()
 	defer mu.Unlock()
-	away := map[cluster.NodeID]map[cluster.GroupID]promised{}
+	away := map[cluster.NodeID]map[cluster.GroupID]lease{}
 	for group := range wanted {
 		p, ok := made[group]
 		if !ok {
 			rest = append(rest, group)
 			continue
 		}
-		machines[group].Promise(p.index, p.acqNs)
+		machines[group].LeaseHorizon(p.index, p.acqNs)
 		for _, node := range m.holders(group) {
 			if away[node] == nil {
-				away[node] = map[cluster.GroupID]promised{}
+				away[node] = map[cluster.GroupID]lease{}
 			}
 			away[node][group] = p
 		}
 	}
 	for node, groups := range away {
-		for _, note := range promiseNotes(groups) {
+		for _, note := range leaseNotes(groups) {
 			m.run.Tell(uint64(node), note) // lost ones are made good by closeGroups
 		}
 	}
@@ -139,52 +141,52 @@ func (m *Member) holders(group cluster.GroupID) (out []cluster.NodeID) {
 	return out
 }
 
-// hearPromises takes what leaders promise of the replicas here.
-func (m *Member) hearPromises(promises map[cluster.GroupID]promised) {
-	for group, p := range promises {
+// receiveLeases takes what leaders lease to the replicas here.
+func (m *Member) receiveLeases(leases map[cluster.GroupID]lease) {
+	for group, p := range leases {
 		if of := m.machine(group); of != nil {
-			of.Promise(p.index, p.acqNs)
+			of.LeaseHorizon(p.index, p.acqNs)
 		}
 	}
 }
 
 const (
-	promiseHeaderBytes = 8  // kind u8, zero 7 bytes
-	promiseBytes       = 20 // group u32, index u64, acq i64
-	// mostPromised groups fit into a note of 1 KiB.
-	mostPromised = 50
+	leaseHeaderBytes = 8  // kind u8, zero 7 bytes
+	leaseBytes       = 20 // group u32, index u64, acq i64
+	// maxLeases groups fit into a note of 1 KiB.
+	maxLeases = 50
 )
 
-var errNoPromise = errors.New("not a note of promises")
+var errNotLeases = errors.New("not a note of leases")
 
-// promiseNotes returns the notes that tell another node what is promised.
-func promiseNotes(promises map[cluster.GroupID]promised) (notes [][]byte) {
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(promises)), mostPromised) {
-		note := []byte{promiseKind, 0, 0, 0, 0, 0, 0, 0}
+// leaseNotes returns the notes that tell another node what is leased.
+func leaseNotes(leases map[cluster.GroupID]lease) (notes [][]byte) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(leases)), maxLeases) {
+		note := []byte{leaseKind, 0, 0, 0, 0, 0, 0, 0}
 		for _, group := range some {
 			note = binary.LittleEndian.AppendUint32(note, uint32(group))
-			note = binary.LittleEndian.AppendUint64(note, promises[group].index)
-			note = binary.LittleEndian.AppendUint64(note, uint64(promises[group].acqNs))
+			note = binary.LittleEndian.AppendUint64(note, leases[group].index)
+			note = binary.LittleEndian.AppendUint64(note, uint64(leases[group].acqNs))
 		}
 		notes = append(notes, note)
 	}
 	return notes
 }
 
-// parsePromises parses one note.
-func parsePromises(src []byte) (promises map[cluster.GroupID]promised, err error) {
-	if len(src) < promiseHeaderBytes || binary.LittleEndian.Uint64(src) != promiseKind ||
-		(len(src)-promiseHeaderBytes)%promiseBytes != 0 {
-		return nil, errNoPromise
+// parseLeases parses one note.
+func parseLeases(src []byte) (leases map[cluster.GroupID]lease, err error) {
+	if len(src) < leaseHeaderBytes || binary.LittleEndian.Uint64(src) != leaseKind ||
+		(len(src)-leaseHeaderBytes)%leaseBytes != 0 {
+		return nil, errNotLeases
 	}
-	promises = map[cluster.GroupID]promised{}
-	for src = src[promiseHeaderBytes:]; len(src) > 0; src = src[promiseBytes:] {
+	leases = map[cluster.GroupID]lease{}
+	for src = src[leaseHeaderBytes:]; len(src) > 0; src = src[leaseBytes:] {
 		group := cluster.GroupID(binary.LittleEndian.Uint32(src))
 		if group == cluster.MetaGroup || group > cluster.MaxGroups {
-			return nil, errNoPromise
+			return nil, errNotLeases
 		}
-		promises[group] = promised{index: binary.LittleEndian.Uint64(src[4:]),
+		leases[group] = lease{index: binary.LittleEndian.Uint64(src[4:]),
 			acqNs: int64(binary.LittleEndian.Uint64(src[12:]))}
 	}
-	return promises, nil
+	return leases, nil
 }

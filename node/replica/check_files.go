@@ -7,17 +7,17 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// Look makes the log fail, and calls Options.Fail, when a file of it was removed, replaced or cut
-// while it is open: what is written to it would be lost with the process.
+// CheckFiles makes the log fail, and calls Options.Fail, when a file of it was removed, replaced or
+// cut while it is open: what is written to it would be lost with the process.
 //
 // Cost: two calls of the system for each file.
-func (c *Core) Look() {
-	if err := c.journal.look(); err != nil {
+func (c *Core) CheckFiles() {
+	if err := c.journal.checkFiles(); err != nil {
 		c.fail(err)
 	}
 }
 
-func (l *journal) look() error {
+func (l *journal) checkFiles() error {
 	dir, ok := l.dir.(durable.Dir)
 	if !ok {
 		return nil
@@ -31,7 +31,7 @@ func (l *journal) look() error {
 	for number, f := range files {
 		open, _ := f.file.(durable.Opened)
 		reason := durable.Lost(filepath.Join(string(dir), journalName(number)), open, f.size)
-		if reason == "" || !l.has(number) {
+		if reason == "" || !l.needsFile(number) {
 			continue
 		}
 		err := fmt.Errorf("%w: %s: %s", ErrLogFailed, journalName(number), reason)
@@ -41,8 +41,8 @@ func (l *journal) look() error {
 	return nil
 }
 
-// has reports whether a file is still needed.
-func (l *journal) has(number uint32) bool {
+// needsFile reports whether a file is still needed.
+func (l *journal) needsFile(number uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[number]

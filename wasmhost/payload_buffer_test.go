@@ -11,23 +11,23 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// inRoom returns the batch with its payloads at an offset of a room, as many as fit.
-func inRoom(b *record.Batch, room []byte, at int) *record.Batch {
-	b = b.Head(min(b.Len(), (len(room)-at)/b.Stride))
-	data := room[at:at:len(room)]
+// inBuffer returns the batch with its payloads at an offset of a buffer, as many as fit.
+func inBuffer(b *record.Batch, buffer []byte, at int) *record.Batch {
+	b = b.Head(min(b.Len(), (len(buffer)-at)/b.Stride))
+	data := buffer[at:at:len(buffer)]
 	b.Data = append(data, b.Data[:b.Len()*b.Stride]...)
 	return b
 }
 
-// Payloads that were put together in the room of an instance count as others do, wherever in it
+// Payloads that were put together in the buffer of an instance count as others do, wherever in it
 // they lie; those at a multiple of 64 are not copied.
-func TestRoom(t *testing.T) {
+func TestPayloadBuffer(t *testing.T) {
 	ctx := t.Context()
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(nil))
 	defer m.Close()
 	rng := random(1)
-	var aggregates [2]*Aggregate // without and with a room
+	var aggregates [2]*Aggregate // without and with a buffer
 	for i := range aggregates {
 		a, err := m.NewAggregate(ctx, nil)
 		if err != nil {
@@ -42,13 +42,13 @@ func TestRoom(t *testing.T) {
 		for i := range list {
 			list[i] = rng.Int64N(1 << 40)
 		}
-		room := aggregates[1].Room(ctx)
-		if len(room) != roomBytes {
-			t.Fatalf("a room of %d bytes", len(room))
+		buffer := aggregates[1].PayloadBuffer(ctx)
+		if len(buffer) != bufferBytes {
+			t.Fatalf("a buffer of %d bytes", len(buffer))
 		}
 		at := []int{0, 8, 64, 1000}[rng.IntN(4)]
 		b := values(list...)
-		lent := inRoom(b, room, at)
+		lent := inBuffer(b, buffer, at)
 		if aggregates[1].columns.lentAt(aggregates[1].guest, lent.Data) != 0 {
 			there++
 		}
@@ -59,7 +59,7 @@ func TestRoom(t *testing.T) {
 		}
 	}
 	if there == 0 {
-		t.Error("nothing lay in the room")
+		t.Error("nothing lay in the buffer")
 	}
 	var results [2][]byte
 	for i, a := range aggregates {
@@ -70,16 +70,16 @@ func TestRoom(t *testing.T) {
 		results[i] = out[0]
 	}
 	if !bytes.Equal(results[0], results[1]) {
-		t.Errorf("with a room %d, without %d", decodeSum(results[1]), decodeSum(results[0]))
+		t.Errorf("with a buffer %d, without %d", decodeSum(results[1]), decodeSum(results[0]))
 	}
-	if room := aggregates[1].Room(ctx); room != nil && aggregates[1].Close() == nil &&
-		aggregates[1].Room(ctx) != nil {
-		t.Error("a closed instance has room")
+	if buffer := aggregates[1].PayloadBuffer(ctx); buffer != nil && aggregates[1].Close() == nil &&
+		aggregates[1].PayloadBuffer(ctx) != nil {
+		t.Error("a closed instance has a buffer")
 	}
 }
 
-// What the host writes of a batch in the room is where its data lies.
-func TestRoomIsNotCopied(t *testing.T) {
+// What the host writes of a batch in the buffer is where its data lies.
+func TestPayloadBufferIsNotCopied(t *testing.T) {
 	ctx := t.Context()
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(probe(plugin.NeedData)))
@@ -89,20 +89,20 @@ func TestRoomIsNotCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	b := inRoom(values(1, 2, 3), a.Room(ctx), 64)
+	b := inBuffer(values(1, 2, 3), a.PayloadBuffer(ctx), 64)
 	if err := a.Add(ctx, b, nil, 1); err != nil {
 		t.Fatal(err)
 	}
 	header, _ := a.guest.memory.Read(a.columns.region, plugin.BatchHeaderSize)
 	data, size := binary.LittleEndian.Uint32(header[44:]), binary.LittleEndian.Uint32(header[48:])
-	if data != a.columns.room+64 || size != 24 ||
+	if data != a.columns.buffer+64 || size != 24 ||
 		binary.LittleEndian.Uint32(header[12:]) != plugin.NeedData {
-		t.Errorf("%d bytes of data at %#x, the room is at %#x", size, data, a.columns.room)
+		t.Errorf("%d bytes of data at %#x, the buffer is at %#x", size, data, a.columns.buffer)
 	}
 }
 
-// A plugin that reads no payloads has no room for them, nor has one with little memory.
-func TestNoRoom(t *testing.T) {
+// A plugin that reads no payloads has no buffer for them, nor has one with little memory.
+func TestNoPayloadBuffer(t *testing.T) {
 	f := func(opt Options, change func(*asm)) {
 		t.Helper()
 		h := newTestHost(t, opt)
@@ -113,16 +113,16 @@ func TestNoRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		if room := a.Room(t.Context()); room != nil {
-			t.Errorf("a room of %d bytes", len(room))
+		if buffer := a.PayloadBuffer(t.Context()); buffer != nil {
+			t.Errorf("a buffer of %d bytes", len(buffer))
 		}
 	}
 	f(Options{}, probe(plugin.NeedMID))
 	f(Options{MemoryPages: 31}, nil)
 }
 
-// A guest that has no room when it is asked for some fails, and adding rows returns its error.
-func TestRoomFails(t *testing.T) {
+// A guest that has no memory when it is asked for some fails, and adding rows returns its error.
+func TestPayloadBufferFails(t *testing.T) {
 	h := newTestHost(t, Options{})
 	m := mustLoad(t, h, good(func(a *asm) { a.replace(exportAlloc, "", i32c(0)) }))
 	defer m.Close()
@@ -131,8 +131,8 @@ func TestRoomFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if room := a.Room(t.Context()); room != nil {
-		t.Errorf("a room of %d bytes", len(room))
+	if buffer := a.PayloadBuffer(t.Context()); buffer != nil {
+		t.Errorf("a buffer of %d bytes", len(buffer))
 	}
 	for range 2 {
 		var e *Error
@@ -158,7 +158,7 @@ func TestStatesGrowInAnySteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		var steps []int
-		a.Room(t.Context())
+		a.PayloadBuffer(t.Context())
 		for groups := 1; err == nil; groups += rng.IntN(a.Capacity() - groups + 1) {
 			steps = append(steps, groups)
 			err = a.Add(t.Context(), values(1, 2), []uint32{0, uint32(groups - 1)}, groups)

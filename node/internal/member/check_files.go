@@ -9,18 +9,18 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// Look finds files of the cluster on this node that were removed, replaced or cut while they are
-// open. Without the log of the groups the node ends, as for a disk that fails; a replica whose
+// CheckFiles finds files of the cluster on this node that were removed, replaced or cut while they
+// are open. Without the log of the groups the node ends, as for a disk that fails; a replica whose
 // files are lost is damaged, and replaced by a new one where the group has others.
 //
 // Cost: that of [store.Store.FindLostFiles] for each replica, and some calls of the system.
-func (m *Member) Look(ctx context.Context) {
-	m.run.Look()
+func (m *Member) CheckFiles(ctx context.Context) {
+	m.run.CheckFiles()
 	for _, s := range m.Stores() {
 		_ = s.FindLostFiles(ctx) // replicas have damage
 	}
 	if k := m.ownMeta(); k != nil && len(m.View().Voters(cluster.MetaGroup)) > 1 {
-		if lost := k.lost(); lost != nil {
+		if lost := k.missingStateFile(); lost != nil {
 			m.distrustAs(cluster.MetaGroup, lost, true)
 		}
 	}
@@ -50,8 +50,8 @@ func (m *Member) lostLog(has map[cluster.GroupID]uint64) error {
 	return nil
 }
 
-// lost says that the file of the state is missing.
-func (k *metaReplica) lost() error {
+// missingStateFile says that the file of the state is missing.
+func (k *metaReplica) missingStateFile() error {
 	if k.durable.Load() == 0 {
 		return nil
 	}

@@ -22,8 +22,8 @@ var ErrSecondCluster = errors.New("a cluster with this token is there already; i
 	"its directory, start it with --join HOST, the gossip address of one of the others, and " +
 	"without --cluster-init; for a new cluster, make a token of its own with pentad cluster init")
 
-// found makes the meta group of a new cluster where that was asked for.
-func (m *Member) found(ctx context.Context) error {
+// createCluster makes the meta group of a new cluster where that was asked for.
+func (m *Member) createCluster(ctx context.Context) error {
 	switch {
 	case m.meta.View().Cluster != cluster.ID{}: // it has been in one, whatever was said then
 		return nil
@@ -33,7 +33,7 @@ func (m *Member) found(ctx context.Context) error {
 	case !m.opt.Cluster.Init:
 		return nil
 	}
-	if err := m.alone(ctx); err != nil {
+	if err := m.checkNoOtherCluster(ctx); err != nil {
 		return err
 	}
 	id := replica.NewID(uint64(m.self.ID), firstReplica)
@@ -45,18 +45,19 @@ func (m *Member) found(ctx context.Context) error {
 	return m.run.Create(ctx, cluster.MetaGroup, id, []uint64{id})
 }
 
-// alone waits for signs of a cluster with the same token, and returns ErrSecondCluster for one.
-func (m *Member) alone(ctx context.Context) error {
+// checkNoOtherCluster waits for signs of a cluster with the same token, and returns
+// ErrSecondCluster for one.
+func (m *Member) checkNoOtherCluster(ctx context.Context) error {
 	wait := time.NewTimer(cmp.Or(m.opt.Cluster.FoundWait, foundWait))
 	defer wait.Stop()
 	look := time.NewTicker(beat / 2)
 	defer look.Stop()
 	for {
-		if node := m.run.Mistaken(); node != 0 {
+		if node := m.run.MistakenNode(); node != 0 {
 			return fmt.Errorf("make a cluster: node %v looks for another node at the address of "+
 				"this one: %w", node, ErrSecondCluster)
 		}
-		if err := m.first(); err != nil {
+		if err := m.checkPeersHaveNone(); err != nil {
 			return err
 		}
 		select {
@@ -69,13 +70,13 @@ func (m *Member) alone(ctx context.Context) error {
 	}
 }
 
-// makes reports whether this node is to make a cluster and has not yet.
-func (m *Member) makes() bool {
+// mustCreateCluster reports whether this node is to make a cluster and has not yet.
+func (m *Member) mustCreateCluster() bool {
 	return m.opt.Cluster.Init && m.View().Cluster == (cluster.ID{})
 }
 
-// first returns ErrSecondCluster when gossip knows a node that is in a cluster.
-func (m *Member) first() error {
+// checkPeersHaveNone returns ErrSecondCluster when gossip knows a node that is in a cluster.
+func (m *Member) checkPeersHaveNone() error {
 	for _, p := range m.gossip.Load().Peers() {
 		if n := p.Meta.Node; p.Meta.Epoch > 0 && n.Role == cluster.RoleCore {
 			return fmt.Errorf("make a cluster: node %v at %s is in one: %w", n.ID, n.HTTPAddr,
@@ -85,17 +86,17 @@ func (m *Member) first() error {
 	return nil
 }
 
-// strange reports whether a state is one of another cluster with the same token: nodes are never
-// taken out of a state, so one of two of them has all nodes of the other.
-func strange(own, other *cluster.View) bool {
+// isOtherCluster reports whether a state is one of another cluster with the same token: nodes are
+// never taken out of a state, so one of two of them has all nodes of the other.
+func isOtherCluster(own, other *cluster.View) bool {
 	if own.Cluster != other.Cluster || own.Cluster == (cluster.ID{}) {
 		return false
 	}
-	return lacks(own, other) && lacks(other, own)
+	return lacksNode(own, other) && lacksNode(other, own)
 }
 
-// lacks reports whether a view lacks a node that another has.
-func lacks(v, of *cluster.View) bool {
+// lacksNode reports whether a view lacks a node that another has.
+func lacksNode(v, of *cluster.View) bool {
 	for _, n := range of.Nodes {
 		if _, ok := v.Node(n.ID); !ok {
 			return true
@@ -104,19 +105,19 @@ func lacks(v, of *cluster.View) bool {
 	return false
 }
 
-// younger reports whether a state is likely to be the one that was made by mistake: it has fewer
+// isYounger reports whether a state is likely to be the one that was made by mistake: it has fewer
 // nodes, or as many and fewer changes behind it.
-func younger(own, other *cluster.View) bool {
+func isYounger(own, other *cluster.View) bool {
 	if a, b := len(own.Nodes), len(other.Nodes); a != b {
 		return a < b
 	}
 	return own.Epoch < other.Epoch
 }
 
-// meet looks for a peer of another cluster with the same token. A node that was told to make a
-// cluster and has the younger one ends: it was started as the first again while the others were
+// checkPeers looks for a peer of another cluster with the same token. A node that was told to make
+// a cluster and has the younger one ends: it was started as the first again while the others were
 // down. For the others it is a problem until then.
-func (m *Member) meet(v *cluster.View) error {
+func (m *Member) checkPeers(v *cluster.View) error {
 	var met *stranger
 	for _, p := range m.gossip.Load().Peers() {
 		n := p.Meta.Node
@@ -127,11 +128,11 @@ func (m *Member) meet(v *cluster.View) error {
 		ctx, cancel := context.WithTimeout(m.open, askTimeout)
 		s, err := m.askStateAfter(ctx, n.HTTPAddr, cluster.At{})
 		cancel()
-		if err != nil || s == nil || !strange(v, s.View()) {
+		if err != nil || s == nil || !isOtherCluster(v, s.View()) {
 			continue
 		}
 		met = &stranger{node: n, nodes: len(s.View().Nodes), ownNodes: len(v.Nodes),
-			older: younger(v, s.View())}
+			older: isYounger(v, s.View())}
 		if m.opt.Cluster.Init && met.older {
 			return fmt.Errorf("node %v at %s: %w", n.ID, n.HTTPAddr, ErrSecondCluster)
 		}

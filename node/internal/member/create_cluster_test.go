@@ -18,7 +18,7 @@ func TestTheYoungerClusterIsTheMistake(t *testing.T) {
 		want       bool
 	}{{one, three, true}, {three, one, false}, {one, later, true}, {later, one, false},
 		{one, one, false}} {
-		if got := younger(c.own, c.other); got != c.want {
+		if got := isYounger(c.own, c.other); got != c.want {
 			t.Errorf("%d nodes, epoch %d beside %d, %d: younger is %v", len(c.own.Nodes),
 				c.own.Epoch, len(c.other.Nodes), c.other.Epoch, got)
 		}

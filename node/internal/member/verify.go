@@ -13,9 +13,9 @@ import (
 // Pace is told of bytes that were read, and of how many a pass has in all, and waits.
 type Pace = func(ctx context.Context, n, all int64) error
 
-// rotten is damage of what is at rest that the cluster cannot make good: of modules by their
+// restDamage is damage of what is at rest that the cluster cannot make good: of modules by their
 // digests, and of the log that the groups share by groups.
-type rotten struct {
+type restDamage struct {
 	modules map[string]error
 	log     map[cluster.GroupID]error
 }
@@ -27,14 +27,15 @@ type rotten struct {
 //
 // Errors: those of pace.
 func (m *Member) Verify(ctx context.Context, pace Pace) (mended []string, err error) {
-	found := rotten{modules: map[string]error{}, log: map[cluster.GroupID]error{}}
+	found := restDamage{modules: map[string]error{}, log: map[cluster.GroupID]error{}}
 	if k := m.ownMeta(); k != nil {
-		for _, digest := range slices.Sorted(maps.Keys(named(k.meta.Catalog()))) {
+		for _, digest := range slices.Sorted(maps.Keys(namedModules(k.meta.Catalog()))) {
 			_, before := k.module(digest)
 			if before == nil {
 				continue
 			}
-			if _, err := k.mended(ctx, digest); err != nil && named(k.meta.Catalog())[digest] {
+			_, err := k.mended(ctx, digest)
+			if err != nil && namedModules(k.meta.Catalog())[digest] {
 				found.modules[digest] = err
 			} else if err == nil {
 				mended = append(mended, before.Error())

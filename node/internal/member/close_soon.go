@@ -15,56 +15,56 @@ import (
 
 // A feed over several groups hands on a record when the horizons of all have passed it, and those
 // of groups that nothing is written to move once a second. So who reads such a feed says which acq
-// the others must pass, and their leaders promise it at once, or close them by commands of their
-// logs where they cannot, see promise. While no feed waits nothing is sent.
+// the others must pass, and their leaders lease it at once, or close them by commands of their
+// logs where they cannot, see leaseHorizons. While no feed waits nothing is sent.
 
 const (
-	// hurryPause is the least time from one round to the next, and hurryCost what is added for each
+	// closePause is the least time from one round to the next, and closeCost what is added for each
 	// group that is closed by a command: one takes the three nodes together some 50 us of a
 	// processor, so that nodes spend a quarter of one each at most, and with 8 groups a twentieth.
-	hurryPause = 5 * time.Millisecond
-	hurryCost  = 200 * time.Microsecond
-	// hurryAhead is how far an acq may lie above the clock of a leader that waits until it is
+	closePause = 5 * time.Millisecond
+	closeCost  = 200 * time.Microsecond
+	// maxCloseAhead is how far an acq may lie above the clock of a leader that waits until it is
 	// there: clocks of nodes that may lead differ less.
-	hurryAhead = time.Second
+	maxCloseAhead = time.Second
 )
 
-// hurries are the groups that are to be closed soon.
-type hurries struct {
+// closeRequests are the groups that are to be closed soon.
+type closeRequests struct {
 	wake chan struct{} // holds one: there are some
 
 	mu      sync.Mutex // guards what follows
-	wanted  map[cluster.GroupID]hurried
+	wanted  map[cluster.GroupID]closeRequest
 	closing map[cluster.GroupID]bool   // those of which a command is under way
 	closes  map[cluster.GroupID]uint64 // how many commands there were
 }
 
-// hurried is what is wanted of a group.
-type hurried struct {
+// closeRequest is what is wanted of a group.
+type closeRequest struct {
 	acqNs int64 // its horizon is to pass this
 	here  bool  // a feed of this node waits, so that the leader is told if it is another node
 }
 
-func newHurries() hurries {
-	return hurries{wake: make(chan struct{}, 1), wanted: map[cluster.GroupID]hurried{},
+func newCloseRequests() closeRequests {
+	return closeRequests{wake: make(chan struct{}, 1), wanted: map[cluster.GroupID]closeRequest{},
 		closing: map[cluster.GroupID]bool{}, closes: map[cluster.GroupID]uint64{}}
 }
 
 // CloseSoon lets the horizon of a group pass an acq as soon as its leader can: closeGroups would
 // take up to a second. It does not wait, and what it asks for may be lost.
 func (m *Member) CloseSoon(group cluster.GroupID, acqNs int64) {
-	m.hurries.add(group, hurried{acqNs, true})
+	m.closeRequests.add(group, closeRequest{acqNs, true})
 }
 
-func (h *hurries) add(group cluster.GroupID, w hurried) {
+func (h *closeRequests) add(group cluster.GroupID, w closeRequest) {
 	h.mu.Lock()
 	old := h.wanted[group]
-	h.wanted[group] = hurried{max(old.acqNs, w.acqNs), old.here || w.here}
+	h.wanted[group] = closeRequest{max(old.acqNs, w.acqNs), old.here || w.here}
 	h.mu.Unlock()
 	h.call()
 }
 
-func (h *hurries) call() {
+func (h *closeRequests) call() {
 	select {
 	case h.wake <- struct{}{}:
 	default: // a round is due
@@ -72,10 +72,10 @@ func (h *hurries) call() {
 }
 
 // take returns what is wanted of groups of which no command is under way.
-func (h *hurries) take() map[cluster.GroupID]hurried {
+func (h *closeRequests) take() map[cluster.GroupID]closeRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[cluster.GroupID]hurried{}
+	out := map[cluster.GroupID]closeRequest{}
 	for group, w := range h.wanted {
 		if !h.closing[group] {
 			out[group] = w
@@ -86,14 +86,14 @@ func (h *hurries) take() map[cluster.GroupID]hurried {
 }
 
 // begin notes that a command is under way.
-func (h *hurries) begin(group cluster.GroupID) {
+func (h *closeRequests) begin(group cluster.GroupID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closing[group] = true
 	h.closes[group]++
 }
 
-func (h *hurries) end(group cluster.GroupID) {
+func (h *closeRequests) end(group cluster.GroupID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.closing, group)
@@ -103,24 +103,24 @@ func (h *hurries) end(group cluster.GroupID) {
 }
 
 // count returns how often a group was closed here.
-func (h *hurries) count(group cluster.GroupID) uint64 {
+func (h *closeRequests) count(group cluster.GroupID) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closes[group]
 }
 
-// hurry closes groups that this node leads when a feed waits for them, and tells the leaders of
+// closeLoop closes groups that this node leads when a feed waits for them, and tells the leaders of
 // others, until the member closes.
-func (m *Member) hurry() {
+func (m *Member) closeLoop() {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
-		case <-m.hurries.wake:
+		case <-m.closeRequests.wake:
 		case <-m.open.Done():
 			return
 		}
-		pause.Reset(hurryPause + time.Duration(m.hurryRound())*hurryCost)
+		pause.Reset(closePause + time.Duration(m.serveCloseRequests())*closeCost)
 		select {
 		case <-pause.C:
 		case <-m.open.Done():
@@ -129,12 +129,12 @@ func (m *Member) hurry() {
 	}
 }
 
-// hurryRound does what is wanted, and returns how many groups it has begun to close.
-func (m *Member) hurryRound() (closed int) {
+// serveCloseRequests does what is wanted, and returns how many groups it has begun to close.
+func (m *Member) serveCloseRequests() (closed int) {
 	away := map[cluster.NodeID]map[cluster.GroupID]int64{}
-	here := map[cluster.GroupID]hurried{}
+	here := map[cluster.GroupID]closeRequest{}
 	now, ok := m.clock.Stamp()
-	for group, w := range m.hurries.take() {
+	for group, w := range m.closeRequests.take() {
 		if s := m.Store(group); s != nil {
 			if horizon, err := s.ExtendHorizon(m.open); err == nil && horizon > w.acqNs {
 				continue
@@ -142,9 +142,9 @@ func (m *Member) hurryRound() (closed int) {
 		}
 		leader := m.Leader(group)
 		switch {
-		case leader == m.self.ID && (!ok || w.acqNs-now > int64(hurryAhead)):
+		case leader == m.self.ID && (!ok || w.acqNs-now > int64(maxCloseAhead)):
 		case leader == m.self.ID && w.acqNs >= now:
-			m.hurries.add(group, w)
+			m.closeRequests.add(group, w)
 		case leader == m.self.ID:
 			here[group] = w
 		case w.here: // what another node told goes round in no circles
@@ -155,14 +155,14 @@ func (m *Member) hurryRound() (closed int) {
 		}
 	}
 	for leader, groups := range away {
-		for _, note := range hurryNotes(groups) {
+		for _, note := range closeNotes(groups) {
 			m.run.Tell(uint64(leader), note) // lost ones are made good by closeGroups
 		}
 	}
 	if len(here) == 0 {
 		return 0
 	}
-	rest := m.promise(here, now)
+	rest := m.leaseHorizons(here, now)
 	for _, group := range rest {
 		m.closeNow(group)
 	}
@@ -171,9 +171,9 @@ func (m *Member) hurryRound() (closed int) {
 
 // closeNow begins to close a group that this node leads, by a command.
 func (m *Member) closeNow(group cluster.GroupID) {
-	m.hurries.begin(group)
+	m.closeRequests.begin(group)
 	m.wg.Go(func() {
-		defer m.hurries.end(group)
+		defer m.closeRequests.end(group)
 		ctx, cancel := context.WithTimeout(m.open, restEvery)
 		defer cancel()
 		_, _ = m.Here(ctx, group, commands.AppendClose(nil)) // closeGroups says the same
@@ -182,23 +182,23 @@ func (m *Member) closeNow(group cluster.GroupID) {
 
 const (
 	// What notes begin with; those of clocks begin with 1 and 2.
-	hurryKind   = 3
-	passKind    = 4
-	promiseKind = 5
+	closeKind = 3
+	passKind  = 4
+	leaseKind = 5
 
 	passBytes        = 24 // kind u8, zero 7 bytes, feed u64, acq i64
-	hurryHeaderBytes = 8  // kind u8, zero 7 bytes
-	hurryGroupBytes  = 12 // group u32, acq i64
-	// mostHurried groups fit into a note of 1 KiB.
-	mostHurried = 84
+	closeHeaderBytes = 8  // kind u8, zero 7 bytes
+	closeGroupBytes  = 12 // group u32, acq i64
+	// maxClosed groups fit into a note of 1 KiB.
+	maxClosed = 84
 )
 
-var errNoHurry = errors.New("not a note of groups to close")
+var errNotCloses = errors.New("not a note of groups to close")
 
-// hurryNotes returns the notes that tell a leader what is wanted of its groups.
-func hurryNotes(wanted map[cluster.GroupID]int64) (notes [][]byte) {
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), mostHurried) {
-		note := []byte{hurryKind, 0, 0, 0, 0, 0, 0, 0}
+// closeNotes returns the notes that tell a leader what is wanted of its groups.
+func closeNotes(wanted map[cluster.GroupID]int64) (notes [][]byte) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), maxClosed) {
+		note := []byte{closeKind, 0, 0, 0, 0, 0, 0, 0}
 		for _, group := range some {
 			note = binary.LittleEndian.AppendUint32(note, uint32(group))
 			note = binary.LittleEndian.AppendUint64(note, uint64(wanted[group]))
@@ -208,17 +208,17 @@ func hurryNotes(wanted map[cluster.GroupID]int64) (notes [][]byte) {
 	return notes
 }
 
-// parseHurry parses one note.
-func parseHurry(src []byte) (wanted map[cluster.GroupID]int64, err error) {
-	if len(src) < hurryHeaderBytes || binary.LittleEndian.Uint64(src) != hurryKind ||
-		(len(src)-hurryHeaderBytes)%hurryGroupBytes != 0 {
-		return nil, errNoHurry
+// parseCloseNote parses one note.
+func parseCloseNote(src []byte) (wanted map[cluster.GroupID]int64, err error) {
+	if len(src) < closeHeaderBytes || binary.LittleEndian.Uint64(src) != closeKind ||
+		(len(src)-closeHeaderBytes)%closeGroupBytes != 0 {
+		return nil, errNotCloses
 	}
 	wanted = map[cluster.GroupID]int64{}
-	for src = src[hurryHeaderBytes:]; len(src) > 0; src = src[hurryGroupBytes:] {
+	for src = src[closeHeaderBytes:]; len(src) > 0; src = src[closeGroupBytes:] {
 		group := cluster.GroupID(binary.LittleEndian.Uint32(src))
 		if group == cluster.MetaGroup || group > cluster.MaxGroups {
-			return nil, errNoHurry
+			return nil, errNotCloses
 		}
 		wanted[group] = int64(binary.LittleEndian.Uint64(src[4:]))
 	}
@@ -251,16 +251,16 @@ func (m *Member) hearNote(node uint64, note []byte) (answer []byte) {
 		}
 		return nil
 	}
-	if promises, err := parsePromises(note); err == nil {
-		m.hearPromises(promises)
+	if leases, err := parseLeases(note); err == nil {
+		m.receiveLeases(leases)
 		return nil
 	}
-	wanted, err := parseHurry(note)
+	wanted, err := parseCloseNote(note)
 	if err != nil {
 		return m.clock.Hear(node, note)
 	}
 	for group, acq := range wanted {
-		m.hurries.add(group, hurried{acqNs: acq})
+		m.closeRequests.add(group, closeRequest{acqNs: acq})
 	}
 	return nil
 }

@@ -18,12 +18,12 @@ func TestOneCommitterAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	const each = 200
-	turns := 0 // the committer's: the race detector finds two of them
+	runs := 0 // the committer's: the race detector finds two of them
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			for n := range each {
-				if err := s.onCommitter(t.Context(), func() { turns++ }); err != nil {
+				if err := s.onCommitter(t.Context(), func() { runs++ }); err != nil {
 					t.Error(err)
 				}
 				if n%20 == i {
@@ -33,8 +33,8 @@ func TestOneCommitterAtATime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if turns != 4*each {
-		t.Errorf("%d turns of %d", turns, 4*each)
+	if runs != 4*each {
+		t.Errorf("%d runs of %d", runs, 4*each)
 	}
 	busy, free := make(chan struct{}), make(chan struct{})
 	wg.Go(func() {
@@ -47,11 +47,11 @@ func TestOneCommitterAtATime(t *testing.T) {
 	cancel()
 	never := func() { t.Error("a second committer") }
 	if err := s.onCommitter(ctx, never); !errors.Is(err, context.Canceled) {
-		t.Errorf("while another has the turn: %v", err)
+		t.Errorf("while another is the committer: %v", err)
 	}
 	closed := make(chan error, 1)
 	wg.Go(func() { closed <- s.Close() })
-	<-s.stop // Close waits for who has the turn
+	<-s.stop // Close waits for the committer
 	select {
 	case err := <-closed:
 		t.Errorf("closed beside the committer: %v", err)

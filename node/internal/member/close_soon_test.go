@@ -84,11 +84,11 @@ func FuzzPass(f *testing.F) {
 	})
 }
 
-func FuzzHurry(f *testing.F) {
-	f.Add(hurryNotes(map[cluster.GroupID]int64{1: 5, 7: -1})[0])
-	f.Add([]byte{hurryKind, 0, 0, 0, 0, 0, 0, 0, 1})
+func FuzzCloseNotes(f *testing.F) {
+	f.Add(closeNotes(map[cluster.GroupID]int64{1: 5, 7: -1})[0])
+	f.Add([]byte{closeKind, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, src []byte) {
-		wanted, err := parseHurry(src)
+		wanted, err := parseCloseNote(src)
 		if err != nil || len(src) > 1<<10 {
 			return
 		}
@@ -97,8 +97,8 @@ func FuzzHurry(f *testing.F) {
 				t.Errorf("group %d", group)
 			}
 		}
-		for _, note := range hurryNotes(wanted) {
-			again, err := parseHurry(note)
+		for _, note := range closeNotes(wanted) {
+			again, err := parseCloseNote(note)
 			if err != nil || !maps.Equal(again, wanted) {
 				t.Errorf("%v is read as %v, %v", wanted, again, err)
 			}
@@ -113,8 +113,8 @@ func TestNotesOfManyGroups(t *testing.T) {
 		wanted[group+1] = int64(group)
 	}
 	got := map[cluster.GroupID]int64{}
-	for _, note := range hurryNotes(wanted) {
-		some, err := parseHurry(note)
+	for _, note := range closeNotes(wanted) {
+		some, err := parseCloseNote(note)
 		if err != nil || len(note) > 1<<10 {
 			t.Fatalf("%d bytes, %v", len(note), err)
 		}

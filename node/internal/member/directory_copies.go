@@ -36,8 +36,8 @@ func (m *Member) logCopy() {
 	}
 }
 
-// settle ends the doubt about the directory when every replica in it is proven.
-func (m *Member) settle() {
+// confirmDirectory notes that the directory is confirmed when every replica in it is proven.
+func (m *Member) confirmDirectory() {
 	if !m.self.Copied {
 		return
 	}
@@ -54,9 +54,9 @@ func (m *Member) settle() {
 	m.opt.Log.Info("this directory is complete: other nodes or the operator confirmed it")
 }
 
-// come brings the count of starts above what others remember, when the directory was put back from
-// an older state. Its replicas find out by themselves what they lack.
-func (m *Member) come(v *cluster.View) error {
+// raiseStartCount brings the count of starts above what others remember, when the directory was put
+// back from an older state. Its replicas find out by themselves what they lack.
+func (m *Member) raiseStartCount(v *cluster.View) error {
 	n, ok := v.Node(m.self.ID)
 	switch {
 	case m.known || !ok:
@@ -77,9 +77,9 @@ func (m *Member) come(v *cluster.View) error {
 	return nil
 }
 
-// awaited notes since when replicas wait for confirmation, and has those made again that the others
-// do without.
-func (m *Member) awaited() {
+// noteUnconfirmed notes since when replicas wait for confirmation, and has those made again that
+// the others do without.
+func (m *Member) noteUnconfirmed() {
 	waits := map[cluster.GroupID]time.Time{}
 	var made []cluster.GroupID
 	m.mu.Lock()

@@ -7,27 +7,27 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Release is what a retention let go of, and by when segments are to be free of it.
-type Release struct {
-	Released
-	Key    ReleaseKey
+// Removal is what a retention lets be removed, and by when segments are to be free of it.
+type Removal struct {
+	Removable
+	Key    RemovalKey
 	RestNs int64 // how long its rows may rest
 }
 
-// ReleaseKey tells the releases of a policy and dimension from others. Of several only the newest
+// RemovalKey tells the removals of a policy and dimension from others. Of several only the newest
 // one will be replaced by another one, which has its key.
-type ReleaseKey struct {
+type RemovalKey struct {
 	ScopeKey
 	dim   record.Dim
-	fixed Released // zero for the newest
+	fixed Removable // zero for the newest
 }
 
-// EndNs returns when all that a release concerns is to be gone, if no later one has come.
-func (r *Release) EndNs() int64 { return r.TimeNs + r.RestNs }
+// EndNs returns when all that a removal concerns is to be gone, if no later one has come.
+func (r *Removal) EndNs() int64 { return r.TimeNs + r.RestNs }
 
-// Rested returns for how long a row that the release concerns has been released, as its floor has
+// Rested returns for how long a row that the removal concerns has been removable, as its floor has
 // moved since.
-func (r *Release) Rested(capNs, acqNs int64) int64 {
+func (r *Removal) Rested(capNs, acqNs int64) int64 {
 	valueNs := capNs
 	if r.Key.dim == record.Acq {
 		valueNs = acqNs
