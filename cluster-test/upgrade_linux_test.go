@@ -35,7 +35,7 @@ type release struct {
 func releases(t *testing.T) (older, newer release) {
 	t.Helper()
 	as := func(name string, levels cluster.Features) release {
-		if levels == cluster.Released() {
+		if levels == cluster.Supported() {
 			name = ""
 		}
 		return release{buildWith(t, name), levels}

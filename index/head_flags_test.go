@@ -66,6 +66,7 @@ func readingOf(k record.Key) record.Key {
 // TestScanVersions wants just the flagged rows of a box that have another version in the head, or a
 // watermark that reaches their cap.
 func TestScanVersions(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		half := rows.Len() / 2
 		older := NewHead(NewWatermarks())

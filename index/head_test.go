@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -30,6 +31,7 @@ func insert(rng *rand.Rand, h *Head, rows *record.Batch) {
 }
 
 func TestHeadScan(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		h := NewHead(NewWatermarks())
 		insert(rng, h, rows)

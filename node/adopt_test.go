@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
 	"github.com/pentad-db/pentad/node/internal/member"
@@ -298,7 +299,7 @@ func (l *lonely) same(when string, n *Node, want []string) {
 // join and loses the first: all that clients saw before they see again, with the same acqs.
 func TestAdopt(t *testing.T) {
 	l := newLonely(t)
-	l.live(60)
+	l.live(rounds.Of(60, 60, 40))
 	l.tell()
 	want := l.seen(l.nodes[0])
 	if err := l.again(l.config(true, 4)); err != nil {
@@ -347,6 +348,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptRefuses directories that a cluster, or a stand-alone node, would not serve, and leaves
 // them as they are.
 func TestAdoptRefuses(t *testing.T) {
+	rounds.NotUnderRace(t, "TestAdopt adopts, and nothing that is refused begins")
 	l := newLonely(t)
 	l.live(5)
 	l.tell()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/retention"
@@ -75,6 +76,7 @@ func (c *nodesTogether) rightNow(what string, acqNs int64) {
 // A clock that steps on a node, whatever it leads, changes no acq and no answer: the node leads no
 // groups and says so until the clock is right.
 func TestClocksStepInACluster(t *testing.T) {
+	rounds.NotUnderRace(t, "TestSimulatedCluster steps clocks, too")
 	machines := clockworks{{}, {}, {}}
 	c := openTogetherWith(t, 3, 4, machines.inTurn())
 	if err := c.nodes[0].SetRetention(t.Context(), retention.Rule{
@@ -95,9 +97,8 @@ func TestClocksStepInACluster(t *testing.T) {
 	}
 	put(c.nodes[0])
 	for i, step := range []time.Duration{year, -day} {
-		wrong := c.nodes[i]
+		wrong, last := c.nodes[i], int64(0)
 		machines[i].offset.Store(int64(step))
-		last := int64(0)
 		for range 20 { // in the moments after the step, too
 			for _, n := range c.nodes {
 				last = max(last, put(n))

@@ -216,6 +216,7 @@ func askPast(t *testing.T, n *Node, c *client.Client, q record.Query) (out pastA
 // TestAsOfStays asks for past states in every way: what a node said of a moment it says later, too,
 // after more writes, corrections, tombstones, erases, merges and restarts.
 func TestAsOfStays(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 6))

@@ -270,7 +270,7 @@ func TestAggregatesRepeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := ""
-	for i := range 30 {
+	for i := range rounds.Of(30, 30, 8) {
 		ask := n.Aggregate // with states that were kept
 		if i%2 == 0 {
 			ask = n.Fresh().Aggregate

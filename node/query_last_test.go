@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -15,6 +16,7 @@ import (
 // TestLastComesBeforeTheFilter: the newest readings are chosen first, then filtered, ordered and
 // limited.
 func TestLastComesBeforeTheFilter(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 5))

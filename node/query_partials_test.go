@@ -286,7 +286,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	t.Logf("seed %d", seed)
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(seed, 6)), n: openTest(t, Options{
 		StateBytes: 100 << 10, Store: store.Options{Workers: 2, SealRows: 20_000}})}
-	h.send(60_000)
+	h.send(rounds.Of(60_000, 60_000, 40_000))
 	questions := h.questions()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -307,7 +307,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 			}
 		})
 	}
-	for range 8 {
+	for range rounds.Of(8, 8, 4) {
 		h.happen()
 	}
 	close(done)

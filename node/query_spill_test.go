@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/spill"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -36,7 +37,7 @@ func TestOrderedAnswersBeyondMemory(t *testing.T) {
 	n := openTest(t, Options{ResultBytes: 1 << 14, Store: store.Options{SealRows: 3000, Shards: 4}})
 	c := dial(t, n)
 	all := fill(t, c, rng, 20_000)
-	for i := range 20 {
+	for i := range rounds.Of(20, 20, 6) {
 		q := &record.Query{View: record.View(i % 3), Order: record.Order(1 + i%2),
 			KeysOnly: rng.IntN(4) == 0}
 		if q.View == record.ViewAsOf {

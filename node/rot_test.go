@@ -123,6 +123,7 @@ func TestStatesOfDamageAreNotCached(t *testing.T) {
 
 // No question of a segment whose bits flip panics, and each error says that it is damaged.
 func TestRotIsNoInternalError(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bits")
 	r := openRotting(t)
 	ctx := t.Context()
 	for range rounds.Of(25, 15, 4) {

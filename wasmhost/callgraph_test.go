@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // Calls that leave many results need as much stack as many instructions.
 func TestLargeFrames(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	h := newTestHost(t, Options{})
 	fails(t, h, "a chain", Fuel, "calls nest too deep", func(a *asm) {
 		source := uint32(len(a.funcs))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // asGo makes a plugin one of the Go profile: it imports what the Go runtime does.
@@ -116,6 +118,7 @@ func wantAsFresh(t *testing.T, h *Host, m *Module, owner uint64) {
 
 // Whatever an owner did with an instance, the next query finds it as if it had just started.
 func TestPooledAreAsFresh(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	h := newTestHost(t, Options{GoProfile: true})
 	seed := uint64(20)
 	t.Logf("seed %d", seed)

@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/plugins"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -154,6 +155,7 @@ func newRuntime(t testing.TB) wazero.Runtime {
 
 // Random modules compute what they compute without fuel, down to the last byte of memory.
 func TestRewrittenComputesTheSame(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	counted, trapped, loops := 0, 0, 0
@@ -300,6 +302,7 @@ func FuzzRewritten(f *testing.F) {
 
 // Segments of data are joined where that changes nothing, in whatever order they come.
 func TestJoinedData(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine")
 	const seed = 21
 	r := random(seed)
 	lim := pluginLimits(16)

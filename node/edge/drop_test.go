@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -113,6 +114,7 @@ func TestGaps(t *testing.T) {
 // TestGapsAgain: a drop of more devices than one batch holds is carried out again after a crash,
 // and puts nothing twice.
 func TestGapsAgain(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes gap records")
 	c := newCore(t)
 	c.set(always(cutOff))
 	e := openEdge(t, Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -69,6 +70,7 @@ func numbered(from int64) *record.Batch {
 // TestKilled kills an edge three times while it is cut off from its core, takes 100,000 records and
 // tries to ship them, and then lets it: each arrives once, each device's in order.
 func TestKilled(t *testing.T) {
+	rounds.NotUnderRace(t, "processes: others open again what a loss of power left")
 	c := newCore(t)
 	dir := t.TempDir()
 	faults := func(every int) func() what {

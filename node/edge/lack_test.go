@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -134,7 +135,7 @@ func TestPutBackModel(t *testing.T) {
 	e := openEdge(t, opt)
 	images := []string{c.image()}
 	losses := uint64(0)
-	for range 50 {
+	for range rounds.Of(50, 50, 15) {
 		switch rng.IntN(12) {
 		case 0:
 			c.set(always(cutOff))
@@ -335,6 +336,7 @@ func TestPutBackAfterForgetting(t *testing.T) {
 // TestKilledAndPutBack kills an edge again and again while its core is put back: all that it took
 // arrives once, each device's in order.
 func TestKilledAndPutBack(t *testing.T) {
+	rounds.NotUnderRace(t, "processes: others open again what a loss of power left")
 	rng := seeded(t)
 	c := newCore(t)
 	dir := t.TempDir()
@@ -382,7 +384,7 @@ func TestPutBackWhileShipping(t *testing.T) {
 	e := openEdge(t, Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
 		Retry: time.Millisecond, Batch: 20})
 	images := []string{c.image()}
-	for range 12 {
+	for range rounds.Of(12, 12, 4) {
 		put(t, e, from.batch(400))
 	}
 	c.set(always(pass))

@@ -248,6 +248,7 @@ func TestJournalLastFlush(t *testing.T) {
 // Every operation on files fails once. After a full disk the log goes on as if nothing had been;
 // after anything else it fails for ever; in both, nothing that was acknowledged is lost.
 func TestJournalFailures(t *testing.T) {
+	rounds.NotUnderRace(t, "it fails operations of one goroutine")
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		for nth := 1; ; nth++ {
 			d := newDisk()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -173,6 +174,7 @@ func TestPayloadKinds(t *testing.T) {
 
 // Payloads of up to a mebibyte, among small and empty ones, in one block.
 func TestLargePayloads(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	b := &record.Batch{}
 	for i := range 300 {
@@ -246,6 +248,7 @@ func TestFitFixed(t *testing.T) {
 }
 
 func TestSearchMIDs(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	for range 50 {
 		in := &SealedInput{Rows: &record.Batch{}}

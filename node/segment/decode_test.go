@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // randomColumn returns one of a width and a kind whose values are any, and few of the decimals too
@@ -73,6 +75,7 @@ func (p *positions) all() (all []int) {
 
 // TestDecode holds what writes many values at once against the value of each row.
 func TestDecode(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	for width := range 65 {
 		if width > maxPackedWidth && width < 64 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -220,6 +221,7 @@ func wantRow(t *testing.T, in *SealedInput, got *record.Batch, k int, rank uint3
 
 // Random rows are written and read back whole, in spans and in selections.
 func TestSealedModel(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	for range 60 {
 		in := randomInput(rng, rng.IntN(6000))

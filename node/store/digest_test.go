@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -89,6 +90,7 @@ func TestDigestModel(t *testing.T) {
 
 // Slices hold as many rows as was asked for, and all rows lie in one.
 func TestCut(t *testing.T) {
+	rounds.NotUnderRace(t, "a model in one goroutine")
 	rng := randomSource(t)
 	sh := shape{cids: 3, mids: 5000, moids: 3, caps: 300}
 	s, m := openTest(t, Options{Shards: 2, SealRows: 900}), &model{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -166,6 +167,7 @@ func backupOf(t *testing.T) (to string, s *Store, m *model) {
 // Backups of a running store and of its snapshots continue each other; one of a snapshot that was
 // opened as a store of its own does not.
 func TestBackupOfSnapshots(t *testing.T) {
+	rounds.NotUnderRace(t, "TestBackupDuringWrites and TestSnapshotsDuringWrites do both")
 	to, s, m := backupOf(t)
 	rng := randomSource(t)
 	var dir string

@@ -163,6 +163,7 @@ func TestFeedModel(t *testing.T) {
 
 // Payloads that fill a slice end it, down to one row a slice.
 func TestFeedOfLargePayloads(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine puts and reads")
 	s := openTest(t, Options{})
 	b := &record.Batch{}
 	for i := range 5 {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -30,7 +31,7 @@ func TestSealDuringScans(t *testing.T) {
 		total += rows
 	}
 	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
-		for range 3 {
+		for range rounds.Of(3, 3, 1) {
 			fill()
 			seen, want := make([]bool, total), total
 			head := s.shards[0].State.Load().Head

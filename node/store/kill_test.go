@@ -219,12 +219,8 @@ func TestKilledWhileSealing(t *testing.T) {
 	rounds.NotUnderRace(t, "other tests put, purge and seal at once")
 	rng := randomSource(t)
 	dir := t.TempDir()
-	kills := 6
-	if testing.Short() {
-		kills = 3
-	}
 	next, below := [2]uint64{1, 1}, []int64(nil)
-	for range kills {
+	for range rounds.Of(6, 4, 3) {
 		acked, purged, came := runVictim(t, dir, next, 1+rng.IntN(300))
 		below = append(below, came...)
 		s := openTest(t, victimOptions(dir))

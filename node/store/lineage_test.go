@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/repair"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -156,6 +157,7 @@ func (h *branch) snapshot() string {
 // A backup is continued by a directory that has everything that it holds, however often that was
 // opened, killed, restored or copied.
 func TestBackupGoesOn(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine puts, copies and backs up")
 	for name, change := range map[string]func(h *branch){
 		"opened again": func(h *branch) { h.close().open() },
 		"opened often": func(h *branch) {
@@ -328,6 +330,7 @@ func restoredAgain() map[string]func(h *branch) {
 
 // A directory that lacks what a backup holds does not continue it, and the backup stays as it is.
 func TestBackupOfAnotherHistory(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine puts, copies and backs up")
 	changes := putBackAgain()
 	maps.Copy(changes, restoredAgain())
 	for name, change := range changes {

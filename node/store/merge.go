@@ -206,8 +206,13 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	return err
 }
 
+// alwaysInMemory is the size of segments up to which they are less than half the memory of any
+// process that has a store.
+const alwaysInMemory = 16 << 20
+
 // setExceedsMemory notes whether the segments are larger than half the memory of the process, so
-// that what was read may be gone again.
+// that what was read may be gone again. The limit is read from several files, and not for a small
+// store.
 func (s *Store) setExceedsMemory() {
 	total := uint64(0)
 	for _, sh := range s.allShards {
@@ -215,6 +220,10 @@ func (s *Store) setExceedsMemory() {
 			total += uint64(seg.File.Size())
 		}
 	}
-	may := memory.Limit()
-	s.ahead.ExceedsMemory.Store(may > 0 && total > may/2)
+	exceeds := false
+	if total > alwaysInMemory {
+		may := memory.Limit()
+		exceeds = may > 0 && total > may/2
+	}
+	s.ahead.ExceedsMemory.Store(exceeds)
 }

@@ -52,7 +52,13 @@ func (m *model) query(q *record.Query) []modelRow {
 		until = q.AsOfAcqNs
 	}
 	seen := m.seen(q.View, until)
+	versions := q.Box
+	versions[record.Acq] = nil // all versions of a reading are within, or none
+	seen = slices.DeleteFunc(seen, func(r modelRow) bool { return !versions.Contains(r.key) })
 	for _, r := range seen {
+		if q.View == record.ViewAll {
+			break
+		}
 		version := r.key
 		version.AcqNs = 0
 		if old, ok := best[version]; r.key.AcqNs < until && (!ok || old < r.key.AcqNs) {

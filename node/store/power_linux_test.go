@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -446,9 +446,10 @@ func (m image) lay(dir string) error {
 	return nil
 }
 
-// sum tells images apart.
-func (m image) sum() (sum uint64) {
-	h := fnv.New64a()
+// sum tells images apart, by sums of one seed.
+func (m image) sum(seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		_, _ = h.Write([]byte(name))
 		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(m[name]))))

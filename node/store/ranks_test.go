@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -27,6 +28,7 @@ func rankBytes(t *testing.T, s *Store, wantRows int) (bytes int) {
 // TestRanksAfterPurge: what is left of a tenant that was purged from batches of two is a few bits
 // for each of its rows, in files and memory.
 func TestRanksAfterPurge(t *testing.T) {
+	rounds.NotUnderRace(t, "it counts bytes of ranks")
 	const batches, rows = 30, 2000
 	rng := rand.New(rand.NewPCG(1, 1))
 	opt := Options{Dir: t.TempDir()}

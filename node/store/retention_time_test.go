@@ -222,6 +222,7 @@ func TestExpiredRowsLeaveTheLog(t *testing.T) {
 // A model over months with a clock that jumps: no row is hidden before its age by the true time,
 // none is removed before the delay, and all are gone by the latest time once the clock is right.
 func TestRetentionsOutliveWrongClocks(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong has retentions, too")
 	rng := randomSource(t)
 	days, most := int64(15), 5*day
 	if rounds.Long() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -38,6 +39,7 @@ func correctedStore(t *testing.T, opt Options) *Store {
 // TestPartitions: with little space a scan gives the same rows, each once, and what it says of them
 // and of the blocks is true.
 func TestPartitions(t *testing.T) {
+	rounds.NotUnderRace(t, "TestModelLong resolves versions in pieces, too")
 	opt := Options{Dir: t.TempDir(), Shards: 2, Index: index.Options{BlockRows: 128}}
 	s := correctedStore(t, opt)
 	q := record.Query{View: record.ViewLatest}

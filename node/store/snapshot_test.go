@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -66,7 +67,7 @@ func TestSnapshotsDuringWrites(t *testing.T) {
 		}
 	})
 	var infos []layout.Snapshot
-	for i := range 6 {
+	for i := range rounds.Of(6, 6, 2) {
 		for s.Stats().Seals < int64(4*i+1) { // at least once, so that there are rows
 			if err := s.Seal(t.Context()); err != nil {
 				t.Fatal(err)

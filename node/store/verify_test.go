@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -37,7 +38,7 @@ func TestVerifyDuringEverything(t *testing.T) {
 			}
 		}
 	})
-	for s.Stats().Merges < 3 {
+	for s.Stats().Merges < int64(rounds.Of(3, 3, 1)) {
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}

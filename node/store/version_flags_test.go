@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -27,6 +28,7 @@ func flagged(s *Store) (flagged, rows int) {
 // TestBackfillIsNotFlagged loads one device after the other: all but the first device of each
 // bucket look like corrections, and none is.
 func TestBackfillIsNotFlagged(t *testing.T) {
+	rounds.NotUnderRace(t, "it counts flags of rows")
 	const devices, readings = 1500, 40
 	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
 	unconfirmed := 0

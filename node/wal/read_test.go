@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 // A log file is read as it stands: corrupted anywhere, cut anywhere, never changed; what is whole
 // is handed out.
 func TestReadFile(t *testing.T) {
+	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
 	d := newMemoryFolder()
 	all, _, ends := writeLog(t, d, rng, 12, 1<<20)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/freeaddr"
@@ -124,6 +125,7 @@ func ttAgain(st int32) bool { return st == stRetry || st == stTimeout || st == s
 // TestLongBatchOfACluster stores a batch in pieces through one node and reads it through another.
 // A PUTA is refused, whatever its size: groups stamp what they take.
 func TestLongBatchOfACluster(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of TestLongBatches, over a cluster")
 	t.Parallel()
 	gateways := openThree(t)
 	const buffer = 2 << 20

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -202,6 +203,7 @@ func (b *syncBuffer) String() string {
 // TestPayloadSizes stores payloads of no byte, of 32 MiB and of sizes about those of buffers, and
 // refuses one byte more than 32 MiB.
 func TestPayloadSizes(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other batches, with more bytes")
 	c := ttDial(t, serve(t, Options{}))
 	var sent []ttRecord
 	for i, size := range []int{0, 1, 7, readBytes - 29, readBytes - 24, readBytes - 23, readBytes,

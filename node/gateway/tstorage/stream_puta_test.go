@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node"
 )
 
 // TestLongPutAAtOneAcq stores batches whose records all have one acq, which are larger than the
 // memory for them, reads them back, and sends them again: what is there is recognised.
 func TestLongPutAAtOneAcq(t *testing.T) {
+	rounds.NotUnderRace(t, "its work is that of other batches, with more records")
 	n := openNode(t, node.Options{})
 	const buffer = 4 << 20
 	s := serve(t, Options{Database: n, PutA: PutAAny, BufferBytes: buffer})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // A time that a majority confirmed outlives the processes that saw it: each that is started takes
@@ -190,6 +192,7 @@ func script(t *testing.T, seed uint64, anyWrong bool, check func(w *world, node 
 // While most wall clocks are right no acq is far from the time, whatever wall clocks, processes and
 // connections do; and when all is well again, all nodes lead.
 func TestStampsAreRightWhileMostClocksAre(t *testing.T) {
+	rounds.NotUnderRace(t, "it simulates clocks in one goroutine")
 	// Of a wall clock, of one that confirms it, and of each again.
 	const bound = 4 * DefaultMaxOffset
 	undecided, given := 0, 0

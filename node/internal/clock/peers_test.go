@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // world is a cluster of clocks that hear one another.
@@ -162,6 +164,7 @@ func TestOneClockSteps(t *testing.T) {
 
 // A node that is started with a wrong clock follows what the others agree on.
 func TestOneClockIsWrongAtStart(t *testing.T) {
+	rounds.NotUnderRace(t, "it simulates clocks in one goroutine")
 	for _, d := range steps() {
 		for _, ago := range []time.Duration{0, time.Minute, 30 * day} {
 			w := newWorld(t, 0, 0, 0)

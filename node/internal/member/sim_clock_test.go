@@ -4,12 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/clock"
 )
 
 // After a start of two nodes of three whose clocks differ, no put is acknowledged until one of
 // them is set right or the third one is there. In both cases all go on at once.
 func TestSimulatedClocksThatDiffer(t *testing.T) {
+	rounds.NotUnderRace(t, "TestSimulatedCluster runs the same goroutines")
 	const seed = 5 // of a cluster of three nodes
 	for _, way := range []string{"set right", "third node"} {
 		t.Run(way, func(t *testing.T) {

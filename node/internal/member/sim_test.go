@@ -412,6 +412,7 @@ func TestSimulatedCluster(t *testing.T) {
 
 // A split that comes while groups are compared is no loss of what it moves.
 func TestSimulationComparesAroundSplits(t *testing.T) {
+	rounds.NotUnderRace(t, "TestSimulatedCluster runs the same goroutines")
 	s := inSimulation(t, 1, "", func(s *simulation) {
 		defer s.stop()
 		for _, n := range s.nodes {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -292,6 +293,7 @@ func TestLeftOvers(t *testing.T) {
 
 // TestDamagedFiles: what is not what was written is an error that says where, and no row.
 func TestDamagedFiles(t *testing.T) {
+	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := seeded(t)
 	for round := range 30 {
 		space := New(t.TempDir(), 1)

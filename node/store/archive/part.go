@@ -321,7 +321,11 @@ func checksumFile(path string, read func(int64) error) (sum uint32, size int64, 
 		return 0, 0, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	buf := make([]byte, copyBytes)
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	buf := make([]byte, max(1, min(info.Size(), copyBytes))) // most files are small
 	for {
 		n, err := f.Read(buf)
 		sum = crc32c.Update(sum, buf[:n])

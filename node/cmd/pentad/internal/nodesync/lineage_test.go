@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -51,6 +52,7 @@ func copies() map[string]func(from, to *served) error {
 // A source that was started again, or killed, is copied on; one that was put back from an older
 // copy is not, and the copy stays as it is.
 func TestCopyOfAnotherHistory(t *testing.T) {
+	rounds.NotUnderRace(t, "TestCopyIntoACluster copies, too")
 	rng := seeded(t)
 	for name, copied := range copies() {
 		t.Run(name, func(t *testing.T) { copyOfAnotherHistory(t, rng, copied) })
@@ -142,6 +144,7 @@ func TestRestampIntoAnotherHistory(t *testing.T) {
 
 // An exact copy that is put back to what it had after any range of a run goes on from there.
 func TestCopyKilledAtEachRange(t *testing.T) {
+	rounds.NotUnderRace(t, "TestCopyIntoACluster copies, too")
 	rng := seeded(t)
 	from, to := serve(t, store.Options{}), serve(t, store.Options{})
 	for range 4 {

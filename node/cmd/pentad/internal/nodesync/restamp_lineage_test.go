@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/nodesync"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -77,6 +78,7 @@ func isRefused(t *testing.T, what string, err error) {
 // target back to what it had then, just after or before: what goes on is whole in the end, and a
 // target that lacks what the position says is refused and stays as it is.
 func TestRestampKilledAtEachSave(t *testing.T) {
+	rounds.NotUnderRace(t, "TestRestampModel restamps, too")
 	rng := seeded(t)
 	from, to := serve(t, store.Options{}), serve(t, store.Options{})
 	for range 3 {
