@@ -7,6 +7,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/digest"
+	"github.com/pentad-db/pentad/node/store/event"
+	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -176,8 +178,21 @@ func (n *Node) State(ctx context.Context) (st store.State, groups int, err error
 	return n.engine.State(ctx, request.Options{})
 }
 
-// PluginFailures returns the last failures of a plugin, or with an empty name of all, the newest
-// first. They are forgotten when the node ends.
-func (n *Node) PluginFailures(name string) []api.PluginFailure {
-	return n.engine.PluginFailures(name)
+// Policy is a retention and the groups of a cluster that have it, by their numbers; nil: all.
+type Policy = engine.Policy
+
+// Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
+// cluster each group has its own of them, of its slots and with an acq of its own.
+func (n *Node) Events(ctx context.Context) ([]event.Event, error) {
+	return n.engine.Events(ctx, request.Options{})
+}
+
+// Retention lists the policies of all groups that are asked; see [store.Store.Retention].
+func (n *Node) Retention(ctx context.Context) ([]Policy, error) {
+	return n.engine.Retention(ctx, request.Options{})
+}
+
+// Expired counts the records that a policy would hide now; see [retention.Rule.Expired].
+func (n *Node) Expired(ctx context.Context, r retention.Rule) (uint64, error) {
+	return n.engine.Expired(ctx, r)
 }

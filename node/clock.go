@@ -90,7 +90,7 @@ func (r collector) collectTime(
 	}
 	if r.node.server != nil {
 		gauge("node_feeds", "Connected feeds.",
-			float64(r.node.server.http.Feeds()))
+			float64(r.node.server.Feeds()))
 	}
 }
 
@@ -111,9 +111,6 @@ func (r collector) aheadNs() int64 {
 	}
 	return ahead
 }
-
-// now returns the time that acqs follow, in UTC, by which moments such as now-24h are read.
-func (n *Node) now() time.Time { return time.Unix(0, n.clock.NowNs()).UTC() }
 
 // setClock makes the clock that all of the node follows.
 func (n *Node) setClock() {

@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/node/internal/member"
-	"github.com/pentad-db/pentad/node/internal/writes"
 )
 
 // openMember takes the node's place in its cluster.
 func (n *Node) openMember(ctx context.Context) error {
 	n.restocked = make(chan struct{}, 1)
 	config := n.opt.Cluster
-	config.HTTPListen = n.server.http.Addr().String()
+	config.HTTPListen = n.server.Addr().String()
 	m, err := member.Open(ctx, member.Options{Dir: n.opt.Dir, Cluster: config, Store: n.opt.Store,
 		Log: n.log, Fail: n.opt.Fail, MemoryBytes: n.opt.MemoryBytes, Changed: n.updateRoutes,
 		Passed: n.engine.Merged.Pass})
@@ -40,9 +39,6 @@ func (n *Node) updateRoutes() {
 		poke(n.restocked)
 	}
 }
-
-// groups returns the groups of the cluster, for writes.
-func (n *Node) groups(m *member.Member) writes.Groups { return writes.New(m, &n.writerPool) }
 
 // poke wakes the goroutine that receives from a channel with a buffer of one.
 func poke(waits chan struct{}) {

@@ -10,15 +10,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/writes"
 )
 
-const (
-	// pollEvery is how often a horizon that is waited for is polled.
-	pollEvery = 50 * time.Millisecond
-	// retryEvery is how often the download of modules is retried.
-	retryEvery = 5 * time.Second
-	// horizonWait is how long a cursor commit waits for the horizon of this node, because its
-	// client may have read through another node.
-	horizonWait = 2 * time.Second
-)
+// retryEvery is how often the download of modules is retried.
+const retryEvery = 5 * time.Second
 
 // memberCatalog is the catalog of the cluster, as the registry uses it.
 type memberCatalog struct{ *member.Member }
@@ -30,14 +23,6 @@ func (m memberCatalog) Change(ctx context.Context, c *catalog.Change, module []b
 		return writes.RemovedBefore(err)
 	}
 	return err
-}
-
-// dropCursor removes a cursor of the cluster.
-func dropCursor(ctx context.Context, m *member.Member, name string) error {
-	if _, err := m.Cursors(ctx, name); err != nil {
-		return err
-	}
-	return writes.RemovedBefore(m.Tell(ctx, &cluster.DropCursor{Name: name}))
 }
 
 // followCatalog keeps plugins ready that the cluster has.
@@ -61,25 +46,6 @@ func (n *Node) followCatalog() {
 		case <-again:
 		case <-n.open.Done():
 			return
-		}
-	}
-}
-
-// horizonAfter waits a little until the horizon has passed an acq.
-func (n *Node) horizonAfter(ctx context.Context, acqNs int64) (horizon int64, err error) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	timeout := time.After(horizonWait)
-	for {
-		if horizon, err = n.Horizon(ctx); err != nil || horizon >= acqNs {
-			return horizon, err
-		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			return horizon, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
 		}
 	}
 }

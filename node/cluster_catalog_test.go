@@ -360,7 +360,7 @@ func (c *nodesTogether) cursorsComeBack(i int, acqNs int64) {
 		return err == nil && len(all) == 2 && all[0].AcqNs == acqNs && all[1].AcqNs == acqNs
 	})
 	dir := c.TempDir()
-	if err := n.copyCursors(dir, 7); err != nil {
+	if err := n.cursors.CopyTo(dir, 7); err != nil {
 		c.Fatal(err)
 	}
 	f, err := cursors.Open(dir)

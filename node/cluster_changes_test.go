@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -120,7 +121,7 @@ func (f *feedTest) follow(r *reader) {
 		r.hops++
 		ctx, cancel := context.WithTimeout(f.Context(), 10*time.Second)
 		defer cancel()
-		err = c.ChangesOnce(ctx, &record.Query{}, r.at, true, leastBeat,
+		err = c.ChangesOnce(ctx, &record.Query{}, r.at, true, engine.LeastHeartbeat,
 			func(b client.ChangeBatch) error {
 				if b.Rows == nil {
 					r.at = b.ClosedNs

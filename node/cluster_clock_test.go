@@ -166,7 +166,7 @@ func TestANodeStartsWithAWrongClock(t *testing.T) {
 		}
 	}
 	c.until("the node follows the time of the others", func() bool {
-		return time.Since(c.nodes[0].now()).Abs() < time.Minute
+		return time.Since(c.nodes[0].clock.Now()).Abs() < time.Minute
 	})
 	if got := leads(c.nodes[0]); got != 0 {
 		t.Errorf("it leads %d groups", got)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/replica"
 )
 
@@ -17,14 +16,5 @@ func TestPutsThatANodeGivesUp(t *testing.T) {
 		if kind := toWire(err).Kind; !kind.Temporary() {
 			t.Errorf("%v is %v", err, kind)
 		}
-	}
-}
-
-// TestAskedGroupsHaveTheirNumbers in requests.
-func TestAskedGroupsHaveTheirNumbers(t *testing.T) {
-	const group = cluster.GroupID(3)
-	asked, _, err := parseAsked("3")
-	if err != nil || len(asked) != 1 || asked[0] != group {
-		t.Errorf("groups=3 asks for %v, %v", asked, err)
 	}
 }

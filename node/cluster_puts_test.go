@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -76,11 +77,11 @@ func TestPutsThatWaitLeaveSpace(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil && !refused.Load() {
 				_, err := c.nodes[1].Put(ctx, readings(int64(i), 1), store.WriterSeq{})
-				refused.Store(refused.Load() || errors.Is(err, errTooBusy))
+				refused.Store(refused.Load() || errors.Is(err, nodeerror.ErrTooBusy))
 			}
 		})
 	}
-	c.until("all wait", func() bool { return len(c.nodes[1].puts) == count || refused.Load() })
+	c.until("all wait", func() bool { return c.nodes[1].writes.Puts() == count || refused.Load() })
 	cancel()
 	wg.Wait()
 	if refused.Load() {

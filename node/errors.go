@@ -9,13 +9,6 @@ import (
 // SourceError is the failure of one of the sources of an answer.
 type SourceError = nodeerror.SourceError
 
-var (
-	errTooBusy = nodeerror.Sentinel{Kind: wire.KindOverloaded,
-		Text: "too many requests at once"}
-	errNoSnapshot = nodeerror.Sentinel{Kind: wire.KindNotFound,
-		Text: "there is no such snapshot; pentad snapshot ls lists them"}
-)
-
 // PutError is the error of a put that some groups stored and others did not, or may not have. If it
 // is retried with the same writer and sequence, each row is stored once.
 type PutError = writes.PutError

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/health"
-	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -89,28 +88,8 @@ func (n *Node) problems() []health.Problem {
 		all = append(all, n.opt.Outbox.Problems()...)
 	}
 	all = append(all, n.plugins.Problems()...)
-	if n.cursors != nil {
-		all = append(all, n.cursors.Problems()...)
-	}
+	all = append(all, n.cursors.Problems()...)
 	return append(all, n.publishers.problemsNow()...)
-}
-
-// unready returns the first problem with which the node should get no requests.
-func unready(all []health.Problem) *health.Problem {
-	for i := range all {
-		if all[i].NotReady {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
-// problemText formats a problem as one line.
-func problemText(p *health.Problem) string {
-	if p.Subject == "" {
-		return fmt.Sprintf("%s: %s; %s", p.Code, p.Message, p.Advice)
-	}
-	return fmt.Sprintf("%s, %s: %s; %s", p.Code, p.Subject, p.Message, p.Advice)
 }
 
 // collectHealth publishes the problems.
@@ -120,18 +99,8 @@ func (r collector) collectHealth(out chan<- prometheus.Metric) {
 	problems := r.node.health.List()
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("pentad_ready", "0 while a problem "+
 		"keeps the node from being ready for requests.", nil, nil), prometheus.GaugeValue,
-		boolean(unready(problems) == nil))
+		boolean(health.Unready(problems) == nil))
 	for _, p := range problems {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, p.Code, p.Subject)
 	}
-}
-
-// serving returns an error if the node has left its cluster: load balancers should use another one.
-func (n *Node) serving() error {
-	m := n.member.Load()
-	if m == nil || !m.HasLeft() {
-		return nil
-	}
-	return &wire.Error{Kind: wire.KindUnavailable, Message: "this node has left its cluster; use " +
-		"another one, and stop this"}
 }

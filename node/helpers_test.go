@@ -5,21 +5,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/plugins"
 	"github.com/pentad-db/pentad/sdk/record"
-	"github.com/valyala/fasthttp"
 )
 
-func parseCallOf(t *testing.T, n *Node, name, params string) (record.PluginCall, error) {
+// parseCallOf encodes "name=value,name=value" as the parameters of a plugin.
+func parseCallOf(t *testing.T, n *Node, name, text string) (call record.PluginCall, err error) {
 	t.Helper()
 	v, err := n.plugins.Use(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.plugins.Unpin(v)
-	var args fasthttp.Args
-	return (&server{node: n}).parseCall(&args, v, &record.Box{}, "params", params)
+	values, err := params.Values("params", text)
+	if err != nil {
+		return call, err
+	}
+	return n.plugins.Call(v, values, nil, false)
 }
 
 // thresholds is a chain of the filter threshold with these parameters.

@@ -28,13 +28,13 @@ func TestAReaderOfChangesHangsUp(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if feeds := n.server.http.Feeds(); feeds != 1 {
+		if feeds := n.server.Feeds(); feeds != 1 {
 			t.Fatalf("%d readers, want 1", feeds)
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for n.server.http.Feeds() > 0 && time.Since(began) < 4*engine.Heartbeat {
+		for n.server.Feeds() > 0 && time.Since(began) < 4*engine.Heartbeat {
 			<-tick.C
 		}
 		if time.Since(began) < engine.Heartbeat/2 {

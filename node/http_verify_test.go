@@ -62,7 +62,7 @@ func TestVerifyEndsWithTheNode(t *testing.T) {
 			t.Errorf("verification of a node that closes: %v", err)
 		}
 	})
-	for len(n.verifying) == 0 {
+	for !n.verifier.Running() {
 		storeOne(t, c)
 	}
 	_, err := c.Verify(t.Context(), client.VerifyOptions{})

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -9,8 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/valyala/fasthttp"
-	"github.com/valyala/fasthttp/fasthttpadaptor"
 )
 
 // metrics counts requests and publishes the figures of all packages.
@@ -35,12 +34,12 @@ func (m *metrics) request(status int, took time.Duration) {
 }
 
 // handler returns the handler of /metrics.
-func (m *metrics) handler(n *Node) fasthttp.RequestHandler {
+func (m *metrics) handler(n *Node) http.Handler {
 	m.init()
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.requests, collectors.NewGoCollector(), collector{n},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
 func boolean(b bool) float64 {
@@ -143,7 +142,7 @@ func (r collector) collectRequests(count, gauge func(name, help string, v float6
 	count("sort_spilled_bytes_total", "Bytes written to these files.", float64(sorts.SpilledBytes))
 	if s := r.node.server; s != nil {
 		gauge("request_bytes", "Memory of requests that arrive or are being stored.",
-			float64(s.bodies.Used()))
+			float64(s.RequestBytes()))
 	}
 }
 

@@ -1,10 +1,9 @@
-// Package node is the server: it opens and closes the store, the plugin host, the engine of queries
-// and the cluster member of a node, and serves the wire protocol and JSON over HTTP. A program may
-// also embed it and call the same methods without a network.
+// Package node is the server: it opens and closes the store, the plugin host, the engine of
+// queries, the cluster member and the HTTP interface of a node. A program may also embed it and
+// call its methods without a network.
 //
-// File names begin with the area: http_ has handlers, cluster_ the node's part in a cluster,
-// metrics_ what /metrics shows. Queries run in node/internal/engine, and the writes of a cluster in
-// node/internal/writes.
+// The methods are in ask.go, writes.go and operate.go, and call the same parts as the handlers in
+// node/internal/httpapi: queries run in node/internal/engine, writes in node/internal/writes.
 //
 // It knows nothing of how rows are stored or found, groups agree or guests run. Its main type is
 // [Node], whose comment lists the goroutines.
@@ -32,17 +31,20 @@ import (
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/health"
 	"github.com/pentad-db/pentad/node/internal/hedge"
+	"github.com/pentad-db/pentad/node/internal/httpapi"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/partials"
-	"github.com/pentad-db/pentad/node/internal/puts"
+	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/snapshots"
 	"github.com/pentad-db/pentad/node/internal/spill"
+	"github.com/pentad-db/pentad/node/internal/verify"
+	"github.com/pentad-db/pentad/node/internal/writes"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/background"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
@@ -132,31 +134,30 @@ type Node struct {
 	engine *engine.Engine                // runs queries
 	member atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	// restocked wakes followCatalog when the cluster has a newer catalog.
-	restocked  chan struct{}
-	host       *wasmhost.Host
-	hostWork   *wasmhost.HostWork // puts, and queries without plugins
-	adHocHost  *wasmhost.Host     // of modules that come with queries
-	writerPool puts.WriterPool
-	plugins    *registry.Registry
-	cursors    *cursors.File   // nil in a cluster
-	states     *partials.Cache // nil: none
-	spill      *spill.Space
-	hedges     *hedge.Limiter
-	health     health.Board
-	healthMu   sync.Mutex // held while problems are collected and logged
+	restocked chan struct{}
+	host      *wasmhost.Host
+	hostWork  *wasmhost.HostWork // puts, and queries without plugins
+	adHocHost *wasmhost.Host     // of modules that come with queries
+	writes    *writes.Dispatcher
+	plugins   *registry.Registry
+	cursors   *positions.Cursors
+	snapshots *snapshots.Folder
+	verifier  *verify.Verifier
+	states    *partials.Cache // nil: none
+	spill     *spill.Space
+	hedges    *hedge.Limiter
+	health    health.Board
+	healthMu  sync.Mutex // held while problems are collected and logged
 	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
 	clockFollowed int64
 	hidden        []health.Problem // about data in the directory that is not served
-	server        *server
+	server        *httpapi.Server
 	queries       *admission.Controller // permits of queries
 	asked         *admission.Controller // permits of queries of other nodes
 	processors    *cpushare.Scheduler   // CPU time of queries
-	puts          chan struct{}
 
-	open      context.Context // ends when the node begins to close
-	close     context.CancelFunc
-	verifying chan struct{} // one permit
-	snapshots sync.Mutex    // held while a snapshot is created or removed
+	open  context.Context // ends when the node begins to close
+	close context.CancelFunc
 
 	closing     atomic.Bool
 	wg          sync.WaitGroup
@@ -179,10 +180,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opt: opt, log: opt.Logger, queries: opt.newAdmission(), asked: opt.newAdmission(),
-		processors: cpushare.New(runtime.GOMAXPROCS(0)),
-		puts:       make(chan struct{}, opt.MaxPuts), verifying: make(chan struct{}, 1),
-		hedges: hedge.NewLimiter(),
-		spill:  spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
+		processors: cpushare.New(runtime.GOMAXPROCS(0)), hedges: hedge.NewLimiter(),
+		spill: spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
 	if opt.StateBytes > 0 {
 		n.states = partials.New(opt.StateBytes)
 	}
@@ -207,7 +206,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, errors.Join(err, n.store.Close())
 	}
 	n.reportOpen(report)
-	n.removeUnfinished()
 	n.cleanSpill()
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
@@ -263,22 +261,12 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	holds := false // the store has data, so the files of the node must exist
-	if alone {
-		if holds, err = n.store.HasData(ctx); err != nil {
-			return err
-		}
-	}
-	n.plugins, err = registry.Open(ctx, registry.Options{Dir: dir, Host: n.host,
-		AdHocHost: n.adHocHost, InCluster: !alone, Log: n.log})
-	if err == nil && alone {
-		n.plugins.Missed(holds)
-		err = n.openCursors(holds)
-	}
+	file, err := n.openFiles(ctx, dir, alone)
 	if err != nil {
 		return err
 	}
-	n.engine = n.newEngine(alone)
+	n.assemble(alone, file)
+	n.snapshots.RemoveUnfinished(n.log)
 	if alone {
 		n.wg.Go(func() { n.plugins.Load(n.open) })
 	}
@@ -294,15 +282,15 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", n.opt.Listen, err)
 	}
-	n.server = newServer(n, listener, hosts)
-	n.Watch(n.server.http.Problems)
+	n.server = n.newServer(listener, hosts)
+	n.Watch(n.server.Problems)
 	if !alone {
 		if err := n.openMember(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
 	}
 	n.wg.Go(func() {
-		err := n.server.http.Serve()
+		err := n.server.Serve()
 		if err != nil && !n.closing.Load() && n.opt.Fail != nil {
 			n.opt.Fail(fmt.Errorf("serve: %w", err)) // nothing reaches it any more
 		} else if err != nil {
@@ -313,13 +301,53 @@ func (n *Node) start(ctx context.Context) (err error) {
 	return nil
 }
 
-func (n *Node) newEngine(alone bool) *engine.Engine {
-	return engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
+// openFiles opens plugins and cursors. Unless the node is alone they are those of the cluster, and
+// file is nil.
+func (n *Node) openFiles(
+	ctx context.Context, dir string, alone bool,
+) (file *cursors.File, err error) {
+	holds := false // the store has data, so the files of the node must exist
+	if alone {
+		if holds, err = n.store.HasData(ctx); err != nil {
+			return nil, err
+		}
+	}
+	n.plugins, err = registry.Open(ctx, registry.Options{Dir: dir, Host: n.host,
+		AdHocHost: n.adHocHost, InCluster: !alone, Log: n.log, MaxGroups: n.opt.MaxGroups})
+	if err != nil || !alone {
+		return nil, err
+	}
+	n.plugins.Missed(holds)
+	return positions.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
+}
+
+// assemble makes the parts that answer requests; file has the cursors of a node that is in no
+// cluster.
+func (n *Node) assemble(alone bool, file *cursors.File) {
+	n.engine = engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
 		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
 		Queries: n.queries, Asked: n.asked, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes}}, alone)
+	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
+		Engine: n.engine, Clock: n.clock, HostWork: n.hostWork, Outbox: n.opt.Outbox,
+		Open: n.open, MaxPuts: n.opt.MaxPuts})
+	n.cursors = &positions.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
+	n.snapshots = &snapshots.Folder{Dir: filepath.Join(n.opt.Dir, "snapshots"), Store: n.store,
+		Member: &n.member, Plugins: n.plugins, Cursors: n.cursors}
+	n.verifier = verify.New(verify.Options{Store: n.store, Member: &n.member, Engine: n.engine,
+		Open: n.open})
+}
+
+// newServer returns the HTTP interface of the node at a listener, which it owns.
+func (n *Node) newServer(l net.Listener, hosts httpserver.Hosts) *httpapi.Server {
+	return httpapi.New(l, httpapi.Parts{Engine: n.engine, Writes: n.writes, Plugins: n.plugins,
+		Cursors: n.cursors, Snapshots: n.snapshots, Verifier: n.verifier, Clock: n.clock,
+		Member: &n.member, Outbox: n.opt.Outbox}, httpapi.Options{Hosts: hosts,
+		InCluster: n.opt.Cluster.TokenFile != "", MemoryBytes: n.opt.MemoryBytes, Log: n.log,
+		Open: n.open, Problems: n.Problems, Metrics: n.metrics.handler(n),
+		Answered: n.metrics.request})
 }
 
 func (n *Node) reportOpen(r store.Report) {
@@ -357,7 +385,7 @@ func (n *Node) Addr() net.Addr {
 	if n.server == nil {
 		return nil
 	}
-	return n.server.http.Addr()
+	return n.server.Addr()
 }
 
 // Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
@@ -370,7 +398,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.close()
 	var errs []error
 	if n.server != nil {
-		errs = append(errs, n.server.http.Shutdown(ctx))
+		errs = append(errs, n.server.Shutdown(ctx))
 	}
 	n.wg.Wait()
 	closed := make(chan error, 1)
@@ -397,10 +425,9 @@ func (n *Node) closeData(ctx context.Context) error {
 	for _, p := range []*admission.Controller{n.queries, n.asked} {
 		errs = append(errs, p.Drain(context.WithoutCancel(ctx)))
 	}
-	for _, places := range []chan struct{}{n.puts, n.verifying} {
-		for range cap(places) {
-			places <- struct{}{} // wait for all that run; none begins after
-		}
+	if n.writes != nil {
+		n.writes.Drain()
+		n.verifier.Drain()
 	}
 	if m := n.member.Load(); m != nil {
 		errs = append(errs, m.Close(ctx))
@@ -420,46 +447,6 @@ func (n *Node) closeData(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// tryAcquire takes a place among those that work at the same time.
-func tryAcquire(places chan struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	default:
-		return errTooBusy
-	}
-}
-
-// Put stores a batch; see [store.Store.Put].
-func (n *Node) Put(
-	ctx context.Context, b *record.Batch, w store.WriterSeq,
-) (store.PutResult, error) {
-	return n.put(ctx, b, w, n.store.Put)
-}
-
-// put stores a batch in groups of a cluster, or as own does.
-func (n *Node) put(
-	ctx context.Context, b *record.Batch, w store.WriterSeq,
-	own func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
-) (store.PutResult, error) {
-	if n.closing.Load() {
-		return store.PutResult{}, nodeerror.ErrClosing
-	}
-	if err := tryAcquire(n.puts); err != nil {
-		return store.PutResult{}, err
-	}
-	defer func() { <-n.puts }()
-	n.hostWork.Begin()
-	defer n.hostWork.End()
-	if m := n.member.Load(); m != nil {
-		return n.groups(m).Put(ctx, b, w)
-	}
-	if o := n.opt.Outbox; o != nil {
-		return o.Put(ctx, b, func() (store.PutResult, error) { return own(ctx, b, w) })
-	}
-	return own(ctx, b, w)
-}
-
 // Seal moves every row into sealed segments; see [store.Store.Seal].
 func (n *Node) Seal(ctx context.Context) error { return n.store.Seal(ctx) }
 
@@ -471,3 +458,14 @@ func (n *Node) Rest(ctx context.Context) error { return n.store.MergeIdle(ctx) }
 
 // StoreStats returns the figures of the store, with those of all replicas here.
 func (n *Node) StoreStats() store.Stats { return n.storeTotals.sum(n.stores) }
+
+// cleanSpill removes temporary files of a process that was killed.
+func (n *Node) cleanSpill() {
+	removed, err := n.spill.Clean()
+	if err != nil {
+		n.log.Error("remove temporary files", "err", err) // they only waste disk space
+	}
+	if len(removed) > 0 {
+		n.log.Warn("removed temporary files of answers that were cut short", "count", len(removed))
+	}
+}

@@ -185,10 +185,11 @@ func TestEraseAndDigestOfManySources(t *testing.T) {
 		box := record.Box{record.MOID: {record.At(1)}, record.CID: {record.At(map[bool]int64{
 			true: 1}[purge])}}
 		s.clock.Add(int64(10 * time.Second))
-		if _, err := s.whole.deleteRange(t.Context(), request.Options{}, box, purge); err != nil {
+		_, err := s.whole.writes.DeleteRange(t.Context(), request.Options{}, box, purge)
+		if err != nil {
 			t.Fatal(err)
 		}
-		acq, err := s.near().deleteRange(t.Context(), request.Options{}, box, purge)
+		acq, err := s.near().writes.DeleteRange(t.Context(), request.Options{}, box, purge)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,12 +163,12 @@ func TestShutdownBeforeServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServer(n, l, nil)
-	if err := s.http.Shutdown(t.Context()); err != nil {
+	s := n.newServer(l, nil)
+	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve() }()
+	go func() { served <- s.Serve() }()
 	select {
 	case err := <-served:
 		if err != nil {

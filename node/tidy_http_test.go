@@ -3,9 +3,21 @@ package node_test
 // httpPackages are the packages of HTTP: what the handlers of a node stand on.
 func httpPackages() map[string][]string {
 	return map[string][]string{
+		"node/internal/httpapi": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
+			"node/cluster", "node/store", "node/store/check", "node/store/digest",
+			"node/store/event", "node/store/retention", "node/internal/budget",
+			"node/internal/calendar", "node/internal/changestream", "node/internal/clock",
+			"node/internal/cursors", "node/internal/engine", "node/internal/health",
+			"node/internal/httpserver", "node/internal/member", "node/internal/memory",
+			"node/internal/nodeerror", "node/internal/params", "node/internal/positions",
+			"node/internal/puts", "node/internal/registry", "node/internal/request",
+			"node/internal/rowjson", "node/internal/selector", "node/internal/slots",
+			"node/internal/snapshots", "node/internal/storewire", "node/internal/strictjson",
+			"node/internal/timeparse", "node/internal/verify", "node/internal/writes",
+			"github.com/valyala/fasthttp"},
 		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
 			"node/internal/admission", "node/internal/budget", "node/internal/health",
-			"node/internal/params", "github.com/valyala/fasthttp"},
+			"node/internal/params", "node/internal/request", "github.com/valyala/fasthttp"},
 		"node/internal/params": {"sdk/record", "sdk/wire", "node/internal/calendar",
 			"node/internal/selector", "node/internal/timeparse", "github.com/valyala/fasthttp"},
 		"node/internal/rowjson": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",

@@ -65,7 +65,7 @@ func packages() map[string][]string {
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
 			"wasmhost", "node/store", "node/internal", "node/cluster", "node/replica",
-			"github.com/valyala/fasthttp", "github.com/prometheus/client_golang"},
+			"github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk", "golang.org/x/sys", "github.com/anishathalye/porcupine"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/internal", "node/cmd/pentad",

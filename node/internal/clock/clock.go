@@ -139,6 +139,9 @@ func (c *Clock) NowNs() int64 {
 	return c.look()
 }
 
+// Now returns the time in UTC, by which moments such as now-24h are read.
+func (c *Clock) Now() time.Time { return time.Unix(0, c.NowNs()).UTC() }
+
 // Read returns the time, and whether it is confirmed.
 func (c *Clock) Read() Reading {
 	if c.given != nil {

@@ -14,7 +14,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/admission"
@@ -128,9 +127,6 @@ func (e *Engine) Join(c Cluster) { e.cluster.Store(&joined{c}) }
 
 // closing reports whether the node has begun to close.
 func (e *Engine) closing() bool { return e.open.Err() != nil }
-
-// now returns the time that acqs follow, in UTC.
-func (e *Engine) now() time.Time { return time.Unix(0, e.clock.NowNs()).UTC() }
 
 // IsSingleStore reports whether one store of this node has all data.
 func (e *Engine) IsSingleStore() bool { return e.routes.Load().single != nil }

@@ -24,6 +24,9 @@ const SinceNow = math.MaxInt64
 // Heartbeat is how often a feed without changes reports its position.
 const Heartbeat = 15 * time.Second
 
+// LeastHeartbeat keeps a reader from being told all the time how far it is.
+const LeastHeartbeat = 50 * time.Millisecond
+
 // sharedSlices is the number of slices in memory above which they are made smaller, so that a
 // thousand stalled feeds take a few hundred MiB instead of tens of GiB.
 const sharedSlices = 32
@@ -273,7 +276,7 @@ func (e *Engine) checkStart(
 	feed.Close()
 	horizon, err := e.Horizon(ctx, asked, &q.Box)
 	if e.cluster.Load() != nil { // the horizon of the node that reported the position may be ahead
-		horizon = max(horizon, e.now().Add(maxAhead).UnixNano())
+		horizon = max(horizon, e.clock.Now().Add(maxAhead).UnixNano())
 	}
 	switch {
 	case err != nil && e.closing():
@@ -291,7 +294,7 @@ const maxClockDifference = time.Minute
 // aheadError is the error of a position above the horizon. In a cluster, another node whose
 // replicas are ahead may have reported it.
 func (e *Engine) aheadError(fromNs int64) error {
-	if e.cluster.Load() == nil || fromNs > e.now().Add(maxClockDifference).UnixNano() {
+	if e.cluster.Load() == nil || fromNs > e.clock.Now().Add(maxClockDifference).UnixNano() {
 		return params.Bad("since", store.ErrAhead)
 	}
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: nodeerror.RetryAfterMs,

@@ -7,6 +7,7 @@ package health
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -78,4 +79,22 @@ func (b *Board) List() []Problem {
 
 func compare(a, b Problem) int {
 	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Subject, b.Subject))
+}
+
+// Unready returns the first problem with which the node should get no requests, nil for none.
+func Unready(all []Problem) *Problem {
+	for i := range all {
+		if all[i].NotReady {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Text formats a problem as one line.
+func Text(p *Problem) string {
+	if p.Subject == "" {
+		return fmt.Sprintf("%s: %s; %s", p.Code, p.Message, p.Advice)
+	}
+	return fmt.Sprintf("%s, %s: %s; %s", p.Code, p.Subject, p.Message, p.Advice)
 }

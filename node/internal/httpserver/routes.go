@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -19,13 +20,24 @@ type Route struct {
 	// Params are the parameters in the URL. nil: the handler checks them, since they depend on more
 	// than the route.
 	Params []string
-	Handle func(ctx *fasthttp.RequestCtx, name string)
+	Handle func(*Request)
 }
 
-// Plain is the handler of a route without a NAME.
-func Plain(handle func(ctx *fasthttp.RequestCtx)) func(*fasthttp.RequestCtx, string) {
-	return func(ctx *fasthttp.RequestCtx, _ string) { handle(ctx) }
+// Request is a request of a route.
+type Request struct {
+	*fasthttp.RequestCtx
+	Name  string          // what is in the path in the place of NAME
+	Asked request.Options // its options, parsed and checked
 }
+
+// Fail answers with an error; see [WriteError].
+func (r *Request) Fail(e *wire.Error) { WriteError(r.RequestCtx, e) }
+
+// JSON answers with a document in JSON.
+func (r *Request) JSON(v any) { WriteJSON(r.RequestCtx, v) }
+
+// SpeaksFrames reports whether it speaks frames.
+func (r *Request) SpeaksFrames() bool { return SpeaksFrames(r.RequestCtx) }
 
 // router finds routes.
 type router struct {
@@ -85,7 +97,7 @@ func (s *Server) route(ctx *fasthttp.RequestCtx) {
 		rejectWebPage(ctx)
 		return
 	}
-	err := s.opt.Check(ctx.QueryArgs())
+	asked, err := s.opt.Parse(ctx.QueryArgs())
 	if err == nil && at >= 0 && methods[at].Params != nil {
 		err = params.Check(ctx.QueryArgs(), methods[at].Params)
 	}
@@ -98,7 +110,7 @@ func (s *Server) route(ctx *fasthttp.RequestCtx) {
 			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not supported; send the "+
 				"body uncompressed", params.Clip(coding))})
 	case at >= 0:
-		methods[at].Handle(ctx, name)
+		methods[at].Handle(&Request{ctx, name, asked})
 	case methods != nil:
 		wrongMethod(ctx, methods)
 	case s.opt.Other(ctx, method, path):

@@ -1,10 +1,10 @@
 // Package httpserver serves HTTP: connections, requests whose bodies take memory from a budget,
 // routes and the guards before them, and answers that are streamed or never end.
 //
-// It knows nothing of what the routes do: handlers are handed in, and errors are those of the wire
-// protocol. Its main type is [Server]. Goroutines: those of fasthttp, one for each connection; one
-// for each [Feed]; one for each connection that is watched, see [WatchDisconnect]; one that closes
-// idle connections while the server ends.
+// It knows nothing of what the routes do: handlers, and what parses the options of a request, are
+// handed in, and errors are those of the wire protocol. Its main type is [Server]. Goroutines:
+// those of fasthttp, one for each connection; one for each [Feed]; one for each connection that is
+// watched, see [WatchDisconnect]; one that closes idle connections while the server ends.
 package httpserver
 
 import (
@@ -23,6 +23,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/accept"
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/health"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -50,9 +51,9 @@ type Options struct {
 	Bodies *budget.Budget // memory of request bodies
 	Log    *slog.Logger
 	Routes []Route
-	// Check checks the parameters of every request before those of its route. Its errors are those
-	// of the protocol.
-	Check func(*fasthttp.Args) error
+	// Parse parses and checks the options of every request, before the parameters of its route are
+	// checked. Its errors are those of the protocol.
+	Parse func(*fasthttp.Args) (request.Options, error)
 	// Other answers a request whose path is not in Routes, and reports whether it did.
 	Other func(ctx *fasthttp.RequestCtx, method, path string) bool
 	// Serves reports whether the node has something to say at a path of Routes: others are left out

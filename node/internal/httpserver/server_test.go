@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -32,10 +33,12 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 	}
 	var s *Server
 	get := func(path string, handle func(ctx *fasthttp.RequestCtx)) Route {
-		return Route{Method: http.MethodGet, Path: path, Handle: Plain(handle)}
+		return Route{Method: http.MethodGet, Path: path,
+			Handle: func(r *Request) { handle(r.RequestCtx) }}
 	}
 	post := func(path string, handle func(ctx *fasthttp.RequestCtx)) Route {
-		return Route{Method: http.MethodPost, Path: path, Handle: Plain(handle)}
+		return Route{Method: http.MethodPost, Path: path,
+			Handle: func(r *Request) { handle(r.RequestCtx) }}
 	}
 	s = New(l, Options{Hosts: Hosts{}, Bodies: bodies, Log: slog.New(slog.DiscardHandler),
 		Routes: []Route{
@@ -52,7 +55,9 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 				WriteJSON(ctx, len(ctx.PostBody()))
 			}),
 		},
-		Check:    func(*fasthttp.Args) error { return nil },
+		Parse: func(*fasthttp.Args) (asked request.Options, err error) {
+			return asked, nil
+		},
 		Other:    func(*fasthttp.RequestCtx, string, string) bool { return false },
 		Serves:   func(string) bool { return true },
 		Answered: func(int, time.Duration) {},

@@ -8,6 +8,8 @@ var (
 	// ErrTooLarge is that of an answer as a whole, not of one of its sources.
 	ErrTooLarge = Sentinel{Kind: wire.KindTooLarge,
 		Text: "the answer does not fit into the memory for it; narrow the box"}
+	ErrTooBusy = Sentinel{Kind: wire.KindOverloaded,
+		Text: "too many requests at once"}
 	ErrNoView = Sentinel{Kind: wire.KindUnavailable,
 		Text: "this node has not heard from its cluster yet; try again"}
 )

@@ -62,3 +62,21 @@ func (r *Registry) checkKind(v *Version, ref string, kind uint32) (*Version, err
 		Reason: string(record.OutOfRange), Message: fmt.Sprintf(
 			"plugin %q is a filter and no aggregate; name it as the filter", ref)}
 }
+
+// Call encodes the parameters of a version in use as its document says; see [plugin.Doc.Fit].
+// The call names the exact version, so that an upload cannot replace the module that the parameters
+// were encoded for. moids are those of the records, nil for all.
+func (r *Registry) Call(
+	v *Version, values map[string]string, moids record.RangeSet, unchecked bool,
+) (call record.PluginCall, err error) {
+	call.Name = v.Ref()
+	spans := make([][2]int64, len(moids))
+	for i, m := range moids {
+		spans[i] = [2]int64{m.From, m.To}
+	}
+	if err := v.Doc.Fit(values, r.Quantities(), spans, unchecked); err != nil {
+		return call, err
+	}
+	call.Params, err = v.Doc.EncodeParams(values)
+	return call, err
+}

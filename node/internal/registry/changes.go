@@ -171,23 +171,23 @@ func (r *Registry) checkLimit(p *Upload) error {
 	return nil
 }
 
-// Push checks, compiles and stores a module as the current version of a name. Queries that run go
-// on with theirs.
-func (r *Registry) Push(ctx context.Context, p Upload) (*Version, error) {
+// Push checks, compiles and stores a module as the current version of a name, and describes it.
+// Queries that run go on with theirs.
+func (r *Registry) Push(ctx context.Context, p Upload) (out api.PluginInfo, err error) {
 	if err := p.check(); err != nil {
-		return nil, err
+		return out, err
 	}
 	if err := r.changeable(p.Name); err != nil {
-		return nil, err
+		return out, err
 	}
 	if err := r.checkLimit(&p); err != nil {
-		return nil, err
+		return out, err
 	}
 	l, err := compile(ctx, r.host, p.Name, p.Wasm)
 	r.changing.Lock() // not during the compilation, so that others can make changes
 	defer r.changing.Unlock()
 	if err != nil { // it may have got as far as to code
-		return nil, errors.Join(err, r.drop([]string{Digest(p.Wasm)}))
+		return out, errors.Join(err, r.drop([]string{Digest(p.Wasm)}))
 	}
 	v := &Version{Name: p.Name, current: true, Version: catalog.Version{
 		SHA256: Digest(p.Wasm), Bytes: int64(len(p.Wasm)), Owner: p.Owner,
@@ -201,15 +201,15 @@ func (r *Registry) Push(ctx context.Context, p Upload) (*Version, error) {
 		_ = l.Module.Close() // nothing runs in it
 	}
 	if errors.Is(err, catalog.ErrFailed) {
-		return nil, err // the line may be there after a restart, and then so must the module
+		return out, err // the line may be there after a restart, and then so must the module
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.drop([]string{v.SHA256}))
+		return out, errors.Join(err, r.drop([]string{v.SHA256}))
 	}
 	r.mu.Lock()
 	v.loaded = r.adopt(v.SHA256, l)
 	r.mu.Unlock()
-	return v, nil
+	return r.Info(v), nil
 }
 
 // Find resolves a name or name@digest. It loads no module and begins no use.
@@ -229,8 +229,8 @@ func (r *Registry) findNewest(ctx context.Context, ref string) (*Version, error)
 	return r.Find(ref)
 }
 
-// Promote makes a version current.
-func (r *Registry) Promote(ctx context.Context, ref string) (*Version, error) {
+// Promote makes a version, name@digest, the one that the name alone means, and describes it.
+func (r *Registry) Promote(ctx context.Context, ref string) (out api.PluginInfo, err error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	v, err := r.findNewest(ctx, ref)
@@ -242,10 +242,10 @@ func (r *Registry) Promote(ctx context.Context, ref string) (*Version, error) {
 			SHA256: v.SHA256}}, nil)
 	}
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	v.current = true
-	return v, nil
+	return r.Info(v), nil
 }
 
 // Remove removes a version, name@digest, or all of a name. Queries that run in them go on.
@@ -273,19 +273,6 @@ func (r *Registry) Remove(ctx context.Context, ref string) (removed int, err err
 		return 0, err
 	}
 	return len(digests), r.drop(digests)
-}
-
-// Check compiles a module that is not kept, and describes it. The caller releases it.
-func (r *Registry) Check(
-	ctx context.Context, wasm []byte,
-) (v *Version, out api.PluginInfo, err error) {
-	if v, err = r.useAdHoc(ctx, "", wasm); err != nil {
-		return nil, out, err
-	}
-	v.Name = v.Module.Name()
-	out = api.PluginInfo{Name: v.Name, SHA256: v.SHA256, Bytes: v.Bytes}
-	describe(&out, v.Module.Describe())
-	return v, out, nil
 }
 
 // message is what an error says of a module.

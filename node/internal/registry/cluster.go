@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
-	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -68,24 +67,6 @@ func (r *Registry) UseCluster(of Catalog) error {
 	return errors.Join(r.Apply(), r.sweep())
 }
 
-// ForgetQuantity removes the quantity of a moid.
-func (r *Registry) ForgetQuantity(ctx context.Context, moid int32) error {
-	r.changing.Lock()
-	defer r.changing.Unlock()
-	change := &catalog.Change{Forget: &moid}
-	if r.cluster == nil {
-		return r.change(ctx, change, nil)
-	}
-	if err := r.refresh(ctx); err != nil {
-		return err
-	}
-	known := r.clusterState()
-	if err := known.Check(change); err != nil {
-		return err
-	}
-	return r.change(ctx, change, nil)
-}
-
 // clusterState returns the catalog without the standard plugins.
 func (r *Registry) clusterState() catalog.State {
 	r.mu.RLock()
@@ -141,20 +122,6 @@ func (r *Registry) Version() uint64 {
 	r.applying.Lock()
 	defer r.applying.Unlock()
 	return r.applied
-}
-
-// Quantities returns the declared quantities, by moid.
-func (r *Registry) Quantities() []plugin.Quantity {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.state.Sorted()
-}
-
-// SetQuantity declares the quantity of a moid, in place of an earlier declaration.
-func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
-	r.changing.Lock()
-	defer r.changing.Unlock()
-	return r.change(ctx, &catalog.Change{Quantity: &q}, nil)
 }
 
 // isUnknown reports whether an error says that there is no such plugin.

@@ -78,6 +78,7 @@ type Registry struct {
 	host      *wasmhost.Host
 	adHocHost *wasmhost.Host // see Options
 	log       *slog.Logger
+	maxGroups int // see Options
 
 	changing sync.Mutex    // one change at a time; taken before mu
 	file     *catalog.File // nil in a cluster
@@ -103,6 +104,7 @@ type Options struct {
 	AdHocHost *wasmhost.Host // of modules that come with a query; it writes no code to disk
 	InCluster bool           // the catalog is that of a cluster, see UseCluster
 	Log       *slog.Logger
+	MaxGroups int // groups of one aggregate at most, which descriptions of plugins name
 }
 
 // Open loads the built-in modules; [Registry.Load] loads the others. Damage is logged, and does not
@@ -112,7 +114,8 @@ func Open(ctx context.Context, opt Options) (*Registry, error) {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	r := &Registry{dir: opt.Dir, host: opt.Host, adHocHost: opt.AdHocHost, log: opt.Log,
-		modules: map[string]*loaded{}, broken: map[string]error{},
+		maxGroups: opt.MaxGroups,
+		modules:   map[string]*loaded{}, broken: map[string]error{},
 		adHoc: adHocModules{modules: map[string]*loaded{}}}
 	if err := r.openStandard(ctx); err != nil {
 		return nil, err

@@ -1,10 +1,10 @@
-// Package writes has the writes of a cluster: batches, erases, retentions and copies as commands
-// that each group applies, sent to the leaders of all groups that they concern, and again when a
-// group was split meanwhile.
+// Package writes takes all writes of a node. A node that is in no cluster has them done by its
+// store. In a cluster they are commands, which each group applies: they are sent to the leaders of
+// all groups that they concern, and again when a group was split meanwhile.
 //
-// It knows nothing of what reads them, and of how groups agree only which errors leave an outcome
-// unknown. Its main type is [Groups]; a call
-// returns when its goroutines, one for each group, have ended.
+// It knows nothing of how writes arrive nor what reads them, and of how groups agree only which
+// errors leave an outcome unknown. Its main types are [Dispatcher], and [Groups] for a cluster; a
+// call returns when its goroutines, one for each group, have ended.
 package writes
 
 import (

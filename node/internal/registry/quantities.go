@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pentad-db/pentad/node/internal/catalog"
+	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// Quantities returns the declared quantities, by moid.
+func (r *Registry) Quantities() []plugin.Quantity {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.state.Sorted()
+}
+
+// SetQuantity declares the quantity of a moid, in place of an earlier declaration. Records stay as
+// they are.
+func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
+	if err := q.Check(); err != nil {
+		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	return r.change(ctx, &catalog.Change{Quantity: &q}, nil)
+}
+
+// ForgetQuantity removes the declaration of a moid.
+func (r *Registry) ForgetQuantity(ctx context.Context, moid int32) error {
+	err := r.forgetQuantity(ctx, moid)
+	if errors.Is(err, catalog.ErrUnknown) || isUnknown(err) {
+		return &wire.Error{Kind: wire.KindNotFound, Message: message(err)}
+	}
+	return err
+}
+
+func (r *Registry) forgetQuantity(ctx context.Context, moid int32) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	change := &catalog.Change{Forget: &moid}
+	if r.cluster == nil {
+		return r.change(ctx, change, nil)
+	}
+	if err := r.refresh(ctx); err != nil {
+		return err
+	}
+	known := r.clusterState()
+	if err := known.Check(change); err != nil {
+		return err
+	}
+	return r.change(ctx, change, nil)
+}

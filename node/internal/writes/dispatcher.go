@@ -1,0 +1,139 @@
+package writes
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/clock"
+	"github.com/pentad-db/pentad/node/internal/engine"
+	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
+	"github.com/pentad-db/pentad/node/internal/puts"
+	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
+)
+
+// Outbox ships what a stand-alone node stores to another node.
+type Outbox interface {
+	// Put calls store, which stores the batch, unless the outbox is full.
+	Put(
+		ctx context.Context, b *record.Batch, store func() (store.PutResult, error),
+	) (store.PutResult, error)
+}
+
+// Options are what a dispatcher works with. All fields are needed unless they say otherwise; what
+// they point to stays the caller's.
+type Options struct {
+	Store    *store.Store                   // the node's own
+	Member   *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
+	Engine   *engine.Engine
+	Clock    *clock.Clock
+	HostWork *wasmhost.HostWork
+	Outbox   Outbox          // nil: the node is not an edge node
+	Open     context.Context // ends when the node begins to close
+	MaxPuts  int             // concurrent puts, at most
+}
+
+// Dispatcher takes all writes of a node: it hands them to the node's store, or in a cluster to the
+// groups. All methods may be called from many goroutines.
+type Dispatcher struct {
+	opt  Options
+	puts admission.Places
+	// Writers are for puts whose clients name none.
+	Writers puts.WriterPool
+}
+
+// NewDispatcher returns the dispatcher of a node.
+func NewDispatcher(opt Options) *Dispatcher {
+	return &Dispatcher{opt: opt, puts: admission.NewPlaces(opt.MaxPuts)}
+}
+
+// Puts returns the number of puts under way.
+func (d *Dispatcher) Puts() int { return len(d.puts) }
+
+// Drain waits for puts under way. None begins afterwards.
+func (d *Dispatcher) Drain() { d.puts.Drain() }
+
+// begin takes a place for a put. The caller frees it.
+func (d *Dispatcher) begin() error {
+	if err := d.checkOpen(); err != nil {
+		return err
+	}
+	if !d.puts.Take() {
+		return nodeerror.ErrTooBusy
+	}
+	return nil
+}
+
+func (d *Dispatcher) checkOpen() error {
+	if d.opt.Open.Err() != nil {
+		return nodeerror.ErrClosing
+	}
+	return nil
+}
+
+// groups returns the groups of the cluster.
+func (d *Dispatcher) groups(m *member.Member) Groups { return New(m, &d.Writers) }
+
+// Put stores a batch; see [store.Store.Put].
+func (d *Dispatcher) Put(
+	ctx context.Context, b *record.Batch, w store.WriterSeq,
+) (store.PutResult, error) {
+	return d.put(ctx, b, w, d.opt.Store.Put)
+}
+
+// PutAfter is Put for a writer whose sequence must follow another one; see [store.Store.PutAfter].
+func (d *Dispatcher) PutAfter(
+	ctx context.Context, b *record.Batch, w store.WriterSeq, previous uint64,
+) (store.PutResult, error) {
+	return d.put(ctx, b, w,
+		func(
+			ctx context.Context, b *record.Batch, w store.WriterSeq,
+		) (store.PutResult, error) {
+			return d.opt.Store.PutAfter(ctx, b, w, previous)
+		})
+}
+
+// put stores a batch in groups of a cluster, or as own does.
+func (d *Dispatcher) put(
+	ctx context.Context, b *record.Batch, w store.WriterSeq,
+	own func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
+) (store.PutResult, error) {
+	if err := d.begin(); err != nil {
+		return store.PutResult{}, err
+	}
+	defer d.puts.Free()
+	d.opt.HostWork.Begin()
+	defer d.opt.HostWork.End()
+	if m := d.opt.Member.Load(); m != nil {
+		return d.groups(m).Put(ctx, b, w)
+	}
+	if o := d.opt.Outbox; o != nil {
+		return o.Put(ctx, b, func() (store.PutResult, error) { return own(ctx, b, w) })
+	}
+	return own(ctx, b, w)
+}
+
+// Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].
+func (d *Dispatcher) Follows(writer record.Writer, previous uint64) error {
+	if err := d.checkOpen(); err != nil {
+		return err
+	}
+	if d.opt.Member.Load() != nil {
+		return nil
+	}
+	return d.opt.Store.Follows(writer, previous)
+}
+
+// checkShips rejects operations on an edge node that would make it differ from what it has shipped.
+func (d *Dispatcher) checkShips() error {
+	if d.opt.Outbox == nil {
+		return nil
+	}
+	return &wire.Error{Kind: wire.KindForbidden, Message: "an edge node takes puts and " +
+		"tombstones, stamps them itself, and keeps what upstream does not have yet: stamped " +
+		"puts, copies, erases, purges and retentions are for upstream; see sdk/docs/edge.md"}
+}
