@@ -44,7 +44,7 @@ func storePackages() map[string][]string {
 			"node/store/layout"},
 		"node/store/repair": {"sdk/record", "node/segment", "node/wal", "node/internal/durable",
 			"node/internal/formats", "node/store/layout", "node/store/manifest",
-			"node/store/writers"},
+			"node/store/shards", "node/store/writers"},
 		"node/store/mirror": {"sdk/record", "node/store/event", "node/store/retention"},
 		"node/store/commands": {"sdk/record", "node/segment", "node/internal/formats",
 			"node/internal/slots", "node/store/acqtime", "node/store/event", "node/store/mirror",

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"os"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -20,4 +19,4 @@ func Directory(path string) (durable.Folder, error) {
 }
 
 // noSpace reports whether a write failed because there was no space for it.
-func noSpace(err error) bool { return errors.Is(err, ErrNoSpace) || durable.IsNoSpace(err) }
+func noSpace(err error) bool { return durable.IsNoSpace(err) }

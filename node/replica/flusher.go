@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 const (
@@ -30,10 +32,11 @@ type job struct {
 // flusher puts jobs into the shared log, in order.
 type flusher struct {
 	core  *Core
-	began atomic.Int64 // when the flush under way began, plus 1; 0 for none
-	bytes atomic.Int64 // of its entries
-	since atomic.Int64 // when the disk was full first, plus 1; 0 when it has space
-	later []record     // what needs no flush by itself; the flusher's own
+	began atomic.Int64          // when the flush under way began, plus 1; 0 for none
+	bytes atomic.Int64          // of its entries
+	since atomic.Int64          // when the disk was full first, plus 1; 0 when it has space
+	lack  atomic.Pointer[error] // how the last write ended while the disk is full
+	later []record              // what needs no flush by itself; the flusher's own
 
 	mu    sync.Mutex // guards queue and full
 	queue []*job
@@ -105,7 +108,9 @@ func (c *Core) StepFlusher() bool {
 		f.began.Store(int64(c.opt.Now()) + 1)
 		err = c.journal.write(f.later)
 		f.began.Store(0)
-		if errors.Is(err, ErrNoSpace) {
+		if errors.Is(err, durable.ErrNoSpace) {
+			lack := err // a name of its own: only then it leaves the stack
+			f.lack.Store(&lack)
 			f.since.CompareAndSwap(0, int64(c.opt.Now())+1)
 			clear(f.later[before:])
 			f.later = f.later[:before]
@@ -140,14 +145,14 @@ func (f *flusher) drain() {
 
 func (c *Core) fail(err error) { c.failing.Do(func() { c.opt.Fail(err) }) }
 
-// NoSpace returns an ErrNoSpace while the log waits for space on the disk, nil else.
+// NoSpace returns a durable.ErrNoSpace while the log waits for space on the disk, nil else.
 func (c *Core) NoSpace() error {
-	since := c.flusher.since.Load()
-	if since == 0 {
+	since, lack := c.flusher.since.Load(), c.flusher.lack.Load()
+	if since == 0 || lack == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: the log of the groups has waited for space for %v", ErrNoSpace,
-		(c.opt.Now() - time.Duration(since-1)).Round(time.Second))
+	return fmt.Errorf("the log of the groups has waited for space for %v: %w",
+		(c.opt.Now() - time.Duration(since-1)).Round(time.Second), *lack)
 }
 
 // watchDisk looks whether the disk answers, and has space. It is not to blame for time in which

@@ -97,8 +97,8 @@ func (l *journal) all() []*groupLog {
 
 // write makes the records durable, as one flush and in order, and then visible.
 //
-// Errors: ErrNoSpace when there is no space, and the log is as it was; after any other failed write
-// or sync the same error, an ErrLogFailed, for ever.
+// Errors: durable.ErrNoSpace when there is no space, and the log is as it was; after any other
+// failed write or sync the same error, an ErrLogFailed, for ever.
 func (l *journal) write(records []record) error {
 	if lost := l.lost.Load(); lost != nil && l.failed == nil {
 		l.failed = *lost
@@ -222,7 +222,7 @@ func (l *journal) undo(cause error) error {
 	if err := l.dir.Truncate(journalName(l.number), l.size); err != nil {
 		return l.fail(errors.Join(cause, err))
 	}
-	return fmt.Errorf("%w: write %s: %w", ErrNoSpace, journalName(l.number), cause)
+	return durable.NoSpace("write", journalName(l.number), cause)
 }
 
 // roll starts the next file; the old one was synced with its last flush.
@@ -230,7 +230,7 @@ func (l *journal) roll() error {
 	name := journalName(l.number + 1)
 	f, err := l.dir.Create(name)
 	if err != nil && noSpace(err) {
-		return fmt.Errorf("%w: make %s: %w", ErrNoSpace, name, err)
+		return durable.NoSpace("make", name, err)
 	}
 	if err == nil {
 		err = l.dir.Sync()

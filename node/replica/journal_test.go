@@ -271,7 +271,7 @@ func TestJournalFailures(t *testing.T) {
 						fmt.Sprint("data", i, bytes.Repeat([]byte("y"), 100)))}
 				}
 				err = l.write(records)
-				if errors.Is(err, ErrNoSpace) {
+				if errors.Is(err, durable.ErrNoSpace) {
 					err = l.write(records)
 				}
 				if failed && !errors.Is(err, ErrLogFailed) {

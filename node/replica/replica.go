@@ -48,7 +48,6 @@ var (
 // Errors of the log and of what cannot go on.
 var (
 	ErrLogFailed = errors.New("the log failed; the process must end, and be started again")
-	ErrNoSpace   = errors.New("no space for writing")
 	// ErrRolledBack: a replica knows less than it promised to others. Its directory was put back
 	// from an older state, or its disk lost what it had synced. It takes no part any more.
 	ErrRolledBack = errors.New("the replica knows less than it promised")

@@ -284,7 +284,7 @@ func (r *Runtime) SetSnapshotRate(bytesPerSec int64) { r.transport.pace.set(byte
 // MayLead reports whether replicas here may lead. See Core.MayLead.
 func (r *Runtime) MayLead() bool { return r.core.MayLead() }
 
-// NoSpace returns an ErrNoSpace while the log waits for space on the disk, nil else.
+// NoSpace returns a durable.ErrNoSpace while the log waits for space on the disk, nil else.
 func (r *Runtime) NoSpace() error { return r.core.NoSpace() }
 
 // CheckFiles looks whether the files of the log are still there. See Core.CheckFiles.

@@ -12,7 +12,6 @@ import (
 const (
 	adviceRestart = "find out from the kernel's log what is wrong with the disk, then start the " +
 		"process again: it goes on from what is on disk"
-	adviceSpace = "free some space or enlarge the disk; it is tried again by itself"
 	adviceRetry = "it is tried again by itself, at least once a minute; if it stays, find out " +
 		"from the kernel's log what is wrong with the disk"
 )
@@ -38,7 +37,7 @@ func (s *Store) Problems() []health.Problem {
 	add("store_failed", adviceRestart, s.failed.Err(), true, true)
 	add("manifest_failed", adviceRestart, s.manifest.Err(), true, true)
 	_, lack := s.log.NoSpace()
-	add("disk_full", adviceSpace, lack, true, false)
+	add("disk_full", retryAdvice(lack), lack, true, false)
 	if s.manifest.Err() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
@@ -51,7 +50,7 @@ func (s *Store) Problems() []health.Problem {
 
 func retryAdvice(err error) string {
 	if durable.IsNoSpace(err) {
-		return adviceSpace
+		return durable.SpaceAdvice(err) + "; it is tried again by itself"
 	}
 	return adviceRetry
 }

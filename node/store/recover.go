@@ -69,7 +69,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
 		wal.Options{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
 	if err != nil {
-		return repairable(err)
+		return err
 	}
 	s.manifest.LogEnd = s.log.LastSynced
 	if r.lines > s.manifest.Number {
@@ -107,15 +107,6 @@ func (s *Store) noteLogFrom() error {
 	return err
 }
 
-// repairable adds to the error of a damaged log what can be done.
-func repairable(err error) error {
-	if !errors.As(err, new(*durable.CorruptError)) {
-		return err
-	}
-	return fmt.Errorf("%w: what it held was acknowledged: take it from a backup or a replica, or "+
-		"let pentad repair set it aside", err)
-}
-
 // checkComplete refuses a directory that lost what the manifest implies: it says where the log
 // begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
 // saved before the log is deleted.
@@ -126,8 +117,8 @@ func (s *Store) checkComplete() error {
 			return fmt.Errorf("list log: %w", err)
 		}
 		if len(logs) == 0 {
-			return repairable(corrupt(filepath.Join(s.opt.Dir, layout.LogDir), 0,
-				"all log files are missing"))
+			return corrupt(filepath.Join(s.opt.Dir, layout.LogDir), 0,
+				"all log files are missing")
 		}
 	}
 	if s.manifest.ClockNs != 0 {
@@ -173,16 +164,14 @@ func (s *Store) openSegments() error {
 	for _, m := range live {
 		path := s.segmentPath(m.ID)
 		seg, err := shards.Open(path, m, s.ahead.Clock)
-		if errors.Is(err, os.ErrNotExist) {
-			return &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
-		}
 		if err != nil {
-			return err
+			return shards.Affected(path, m, err)
 		}
 		watermarks, err := index.ParseWatermarks(seg.File.Section(layout.SectionWatermarks))
 		if err != nil {
 			seg.Unpin()
-			return &durable.CorruptError{File: path, Reason: "watermarks", Err: err}
+			return shards.Affected(path, m,
+				&durable.CorruptError{File: path, Reason: "watermarks", Err: err})
 		}
 		s.allShards[m.Shard].AddRecovered(seg, watermarks)
 	}

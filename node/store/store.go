@@ -170,7 +170,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, err
 	}
 	if err := s.recoverState(ctx, &report, fileNs); err != nil {
-		return nil, report, errors.Join(err, s.closeFiles())
+		return nil, report, errors.Join(layout.WayOut(err), s.closeFiles())
 	}
 	s.seals = make(chan sealRequest, 2*len(s.shards))
 	s.committerLock <- struct{}{} // commitLoop has it

@@ -119,5 +119,5 @@ func (l *Log) undo(cause error) error {
 	if err := l.dir.Truncate(fileName(l.number), l.size); err != nil {
 		return l.fail(errors.Join(cause, err))
 	}
-	return fmt.Errorf("%w: write %s: %w", durable.ErrNoSpace, l.Path(l.number), cause)
+	return durable.NoSpace("write", l.Path(l.number), cause)
 }

@@ -41,7 +41,7 @@ func (l *Log) roll() error {
 	}
 	f, err := l.dir.Create(fileName(l.number + 1))
 	if durable.IsNoSpace(err) {
-		return fmt.Errorf("%w: make %s: %w", durable.ErrNoSpace, l.Path(l.number+1), err)
+		return durable.NoSpace("make", l.Path(l.number+1), err)
 	}
 	if err != nil {
 		return l.fail(err)

@@ -18,14 +18,15 @@ import (
 // Problem is a problem as the node reports it; [Board.Update] sets since when it lasts.
 type Problem = api.Problem
 
-// lingers is how long a problem is still listed after it was reported last, so that one that comes
-// and goes is logged once.
+// lingers is how long a problem is not yet over after it was reported last, so that one that comes
+// and goes is logged once. It is listed as long, but for one that keeps the node from being ready.
 const lingers = 3 * time.Second
 
 // Board holds the present problems of a node. All methods may be called from many goroutines.
 type Board struct {
 	mu    sync.Mutex // guards notes
 	notes []note     // by code and subject
+	last  time.Time  // of the last Update
 }
 
 type note struct {
@@ -38,6 +39,7 @@ type note struct {
 func (b *Board) Update(reported []Problem, now time.Time) (began, ended []Problem) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.last = now
 	for _, p := range reported {
 		at, known := slices.BinarySearchFunc(b.notes, p, func(n note, p Problem) int {
 			return compare(n.Problem, p)
@@ -61,13 +63,16 @@ func (b *Board) Update(reported []Problem, now time.Time) (began, ended []Proble
 	return began, ended
 }
 
-// List returns the problems that were reported last, by code and subject.
+// List returns the present problems, by code and subject: also those that may come back at once,
+// but for those with which the node was not ready, as it is again.
 func (b *Board) List() []Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]Problem, len(b.notes))
+	all := make([]Problem, 0, len(b.notes))
 	for i := range b.notes {
-		all[i] = b.notes[i].Problem
+		if n := &b.notes[i]; !n.NotReady || n.seen.Equal(b.last) {
+			all = append(all, n.Problem)
+		}
 	}
 	return all
 }

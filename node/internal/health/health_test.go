@@ -46,4 +46,9 @@ func TestBoard(t *testing.T) {
 	step(5*time.Second, []Problem{full}, nil, []string{s1, s2}, []string{d})
 	step(9*time.Second, nil, nil, []string{d}, nil)
 	step(10*time.Second, []Problem{full}, []string{d}, nil, []string{d})
+	full.NotReady = true // which is listed no longer than it lasts, and is not over twice
+	step(11*time.Second, []Problem{full, one}, []string{s1}, nil, []string{d, s1})
+	step(12*time.Second, nil, nil, nil, []string{s1})
+	step(13*time.Second, []Problem{full}, nil, nil, []string{d, s1})
+	step(16*time.Second, nil, nil, []string{d, s1}, nil)
 }

@@ -186,7 +186,8 @@ func (f *File) undo(cause error) error {
 }
 
 func (f *File) noSpace(cause error) error {
-	return fmt.Errorf("append to %s: %w: %w", f.opt.What, durable.ErrNoSpace, cause)
+	return fmt.Errorf("append to %s: %w", f.opt.What,
+		durable.NoSpace("write", f.opt.Name, cause))
 }
 
 // fail makes the journal fail for good. The error is none of a lack of space, whatever its cause.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"syscall"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -141,7 +140,7 @@ func (m *Member) inspect() error {
 		case err != nil || st.Err == nil:
 		case ofOtherRules(st.Err):
 			return fmt.Errorf("group %d: %w: %w", group, cluster.ErrOtherRules, st.Err)
-		case errors.Is(st.Err, store.ErrFailed) || errors.Is(st.Err, syscall.ENOSPC):
+		case errors.Is(st.Err, store.ErrFailed) || durable.IsNoSpace(st.Err):
 			return fmt.Errorf("group %d: %w", group, st.Err)
 		case errors.Is(st.Err, replica.ErrForked): // nothing says which history is right
 		case errors.Is(st.Err, replica.ErrLogFailed) || errors.Is(st.Err, replica.ErrClosed):

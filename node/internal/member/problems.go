@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
 )
 
@@ -19,7 +20,7 @@ func (m *Member) Problems() []health.Problem {
 	if err := m.run.NoSpace(); err != nil {
 		all = append(all, health.Problem{Code: "disk_full", Subject: "log of the groups",
 			Message: err.Error(), NotReady: true,
-			Advice: "free some space or enlarge the disk; the node goes on by itself"})
+			Advice: durable.SpaceAdvice(err) + "; the node goes on by itself"})
 	}
 	return slices.Concat(all, m.leaderProblems(time.Now()), m.listener.Problems("other nodes"),
 		m.distrustProblems(), m.copyProblems(), m.strangerProblem(), m.fewerProblem(),

@@ -122,7 +122,7 @@ func kindOf(err error) wire.Kind {
 	case errors.Is(err, store.ErrClosed),
 		errors.Is(err, admission.ErrDrained),
 		errors.Is(err, store.ErrFailed),
-		errors.Is(err, wal.ErrFailed), errors.Is(err, durable.ErrNoSpace),
+		errors.Is(err, wal.ErrFailed), durable.IsNoSpace(err),
 		errors.Is(err, catalog.ErrFailed),
 		errors.Is(err, member.ErrUnavailable), errors.Is(err, member.ErrCutOff),
 		errors.Is(err, member.ErrUndecided),

@@ -3,6 +3,8 @@ package nodeerror
 import (
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"testing"
 
 	"github.com/pentad-db/pentad/node/internal/cursors"
@@ -33,6 +35,9 @@ func TestToWire(t *testing.T) {
 	f(&wire.Error{Kind: wire.KindNotFound}, wire.KindNotFound, false)
 	f(&record.InvalidError{Part: "cid", Reason: record.TooLarge}, wire.KindTooLarge, false)
 	f(store.ErrClosed, wire.KindUnavailable, true)
+	f(&os.PathError{Op: "write", Path: "a.wasm", Err: syscall.ENOSPC}, wire.KindUnavailable, true)
+	f(&os.LinkError{Op: "link", Old: "1.seg", New: "s/1.seg", Err: syscall.EDQUOT},
+		wire.KindUnavailable, true)
 	f(cursors.ErrBehind, wire.KindInvalid, false)
 	f(&wasmhost.Error{Kind: wasmhost.Busy}, wire.KindOverloaded, true)
 	f(&wasmhost.Error{Kind: wasmhost.Fuel}, wire.KindPluginLimit, false)

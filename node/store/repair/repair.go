@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/node/wal"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -41,6 +42,8 @@ type Report struct {
 	Rows                  int
 	FirstAcqNs, LastAcqNs int64
 	Aside                 []string // copies of the files, once it is done; a dump reads them
+	// Other is the damage of a file that no repair mends, and with which the store does not open.
+	Other error
 }
 
 // Log makes a store whose log is damaged one that opens, without what the log held from the
@@ -61,9 +64,10 @@ func Log(ctx context.Context, dir string, do bool) (Report, error) {
 	}
 	defer func() { _ = lock.Close() }() // it is empty
 	if r.manifest, _, err = manifest.Open(dir, 1, ""); err != nil {
-		return r.report, err
+		return r.report, layout.WayOut(err)
 	}
 	defer func() { _ = r.manifest.Close() }() // what was written is synced
+	r.report.Other = layout.WayOut(r.others())
 	if err = r.find(); err == nil && do && r.report.File != "" {
 		err = r.cut()
 	}
@@ -127,6 +131,33 @@ func (r *repair) find() error {
 			r.sequence, r.manifest.Flush)
 	}
 	return r.ctx.Err()
+}
+
+// others returns the damage that keeps the store from being opened and is not of the log; nil where
+// there is none. It reads no blocks.
+func (r *repair) others() error {
+	for _, meta := range r.manifest.Live {
+		path := filepath.Join(r.dir, layout.SegmentName(meta.ID))
+		seg, err := shards.Open(path, meta, nil)
+		if err == nil {
+			seg.Unpin()
+			continue
+		}
+		if err = shards.Affected(path, meta, err); errors.As(err, new(*durable.CorruptError)) {
+			return err
+		}
+	}
+	name := filepath.Join(r.dir, layout.WritersFile)
+	_, err := os.Stat(name)
+	if errors.Is(err, os.ErrNotExist) && r.manifest.ClockNs != 0 {
+		return &durable.CorruptError{File: name, Offset: durable.WholeFile,
+			Reason: "the file is missing, but the log was deleted"}
+	}
+	err = writers.New[struct{}]().Load(r.dir)
+	if errors.As(err, new(*durable.CorruptError)) {
+		return err
+	}
+	return nil
 }
 
 // gap reports whether files are missing between two, or with before 0 in front of the first.

@@ -2,7 +2,9 @@ package shards
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/index"
@@ -191,4 +193,17 @@ func Open(
 		}
 	}
 	return seg, nil
+}
+
+// Affected adds to the error of Open, where the file of a segment is damaged or missing, which rows
+// that concerns.
+func Affected(path string, m manifest.Segment, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		err = &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
+	}
+	if !errors.As(err, new(*durable.CorruptError)) {
+		return err
+	}
+	return fmt.Errorf("%w: it has %d records, up to acq %s", err, m.Rows,
+		record.FormatNs(m.LastAcqNs))
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
@@ -74,7 +73,7 @@ func exitCode(ctx context.Context, err error) int {
 		errors.Is(err, member.ErrSecondCluster), errors.Is(err, cluster.ErrOtherRules),
 		formats.Is(err):
 		return ExitForbidden
-	case errors.Is(err, durable.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
+	case durable.IsNoSpace(err):
 		return ExitDisk
 	case errors.As(err, new(*durable.CorruptError)), errors.As(err, new(*exchange.DamageError)):
 		return ExitDamaged
@@ -95,6 +94,8 @@ func Ending(err error) (message string, code int) {
 		return asBefore, ExitForbidden
 	case errors.Is(err, member.ErrClock):
 		return "the node ends; set the clock right, then start it again", ExitClock
+	case durable.IsNoSpace(err):
+		return "the node ends; " + durable.SpaceAdvice(err) + ", then start it again", ExitDisk
 	}
 	return "the node ends; start it again", ExitDisk
 }

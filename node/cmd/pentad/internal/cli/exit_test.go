@@ -46,6 +46,7 @@ func TestExitCode(t *testing.T) {
 	f(&durable.CorruptError{File: "1.seg"}, ExitDamaged)
 	f(durable.ErrNoSpace, ExitDisk)
 	f(&os.PathError{Op: "write", Path: "1.log", Err: syscall.ENOSPC}, ExitDisk)
+	f(&os.PathError{Op: "write", Path: "1.log", Err: syscall.EFBIG}, ExitDisk)
 	for kind, want := range map[wire.Kind]int{
 		wire.KindForbidden: ExitForbidden, wire.KindDamaged: ExitDamaged,
 		wire.KindTimeout: ExitUnavailable, wire.KindOverloaded: ExitUnavailable,
@@ -76,6 +77,15 @@ func TestEnding(t *testing.T) {
 		again := strings.HasSuffix(message, "start it again")
 		if code != want || again == (want == ExitForbidden) {
 			t.Errorf("%v: %q, exit code %d, want %d", err, message, code, want)
+		}
+	}
+	for err, want := range map[error]string{
+		syscall.ENOSPC: "the node ends; free some space or enlarge the disk, then start it again",
+		syscall.EDQUOT: "the node ends; free some space or raise the quota, then start it again",
+	} {
+		message, code := Ending(fmt.Errorf("group 7: %w", err))
+		if message != want || code != ExitDisk {
+			t.Errorf("%v: %q, exit code %d; want %q", err, message, code, want)
 		}
 	}
 }

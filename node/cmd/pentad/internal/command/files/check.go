@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,12 +55,12 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		return err
 	}
 	for _, path := range paths {
-		opt := check.Options{Damage: show.row}
+		opt := check.Options{Damage: show.storeRow}
 		var report api.CheckReport
 		info, failed := os.Stat(path)
 		switch {
 		case failed == nil && info.IsDir() && isBackup(path):
-			report, err = archive.Check(ctx, path, opt)
+			report, err = archive.Check(ctx, path, check.Options{Damage: show.row})
 		case failed == nil && info.IsDir():
 			report, err = audit.Directory(ctx, path, opt)
 		default:
@@ -72,7 +74,7 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		}
 		a.noteChecked(path, &report)
 	}
-	return show.end()
+	return a.endStopped(show)
 }
 
 // StoreDir returns the directory of the store when a path is one, or a node's; "" for a file.
@@ -121,12 +123,15 @@ func (a *app) noteChecked(path string, r *api.CheckReport) {
 type damageWriter struct {
 	*output.Writer
 	found int
+	// files are those of a store that were found damaged, the first of each kind, by what can be
+	// done; see endStopped.
+	files map[string]string
 	err   error
 }
 
 func (a *app) newDamageWriter() (*damageWriter, error) {
 	w, err := a.Writer(false, cli.Left("file"), cli.Right("offset"), cli.Left("reason"))
-	return &damageWriter{Writer: w}, err
+	return &damageWriter{Writer: w, files: map[string]string{}}, err
 }
 
 func (w *damageWriter) row(d api.Damage) {
@@ -138,6 +143,25 @@ func (w *damageWriter) row(d api.Damage) {
 		}
 		w.err = w.Row(output.Text(d.File), at, output.Text(d.Reason))
 	}
+}
+
+// storeRow is row of a file of a stopped node.
+func (w *damageWriter) storeRow(d api.Damage) {
+	w.row(d)
+	advice := layout.Advice(d.File)
+	if _, known := w.files[advice]; advice == "" || known ||
+		strings.Contains(filepath.ToSlash(d.File), "/snapshots/") { // which no start reads
+		return
+	}
+	w.files[advice] = d.File
+}
+
+// endStopped is end of the files of a stopped node; it says what can be done.
+func (a *app) endStopped(w *damageWriter) error {
+	for _, advice := range slices.Sorted(maps.Keys(w.files)) {
+		a.Note("%s: %s", w.files[advice], advice)
+	}
+	return w.end()
 }
 
 // end closes the list; its error tells the exit code.

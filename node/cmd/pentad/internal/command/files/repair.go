@@ -22,6 +22,9 @@ func RepairCommand(shared *cli.App) *cobra.Command {
 acknowledged records. Restore a backup or let a replica replace the directory if there is one;
 otherwise this command moves the log aside from the damage on and keeps everything before it.
 
+It mends logs only. Of other files with which a node does not start, MANIFEST, WRITERS and the index
+of a segment, it names the first that is damaged and ends with 7: restore a backup then.
+
 Without --cut-log nothing changes, and the command reports what would be lost. With it the files are
 first copied to DIR/store/lost, where pentad dump reads what is intact, to be stored again.`,
 		Args: cli.Arguments(1, 1, "the directory of a node or of a store"),
@@ -44,8 +47,12 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 	if err != nil {
 		return err
 	}
+	if r.File == "" && r.Other != nil {
+		return fmt.Errorf("the log is not damaged, another file is: %w", r.Other)
+	}
 	if r.File == "" {
-		a.Note("%s: the log is not damaged; pentad check reads all other files", path)
+		a.Note("%s: the log is not damaged, nor is what a start reads of other files; "+
+			"pentad check reads them whole", path)
 		return nil
 	}
 	a.Note("%s: damaged at offset %d: %s", r.File, r.Offset, r.Reason)
@@ -54,9 +61,12 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 		output.Thousands(r.Rows), acqsOf(&r))
 	if !cut {
 		a.Note("nothing changed; use --cut-log to cut the log")
-		return nil
+	} else {
+		a.Note("moved to %s", strings.Join(r.Aside, ", "))
 	}
-	a.Note("moved to %s", strings.Join(r.Aside, ", "))
+	if r.Other != nil {
+		return fmt.Errorf("another file is damaged, too: %w", r.Other)
+	}
 	return nil
 }
 

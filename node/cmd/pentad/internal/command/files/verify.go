@@ -62,12 +62,13 @@ func (a *app) verifyDir(ctx context.Context, dir string, rate int64) error {
 	if inside == "" {
 		return cli.Usagef("--dir %s: not a directory; use pentad check for single files", dir)
 	}
-	report, err := check.Directory(ctx, inside, check.Options{BytesPerSec: rate, Damage: show.row})
+	report, err := check.Directory(ctx, inside, check.Options{BytesPerSec: rate,
+		Damage: show.storeRow})
 	if err != nil {
 		return errors.Join(err, show.Close())
 	}
 	a.noteChecked(dir, &report)
-	return show.end()
+	return a.endStopped(show)
 }
 
 func (a *app) verifyNode(ctx context.Context, rate int64) error {

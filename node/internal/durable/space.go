@@ -1,0 +1,98 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoSpace wraps errors of writes that the disk had no space for. Nothing is left of them, and
+// they may be tried again: unlike a failed sync, a write that was refused leaves no doubt.
+var ErrNoSpace = errors.New("no space for writing")
+
+// IsNoSpace reports whether a write failed because the disk, a quota or the limit on the size of
+// files has no space.
+func IsNoSpace(err error) bool {
+	return errors.Is(err, ErrNoSpace) || errors.Is(err, syscall.ENOSPC) ||
+		errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// NoSpace returns the ErrNoSpace of what was done to a file, as "write" or "make". It names the
+// file once, also when the cause does, and says what has run out where the cause does not.
+func NoSpace(doing, path string, cause error) error {
+	hint := ""
+	switch lackOf(cause) {
+	case fileSize:
+		hint = ": the limit on the size of a file is reached (ulimit -f)"
+	case inodes:
+		hint = ": no inodes are free"
+	}
+	if strings.Contains(cause.Error(), path) {
+		return fmt.Errorf("%w: %w%s", ErrNoSpace, cause, hint)
+	}
+	return fmt.Errorf("%w: %s %s: %w%s", ErrNoSpace, doing, path, cause, hint)
+}
+
+// SpaceAdvice says what ends a lack of space.
+//
+// Cost: at most one call of the system.
+func SpaceAdvice(err error) string {
+	switch lackOf(err) {
+	case fileSize:
+		return "raise the limit on the size of a file (ulimit -f, LimitFSIZE= of systemd; " +
+			"prlimit does it for a running process)"
+	case quota:
+		return "free some space or raise the quota"
+	case inodes:
+		return "delete files that are not needed, or use a file system with more inodes (df -i)"
+	}
+	return "free some space or enlarge the disk"
+}
+
+// lack is what there is not enough of.
+type lack int
+
+const (
+	blocks lack = iota
+	fileSize
+	quota
+	inodes
+)
+
+func lackOf(err error) lack {
+	switch {
+	case errors.Is(err, syscall.EFBIG):
+		return fileSize
+	case errors.Is(err, syscall.EDQUOT):
+		return quota
+	}
+	var st unix.Statfs_t
+	if dir := dirOf(err); dir == "" || unix.Statfs(dir, &st) != nil || !withoutInodes(&st) {
+		return blocks
+	}
+	return inodes
+}
+
+// withoutInodes reports whether a file system has blocks and no inodes left. Some have no fixed
+// number of inodes: they say 0 of 0, or that there are none once there are no blocks.
+func withoutInodes(st *unix.Statfs_t) bool {
+	return st.Files > 0 && st.Ffree == 0 && st.Bavail > 0
+}
+
+// dirOf returns the directory of the file that an error names; "": it names none.
+func dirOf(err error) string {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return filepath.Dir(path.Path)
+	case errors.As(err, &link):
+		return filepath.Dir(link.New)
+	}
+	return ""
+}
