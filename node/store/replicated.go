@@ -142,7 +142,7 @@ func (s *Store) clockEntries(ns int64, clean bool) []wal.Entry {
 func (s *Store) noteLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.Flush >= s.log.LastSynced() ||
+	if s.opt.keepSnapshot || s.manifest.LogFlush >= s.log.LastSynced() ||
 		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}
