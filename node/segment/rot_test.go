@@ -40,7 +40,7 @@ func newRotting(t testing.TB, in *SealedInput) *rotting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.clock, r.Sealed = NewVerifyClock(r.hand.now), s
+	s.clock, r.File = NewVerifyClock(r.hand.now), s
 	if r.offsets, r.sizes, err = s.Locate(); err != nil {
 		t.Fatal(err)
 	}
