@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	// ErrReplicated means that a store is driven by the log of its group, and takes changes from
-	// there only.
+	// ErrReplicated means that a store is replicated: it follows the log of its group, and takes
+	// changes from there only.
 	ErrReplicated = errors.New("this store is a replica, which takes no changes of its own; " +
 		"propose them to its group")
-	// ErrNotReplicated means that a store is not driven by the log of the group.
+	// ErrNotReplicated means that a store does not follow the log of the group.
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
