@@ -90,6 +90,10 @@ type Server struct {
 func New(l net.Listener, parts Parts, opt Options) *Server {
 	s := &Server{Parts: parts, opt: opt, bodies: budget.New(
 		memory.Total(opt.MemoryBytes).Part(bodiesPart, mostBodies))}
+	monitors := map[string]bool{}
+	for _, r := range s.healthRoutes() {
+		monitors[r.Path] = true
+	}
 	var routes []httpserver.Route
 	for _, r := range s.routeTable() {
 		routes = append(routes, httpserver.Route(r))
@@ -104,6 +108,7 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 			return strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path)
 		},
 		Serves:   s.serves,
+		Monitors: func(path string) bool { return monitors[path] },
 		Answered: opt.Answered,
 	})
 	return s
