@@ -18,17 +18,17 @@ func perRow(b *testing.B, rows int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
-func BenchmarkPartition(b *testing.B) {
+func BenchmarkClusterRows(b *testing.B) {
 	rows := benchRows(1 << 20)
 	for b.Loop() {
-		Partition(rows, Options{})
+		ClusterRows(rows, Options{})
 	}
 	perRow(b, rows.Len())
 }
 
 func BenchmarkBuild(b *testing.B) {
 	rows := benchRows(1 << 20)
-	l := Partition(rows, Options{})
+	l := ClusterRows(rows, Options{})
 	flags := make([]uint64, rows.Len()/64)
 	offsets, sizes := make([]uint64, len(l.BlockEnds)), make([]uint32, len(l.BlockEnds))
 	for b.Loop() {

@@ -11,10 +11,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-func TestPartition(t *testing.T) {
+func TestClusterRows(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, _ *rand.Rand, rows *record.Batch) {
-		l := Partition(rows, small())
-		if again := Partition(rows, small()); !reflect.DeepEqual(l, again) {
+		l := ClusterRows(rows, small())
+		if again := ClusterRows(rows, small()); !reflect.DeepEqual(l, again) {
 			t.Fatal("the same rows give another layout")
 		}
 		order := slices.Clone(l.Order)
@@ -64,7 +64,7 @@ func TestLateRowsApart(t *testing.T) {
 				rows.AppendStamped(record.Key{MID: int64(i % 50), CapNs: capNs,
 					AcqNs: 1<<60 + int64(i)}, nil)
 			}
-			l := Partition(rows, small())
+			l := ClusterRows(rows, small())
 			onTime := uint32(0)
 			if l.OnTime > 0 {
 				onTime = l.BlockEnds[l.OnTime-1]

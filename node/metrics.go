@@ -122,14 +122,14 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 
 // collectRequests publishes running and waiting requests.
 func (r collector) collectRequests(count, gauge func(name, help string, v float64)) {
-	queries, asked := r.node.queries.Stats(), r.node.asked.Stats()
-	gauge("queries_running", "Queries under way.", float64(queries.Held+asked.Held))
+	queries, peers := r.node.queries.Stats(), r.node.peerQueries.Stats()
+	gauge("queries_running", "Queries under way.", float64(queries.Held+peers.Held))
 	gauge("queries_waiting", "Queries that wait for a permit.",
-		float64(queries.Waiting+asked.Waiting))
+		float64(queries.Waiting+peers.Waiting))
 	gauge("queries_paused", "Queries paused because their clients do not read.",
-		float64(queries.Paused+asked.Paused))
+		float64(queries.Paused+peers.Paused))
 	count("queries_refused_total", "Queries rejected by a full queue or after a wait.",
-		float64(queries.Refused+asked.Refused))
+		float64(queries.Refused+peers.Refused))
 	share := r.node.processors.Stats()
 	gauge("queries_long", "Queries of more than 2 ms, which run in time slices.",
 		float64(share.Long))

@@ -57,9 +57,9 @@ const (
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
-// mostStateBytes is enough for a hundred dashboards over a billion records, with a state of 48
+// mostPartialBytes is enough for a hundred dashboards over a billion records, with a state of 48
 // bytes for each block.
-const mostStateBytes = 64 << 20
+const mostPartialBytes = 64 << 20
 
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {
@@ -74,12 +74,12 @@ type Options struct {
 	MemoryBytes int64
 	// ResultBytes is the memory of all ordered answers, which spill to temporary files beyond it,
 	// and of each answer of versions; default an 8th of MemoryBytes, at most 1 GiB.
-	ResultBytes int64
-	MaxGroups   int   // groups of one aggregate at most; default 2^20
-	MaxQueries  int   // concurrent queries; default 8 per processor
-	MaxWaiting  int   // queries that wait for a permit, at most; default 16 * MaxQueries
-	MaxPuts     int   // concurrent puts; default 8 per processor, see putsInCluster
-	StateBytes  int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none
+	ResultBytes  int64
+	MaxGroups    int   // groups of one aggregate at most; default 2^20
+	MaxQueries   int   // concurrent queries; default 8 per processor
+	MaxWaiting   int   // queries that wait for a permit, at most; default 16 * MaxQueries
+	MaxPuts      int   // concurrent puts; default 8 per processor, see putsInCluster
+	PartialBytes int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none
 	// MaxClockOffset is how far the machine's clock may step, or differ from those of the other
 	// nodes of a cluster, before the node stops following it; default 500 ms.
 	MaxClockOffset time.Duration
@@ -108,7 +108,7 @@ func (o Options) withDefaults() (Options, error) {
 	total := memory.Total(o.MemoryBytes)
 	o.Store.HeadBytes = cmp.Or(o.Store.HeadBytes, total.Part(4, mostHeadBytes))
 	o.ResultBytes = cmp.Or(o.ResultBytes, total.Part(8, mostResultBytes))
-	o.StateBytes = cmp.Or(o.StateBytes, total.Part(16, mostStateBytes))
+	o.PartialBytes = cmp.Or(o.PartialBytes, total.Part(16, mostPartialBytes))
 	o.MaxGroups = cmp.Or(o.MaxGroups, defaultMaxGroups)
 	o.MaxQueries = cmp.Or(o.MaxQueries, 8*runtime.GOMAXPROCS(0))
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, waitersPerPermit*o.MaxQueries)
@@ -153,7 +153,7 @@ type Node struct {
 	hidden        []health.Problem // about data in the directory that is not served
 	server        *httpapi.Server
 	queries       *admission.Controller // permits of queries
-	asked         *admission.Controller // permits of queries of other nodes
+	peerQueries   *admission.Controller // permits of queries of other nodes
 	processors    *cpushare.Scheduler   // CPU time of queries
 
 	open  context.Context // ends when the node begins to close
@@ -179,11 +179,12 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := CheckListen(opt.Listen, opt.Insecure); err != nil {
 		return nil, err
 	}
-	n := &Node{opt: opt, log: opt.Logger, queries: opt.newAdmission(), asked: opt.newAdmission(),
+	n := &Node{opt: opt, log: opt.Logger,
+		queries: opt.newAdmission(), peerQueries: opt.newAdmission(),
 		processors: cpushare.New(runtime.GOMAXPROCS(0)), hedges: hedge.NewLimiter(),
 		spill: spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
-	if opt.StateBytes > 0 {
-		n.states = partials.New(opt.StateBytes)
+	if opt.PartialBytes > 0 {
+		n.states = partials.New(opt.PartialBytes)
 	}
 	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
@@ -326,7 +327,7 @@ func (n *Node) openFiles(
 func (n *Node) assemble(alone bool, file *cursors.File) {
 	n.engine = engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
 		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
-		Queries: n.queries, Asked: n.asked, Processors: n.processors,
+		Queries: n.queries, PeerQueries: n.peerQueries, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes}}, alone)
@@ -422,7 +423,7 @@ const closeGrace = 5 * time.Second
 // closeData waits for requests under way and closes the data.
 func (n *Node) closeData(ctx context.Context) error {
 	var errs []error
-	for _, p := range []*admission.Controller{n.queries, n.asked} {
+	for _, p := range []*admission.Controller{n.queries, n.peerQueries} {
 		errs = append(errs, p.Drain(context.WithoutCancel(ctx)))
 	}
 	if n.writes != nil {

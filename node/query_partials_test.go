@@ -248,7 +248,7 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 	rows, turns := rounds.Of(100_000, 50_000, 20_000), rounds.Of(40, 12, 6)
 	for _, limit := range []int64{0, int64(rounds.Of(40<<10, 20<<10, 20<<10))} { // some are evicted
 		rng := rand.New(rand.NewPCG(seed, 5))
-		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{StateBytes: limit,
+		h := &meterHouse{T: t, rng: rng, n: openTest(t, Options{PartialBytes: limit,
 			Store: store.Options{Workers: 1 + rng.IntN(3), Shards: 1 << rng.IntN(2),
 				SealRows: rows/5 + rng.IntN(rows*3/5)}})}
 		h.moments = []int64{1e15 + 5e14}
@@ -285,7 +285,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(seed, 6)), n: openTest(t, Options{
-		StateBytes: 100 << 10, Store: store.Options{Workers: 2, SealRows: 20_000}})}
+		PartialBytes: 100 << 10, Store: store.Options{Workers: 2, SealRows: 20_000}})}
 	h.send(rounds.Of(60_000, 60_000, 40_000))
 	questions := h.questions()
 	done := make(chan struct{})

@@ -10,7 +10,7 @@ import (
 // it. The zero Block can be opened, again and again; it keeps its scratch memory and is used by
 // one goroutine at a time. Positions are those of rows in the block, from 0 on.
 type Block struct {
-	sealed *Sealed
+	sealed *File
 	offset uint64 // in the file
 	front  uint64 // bytes before the chunks
 	body   []byte // the front, and what follows it

@@ -3,7 +3,7 @@ package segment
 import "encoding/binary"
 
 // VerifyBlock compares the front of a block with its checksum now.
-func (s *Sealed) VerifyBlock(i int, offset uint64, size uint32) error {
+func (s *File) VerifyBlock(i int, offset uint64, size uint32) error {
 	if err := s.checkPlace(i, offset, size); err != nil {
 		return err
 	}

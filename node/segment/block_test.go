@@ -22,7 +22,7 @@ func appendWords(dst []byte, words ...uint64) []byte {
 }
 
 // firstBlock opens the first block of a segment.
-func firstBlock(t testing.TB, s *Sealed) *Block {
+func firstBlock(t testing.TB, s *File) *Block {
 	t.Helper()
 	b := &Block{}
 	size := binary.LittleEndian.Uint32(s.data[sealedHeaderBytes:])

@@ -28,7 +28,7 @@ func sealBytes(t testing.TB, in *SealedInput) []byte {
 }
 
 // readAll opens a segment in memory and reads it as a query would, with the index at hand.
-func readAll(data []byte, offsets []uint64, sizes []uint32) (*Sealed, *record.Batch, error) {
+func readAll(data []byte, offsets []uint64, sizes []uint32) (*File, *record.Batch, error) {
 	if len(data) < sealedHeaderBytes+paddingBytes+tailBytes {
 		return nil, nil, &durable.CorruptError{File: "1.seg", Reason: "short"} // as mapFile does
 	}

@@ -22,7 +22,7 @@ const (
 // Disk reads a sealed segment from the disk and not from memory, where the system has direct reads:
 // so that damage is found although no query reads the file, and what queries read stays in memory.
 type Disk struct {
-	of     *Sealed
+	of     *File
 	file   *os.File
 	window []byte // aligned memory
 	at     uint64 // in the file, of the window
@@ -31,7 +31,7 @@ type Disk struct {
 }
 
 // OpenDisk opens the file of a segment once more. memory is of a Disk that was closed, or nil.
-func (s *Sealed) OpenDisk(memory *Disk) (*Disk, error) {
+func (s *File) OpenDisk(memory *Disk) (*Disk, error) {
 	f, err := openDirect(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)

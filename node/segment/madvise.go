@@ -15,7 +15,7 @@ func adviseRandom(data []byte) {
 // WillNeed asks the system to start reading a stretch of the file. It does not wait.
 //
 // Cost: about a microsecond, whether or not the bytes are in memory.
-func (s *Sealed) WillNeed(offset, size uint64) {
+func (s *File) WillNeed(offset, size uint64) {
 	page := uint64(os.Getpagesize())
 	from := offset &^ (page - 1)
 	to := min(offset+size, uint64(len(s.data)))

@@ -24,26 +24,26 @@ const (
 // something else.
 //
 // Cost: a few ns.
-func (s *Sealed) PrefetchFront(offset uint64) { s.prefetch(offset, frontBytes) }
+func (s *File) PrefetchFront(offset uint64) { s.prefetch(offset, frontBytes) }
 
 // PrefetchColumn does so with the values of a dimension of rows of a block, whose front should have
 // been loaded by now.
 //
 // Cost: some 10 ns, and half a ns for each 64 bytes.
-func (s *Sealed) PrefetchColumn(offset uint64, d record.Dim, rows []Span) {
+func (s *File) PrefetchColumn(offset uint64, d record.Dim, rows []Span) {
 	if from, width, ok := s.columnAt(offset, d); ok {
 		s.prefetchRows(from, width, rows)
 	}
 }
 
-func (s *Sealed) prefetchRows(from, width uint64, rows []Span) {
+func (s *File) prefetchRows(from, width uint64, rows []Span) {
 	for _, r := range rows {
 		s.prefetch(from+uint64(r.Lo)*width/8, (uint64(r.Hi-r.Lo)*width+7)/8)
 	}
 }
 
 // columnAt finds where a column should start, and its width.
-func (s *Sealed) columnAt(offset uint64, d record.Dim) (from, width uint64, ok bool) {
+func (s *File) columnAt(offset uint64, d record.Dim) (from, width uint64, ok bool) {
 	p, ok := s.prefetchParserAt(offset)
 	if !ok {
 		return 0, 0, false
@@ -64,7 +64,7 @@ type prefetchParser struct {
 	rows  uint64
 }
 
-func (s *Sealed) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
+func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
 	if offset > s.end || uint64(len(s.data))-offset < prefetchHeaderBytes {
 		return p, false
 	}
@@ -85,7 +85,7 @@ func (p *prefetchParser) key() (from, width uint64) {
 	return from, width
 }
 
-func (s *Sealed) prefetch(offset, bytes uint64) {
+func (s *File) prefetch(offset, bytes uint64) {
 	if offset < s.end && bytes > 0 {
 		lines := (min(bytes, maxPrefetchBytes) + cacheLineBytes - 1) / cacheLineBytes
 		prefetch(&s.data[offset], int(lines))

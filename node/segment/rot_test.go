@@ -25,7 +25,7 @@ func (h *handClock) now() time.Time { return h.at }
 
 // rotting is a segment in memory, all of whose blocks were just verified.
 type rotting struct {
-	*Sealed
+	*File
 	hand    handClock
 	whole   []byte // as it was written
 	offsets []uint64
@@ -40,7 +40,7 @@ func newRotting(t testing.TB, in *SealedInput) *rotting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.clock, r.Sealed = NewVerifyClock(r.hand.now), s
+	s.clock, r.File = NewVerifyClock(r.hand.now), s
 	if r.offsets, r.sizes, err = s.Locate(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestRotIsNotCopied(t *testing.T) {
 	}
 }
 
-func copyOf(t *testing.T, s *Sealed, to string) string {
+func copyOf(t *testing.T, s *File, to string) string {
 	t.Helper()
 	if err := CopySealed(to, s, []byte("copy")); err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func writeAt(t *testing.T, path string, at int64, data []byte) {
 	}
 }
 
-func verifyDisk(t *testing.T, s *Sealed, offsets []uint64) error {
+func verifyDisk(t *testing.T, s *File, offsets []uint64) error {
 	t.Helper()
 	d, err := s.OpenDisk(nil)
 	if err != nil {

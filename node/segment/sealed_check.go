@@ -13,7 +13,7 @@ import (
 // a damaged tail no one knows what is where: the segment is nil then.
 //
 // Errors: of the file system, wrapped; *formats.Error; damage is none.
-func OpenDamaged(path string) (*Sealed, []*durable.CorruptError, error) {
+func OpenDamaged(path string) (*File, []*durable.CorruptError, error) {
 	data, err := mapFile(path)
 	var damage *durable.CorruptError
 	if errors.As(err, &damage) {
@@ -23,8 +23,8 @@ func OpenDamaged(path string) (*Sealed, []*durable.CorruptError, error) {
 		return nil, nil, err
 	}
 	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // a hint
-	mapped := &Sealed{data: data, path: path}
-	var s *Sealed
+	mapped := &File{data: data, path: path}
+	var s *File
 	var all []*durable.CorruptError
 	err = mapped.Guard(func() error {
 		s, all, err = parseDamaged(path, data)
@@ -43,7 +43,7 @@ func OpenDamaged(path string) (*Sealed, []*durable.CorruptError, error) {
 // file: b as long as err is nil, else err says what is damaged. Where blocks lie is taken from
 // offsets and sizes, or when those are nil from the blocks, each of which leads to the next; a
 // damaged one may then hide those behind it, which err says. An error of visit ends the check.
-func (s *Sealed) CheckBlocks(
+func (s *File) CheckBlocks(
 	offsets []uint64, sizes []uint32,
 	visit func(i int, b *Block, offset uint64, size uint32, err *durable.CorruptError) error,
 ) error {
@@ -76,7 +76,7 @@ func (s *Sealed) CheckBlocks(
 }
 
 // number reads one among the blocks, 0 where there is none.
-func (s *Sealed) number(at uint64) (n uint32) {
+func (s *File) number(at uint64) (n uint32) {
 	_ = s.Guard(func() error { // who reads on meets the same damage
 		if at < s.end {
 			n = binary.LittleEndian.Uint32(s.data[at:])
@@ -86,7 +86,7 @@ func (s *Sealed) number(at uint64) (n uint32) {
 	return n
 }
 
-func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *durable.CorruptError {
+func (s *File) checkBlock(i int, offset uint64, size uint32, b *Block) *durable.CorruptError {
 	err := s.Guard(func() error {
 		if err := s.Block(i, offset, size, b); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (s *Sealed) checkBlock(i int, offset uint64, size uint32, b *Block) *durabl
 }
 
 // Locate returns where the blocks lie, for a caller whose index is lost. It reads all of them.
-func (s *Sealed) Locate() (offsets []uint64, sizes []uint32, err error) {
+func (s *File) Locate() (offsets []uint64, sizes []uint32, err error) {
 	err = s.CheckBlocks(nil, nil, func(
 		_ int, _ *Block, offset uint64, size uint32, damage *durable.CorruptError,
 	) error {

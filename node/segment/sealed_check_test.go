@@ -10,7 +10,7 @@ import (
 )
 
 // checkAll reads everything and returns the first damage.
-func checkAll(s *Sealed) error {
+func checkAll(s *File) error {
 	rows := 0
 	err := s.CheckBlocks(nil, nil, func(
 		_ int, b *Block, _ uint64, _ uint32, d *durable.CorruptError,

@@ -15,7 +15,7 @@ import (
 // blocks and payload chunks keep their checksums, and sections those of the table of src.
 //
 // Errors: *durable.CorruptError for damage of src, of which nothing is left at path then.
-func CopySealed(path string, src *Sealed, meta []byte) error {
+func CopySealed(path string, src *File, meta []byte) error {
 	write := func(w *sealedWriter) (info SealedInfo, err error) {
 		err = src.Guard(func() error {
 			if err := w.append(sealedHeader()); err != nil {
@@ -53,7 +53,7 @@ func CopySealed(path string, src *Sealed, meta []byte) error {
 
 // SectionCopy returns a copy of a section, nil when there is none, that has the checksum that the
 // section was written with. The caller owns it.
-func (s *Sealed) SectionCopy(id uint32) ([]byte, error) {
+func (s *File) SectionCopy(id uint32) ([]byte, error) {
 	for i, sec := range s.sections {
 		if sec.ID != id {
 			continue
@@ -68,7 +68,7 @@ func (s *Sealed) SectionCopy(id uint32) ([]byte, error) {
 }
 
 // copyBlocks appends all blocks, each of which leads to the next.
-func (s *Sealed) copyBlocks(w *sealedWriter) error {
+func (s *File) copyBlocks(w *sealedWriter) error {
 	at := uint64(sealedHeaderBytes)
 	var buf []byte
 	for i := range s.blocks {
@@ -88,7 +88,7 @@ func (s *Sealed) copyBlocks(w *sealedWriter) error {
 }
 
 // copyBlock appends block i, and returns where it ends. buf is memory.
-func (s *Sealed) copyBlock(i int, at uint64, buf *[]byte, w *sealedWriter) (uint64, error) {
+func (s *File) copyBlock(i int, at uint64, buf *[]byte, w *sealedWriter) (uint64, error) {
 	src := mappedReader{s.data}
 	size, err := verifyBlock(s, i, at, buf, src, w.append)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m mappedReader) read(dst []byte, offset, n uint64) ([]byte, error) {
 // verifyBlock reads block i, front and chunks, in parts, of which it keeps one in buf, compares
 // each with its checksum, and gives it to visit, which may be nil. It returns the block's size.
 func verifyBlock(
-	s *Sealed, i int, at uint64, buf *[]byte, src blockReader, visit func(part []byte) error,
+	s *File, i int, at uint64, buf *[]byte, src blockReader, visit func(part []byte) error,
 ) (size uint64, err error) {
 	give := func(part []byte) error {
 		if visit == nil {

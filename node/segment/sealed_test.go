@@ -179,7 +179,7 @@ func inputOf(rng *rand.Rand, b *record.Batch) *SealedInput {
 	return in
 }
 
-func mustSeal(t testing.TB, in *SealedInput) *Sealed {
+func mustSeal(t testing.TB, in *SealedInput) *File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "1.seg")
 	info, err := WriteSealed(path, in)

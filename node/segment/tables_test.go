@@ -40,7 +40,7 @@ func checkExampleRanks(t *testing.T, example []byte) {
 		}
 		rows.AppendStamped(record.Key{CapNs: int64(i), AcqNs: acq}, nil)
 	}
-	l := index.Partition(&rows, index.Options{})
+	l := index.ClusterRows(&rows, index.Options{})
 	none := make([]uint64, 9)
 	written := index.Build(&rows, l, none, none[:len(l.BlockEnds)], make([]uint32, 9))
 	sameBytes(t, "written", written.AppendRanks(nil), example)

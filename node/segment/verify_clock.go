@@ -51,4 +51,4 @@ func (c *VerifyClock) fresh(stamp uint32) bool {
 
 // RecentlyVerified reports whether a block was verified within [VerifyAfter], so that its bytes are
 // likely in memory and opening it reads only its header.
-func (s *Sealed) RecentlyVerified(i int) bool { return s.clock.fresh(s.verified[i].Load()) }
+func (s *File) RecentlyVerified(i int) bool { return s.clock.fresh(s.verified[i].Load()) }

@@ -198,8 +198,8 @@ func flushLength(all []loggedCommand) (n int) {
 // waitToApply waits for space in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
-		err := s.heads.Wait(ctx)
-		if !errors.Is(err, ErrOverloaded) || s.heads.SealErr() != nil {
+		err := s.headBudget.Wait(ctx)
+		if !errors.Is(err, ErrOverloaded) || s.headBudget.SealErr() != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 	}
 	s.counters.rows.Add(int64(rows))
 	s.rotateFull()
-	s.behind.Wait(rows, s.stop)
+	s.throttle.Wait(rows, s.stop)
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (s *Store) applyOne(
 		return false
 	}
 	first := max(clockNs, at.NextNs)
-	copied := s.manifest.Copied != nil // only the committer changes it
+	copied := s.manifest.Copy != nil // only the committer changes it
 	switch {
 	case c.Kind == commands.KindClose && !copied:
 		at.NextNs = first
@@ -346,7 +346,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 		return s.applyRange(from, c.Range, out)
 	case c.Kind == commands.KindPromote:
 		return s.applyPromote(from, out)
-	case s.manifest.Copied != nil: // only the committer changes it
+	case s.manifest.Copy != nil: // only the committer changes it
 		out.Err = ErrIsCopy
 		return s.skipCommand(from)
 	}

@@ -84,7 +84,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	}
 	s.counters.rows.Add(int64(r.Len()))
 	s.rotateFull()
-	s.behind.Wait(r.Len(), s.stop)
+	s.throttle.Wait(r.Len(), s.stop)
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 func (s *Store) followInLog(r *mirror.Range) (refused, err error) {
 	s.manifestMu.Lock()
 	box := event.BoxOf(&r.Box)
-	m, empty := s.manifest.Copied, s.isEmpty()
+	m, empty := s.manifest.Copy, s.isEmpty()
 	s.manifestMu.Unlock()
 	switch {
 	case m != nil && m.Store != r.Of:
@@ -130,7 +130,7 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	s.noteEntries(file, nil)
 	err = s.manifest.Append(manifest.Edit{Applied: &at,
 		Copy: &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
-			VoidNs: was.NextNs}})
+			PriorHorizonNs: was.NextNs}})
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 // applyPromote is [Store.PromoteCopy] of a replica. Its horizon goes on above all that was ever
 // leased, here and while it was no copy. The caller is the committer.
 func (s *Store) applyPromote(from Command, out *Outcome) error {
-	if s.manifest.Copied == nil { // only the committer changes it
+	if s.manifest.Copy == nil { // only the committer changes it
 		out.Err = ErrNoCopy
 		return s.skipCommand(from)
 	}
@@ -155,7 +155,7 @@ func (s *Store) applyPromote(from Command, out *Outcome) error {
 	at := acqtime.Position{Index: from.Index,
 		NextNs: max(acqtime.Clamp(from.ClockNs), s.position().NextNs)}
 	s.manifestMu.Lock()
-	at.NextNs = max(at.NextNs, s.manifest.Copied.VoidNs)
+	at.NextNs = max(at.NextNs, s.manifest.Copy.PriorHorizonNs)
 	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
 	err := s.manifest.Append(manifest.Edit{Promote: true, Applied: &at})
 	s.manifestMu.Unlock()

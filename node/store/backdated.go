@@ -58,7 +58,7 @@ func (s *Store) PutBackdated(
 	if b.AcqNs == nil {
 		return res, refusedAcq(0, "the batch brings none")
 	}
-	if err := s.heads.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx); err != nil {
 		return res, err
 	}
 	s.backdatedMu.Lock()
@@ -384,13 +384,13 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 		grown += p.head.TakeGrowth() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
-	s.heads.Add(grown)
+	s.headBudget.Add(grown)
 	s.acqClock.EndCommit()
 	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))
 	s.counters.backdatedPuts.Add(1)
 	s.rotateFull()
-	s.behind.Wait(put.rows, s.stop)
+	s.throttle.Wait(put.rows, s.stop)
 	return putNs, nil
 }

@@ -155,7 +155,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := s.heads.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx); err != nil {
 		return err
 	}
 	r.byShard = splitByShard(b, len(s.shards))
@@ -309,7 +309,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		buf.data = nil
 	}
 	s.rotateFull()
-	s.behind.Wait(rows, s.stop)
+	s.throttle.Wait(rows, s.stop)
 }
 
 // refuse answers a group that the log did not take. Unless there was only no space for it, whether
@@ -367,7 +367,7 @@ func (s *Store) insert(group []*putRequest) {
 			grown += head.TakeGrowth()
 		}
 	}
-	s.heads.Add(grown)
+	s.headBudget.Add(grown)
 }
 
 // appendLog appends a flush to the log of a store of its own, after the manifest has the timeline

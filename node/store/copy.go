@@ -50,9 +50,9 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		defer s.manifestMu.Unlock()
 		m := s.manifest
 		st.Store, st.Empty, st.Lineage = m.Store, s.isEmpty(), m.Timelines()
-		if m.Copied != nil {
-			st.Of, st.Held, st.HeldNs = m.Copied.Store, m.Copied.Timeline, st.HorizonNs
-			st.Box, _ = event.ParseBox(&m.Copied.Box) // checked when it came
+		if m.Copy != nil {
+			st.Of, st.Held, st.HeldNs = m.Copy.Store, m.Copy.Timeline, st.HorizonNs
+			st.Box, _ = event.ParseBox(&m.Copy.Box) // checked when it came
 		}
 		for _, e := range m.Events {
 			if e.AcqNs < st.HorizonNs && e.Kind != event.Split { // which is no copy's business
@@ -70,7 +70,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 func (s *Store) IsCopy() bool {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.Copied != nil
+	return s.manifest.Copy != nil
 }
 
 // isEmpty reports whether nothing was ever stored. The caller is the committer and holds
@@ -85,7 +85,7 @@ func (s *Store) isEmpty() bool {
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copied == nil && !hides && len(m.Live)+len(m.EmptyRanges)+len(m.Policies) == 0
+	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -106,7 +106,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	if err := s.heads.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx); err != nil {
 		return 0, err
 	}
 	put := &putRequest{done: make(chan struct{})}
@@ -194,7 +194,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		_ = s.dropPurgedFromLog() // it is tried again; if the log has failed, ranges say so
 	}
 	s.rotateFull()
-	s.behind.Wait(put.rows, s.stop)
+	s.throttle.Wait(put.rows, s.stop)
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (s *Store) checkContinues(r *mirror.Range) error {
 		return fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	box := event.BoxOf(&r.Box)
-	if m := s.manifest.Copied; m != nil {
+	if m := s.manifest.Copy; m != nil {
 		switch {
 		case m.Store != r.Of:
 			return fmt.Errorf("%w: it is of store %s, and this is a copy of store %s; copy "+
@@ -291,7 +291,7 @@ func (s *Store) copyEvents(r *mirror.Range) (purges bool, err error) {
 			}
 		}
 	}
-	if was := s.manifest.Copied; was.Timeline != r.Timeline {
+	if was := s.manifest.Copy; was.Timeline != r.Timeline {
 		now := *was
 		now.Timeline, e.Copy = r.Timeline, &now
 	}
@@ -333,7 +333,7 @@ func (s *Store) PromoteCopy(ctx context.Context) error {
 	err := s.onCommitter(ctx, func() {
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
-		if s.manifest.Copied == nil {
+		if s.manifest.Copy == nil {
 			failed = ErrNoCopy
 			return
 		}

@@ -209,7 +209,8 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 			few.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
 		}
 	}
-	whole, wrong := index.Partition(many, index.Options{}), index.Partition(few, index.Options{})
+	whole := index.ClusterRows(many, index.Options{})
+	wrong := index.ClusterRows(few, index.Options{})
 	meta := manifest.Segment{ID: 1, Rows: 100}
 	text, err := json.Marshal(meta)
 	if err != nil {

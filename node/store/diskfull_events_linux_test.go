@@ -32,7 +32,7 @@ func TestPurgeOnAFullDisk(t *testing.T) {
 	put1(t, s, 2, 2, "in the head")
 	d.fill()
 	mustPurge(t, s, boxOf(record.MID, 1, 2))
-	for s.Stats().MergeErr == nil || s.heads.SealErr() == nil {
+	for s.Stats().MergeErr == nil || s.headBudget.SealErr() == nil {
 		runtime.Gosched()
 	}
 	wantPayloads(t, s, inBox(record.Box{}), "sealed", "in the head")

@@ -175,7 +175,7 @@ func TestSealsGoOnWithSpace(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 1000}
 	d.fill()
-	for s.heads.SealErr() == nil {
+	for s.headBudget.SealErr() == nil {
 		_, err := s.Put(t.Context(), sh.batch(rng, 50, 0), WriterSeq{})
 		if err != nil && !errors.Is(err, durable.ErrNoSpace) {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestSealsGoOnWithSpace(t *testing.T) {
 		runtime.Gosched()
 	}
 	d.free()
-	for s.heads.SealErr() != nil || s.Stats().HeadRows >= 100 {
+	for s.headBudget.SealErr() != nil || s.Stats().HeadRows >= 100 {
 		runtime.Gosched()
 	}
 }

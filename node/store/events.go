@@ -158,8 +158,8 @@ func (s *Store) appendEvents(
 
 // publishEdit makes an edit of events visible. The caller holds manifestMu.
 func (s *Store) publishEdit(e *manifest.Edit) {
-	if e.Time != nil {
-		s.retentionClock.Stepped(*e.Time)
+	if e.Steps != nil {
+		s.retentionClock.Stepped(*e.Steps)
 	}
 	s.publishTombstones()
 }
@@ -178,8 +178,8 @@ func (s *Store) dropPurgedFromLog() error {
 	s.manifestMu.Lock()
 	s.noteEntries(file, nil)
 	for _, e := range s.manifest.Events {
-		if _, known := s.cleanLog[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
-			s.cleanLog[e.AcqNs] = file
+		if _, known := s.logWithoutPurged[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
+			s.logWithoutPurged[e.AcqNs] = file
 		}
 	}
 	s.manifestMu.Unlock()
@@ -198,7 +198,7 @@ func (s *Store) resumePurges() {
 	}
 	s.manifestMu.Lock()
 	due := slices.ContainsFunc(s.manifest.Events, func(e event.Event) bool {
-		_, known := s.cleanLog[e.AcqNs]
+		_, known := s.logWithoutPurged[e.AcqNs]
 		return e.Kind.Purges() && !e.Done && !known
 	})
 	s.manifestMu.Unlock()
@@ -218,19 +218,19 @@ func (s *Store) finishPurges() error {
 	}
 	e := manifest.Edit{}
 	for _, p := range s.manifest.Events {
-		clean, known := s.cleanLog[p.AcqNs]
+		clean, known := s.logWithoutPurged[p.AcqNs]
 		if p.Kind.Purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
-			e.Done = append(e.Done, p.AcqNs)
+			e.PurgesDone = append(e.PurgesDone, p.AcqNs)
 		}
 	}
-	if len(e.Done) == 0 {
+	if len(e.PurgesDone) == 0 {
 		return nil
 	}
 	if err := s.manifest.Append(e); err != nil {
 		return fmt.Errorf("finish purge: %w", err)
 	}
-	for _, acq := range e.Done {
-		delete(s.cleanLog, acq)
+	for _, acq := range e.PurgesDone {
+		delete(s.logWithoutPurged, acq)
 	}
 	s.publishTombstones()
 	return nil

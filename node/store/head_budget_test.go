@@ -106,8 +106,8 @@ func TestHeadBudget(t *testing.T) {
 			s = reopen(t, s, opt)
 		}
 		mustSeal(t, s)
-		if s.heads.Bytes() != 0 { // discard changes it meanwhile
-			t.Fatalf("round %d: %d bytes of heads are left", round, s.heads.Bytes())
+		if s.headBudget.Bytes() != 0 { // discard changes it meanwhile
+			t.Fatalf("round %d: %d bytes of heads are left", round, s.headBudget.Bytes())
 		}
 	}
 }

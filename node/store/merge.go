@@ -27,7 +27,7 @@ func (s *Store) mergeLoop() {
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
 		permits := s.opt.Background.Merges
-		s.behind.SetSegments(mostMergeable(s.allShards))
+		s.throttle.SetSegments(mostMergeable(s.allShards))
 		s.setExceedsMemory()
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.Newest())
@@ -144,13 +144,13 @@ func (s *Store) manifestFailure() error {
 func (s *Store) writeMerged(
 	sh *shards.Shard, run []*shards.Segment,
 ) (*shards.Segment, manifest.Edit, error) {
-	h := s.tombstones.Load()
-	m := &merger{store: s, run: run, tombstones: h.Removable}
+	t := s.tombstones.Load()
+	m := &merger{store: s, run: run, tombstones: t.Removable}
 	m.reader.Copies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
 	for i, seg := range run {
-		g, err := s.purgedFrom(seg, tombstonesOver(seg, h))
+		g, err := s.purgedFrom(seg, tombstonesOver(seg, t))
 		if err != nil {
 			return nil, e, err
 		}
@@ -171,7 +171,7 @@ func (s *Store) writeMerged(
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(m.ranks.Rows()),
 		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
 		LastAcqNs:          m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
-		PurgesAppliedAcqNs: h.NewestRemovable, PutAcqNs: newestPutOf(run),
+		PurgesAppliedAcqNs: t.NewestRemovable, PutAcqNs: newestPutOf(run),
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
@@ -225,5 +225,5 @@ func (s *Store) setExceedsMemory() {
 		may := memory.Limit()
 		exceeds = may > 0 && total > may/2
 	}
-	s.ahead.ExceedsMemory.Store(exceeds)
+	s.readahead.ExceedsMemory.Store(exceeds)
 }

@@ -18,14 +18,14 @@ func newestOf(seg *shards.Segment, d record.Dim) int64 {
 }
 
 // noteWindow finds the window of a segment, once for each history. The merger calls it.
-func noteWindow(seg *shards.Segment, h *tombstone.Set) {
-	if seg.Expiring.WindowOf == h {
+func noteWindow(seg *shards.Segment, t *tombstone.Set) {
+	if seg.Expiring.WindowOf == t {
 		return
 	}
-	seg.Expiring.WindowOf = h
+	seg.Expiring.WindowOf = t
 	var w *mergepolicy.Window
-	for i := range h.Ages {
-		r := &h.Ages[i]
+	for i := range t.Ages {
+		r := &t.Ages[i]
 		if newest := newestOf(seg, r.Dim); newest >= r.FloorNs && mayContain(seg, r.Scope) {
 			w = &mergepolicy.Window{WidthNs: r.WindowNs, FromNs: newest, ToNs: newest}
 			break

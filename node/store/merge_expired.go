@@ -19,9 +19,9 @@ const maxLooked = 256
 
 // nextExpired returns a segment that is to be rewritten because of removable rows, or nil.
 func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
-	h, now := s.tombstones.Load(), s.opt.Now()
+	t, now := s.tombstones.Load(), s.opt.Now()
 	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
-		for _, p := range removalsOver(seg, h, now) {
+		for _, p := range removalsOver(seg, t, now) {
 			if seg.LiesIn(&p.Box) {
 				return true, nil // it is deleted unread
 			}
@@ -39,13 +39,13 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 }
 
 // removalsOver returns the removals for which the segment may have to be rewritten now.
-func removalsOver(seg *shards.Segment, h *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
+func removalsOver(seg *shards.Segment, t *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
 	x := &seg.Expiring
-	if x.Looked == h && nowNs < x.NextNs {
+	if x.Looked == t && nowNs < x.NextNs {
 		return nil
 	}
-	x.Looked, x.NextNs = h, math.MaxInt64
-	for _, p := range h.Removable {
+	x.Looked, x.NextNs = t, math.MaxInt64
+	for _, p := range t.Removable {
 		if p.Kind != event.Retention || seg.IsClean(p) {
 			continue
 		}
@@ -102,11 +102,11 @@ type removals struct {
 // the store.
 func (s *Store) noteRemovals() {
 	r := &s.removals
-	for _, h := range s.tombstones.Load().Removable {
-		if h.Kind != event.Retention || h.AcqNs <= r.known {
+	for _, t := range s.tombstones.Load().Removable {
+		if t.Kind != event.Retention || t.AcqNs <= r.known {
 			continue
 		}
-		at := s.retentionClock.MonotonicNs() + h.Removal.RestNs
+		at := s.retentionClock.MonotonicNs() + t.Removal.RestNs
 		if r.cleanAt == 0 || at < r.cleanAt {
 			r.cleanAt = max(1, at)
 		}

@@ -20,12 +20,12 @@ func (s *Store) nextRun(failed mergepolicy.Failures) (*shards.Shard, []*shards.S
 // nextMerge returns the smallest run of segments that is due, without runs that failed lately.
 func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shards.Shard, best []*shards.Segment) {
 	rows := int64(0)
-	h := s.tombstones.Load()
+	t := s.tombstones.Load()
 	for _, sh := range s.allShards {
 		sealed := sh.State.Load().Sealed
 		for _, seg := range sealed {
 			if !seg.Damaged.Load() {
-				noteWindow(seg, h)
+				noteWindow(seg, t)
 			}
 		}
 		run := mergepolicy.Due(policyOf(sealed, failed))
@@ -44,7 +44,7 @@ func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepoli
 		all[i] = mergepolicy.Segment{Rows: int64(seg.Meta.Rows), Bytes: seg.File.Size(),
 			MaxRows: mergeLimit(seg), Newest: mergepolicy.Window{FromNs: seg.Meta.LastAcqNs,
 				ToNs: seg.Meta.LastAcqNs}, Damaged: damaged,
-			Left: !failed.May(seg.Meta.ID, damaged)}
+			FailedLately: !failed.MayRetry(seg.Meta.ID, damaged)}
 		if w := seg.Window.Load(); w != nil {
 			all[i].Newest = *w
 		}
@@ -52,8 +52,7 @@ func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepoli
 	return all
 }
 
-// mostMergeable returns how many segments the shard has that has most of those that merges still
-// make fewer.
+// mostMergeable returns the most mergeable segments that one shard has.
 func mostMergeable(all []*shards.Shard) (most int) {
 	for _, sh := range all {
 		sealed := policyOf(sh.State.Load().Sealed, mergepolicy.Failures{})

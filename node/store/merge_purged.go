@@ -16,9 +16,9 @@ import (
 )
 
 // tombstonesOver returns what may be removed and may concern rows of the segment.
-func tombstonesOver(seg *shards.Segment, h *tombstone.Set) []*tombstone.Range {
+func tombstonesOver(seg *shards.Segment, t *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
-	for _, p := range h.Removable {
+	for _, p := range t.Removable {
 		if _, ok := seg.Ranked(&p.Box); ok && !seg.IsClean(p) {
 			all = append(all, p)
 		}
@@ -66,7 +66,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		}
 		w.Box = &h.Box
 		part.Begin(seg, w.Box, nil)
-		s.ahead.Ask(seg, part.Plan.Candidates)
+		s.readahead.Ask(seg, part.Plan.Candidates)
 		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed
@@ -111,11 +111,11 @@ func (g *purgedRows) add(rank uint64) {
 }
 
 // allPurged adds the rows that g does not have yet.
-func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows {
+func allPurged(seg *shards.Segment, t *tombstone.Range, g purgedRows) purgedRows {
 	rows := seg.Index.Rows()
-	if h.Kind == event.Purge && g.rows < rows {
+	if t.Kind == event.Purge && g.rows < rows {
 		g.counts = append(g.counts,
-			manifest.PurgedRows{AcqNs: h.AcqNs, Rows: uint64(rows - g.rows)})
+			manifest.PurgedRows{AcqNs: t.AcqNs, Rows: uint64(rows - g.rows)})
 	}
 	g.rows, g.ranks = rows, make([]uint64, (rows+63)/64)
 	for i := range g.ranks {
@@ -126,14 +126,14 @@ func allPurged(seg *shards.Segment, h *tombstone.Range, g purgedRows) purgedRows
 
 // nextPurged returns a segment that holds rows of a purge, or nil.
 func (s *Store) nextPurged(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
-	h := s.tombstones.Load()
-	newest := h.NewestPurge
+	t := s.tombstones.Load()
+	newest := t.NewestPurge
 	return s.firstDue(failed, func(seg *shards.Segment) (bool, error) {
 		if seg.PurgedTo.Load() >= newest {
 			return false, nil
 		}
-		by := slices.DeleteFunc(tombstonesOver(seg, h), func(h *tombstone.Range) bool {
-			return h.Kind != event.Purge
+		by := slices.DeleteFunc(tombstonesOver(seg, t), func(t *tombstone.Range) bool {
+			return t.Kind != event.Purge
 		})
 		g, err := s.purgedFrom(seg, by)
 		if err == nil && g.rows == 0 {
@@ -149,7 +149,7 @@ func (s *Store) firstDue(
 ) (*shards.Shard, []*shards.Segment, error) {
 	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
-			if !failed.May(seg.Meta.ID, seg.Damaged.Load()) {
+			if !failed.MayRetry(seg.Meta.ID, seg.Damaged.Load()) {
 				continue
 			}
 			due, err := isDue(seg)
@@ -163,15 +163,15 @@ func (s *Store) firstDue(
 
 // dropPurged removes the rows of a head that removable tombstones cover, and their flags.
 func (s *Store) dropPurged(
-	rows *record.Batch, flags []uint64, h *tombstone.Set,
+	rows *record.Batch, flags []uint64, t *tombstone.Set,
 ) (removed []manifest.PurgedRows) {
-	if len(h.Removable) == 0 || rows.Len() == 0 {
+	if len(t.Removable) == 0 || rows.Len() == 0 {
 		return nil
 	}
 	counts := map[int64]uint64{}
 	keep := 0
 	for i := range rows.Len() {
-		if by := tombstone.FirstOver(h.Removable, rows.Key(i)); by != nil {
+		if by := tombstone.FirstOver(t.Removable, rows.Key(i)); by != nil {
 			if by.Kind == event.Purge {
 				counts[by.AcqNs]++
 			}

@@ -121,7 +121,7 @@ func (m *merger) cluster(
 }
 
 // mappings yields the files that are read.
-func (m *merger) mappings(yield func(*segment.Sealed) bool) {
+func (m *merger) mappings(yield func(*segment.File) bool) {
 	for _, seg := range m.run {
 		if !yield(seg.File) {
 			return
@@ -278,7 +278,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	part := blocks.Planned{Plan: &m.plan}
 	part.Begin(seg, w.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
-	m.store.ahead.Ask(seg, m.plan.Candidates)
+	m.store.readahead.Ask(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue

@@ -62,7 +62,7 @@ type Options struct {
 
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
-	blockNow func() time.Time // drives Store.ahead; time.Now
+	blockNow func() time.Time // drives Store.readahead; time.Now
 
 	tileBytes   uint64 // what a merge has in memory at once; tests make it small
 	maxReadings int    // readings that a scan keeps at once to resolve versions; 2^18

@@ -28,7 +28,7 @@ func (s *Store) Problems() []health.Problem {
 				NotReady: notReady, Restart: restart})
 		}
 	}
-	sealErr, releaseErr, mergeErr := s.heads.SealErr(), s.logDeleteErr.Err(), s.mergeErr.Err()
+	sealErr, releaseErr, mergeErr := s.headBudget.SealErr(), s.logDeleteErr.Err(), s.mergeErr.Err()
 	if s.damaged.IsLost() { // to end the process would lose what is in its memory
 		add("log_failed", adviceGone, s.log.Failure(), true, false)
 	} else {
@@ -41,7 +41,7 @@ func (s *Store) Problems() []health.Problem {
 	if s.manifest.Err() != nil || s.log.Failure() != nil {
 		return all // what follows from that would only hide it
 	}
-	add("seal_failed", retryAdvice(sealErr), sealErr, s.heads.IsFull(), false)
+	add("seal_failed", retryAdvice(sealErr), sealErr, s.headBudget.IsFull(), false)
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", retryAdvice(mergeErr), mergeErr, false, false)

@@ -29,7 +29,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 	if err := cmp.Or(s.refuseReplicated(), checkStamps(b)); err != nil {
 		return 0, err
 	}
-	if err := s.heads.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx); err != nil {
 		return 0, err
 	}
 	put := &putRequest{rows: b.Len(), done: make(chan struct{}),
@@ -116,9 +116,10 @@ func (s *Store) commitStamped(
 		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
-	if floor, ok := s.acqClock.Claim(acqs[0], acqs[len(acqs)-1]+1); !ok { // a horizon was asked for
-		return floor, refusedAcq(0, "%s lies below %s, which was leased just now",
-			record.FormatNs(acqs[0]), record.FormatNs(floor))
+	next, ok := s.acqClock.ReserveAt(acqs[0], acqs[len(acqs)-1]+1)
+	if !ok { // a horizon was asked for
+		return next, refusedAcq(0, "%s lies below %s, which was leased just now",
+			record.FormatNs(acqs[0]), record.FormatNs(next))
 	}
 	for i, shard := range shards {
 		data := entries[i].Data
@@ -131,7 +132,7 @@ func (s *Store) commitStamped(
 	s.counters.flushes.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
-			s.acqClock.Unclaim(acqs[0]) // nothing of it is on disk: it may come again
+			s.acqClock.UnreserveFrom(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
 		return s.acqClock.NextNs(), put.err
@@ -142,6 +143,6 @@ func (s *Store) commitStamped(
 	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.rotateFull()
-	s.behind.Wait(put.rows, s.stop)
+	s.throttle.Wait(put.rows, s.stop)
 	return s.acqClock.NextNs(), nil
 }

@@ -38,7 +38,7 @@ func TestPutDuringCloseReturns(t *testing.T) {
 // A retry that meets its first attempt still waiting for space does not share the context of that.
 func TestRetryOutlivesFirstContext(t *testing.T) {
 	s := openTest(t, Options{PutWait: time.Minute})
-	s.heads.Add(s.opt.HeadBytes) // no space
+	s.headBudget.Add(s.opt.HeadBytes) // no space
 	w := WriterSeq{ID: [16]byte{3}, Seq: 1}
 	b := batchOf(record.Key{MID: 1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 			t.Errorf("the first attempt: %v", err)
 		}
 	})
-	for s.heads.Delayed() == 0 {
+	for s.headBudget.Delayed() == 0 {
 		runtime.Gosched()
 	}
 	wg.Go(func() {
@@ -60,10 +60,10 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 		runtime.Gosched()
 	}
 	cancel()
-	for s.heads.Delayed() == 1 && !t.Failed() {
+	for s.headBudget.Delayed() == 1 && !t.Failed() {
 		runtime.Gosched()
 	}
-	s.heads.Add(-s.opt.HeadBytes)
+	s.headBudget.Add(-s.opt.HeadBytes)
 	wg.Wait()
 }
 

@@ -61,13 +61,13 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}
 	r.advance(s.manifest.Applied)
-	if s.manifest.Copied == nil { // else the rows before them may be still to come
+	if s.manifest.Copy == nil { // else the rows before them may be still to come
 		// The log says so, too, unless its end was lost.
 		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
 	}
 	s.retentionClock.Stepped(s.manifest.Steps)
 	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
-		wal.Options{Durable: s.manifest.Flush, Oldest: s.manifest.LogFrom}, r.entry)
+		wal.Options{Durable: s.manifest.LogFlush, Oldest: s.manifest.LogFrom}, r.entry)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (s *Store) openSegments() error {
 	})
 	for _, m := range live {
 		path := s.segmentPath(m.ID)
-		seg, err := shards.Open(path, m, s.ahead.Clock)
+		seg, err := shards.Open(path, m, s.readahead.Clock)
 		if err != nil {
 			return shards.Affected(path, m, err)
 		}
@@ -182,19 +182,19 @@ func (s *Store) openSegments() error {
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
 	s.acqClock.Open(floor)
-	if s.manifest.Copied == nil { // else its acqs are those of another node's clock
+	if s.manifest.Copy == nil { // else its acqs are those of another node's clock
 		s.wallClock.Begin(floor, fileNs)
 	}
 	if s.replicated {
 		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
-		if c := s.manifest.Copied; c != nil {
-			s.acqClock.RevokeLeases(c.VoidNs)
+		if c := s.manifest.Copy; c != nil {
+			s.acqClock.RevokeLeases(c.PriorHorizonNs)
 		}
 		s.acqClock.Drive(s.applied)
 		return nil
 	}
-	if s.manifest.Copied != nil {
+	if s.manifest.Copy != nil {
 		s.acqClock.StartCopy(floor)
 		return nil
 	}

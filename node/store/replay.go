@@ -38,7 +38,7 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 		if err != nil {
 			return err
 		}
-		if m := s.manifest.Copied; m == nil || file >= m.FirstLog {
+		if m := s.manifest.Copy; m == nil || file >= m.FirstLog {
 			r.clockNs = max(r.clockNs, ns)
 		}
 		r.clean = clean
@@ -53,7 +53,7 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 		var at acqtime.Position
 		var err error
 		at.Index, at.NextNs, err = layout.ParseAppliedEntry(e.Data)
-		if m := s.manifest.Copied; m != nil && file < m.FirstLog {
+		if m := s.manifest.Copy; m != nil && file < m.FirstLog {
 			at.NextNs = 0
 		}
 		r.advance(at)
@@ -105,7 +105,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	}
 	head := sh.State.Load().Head
 	head.Insert(&r.batch)
-	s.heads.Add(head.TakeGrowth())
+	s.headBudget.Add(head.TakeGrowth())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.Rotate()
 	}

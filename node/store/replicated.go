@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	// ErrReplicated means that a store is driven by the log of its group, and takes changes from
-	// there only.
+	// ErrReplicated means that a store is replicated: it follows the log of its group, and takes
+	// changes from there only.
 	ErrReplicated = errors.New("this store is a replica, which takes no changes of its own; " +
 		"propose them to its group")
-	// ErrNotReplicated means that a store is not driven by the log of the group.
+	// ErrNotReplicated means that a store does not follow the log of the group.
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
@@ -142,7 +142,7 @@ func (s *Store) clockEntries(ns int64, clean bool) []wal.Entry {
 func (s *Store) noteLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.Flush >= s.log.LastSynced() ||
+	if s.opt.keepSnapshot || s.manifest.LogFlush >= s.log.LastSynced() ||
 		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}

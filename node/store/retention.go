@@ -86,8 +86,8 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 	defer s.manifestMu.Unlock()
 	m := s.manifest
 	ranNs = m.Steps.RanNs + s.retentionClock.Ran()
-	return ranNs, m.Copied == nil &&
-		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Time != nil
+	return ranNs, m.Copy == nil &&
+		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Steps != nil
 }
 
 // retainLoop lets the policies take their steps, purges go on that had no space, and what was

@@ -114,8 +114,8 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discardSegment(seg, err))
 	}
 	sh.Replace(immutable, seg)
-	s.behind.SetSegments(mostMergeable(s.allShards))
-	s.heads.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
+	s.throttle.SetSegments(mostMergeable(s.allShards))
+	s.headBudget.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
@@ -142,8 +142,8 @@ func (s *Store) writeSegment(
 	if err := versions.ClearUnconfirmed(sh, immutable, rows, flags); err != nil {
 		return nil, manifest.Edit{}, err
 	}
-	h := s.tombstones.Load()
-	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, h)}
+	t := s.tombstones.Load()
+	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, t)}
 	if rows.Len() == 0 {
 		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: immutable.First,
 			LastIndex: immutable.Last}}
@@ -152,7 +152,7 @@ func (s *Store) writeSegment(
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(rows.Len()),
 		FirstIndex: immutable.First, LastIndex: immutable.Last,
-		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgesAppliedAcqNs: h.NewestRemovable,
+		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgesAppliedAcqNs: t.NewestRemovable,
 		PutAcqNs: immutable.Info.PutNs,
 	}
 	e.Add = []manifest.Segment{meta}
@@ -168,7 +168,7 @@ func (s *Store) writeSegment(
 // openNew opens a segment that was just written. The manifest does not name it, so it goes when it
 // cannot be read.
 func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, error) {
-	seg, err := shards.Open(path, meta, s.ahead.Clock)
+	seg, err := shards.Open(path, meta, s.readahead.Clock)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}

@@ -32,7 +32,7 @@ func (s *Store) sealQueued(q *sealQueue) error {
 		if errors.Is(err, ErrClosed) {
 			return err
 		}
-		s.heads.SetSealErr(err)
+		s.headBudget.SetSealErr(err)
 		if err != nil {
 			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
 			q.retry = time.After(q.wait)

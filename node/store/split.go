@@ -19,7 +19,7 @@ var ErrOtherSlots = errors.New("the group was split, and holds other slots than 
 
 // Slots returns those that a replica holds, once it was split or split off; before, zero.
 func (s *Store) Slots() slots.Range {
-	if r := s.held.Load(); r != nil {
+	if r := s.ownSlots.Load(); r != nil {
 		return *r
 	}
 	return slots.Range{}
@@ -28,7 +28,7 @@ func (s *Store) Slots() slots.Range {
 func (s *Store) noteSlots() {
 	s.indexBase.Store(s.manifest.IndexBase)
 	if r := s.manifest.Slots; r.To > 0 {
-		s.held.Store(&r)
+		s.ownSlots.Store(&r)
 	}
 }
 
@@ -48,13 +48,13 @@ func (s *Store) splittable(sp *commands.Split) bool {
 func (s *Store) WillSplit(sp *commands.Split) bool {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	return s.manifest.Copied == nil && s.splittable(sp)
+	return s.manifest.Copy == nil && s.splittable(sp)
 }
 
 // applySplit leaves slots to another group. The caller is the committer.
 func (s *Store) applySplit(from Command, sp *commands.Split, out *Outcome) error {
 	switch {
-	case s.manifest.Copied != nil: // only the committer changes it
+	case s.manifest.Copy != nil: // only the committer changes it
 		out.Err = ErrIsCopy
 		return s.skipCommand(from)
 	case s.Slots() == sp.Keep:
@@ -81,7 +81,7 @@ func (s *Store) Inherit(ctx context.Context, sp *commands.Split) error {
 	var failed error
 	err := s.onCommitter(ctx, func() {
 		at := s.position()
-		if at.Index == 0 || !s.splittable(sp) || s.manifest.Copied != nil {
+		if at.Index == 0 || !s.splittable(sp) || s.manifest.Copy != nil {
 			failed = fmt.Errorf("inherit slots %v of group %d: %w", sp.Leave, sp.Child,
 				ErrOtherSlots)
 			return

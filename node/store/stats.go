@@ -108,11 +108,11 @@ func (s *Stats) Add(o *Stats) {
 func (s *Store) Stats() Stats {
 	st := Stats{Counts: Counts{
 		RowsPut: s.counters.rows.Load(), LogFlushes: s.counters.flushes.Load(),
-		LogNs: s.counters.logNs.Load(), PutsDelayed: s.heads.Delayed(),
+		LogNs: s.counters.logNs.Load(), PutsDelayed: s.headBudget.Delayed(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),
 		MergedRows: s.counters.mergedRows.Load(), MergeNs: s.counters.mergeNs.Load(),
-		ThrottledNs: s.behind.DelayedNs(), PurgedRows: s.counters.purgedRows.Load(),
+		ThrottledNs: s.throttle.DelayedNs(), PurgedRows: s.counters.purgedRows.Load(),
 		BackdatedPuts: s.counters.backdatedPuts.Load(),
 		BackdatedRows: s.counters.backdatedRows.Load(),
 		Scans:         s.counters.scans.Load(),

@@ -75,7 +75,7 @@ type Store struct {
 	applied acqtime.Position
 
 	indexBase atomic.Uint64               // see IndexBase
-	held      atomic.Pointer[slots.Range] // see Slots; nil until it is split
+	ownSlots  atomic.Pointer[slots.Range] // see Slots; nil until it is split
 
 	backdatedMu  sync.Mutex    // one backdated put at a time: each looks what is there
 	backdatedSeq atomic.Uint64 // odd while the rows of such a put become visible
@@ -86,15 +86,15 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, cleanLog and removals.
-	manifestMu sync.Mutex
-	manifest   *manifest.Manifest
-	logFiles   map[uint64][]uint64 // log file -> per shard the last index in it
-	cleanLog   map[int64]uint64    // purge under way -> first log file without its rows
-	removals   removals            // rows that retentions remove from the log
+	// manifestMu guards manifest, logFiles, logWithoutPurged and removals.
+	manifestMu       sync.Mutex
+	manifest         *manifest.Manifest
+	logFiles         map[uint64][]uint64 // log file -> per shard the last index in it
+	logWithoutPurged map[int64]uint64    // purge under way -> first log file without its rows
+	removals         removals            // rows that retentions remove from the log
 
-	ahead blocks.Readahead // of segments, for all that reads them
-	scans scan.Runner      // what all scans share
+	readahead blocks.Readahead // of segments, for all that reads them
+	scans     scan.Runner      // what all scans share
 
 	damaged *damage.Known
 
@@ -105,15 +105,15 @@ type Store struct {
 
 	begun bool // the manifest has the timeline of this process, or needs none; of the committer
 
-	nextID atomic.Uint64 // of the next segment file
-	behind throttle.Throttle
+	nextID   atomic.Uint64 // of the next segment file
+	throttle throttle.Throttle
 
 	mergeWake chan struct{} // holds one: there may be something to merge
 	mergeMu   sync.Mutex
 	waiters   mergeWaiters  // who waits until nothing is due, guarded by mergeMu
 	mergeErr  health.Latest // why a merge that is due was not done
 
-	heads        *headbudget.Budget
+	headBudget   *headbudget.Budget
 	logDeleteErr health.Latest // why files of the log are kept that are not needed
 }
 
@@ -142,19 +142,20 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	}
 	s := &Store{
 		opt: opt, writers: writers.New[putRequest](), logFiles: map[uint64][]uint64{},
-		feeds:    notify.New(),
-		cleanLog: map[int64]uint64{},
-		puts:     make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
+		feeds:            notify.New(),
+		logWithoutPurged: map[int64]uint64{},
+		puts:             make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
 	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})
-	s.heads = headbudget.New(headbudget.Options{MaxBytes: opt.HeadBytes, Wait: opt.PutWait,
+	s.headBudget = headbudget.New(headbudget.Options{MaxBytes: opt.HeadBytes, Wait: opt.PutWait,
 		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
-	s.ahead.Clock = segment.NewVerifyClock(opt.blockNow)
+	s.readahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
-	s.scans.Source = versions.Source{Ahead: &s.ahead, MaxReadings: opt.maxReadings, Pin: s.pin}
+	s.scans.Source = versions.Source{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
+		Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.wallClock = opt.WallClock
 	switch {

@@ -53,7 +53,7 @@ func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
 			"are more than --memory, %d bytes; lower one of them", sum, opt.MemoryBytes)
 	}
 	opt.Store.HeadBytes, opt.ResultBytes = int64(f.heads), int64(f.results)
-	opt.StateBytes, opt.MaxQueries = int64(f.partials), f.queries
+	opt.PartialBytes, opt.MaxQueries = int64(f.partials), f.queries
 	return nil
 }
 

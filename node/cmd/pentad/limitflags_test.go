@@ -27,18 +27,18 @@ func TestLimitFlags(t *testing.T) {
 			return
 		}
 		if err != nil || got.Store.HeadBytes != want.Store.HeadBytes ||
-			got.ResultBytes != want.ResultBytes || got.StateBytes != want.StateBytes ||
+			got.ResultBytes != want.ResultBytes || got.PartialBytes != want.PartialBytes ||
 			got.MaxQueries != want.MaxQueries {
 			t.Errorf("%s: %v, %+v", args, err, got)
 		}
 	}
 	f(node.Options{}, "")
-	heads := node.Options{MemoryBytes: 2 << 30, ResultBytes: 1 << 28, StateBytes: 1 << 27,
+	heads := node.Options{MemoryBytes: 2 << 30, ResultBytes: 1 << 28, PartialBytes: 1 << 27,
 		MaxQueries: 32}
 	heads.Store.HeadBytes = 1 << 29
 	f(heads, "", "--head-memory", "512MiB", "--result-memory", "256MiB", "--partial-memory",
 		"128MiB", "--max-queries", "32")
-	f(node.Options{StateBytes: -1}, "", "--partial-memory", "off")
+	f(node.Options{PartialBytes: -1}, "", "--partial-memory", "off")
 	few := node.Options{MemoryBytes: 1 << 29}
 	f(few, "more than --memory", "--head-memory", "512MiB", "--result-memory", "1MiB")
 	f(node.Options{}, "at least 16MiB", "--head-memory", "1MiB")

@@ -53,10 +53,10 @@ func bucketOf(ns, width int64) bucket {
 
 func (x bucket) contains(ns int64) bool { return ns >= x.start && uint64(ns-x.start) < x.span }
 
-// Groups assigns numbers to the groups of one worker. For more than a few groups it has a hash
+// GroupTable assigns numbers to the groups of one worker. For more than a few groups it has a hash
 // table with open addressing, at most half full, with a random seed, so that clients cannot choose
 // keys that collide.
-type Groups struct {
+type GroupTable struct {
 	by           record.GroupBy
 	predecessors bool // of all keys
 	max          int
@@ -74,9 +74,9 @@ const (
 	firstSlots = 1 << 8
 )
 
-// NewGroups returns an empty set of groups; cal is the calendar of the window, or nil.
-func NewGroups(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *Groups {
-	g := &Groups{by: by, max: maxGroups}
+// NewGroupTable returns an empty set of groups; cal is the calendar of the window, or nil.
+func NewGroupTable(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *GroupTable {
+	g := &GroupTable{by: by, max: maxGroups}
 	if cal != nil {
 		g.windows = calendar.NewTable(cal)
 	}
@@ -84,20 +84,20 @@ func NewGroups(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *Groups
 }
 
 // Len returns how many groups there are.
-func (g *Groups) Len() int { return len(g.keys) }
+func (g *GroupTable) Len() int { return len(g.keys) }
 
-// NewPredecessorGroups returns an empty set of groups of rows before the box, one for each series.
-func NewPredecessorGroups(by record.GroupBy, maxGroups int) *Groups {
-	return &Groups{by: record.GroupBy{CID: by.CID, MID: by.MID, MOID: by.MOID},
+// NewPredecessorTable returns an empty set of groups of rows before the box, one for each series.
+func NewPredecessorTable(by record.GroupBy, maxGroups int) *GroupTable {
+	return &GroupTable{by: record.GroupBy{CID: by.CID, MID: by.MID, MOID: by.MOID},
 		predecessors: true, max: maxGroups}
 }
 
 // all reports whether all rows are one group.
-func (g *Groups) all() bool { return g.by == record.GroupBy{} }
+func (g *GroupTable) all() bool { return g.by == record.GroupBy{} }
 
 // startOf returns the start of the bucket of ns. Usually that is the bucket of the previous row or
 // the next one, which takes no division.
-func (g *Groups) startOf(ns, width int64) int64 {
+func (g *GroupTable) startOf(ns, width int64) int64 {
 	if g.bucket.contains(ns) {
 		return g.bucket.start
 	}
@@ -110,7 +110,7 @@ func (g *Groups) startOf(ns, width int64) int64 {
 }
 
 // windowOf returns the start of the window of ns, and makes it the bucket of this row.
-func (g *Groups) windowOf(ns int64) int64 {
+func (g *GroupTable) windowOf(ns int64) int64 {
 	if !g.bucket.contains(ns) {
 		from, to := g.windows.Window(ns)
 		g.bucket = bucket{from, uint64(to - from)}
@@ -118,7 +118,7 @@ func (g *Groups) windowOf(ns int64) int64 {
 	return g.bucket.start
 }
 
-func (g *Groups) keyOf(b *record.Batch, i int) groupKey {
+func (g *GroupTable) keyOf(b *record.Batch, i int) groupKey {
 	k := groupKey{predecessor: g.predecessors}
 	if g.by.CID {
 		k.cid = b.CID[i]
@@ -138,7 +138,7 @@ func (g *Groups) keyOf(b *record.Batch, i int) groupKey {
 }
 
 // hash folds products of the parts with secrets.
-func (g *Groups) hash(k groupKey) uint64 {
+func (g *GroupTable) hash(k groupKey) uint64 {
 	hi, lo := bits.Mul64(uint64(k.mid)^g.seed[0], uint64(k.cap)^g.seed[1])
 	small := uint64(uint32(k.cid))<<32 | uint64(uint32(k.moid))
 	hi, lo = bits.Mul64(hi^lo^small, g.seed[2]|1)
@@ -146,7 +146,7 @@ func (g *Groups) hash(k groupKey) uint64 {
 }
 
 // id returns the number of a group, a new one for a new key.
-func (g *Groups) id(k groupKey) (uint32, error) {
+func (g *GroupTable) id(k groupKey) (uint32, error) {
 	at := uint64(0)
 	if len(g.slots) == 0 {
 		if i := slices.Index(g.keys, k); i >= 0 {
@@ -175,7 +175,7 @@ func (g *Groups) id(k groupKey) (uint32, error) {
 }
 
 // spread creates the table, or enlarges it by a factor of four.
-func (g *Groups) spread() {
+func (g *GroupTable) spread() {
 	if len(g.slots) == 0 {
 		for i := range g.seed {
 			g.seed[i] = rand.Uint64()
@@ -193,14 +193,14 @@ func (g *Groups) spread() {
 }
 
 // forget removes all groups.
-func (g *Groups) forget() {
+func (g *GroupTable) forget() {
 	g.keys, g.counts = g.keys[:0], g.counts[:0]
 	clear(g.slots)
 }
 
 // Number appends the group of each row to dst; with an error, those of the rows before the first
 // whose group exceeds the limit. Adjacent rows are usually of one group.
-func (g *Groups) Number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
+func (g *GroupTable) Number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
 	for from := 0; from < b.Len(); {
 		id, err := g.id(g.keyOf(b, from))
 		if err != nil {
@@ -221,7 +221,7 @@ func (g *Groups) Number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
 const firstLook = 8
 
 // runEnd returns the end of the run of rows of one group that begins at from.
-func (g *Groups) runEnd(b *record.Batch, from int) int {
+func (g *GroupTable) runEnd(b *record.Batch, from int) int {
 	for look := firstLook; ; look *= 2 {
 		to := min(from+look, b.Len())
 		if end := g.runWithin(b, from, to); end < to || to == b.Len() {
@@ -231,7 +231,7 @@ func (g *Groups) runEnd(b *record.Batch, from int) int {
 }
 
 // runWithin is runEnd among the rows before to.
-func (g *Groups) runWithin(b *record.Batch, from, to int) int {
+func (g *GroupTable) runWithin(b *record.Batch, from, to int) int {
 	if g.by.MID {
 		to = equalUntil(b.MID, from, to)
 	}

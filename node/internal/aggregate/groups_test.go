@@ -37,7 +37,7 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 			b.Append(k, nil)
 		}
-		g, want := NewGroups(by, cal, 1<<20), map[groupKey]uint32{}
+		g, want := NewGroupTable(by, cal, 1<<20), map[groupKey]uint32{}
 		var counts []uint64
 		gid, err := g.Number(&b, nil)
 		if err != nil || len(gid) != b.Len() {
@@ -108,7 +108,7 @@ func floorOf(ns, width int64) int64 {
 }
 
 func TestGroupsHaveALimit(t *testing.T) {
-	g := NewGroups(record.GroupBy{MID: true}, nil, 1000)
+	g := NewGroupTable(record.GroupBy{MID: true}, nil, 1000)
 	for i := range int64(1000) {
 		if _, err := g.id(groupKey{mid: i << 32}); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func BenchmarkGroupByDay(b *testing.B) {
 				var gid []uint32
 				rows := 0
 				for b.Loop() {
-					g := NewGroups(by, cal, 1<<20)
+					g := NewGroupTable(by, cal, 1<<20)
 					for k := range batches[i] {
 						if gid, err = g.Number(&batches[i][k], gid[:0]); err != nil {
 							b.Fatal(err)

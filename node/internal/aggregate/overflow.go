@@ -153,7 +153,7 @@ func NewMerging(
 				return nil, err
 			}
 			return &Worker{guest: guest,
-				groups: NewGroups(q.GroupBy, nil, guest.Capacity())}, nil
+				groups: NewGroupTable(q.GroupBy, nil, guest.Capacity())}, nil
 		}}
 }
 

@@ -24,7 +24,7 @@ import (
 // Worker is the part of one worker in an aggregate: its groups, and an instance of the plugin.
 type Worker struct {
 	worker      int
-	groups      *Groups
+	groups      *GroupTable
 	guest       *wasmhost.Aggregate
 	gid         []uint32
 	partialSink *partialSink // nil without partials
@@ -42,7 +42,7 @@ type Worker struct {
 // memory. Its instances are those of the owner. The caller closes it.
 func NewWorker(
 	ctx context.Context, worker int, q *record.Query, by wasmhost.Owner,
-	module *registry.Version, g *Groups, over *Overflow,
+	module *registry.Version, g *GroupTable, over *Overflow,
 ) (*Worker, error) {
 	again := func(ctx context.Context) (*wasmhost.Aggregate, error) {
 		return module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)

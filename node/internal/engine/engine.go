@@ -39,12 +39,12 @@ type Options struct {
 	HostWork *wasmhost.HostWork
 	States   *partials.Cache // nil: none
 	Hedges   *hedge.Limiter
-	// Queries has the permits of queries, and Asked those of queries of other nodes.
-	Queries, Asked *admission.Controller
-	Processors     *cpushare.Scheduler // CPU time of queries
-	Readers        int                 // slices that feeds read at the same time, at most
-	Open           context.Context     // ends when the node begins to close
-	Limits         Limits
+	// Queries has the permits of queries, and PeerQueries those of queries of other nodes.
+	Queries, PeerQueries *admission.Controller
+	Processors           *cpushare.Scheduler // CPU time of queries
+	Readers              int                 // slices that feeds read at the same time, at most
+	Open                 context.Context     // ends when the node begins to close
+	Limits               Limits
 }
 
 // Limits is the memory and disk space that answers may take.
@@ -74,17 +74,17 @@ type Cluster interface {
 // Engine runs queries over all sources of their rows. All methods may be called from many
 // goroutines.
 type Engine struct {
-	store      *store.Store
-	clock      *clock.Clock
-	plugins    *registry.Registry
-	host       *wasmhost.Host
-	hostWork   *wasmhost.HostWork
-	states     *partials.Cache
-	hedges     *hedge.Limiter
-	queries    *admission.Controller
-	asked      *admission.Controller
-	processors *cpushare.Scheduler
-	open       context.Context
+	store       *store.Store
+	clock       *clock.Clock
+	plugins     *registry.Registry
+	host        *wasmhost.Host
+	hostWork    *wasmhost.HostWork
+	states      *partials.Cache
+	hedges      *hedge.Limiter
+	queries     *admission.Controller
+	peerQueries *admission.Controller
+	processors  *cpushare.Scheduler
+	open        context.Context
 	// Limits may be changed while no query is under way.
 	Limits Limits
 
@@ -111,7 +111,7 @@ type joined struct{ Cluster }
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
 		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
-		queries: o.Queries, asked: o.Asked, processors: o.Processors, Limits: o.Limits,
+		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:    o.Open,
 		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
 		needsCatchUp: make(chan struct{}, 1)}

@@ -57,7 +57,7 @@ func (e *Engine) acquire(
 // admissionOf returns the controller that a query gets its permit from.
 func (e *Engine) admissionOf(asked request.Options) *admission.Controller {
 	if asked.Groups != nil {
-		return e.asked
+		return e.peerQueries
 	}
 	return e.queries
 }

@@ -49,8 +49,9 @@ func (e *Engine) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire
 	return out, end, err
 }
 
-// Groups are the groups of an aggregate: finished, or in an overflow if they exceed memory.
-type Groups struct {
+// AggregateResult are the groups of an aggregate: finished, or in an overflow if they exceed
+// memory.
+type AggregateResult struct {
 	engine *Engine
 	q      *prepared
 	module *registry.Version
@@ -61,7 +62,7 @@ type Groups struct {
 }
 
 // Groups runs the aggregate of a query until its groups are complete. They are valid until Done.
-func (a *Admitted) Groups(ctx context.Context) (*Groups, error) {
+func (a *Admitted) Groups(ctx context.Context) (*AggregateResult, error) {
 	found, err := a.engine.findGroups(ctx, &a.prepared)
 	if err == nil {
 		a.cleanUp = found.close
@@ -70,18 +71,19 @@ func (a *Admitted) Groups(ctx context.Context) (*Groups, error) {
 }
 
 // Spilled reports whether the groups exceed memory, so that Each reads them from disk.
-func (f *Groups) Spilled() bool { return f.over.Used() }
+func (f *AggregateResult) Spilled() bool { return f.over.Used() }
 
 // End returns the end of the answer without its number of groups.
-func (f *Groups) End() *wire.End { return &f.end }
+func (f *AggregateResult) End() *wire.End { return &f.end }
 
 // findGroups runs an aggregate until its groups are complete. They must be closed.
-func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
+func (e *Engine) findGroups(ctx context.Context, q *prepared) (*AggregateResult, error) {
 	ctx, q, leave, err := e.begin(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	f := &Groups{engine: e, q: q, leave: leave, over: aggregate.NewOverflow(e.Limits.Spill, 0)}
+	f := &AggregateResult{engine: e, q: q, leave: leave,
+		over: aggregate.NewOverflow(e.Limits.Spill, 0)}
 	f.module, err = e.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err == nil {
 		err = f.find(ctx)
@@ -95,7 +97,7 @@ func (e *Engine) findGroups(ctx context.Context, q *prepared) (*Groups, error) {
 }
 
 // close frees the groups.
-func (f *Groups) close() {
+func (f *AggregateResult) close() {
 	f.over.Close()
 	if f.module != nil {
 		f.engine.plugins.Unpin(f.module)
@@ -103,7 +105,7 @@ func (f *Groups) close() {
 	f.leave()
 }
 
-func (f *Groups) find(ctx context.Context) error {
+func (f *AggregateResult) find(ctx context.Context) error {
 	e, q, joins := f.engine, f.q, f.module.LinksPredecessors()
 	cal, err := calendar.ForWindow(q.GroupBy.Window)
 	if err == nil && joins {
@@ -137,7 +139,7 @@ func (f *Groups) find(ctx context.Context) error {
 }
 
 // Each passes the groups to emit in the order of keys, up to the limit, several at a time.
-func (f *Groups) Each(
+func (f *AggregateResult) Each(
 	ctx context.Context, emit func(some []wire.Group) error,
 ) (end wire.End, err error) {
 	f.end.Rows = 0
@@ -201,7 +203,7 @@ func (l *localSource) aggregateWorkers(
 	parts := module.Parts | GroupParts(q.GroupBy)
 	keep := l.engine.partialCacheOf(q.asked, module)
 	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
-		groups := aggregate.NewGroups(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
+		groups := aggregate.NewGroupTable(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module, groups, over)
 		if err != nil {
 			return sinks{}, err

@@ -26,7 +26,7 @@ func (l *localSource) readPredecessors(
 	before := q.with(back)
 	_, err := l.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module,
-			aggregate.NewPredecessorGroups(q.GroupBy, l.engine.Limits.MemoryGroups), over)
+			aggregate.NewPredecessorTable(q.GroupBy, l.engine.Limits.MemoryGroups), over)
 		if err != nil {
 			return nil, 0, err
 		}

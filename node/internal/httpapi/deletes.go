@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	hideParams   = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
+	deleteParams = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
 	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "delay", "everything", "dry_run"}
 	scopeParams  = []string{"cid", "moid"}
 	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
@@ -44,7 +44,7 @@ func (s *Server) deleteRange(req *httpserver.Request, view record.View, purge bo
 			err = wire.ParseBox(req.PostBody(), &b)
 		}
 	} else {
-		b, dry, err = s.parseHide(req)
+		b, dry, err = s.parseDelete(req)
 	}
 	if err == nil && dry {
 		s.dryRun(rc, req, &record.Query{Box: b.Box, View: view})
@@ -78,11 +78,11 @@ func checkNoBody(req *httpserver.Request) error {
 		Message: "body: there is one, and it would be left aside; give all parameters in the URL"}
 }
 
-func (s *Server) parseHide(req *httpserver.Request) (b wire.Box, dry bool, err error) {
+func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err error) {
 	if err := checkNoBody(req); err != nil {
 		return b, false, err
 	}
-	if err := params.Check(req.QueryArgs(), hideParams); err != nil {
+	if err := params.Check(req.QueryArgs(), deleteParams); err != nil {
 		return b, false, err
 	}
 	q, err := s.parseQuery(req)

@@ -46,18 +46,18 @@ func (s *Server) diffFrame(req *httpserver.Request) {
 	if err == nil {
 		err = s.checkMoments(req, ask)
 	}
-	var permit *engine.Admitted
+	var admitted *engine.Admitted
 	if err == nil {
-		permit, err = s.prepare(req, &record.Query{Box: ask.Box})
+		admitted, err = s.prepare(req, &record.Query{Box: ask.Box})
 	}
 	if err != nil {
 		fail(req, err)
 		return
 	}
 	req.SetContentType(wire.ContentType)
-	s.streamIn(req, permit, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
 		var buf []byte
-		end, err := permit.Diff(rc, ask, func(d *record.Differences) error {
+		end, err := admitted.Diff(rc, ask, func(d *record.Differences) error {
 			var err error
 			if buf, err = wire.AppendDifferences(buf[:0], d); err != nil {
 				return err

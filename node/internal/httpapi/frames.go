@@ -56,13 +56,13 @@ func (s *Server) query(req *httpserver.Request) {
 		s.aggregate(req, q)
 		return
 	}
-	permit, err := s.prepare(req, q)
+	admitted, err := s.prepare(req, q)
 	if err != nil {
 		fail(req, err)
 		return
 	}
-	s.streamIn(req, permit, func(rc context.Context, w *bufio.Writer) error {
-		end, err := permit.Frames(rc, func(frames []byte) error {
+	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
+		end, err := admitted.Frames(rc, func(frames []byte) error {
 			_, err := w.Write(frames)
 			return err
 		})
@@ -105,7 +105,7 @@ const groupsPerFrame = 4096
 // aggregate answers with groups. Groups that do not fit into memory are streamed, with errors as
 // frames in place of the end frame.
 func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
-	permit, err := s.prepare(req, q)
+	admitted, err := s.prepare(req, q)
 	if err != nil {
 		fail(req, err)
 		return
@@ -113,12 +113,12 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 	streamed := false
 	defer func() {
 		if !streamed {
-			permit.Done()
+			admitted.Done()
 		}
 	}()
-	rc, cancel := s.watchedContext(req.Conn(), permit.Asked())
+	rc, cancel := s.watchedContext(req.Conn(), admitted.Asked())
 	defer cancel()
-	found, err := permit.Groups(rc)
+	found, err := admitted.Groups(rc)
 	if err != nil {
 		fail(req, err)
 		return
@@ -145,7 +145,7 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 	}
 	streamed = true
 	setStatus(req, found.End())
-	s.streamIn(req, permit, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
 		end, err := each(rc, func() error {
 			_, err := w.Write(body)
 			body = body[:0]

@@ -68,9 +68,9 @@ func (s *Server) streamRows(
 	if err == nil {
 		lines, err = parseLines(req)
 	}
-	var permit *engine.Admitted
+	var admitted *engine.Admitted
 	if err == nil {
-		permit, err = s.prepare(req, q)
+		admitted, err = s.prepare(req, q)
 	}
 	if err != nil {
 		fail(req, err)
@@ -81,12 +81,12 @@ func (s *Server) streamRows(
 		req.SetContentType("application/x-ndjson")
 	}
 	if req.IsHead() {
-		permit.Done()
+		admitted.Done()
 		return // fasthttp would end an empty stream with one line too many
 	}
-	s.streamIn(req, permit, func(rc context.Context, w *bufio.Writer) error {
+	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
 		out := rowjson.Writer{W: w, Lines: lines, Name: of}
-		end, err := give(rc, permit, kind, &out)
+		end, err := give(rc, admitted, kind, &out)
 		return out.End(newEnd(end, err))
 	})
 }

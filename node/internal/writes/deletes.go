@@ -20,7 +20,7 @@ func (d *Dispatcher) DeleteRange(
 		return 0, err
 	}
 	if m := d.opt.Member.Load(); m != nil {
-		return d.groups(m).Hide(ctx, box, purge, asked.Groups)
+		return d.groups(m).DeleteRange(ctx, box, purge, asked.Groups)
 	}
 	return d.opt.Engine.DeleteRange(ctx, asked, box, purge)
 }

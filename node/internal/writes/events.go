@@ -15,11 +15,11 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Hide erases or purges a box in all groups that may have devices of it, or in those of only unless
-// that is nil.
+// DeleteRange erases or purges a box in all groups that may have devices of it, or in those of only
+// unless that is nil.
 //
 // Returns: the greatest acq. After an error some groups may have applied the event.
-func (g Groups) Hide(
+func (g Groups) DeleteRange(
 	ctx context.Context, box record.Box, purge bool, only []cluster.GroupID,
 ) (acqNs int64, err error) {
 	encode := commands.AppendErase

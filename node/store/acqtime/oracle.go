@@ -20,7 +20,7 @@ const LeaseNs = int64(time.Second)
 //	            durable         inFlight         next   durable + LeaseNs
 //	--- visible ---|--- visible ---|--- commit ---|--- free ---|---> acq
 //
-// The log proves that acqs below durable were allocated or leased. The commit group in flight has
+// The log proves that acqs below durable were allocated or leased. The commit in flight has
 // those from inFlight to next; the horizon stays below it. Without one, the horizon follows next
 // and the wall clock, never beyond the lease, which ends LeaseNs above durable. After a crash the
 // store goes on above the lease, so a horizon that a reader got stays true.
@@ -31,18 +31,19 @@ type Oracle struct {
 	next          int64  // no acq below this will be allocated from now on
 	durable       int64  // the log proves that acqs below this were allocated or leased
 	durableAtOpen int64  // the same, proven by what was on disk when the store opened
-	inFlight      int64  // first acq of the group being committed, 0 when there is none
+	inFlight      int64  // first acq of the commit under way, 0 when there is none
 	finished      bool   // the log says that the store was closed cleanly, at next
 	copied        bool   // the store is a copy: next is its horizon, and waits between ranges
-	driven        bool   // the store is a replica: next moves with its log only
+	replicated    bool   // the store is a replica: next moves with its log only
 	index         uint64 // of the last command of the log of a replica that was applied
-	// leasedNs is the lease of a leader on the horizon of the group that holds here, apart from the
-	// log; pendingLease holds once its command was applied. While the replica is a copy there is
-	// none, as its acqs are not those of the group; voidNs is its horizon from before.
-	leasedNs      int64
-	pendingLease  Position
-	leasesRevoked bool
-	voidNs        int64
+	// leaderLeaseNs is the lease of a leader on the horizon of the group that holds here, apart
+	// from the log; pendingLease holds once its command was applied. While the replica is a copy
+	// there is none, as its acqs are not those of the group; priorHorizonNs is its horizon from
+	// before.
+	leaderLeaseNs  int64
+	pendingLease   Position
+	leasesRevoked  bool
+	priorHorizonNs int64
 }
 
 // New returns an oracle that follows now, nanoseconds since 1970.
@@ -76,7 +77,7 @@ func (o *Oracle) Reserve(n int) int64 {
 	return first
 }
 
-// EndCommit ends the commit group in flight: its rows are durable and visible, so the horizon may
+// EndCommit ends the commit in flight: its rows are durable and visible, so the horizon may
 // pass them.
 func (o *Oracle) EndCommit() {
 	o.mu.Lock()
@@ -85,7 +86,7 @@ func (o *Oracle) EndCommit() {
 	o.durable = max(o.durable, o.next)
 }
 
-// Cancel ends the group in flight without it: nothing of it is on disk, and its acquisition times
+// Cancel ends the commit in flight without it: nothing of it is on disk, and its acquisition times
 // are never allocated again.
 func (o *Oracle) Cancel() {
 	o.mu.Lock()
@@ -124,13 +125,13 @@ func (o *Oracle) Horizon() (h int64, stale bool) {
 	defer o.mu.Unlock()
 	limit := o.durable + LeaseNs
 	if o.inFlight != 0 {
-		return min(o.inFlight, limit), false // a group in flight proves nothing yet
+		return min(o.inFlight, limit), false // a commit in flight proves nothing yet
 	}
-	if o.finished || o.copied || o.driven {
-		return max(o.next, o.leasedNs), false
+	if o.finished || o.copied || o.replicated {
+		return max(o.next, o.leaderLeaseNs), false
 	}
 	h = max(o.next, o.now())
-	if h > limit { // also when next is: a group was cancelled
+	if h > limit { // also when next is: a commit was cancelled
 		h, stale = limit, true
 	}
 	o.next = max(o.next, h)
@@ -144,7 +145,7 @@ func (o *Oracle) CurrentHorizon() int64 {
 	if o.inFlight != 0 {
 		return min(o.inFlight, o.next)
 	}
-	return max(o.next, o.leasedNs)
+	return max(o.next, o.leaderLeaseNs)
 }
 
 // Finish returns the acq that a clean close may log as the last lease: later horizons stay there.
@@ -166,7 +167,7 @@ func (o *Oracle) NextNs() int64 {
 func (o *Oracle) LeaseTarget() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.copied || o.driven {
+	if o.copied || o.replicated {
 		return o.next
 	}
 	return max(o.next, o.now())
@@ -190,9 +191,9 @@ func (o *Oracle) EndCopy(ns int64) {
 func (o *Oracle) Drive(at Position) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.driven, o.next, o.durable, o.index = true, at.NextNs, at.NextNs, at.Index
+	o.replicated, o.next, o.durable, o.index = true, at.NextNs, at.NextNs, at.Index
 	if o.pendingLease.NextNs > 0 && o.pendingLease.Index <= o.index {
-		o.leasedNs, o.pendingLease = max(o.leasedNs, o.pendingLease.NextNs), Position{}
+		o.leaderLeaseNs, o.pendingLease = max(o.leaderLeaseNs, o.pendingLease.NextNs), Position{}
 	}
 }
 
@@ -200,15 +201,15 @@ func (o *Oracle) Drive(at Position) {
 func (o *Oracle) RevokeLeases(horizonNs int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.leasesRevoked, o.voidNs = true, horizonNs
-	o.leasedNs, o.pendingLease = 0, Position{}
+	o.leasesRevoked, o.priorHorizonNs = true, horizonNs
+	o.leaderLeaseNs, o.pendingLease = 0, Position{}
 }
 
 // AcceptLeases accepts leases again.
 func (o *Oracle) AcceptLeases() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.leasesRevoked, o.voidNs = false, 0
+	o.leasesRevoked, o.priorHorizonNs = false, 0
 }
 
 // GrantLease takes the lease of a leader that every command after the one at an index gives acqs
@@ -217,9 +218,9 @@ func (o *Oracle) GrantLease(index uint64, ns int64) (holds bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.leasesRevoked || !o.driven:
+	case o.leasesRevoked || !o.replicated:
 	case index <= o.index:
-		o.leasedNs = max(o.leasedNs, ns)
+		o.leaderLeaseNs = max(o.leaderLeaseNs, ns)
 		return true
 	case ns > o.pendingLease.NextNs:
 		o.pendingLease = Position{Index: index, NextNs: ns}
@@ -232,7 +233,7 @@ func (o *Oracle) GrantLease(index uint64, ns int64) (holds bool) {
 func (o *Oracle) LogHorizon() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(o.next, o.voidNs)
+	return max(o.next, o.priorHorizonNs)
 }
 
 // IsCopy reports whether the store is a copy.
@@ -242,9 +243,9 @@ func (o *Oracle) IsCopy() bool {
 	return o.copied
 }
 
-// Claim takes the acquisition times from first up to end, unless first is below next, which it
-// returns. The horizon stays below them until EndCommit, and below a group that failed for good.
-func (o *Oracle) Claim(first, end int64) (next int64, ok bool) {
+// ReserveAt takes the acquisition times from first up to end, unless first is below next, which it
+// returns. The horizon stays below them until EndCommit, and below a commit that failed for good.
+func (o *Oracle) ReserveAt(first, end int64) (next int64, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if first < o.next {
@@ -257,10 +258,10 @@ func (o *Oracle) Claim(first, end int64) (next int64, ok bool) {
 	return end, true
 }
 
-// Unclaim gives back what Claim took from first on, under one lock: without the group in flight, a
-// concurrent horizon would rise above it. What is below first is not given back, because a horizon
-// may have been returned there meanwhile.
-func (o *Oracle) Unclaim(first int64) {
+// UnreserveFrom gives back what ReserveAt took from first on, under one lock: without the commit in
+// flight, a concurrent horizon would rise above it. What is below first is not given back, because
+// a horizon may have been returned there meanwhile.
+func (o *Oracle) UnreserveFrom(first int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inFlight, o.next = 0, first

@@ -15,12 +15,12 @@ const NeedTombstones = 1 << 7
 // applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
 // one covers whole, and marks those that some may cover in part.
 func (seg *Planned) applyTombstones(by []*tombstone.Range) {
-	for _, h := range by {
-		if h.Kind != event.Erase && !h.HideOnly && seg.IsClean(h) {
+	for _, t := range by {
+		if t.Kind != event.Erase && !t.HideOnly && seg.IsClean(t) {
 			continue
 		}
-		if box, ok := seg.Ranked(&h.Box); ok {
-			seg.tombstones = append(seg.tombstones, rankedTombstone{box, h.ExceptSlots})
+		if box, ok := seg.Ranked(&t.Box); ok {
+			seg.tombstones = append(seg.tombstones, rankedTombstone{box, t.ExceptSlots})
 		}
 	}
 	if len(seg.tombstones) == 0 {
@@ -59,16 +59,16 @@ type rankedTombstone struct {
 }
 
 // covers reports whether all rows of a block, or maybe some, are covered.
-func (h *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
-	all, some = Covers(&h.box, info)
-	if h.exceptSlots.To == 0 || !some {
+func (t *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
+	all, some = Covers(&t.box, info)
+	if t.exceptSlots.To == 0 || !some {
 		return all, some
 	}
 	cid, least, most := info.Min[record.CID], info.Min[record.MID], info.Max[record.MID]
 	if cid != info.Max[record.CID] || least>>slots.BlockBits != most>>slots.BlockBits {
 		return false, true
 	}
-	except := h.exceptSlots.Has(int32(cid), least)
+	except := t.exceptSlots.Has(int32(cid), least)
 	return all && !except, !except
 }
 
@@ -87,9 +87,9 @@ func Covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
 // dropCovered removes from sel, which ascends, the rows of the open block that a tombstone covers.
 func (w *Reader) dropCovered(seg *Planned, info *index.BlockInfo, sel []uint32) []uint32 {
 	for i := range seg.tombstones {
-		h := &seg.tombstones[i]
-		box := &h.box
-		if _, some := h.covers(info); !some {
+		t := &seg.tombstones[i]
+		box := &t.box
+		if _, some := t.covers(info); !some {
 			continue
 		}
 		covered := append(w.covered[:0], sel...)
@@ -98,8 +98,8 @@ func (w *Reader) dropCovered(seg *Planned, info *index.BlockInfo, sel []uint32) 
 				covered = w.Block.Filter(d, box[d], covered)
 			}
 		}
-		if h.exceptSlots.To > 0 {
-			covered = w.OutsideSlots(h.exceptSlots, covered)
+		if t.exceptSlots.To > 0 {
+			covered = w.OutsideSlots(t.exceptSlots, covered)
 		}
 		sel = subtract(sel, covered)
 		w.covered = covered

@@ -46,12 +46,12 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
-	if len(entries) == 0 && m != nil && (len(m.Live) > 0 || m.Flush > 0 || m.LogFrom > 0) {
+	if len(entries) == 0 && m != nil && (len(m.Live) > 0 || m.LogFlush > 0 || m.LogFrom > 0) {
 		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
-		l.durable = m.Flush
+		l.durable = m.LogFlush
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())

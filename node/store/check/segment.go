@@ -25,7 +25,7 @@ type checkedSegment struct {
 type segmentCheck struct {
 	*Checker
 	path       string
-	file       *segment.Sealed
+	file       *segment.File
 	meta       *manifest.Segment
 	idx        *index.Segment
 	watermarks *index.Watermarks

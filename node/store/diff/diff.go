@@ -111,11 +111,11 @@ func (d *comparison) run() error {
 // begin sorts the events, whose choice looked at all rows below the second moment, and narrows the
 // box to the rows from the first moment on.
 func (d *comparison) begin() {
-	for _, h := range d.Tombstones {
-		if h.Kind == event.Erase && h.AcqNs >= d.fromNs {
-			d.erases = append(d.erases, h)
+	for _, t := range d.Tombstones {
+		if t.Kind == event.Erase && t.AcqNs >= d.fromNs {
+			d.erases = append(d.erases, t)
 		} else {
-			d.before = append(d.before, h)
+			d.before = append(d.before, t)
 		}
 	}
 	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.Tombstones)
@@ -245,7 +245,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 			continue
 		}
 		seg := blocks.Plan(sealed, box, d.before)
-		for c := range d.Ahead.Each(sealed, seg.Plan.Candidates) {
+		for c := range d.Readahead.Each(sealed, seg.Plan.Candidates) {
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
 				break
 			}
@@ -335,7 +335,7 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 	})
 	w := &d.reader
 	for _, seg := range p.Segments {
-		for c := range d.Ahead.Each(seg.Segment, seg.Plan.Candidates) {
+		for c := range d.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue

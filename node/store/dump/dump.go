@@ -197,7 +197,7 @@ func (d *dumper) segment(path string, first FileLine) error {
 }
 
 // rows hands out the rows of a segment in the order of the file.
-func (d *dumper) rows(file *segment.Sealed) error {
+func (d *dumper) rows(file *segment.File) error {
 	idx, err := index.Parse(file.Section(layout.SectionDirectory),
 		file.Section(layout.SectionPostings), file.Section(layout.SectionRanks))
 	if err != nil {

@@ -13,19 +13,20 @@ type Copy struct {
 	// FirstLog is the log file with which the copy began. Older ones leased horizons of the empty
 	// store that it was before.
 	FirstLog uint64 `json:"first_log"`
-	// VoidNs is the horizon that a replica had before, which holds again once it is promoted.
-	VoidNs int64 `json:"void_ns,omitempty"`
+	// PriorHorizonNs is the horizon that a replica had before, which holds again once it is
+	// promoted.
+	PriorHorizonNs int64 `json:"void_ns,omitempty"`
 }
 
 // applyCopy begins or ends the copy as an edit says. The clock of a copy starts again from 0.
 func (m *Manifest) applyCopy(e *Edit) {
 	if e.Copy != nil {
-		if m.Copied == nil {
+		if m.Copy == nil {
 			m.ClockNs = 0
 		}
-		m.Copied = e.Copy
+		m.Copy = e.Copy
 	}
 	if e.Promote {
-		m.Copied = nil
+		m.Copy = nil
 	}
 }

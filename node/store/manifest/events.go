@@ -34,7 +34,7 @@ func (m *Manifest) applyEvents(e *Edit) error {
 		}
 		m.Events[i].Removed += r.Rows
 	}
-	for _, acq := range e.Done {
+	for _, acq := range e.PurgesDone {
 		i := m.FindEvent(acq)
 		if i < 0 {
 			return fmt.Errorf("ends event %d, which is not there", acq)
@@ -102,7 +102,7 @@ func (m *Manifest) EndOf(shard uint32, next uint64) uint64 {
 
 // ChangesHistory reports whether scans see something new after an edit.
 func (e *Edit) ChangesHistory() bool {
-	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Time != nil
+	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Steps != nil
 }
 
 // AddPurgedRows adds to the rows of purges that leave with an edit.

@@ -85,11 +85,11 @@ type Edit struct {
 	EmptyRanges []EmptyRange `json:"gone,omitempty"`
 	Events      []event.Meta `json:"events,omitempty"`
 	PurgedRows  []PurgedRows `json:"removed,omitempty"` // rows of purges that left with this edit
-	Done        []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+	PurgesDone  []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []retention.Policy `json:"policies,omitempty"` // in place of those of their scopes
 	DropPolicies []retention.Scope  `json:"drop_policies,omitempty"`
-	Time         *retention.Steps   `json:"retention_time,omitempty"` // of steps of retentions
+	Steps        *retention.Steps   `json:"retention_time,omitempty"` // of steps of retentions
 
 	Copy    *Copy `json:"copy,omitempty"`    // the store, empty so far, becomes a copy
 	Promote bool  `json:"release,omitempty"` // the store is a copy no more
@@ -108,30 +108,30 @@ type Edit struct {
 
 // Manifest is the list of live segments: a journal of edits.
 type Manifest struct {
-	file    *journal.File
-	Number  uint64        // of the last line
-	Flush   uint64        // of the log, which is durable: the greatest that a line names
-	LogFrom uint64        // number of the first file of the log that is needed; 0: not known
-	LogEnd  func() uint64 // returns the last flush of the log that is durable; nil: none is open
-	Shards  int
-	Store   string // 32 hex digits: which history of rows this is
-	ClockNs int64
-	Live    []Segment // in the order in which they were added
-	NextID  uint64
+	file     *journal.File
+	Number   uint64        // of the last line
+	LogFlush uint64        // of the log, which is durable: the greatest that a line names
+	LogFrom  uint64        // number of the first file of the log that is needed; 0: not known
+	LogEnd   func() uint64 // returns the last flush of the log that is durable; nil: none is open
+	Shards   int
+	Store    string // 32 hex digits: which history of rows this is
+	ClockNs  int64
+	Live     []Segment // in the order in which they were added
+	NextID   uint64
 
 	EmptyRanges []EmptyRange       // by shard and index
 	Events      []event.Event      // by acq
 	Policies    []retention.Policy // by scope
 	Steps       retention.Steps    // of theirs
-	Copied      *Copy              // nil when the store is no copy
+	Copy        *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
 	Applied    acqtime.Position
 	Slots      slots.Range // that it holds; zero of one that was never split
 	IndexBase  uint64
 
-	Lineage record.Lineage
-	due     *record.Timeline // that the next edit begins; nil: none
+	Lineage      record.Lineage
+	nextTimeline *record.Timeline // that the next edit begins; nil: none
 }
 
 // NewStoreID makes the identity of a store: a history of rows that goes on in one place only.
@@ -237,9 +237,9 @@ func (m *Manifest) applyLine(number int, line []byte) error {
 }
 
 func (m *Manifest) apply(e Edit) error {
-	m.Number, m.Flush = e.Number, max(m.Flush, e.LogFlush)
+	m.Number, m.LogFlush = e.Number, max(m.LogFlush, e.LogFlush)
 	if e.LogCut != nil {
-		m.Flush = *e.LogCut
+		m.LogFlush = *e.LogCut
 	}
 	m.LogFrom = cmp.Or(e.LogFrom, m.LogFrom)
 	if e.Shards != 0 {
@@ -279,8 +279,8 @@ func (m *Manifest) apply(e Edit) error {
 	if err := m.applyEmptyRanges(&e); err != nil {
 		return err
 	}
-	if m.applyPolicies(&e); e.Time != nil {
-		m.Steps = *e.Time
+	if m.applyPolicies(&e); e.Steps != nil {
+		m.Steps = *e.Steps
 	}
 	return m.applyEvents(&e)
 }
@@ -296,16 +296,16 @@ func (m *Manifest) drop(id uint64) bool {
 }
 
 func (m *Manifest) Snapshot() []byte {
-	e := Edit{Number: m.Number, LogFlush: m.Flush, LogFrom: m.LogFrom, Format: FormatVersion,
+	e := Edit{Number: m.Number, LogFlush: m.LogFlush, LogFrom: m.LogFrom, Format: FormatVersion,
 		Shards: m.Shards, Store: m.Store, ClockNs: m.ClockNs,
-		Add: m.Live, EmptyRanges: m.EmptyRanges, Policies: m.Policies, Copy: m.Copied,
+		Add: m.Live, EmptyRanges: m.EmptyRanges, Policies: m.Policies, Copy: m.Copy,
 		Replicated: m.Replicated,
 		Lineage:    m.Lineage}
 	if m.Replicated {
 		e.Applied = &m.Applied
 	}
 	if m.Steps != (retention.Steps{}) {
-		e.Time = &m.Steps
+		e.Steps = &m.Steps
 	}
 	if e.IndexBase = m.IndexBase; m.Slots.To > 0 {
 		e.Slots = event.SlotsOf(m.Slots)
@@ -327,8 +327,8 @@ func (m *Manifest) Append(e Edit) error {
 		return err
 	}
 	e.Number = m.Number + 1
-	if m.due != nil {
-		e.Lineage = append(record.Lineage{*m.due}, e.Lineage...)
+	if m.nextTimeline != nil {
+		e.Lineage = append(record.Lineage{*m.nextTimeline}, e.Lineage...)
 	}
 	if m.LogEnd != nil {
 		e.LogFlush = m.LogEnd()
@@ -339,7 +339,7 @@ func (m *Manifest) Append(e Edit) error {
 	if err := m.apply(e); err != nil {
 		panic("BUG: manifest refuses its own edit: " + err.Error())
 	}
-	m.due = nil
+	m.nextTimeline = nil
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (m *Manifest) RetentionEdit(r *retention.Rule, at retention.Moment) (Edit, 
 // StepEdit is the edit of a step: of the policies whose floors are far enough from where they
 // belong, or only of how late it is; empty when nothing is due.
 func (m *Manifest) StepEdit(at retention.Moment) (e Edit) {
-	e.Policies, e.Time = retention.Step(m.Policies, m.Steps, at)
+	e.Policies, e.Steps = retention.Step(m.Policies, m.Steps, at)
 	return e
 }
 
@@ -75,7 +75,7 @@ func (m *Manifest) HoldEdit(h *retention.Hold, acqNs int64) (e Edit, err error) 
 		now.Held = h.Action != retention.HoldResume
 	}
 	if now != m.Steps {
-		e.Time = &now
+		e.Steps = &now
 	}
 	if !h.All {
 		at, known := m.FindPolicy(retention.Scope{CID: h.CID, MOID: h.MOID})

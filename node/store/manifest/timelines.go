@@ -35,17 +35,17 @@ func (m *Manifest) applyLineage(e *Edit) error {
 func (m *Manifest) BeginTimeline(fromNs int64) {
 	if !m.Replicated {
 		t := NewTimeline(fromNs)
-		m.due = &t
+		m.nextTimeline = &t
 	}
 }
 
 // Begins reports whether the next edit begins a timeline.
-func (m *Manifest) Begins() bool { return m.due != nil }
+func (m *Manifest) Begins() bool { return m.nextTimeline != nil }
 
 // Timelines returns the lineage with the timeline that the next edit begins.
 func (m *Manifest) Timelines() record.Lineage {
-	if m.due == nil {
+	if m.nextTimeline == nil {
 		return slices.Clone(m.Lineage)
 	}
-	return m.Lineage.With(*m.due)
+	return m.Lineage.With(*m.nextTimeline)
 }

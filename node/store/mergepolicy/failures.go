@@ -28,8 +28,8 @@ func NewFailures(retry time.Duration) Failures {
 	return Failures{retry: retry, runs: map[uint64]failure{}}
 }
 
-// May reports whether the run that begins with a segment may be tried.
-func (f Failures) May(first uint64, damaged bool) bool {
+// MayRetry reports whether the run that begins with a segment may be tried.
+func (f Failures) MayRetry(first uint64, damaged bool) bool {
 	run, failed := f.runs[first]
 	retry := f.retry
 	if damaged {

@@ -13,7 +13,7 @@ func TestFailures(t *testing.T) {
 		f := NewFailures(RetryAfter)
 		want := func(err error, may bool) {
 			t.Helper()
-			if got := f.Newest(); !errors.Is(got, err) || f.May(1, false) != may {
+			if got := f.Newest(); !errors.Is(got, err) || f.MayRetry(1, false) != may {
 				t.Fatalf("%v, want %v; %v", got, err, !may)
 			}
 		}

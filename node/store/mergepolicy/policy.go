@@ -20,11 +20,11 @@ const (
 
 // Segment is what the choice depends on.
 type Segment struct {
-	Rows, Bytes int64
-	MaxRows     int64 // of the segments that are made of such as this one
-	Newest      Window
-	Damaged     bool // known to be: no merge can read it
-	Left        bool // a merge that begins with it is left alone, as it failed lately
+	Rows, Bytes  int64
+	MaxRows      int64 // of the segments that are made of such as this one
+	Newest       Window
+	Damaged      bool // known to be: no merge can read it
+	FailedLately bool // a merge that begins with it is left alone, as it failed lately
 }
 
 // Run are the neighbours [From, To) of some segments, and how many rows they have together. The
@@ -40,8 +40,8 @@ func (r Run) IsNone() bool { return r.To == 0 }
 // Due returns the smallest run that is due: FanIn or more neighbours of which none is much larger
 // than the others. Segments of an age window that is over are merged as those of an idle store are.
 func Due(all []Segment) (best Run) {
-	for at, end := range undamaged(all) {
-		for from, to := range together(all, at, end) {
+	for at, end := range eachUndamaged(all) {
+		for from, to := range eachMergeable(all, at, end) {
 			run := dueIn(all, from, to)
 			if run.IsNone() && isOver(all, from, to, end) {
 				run = idleIn(all, from, to)
@@ -56,8 +56,8 @@ func Due(all []Segment) (best Run) {
 
 // Idle returns the run that a store at rest merges next.
 func Idle(all []Segment) Run {
-	for at, end := range undamaged(all) {
-		for from, to := range together(all, at, end) {
+	for at, end := range eachUndamaged(all) {
+		for from, to := range eachMergeable(all, at, end) {
 			if run := idleIn(all, from, to); !run.IsNone() {
 				return run
 			}
@@ -66,10 +66,10 @@ func Idle(all []Segment) Run {
 	return Run{}
 }
 
-// Mergeable returns how many segments those neighbours have that have most of those that merges
-// still make fewer.
+// Mergeable returns the most mergeable segments that one window has: those that merges still make
+// fewer.
 func Mergeable(all []Segment) (most int) {
-	for from, to := range together(all, 0, len(all)) {
+	for from, to := range eachMergeable(all, 0, len(all)) {
 		count := 0
 		for _, seg := range all[from:to] {
 			if seg.Rows < seg.MaxRows/4 && seg.Bytes < maxBytes/4 {
@@ -98,7 +98,7 @@ func dueIn(all []Segment, begin, end int) Run {
 				largest = max(largest, more)
 				to++
 			}
-			if to-from >= FanIn && largest <= rows/2 && !all[from].Left {
+			if to-from >= FanIn && largest <= rows/2 && !all[from].FailedLately {
 				return Run{from, to, rows}
 			}
 		}
@@ -120,7 +120,7 @@ func idleIn(all []Segment, begin, end int) (best Run) {
 			largest = max(largest, more)
 			run := Run{from, to + 1, rows}
 			count := run.To - run.From
-			pays := count > 1 && largest <= idleShare*(rows-largest) && !all[from].Left
+			pays := count > 1 && largest <= idleShare*(rows-largest) && !all[from].FailedLately
 			better := count > best.To-best.From || count == best.To-best.From && rows < best.Rows
 			if pays && better {
 				best = run

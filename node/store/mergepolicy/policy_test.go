@@ -8,7 +8,7 @@ func TestIdle(t *testing.T) {
 		t.Helper()
 		all := make([]Segment, len(rows))
 		for i := range rows {
-			all[i] = Segment{Rows: rows[i], MaxRows: most, Left: i == failedFirst}
+			all[i] = Segment{Rows: rows[i], MaxRows: most, FailedLately: i == failedFirst}
 		}
 		got := Idle(all)
 		if got.From != wantFrom || got.To != wantTo {
@@ -75,7 +75,7 @@ func TestDue(t *testing.T) {
 	f([]Segment{one(5), one(5), one(5), one(5)}, Run{0, 4, 20})
 	f([]Segment{one(5000), one(5), one(5), one(5), one(5)}, Run{1, 5, 20})
 	f([]Segment{one(5), one(5), {Damaged: true}, one(5), one(5)}, Run{})
-	f([]Segment{{Rows: 5, Left: true}, one(5), one(5), one(5)}, Run{})
+	f([]Segment{{Rows: 5, FailedLately: true}, one(5), one(5), one(5)}, Run{})
 	at := func(ns int64) Segment { return Segment{Rows: 5, Newest: Window{10, ns, ns}} }
 	f([]Segment{at(1), at(2), at(3)}, Run{})
 	f([]Segment{at(1), at(2), at(13)}, Run{0, 2, 10})

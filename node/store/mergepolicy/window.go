@@ -28,8 +28,9 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// undamaged yields from where to where the neighbours between segments are whose damage is known.
-func undamaged(all []Segment) iter.Seq2[int, int] {
+// eachUndamaged yields from where to where the neighbours between segments are whose damage is
+// known.
+func eachUndamaged(all []Segment) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		from := 0
 		for i := range all {
@@ -45,8 +46,8 @@ func undamaged(all []Segment) iter.Seq2[int, int] {
 	}
 }
 
-// together yields from where to where neighbours are that may be merged with each other.
-func together(all []Segment, begin, end int) iter.Seq2[int, int] {
+// eachMergeable yields from where to where neighbours are that may be merged with each other.
+func eachMergeable(all []Segment, begin, end int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := begin; from < end; {
 			to, span := from+1, all[from].Newest
@@ -65,8 +66,8 @@ func together(all []Segment, begin, end int) iter.Seq2[int, int] {
 	}
 }
 
-// isOver reports whether no newer segments will be merged with neighbours that together yielded,
-// because their window is over: the next one is in another window as wide as theirs.
+// isOver reports whether no newer segments will be merged with neighbours that eachMergeable
+// yielded, because their window is over: the next one is in another window as wide as theirs.
 func isOver(all []Segment, from, to, end int) bool {
 	if to == end {
 		return false

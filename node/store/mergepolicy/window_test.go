@@ -15,7 +15,7 @@ func TestTogether(t *testing.T) {
 			all[i].Newest = Window{widths[i], newest[i], newest[i]}
 		}
 		var got []string
-		for from, to := range together(all, 0, len(all)) {
+		for from, to := range eachMergeable(all, 0, len(all)) {
 			got = append(got, fmt.Sprint(to-from, isOver(all, from, to, len(all))))
 		}
 		if got := strings.Join(got, ", "); got != want {

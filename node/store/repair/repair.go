@@ -122,13 +122,13 @@ func (r *repair) find() error {
 			return err
 		}
 	}
-	if r.report.File == "" && r.sequence < r.manifest.Flush {
+	if r.report.File == "" && r.sequence < r.manifest.LogFlush {
 		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
 		r.report.Reason = fmt.Sprintf("the log ends at flush %d, and flush %d was durable",
-			r.sequence, r.manifest.Flush)
+			r.sequence, r.manifest.LogFlush)
 	}
 	return r.ctx.Err()
 }
@@ -202,7 +202,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	if opens := torn && newest && r.sequence >= r.manifest.Flush; tail != nil && !opens &&
+	if opens := torn && newest && r.sequence >= r.manifest.LogFlush; tail != nil && !opens &&
 		r.report.File == "" {
 		r.found(tail)
 	}

@@ -106,7 +106,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.Ahead.Ask(t.segment.Segment, open)
+	w.scan.Readahead.Ask(t.segment.Segment, open)
 	defer w.CloseRing()
 	next := 0
 	for i, c := range candidates {

@@ -169,7 +169,7 @@ func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	sc.PinStates()
 	sc.Stats.HistoryChangedAcqNs = sc.HistoryChangedAcqNs
-	sc.Stats.Segments += sc.Partition()
+	sc.Stats.Segments += sc.MakePartitions()
 	if sc.explain != nil {
 		sc.explain.describe(sc)
 	}

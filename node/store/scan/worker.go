@@ -93,7 +93,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.Ahead.Ask(t.segment.Segment, candidates)
+	w.scan.Readahead.Ask(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 

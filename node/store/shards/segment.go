@@ -24,7 +24,7 @@ import (
 // read states, of snapshots and of merges that read it.
 type Segment struct {
 	Meta   manifest.Segment
-	File   *segment.Sealed
+	File   *segment.File
 	Index  *index.Segment
 	Series *index.SeriesTable     // nil when the segment has none
 	Kept   partials.SegmentTables // what sinks know of its blocks
@@ -140,9 +140,9 @@ func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
 }
 
 // IsClean reports whether the segment is known to hold no row that a tombstone covers.
-func (seg *Segment) IsClean(h *tombstone.Range) bool {
-	return h.AcqNs <= seg.Meta.PurgesAppliedAcqNs ||
-		h.Kind == event.Purge && h.AcqNs <= seg.PurgedTo.Load()
+func (seg *Segment) IsClean(t *tombstone.Range) bool {
+	return t.AcqNs <= seg.Meta.PurgesAppliedAcqNs ||
+		t.Kind == event.Purge && t.AcqNs <= seg.PurgedTo.Load()
 }
 
 // LiesIn reports whether a box holds every row.

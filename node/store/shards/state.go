@@ -59,7 +59,7 @@ func (s *State) UnpinHeads() {
 }
 
 // Mappings yields the files of the read state.
-func (s *State) Mappings(yield func(*segment.Sealed) bool) {
+func (s *State) Mappings(yield func(*segment.File) bool) {
 	for _, seg := range s.Sealed {
 		if !yield(seg.File) {
 			return

@@ -48,8 +48,8 @@ func TestEventTree(t *testing.T) {
 		var all []*Range
 		for len(all) < count {
 			e := event.Event{AcqNs: 1 + rng.Int64N(2000), Kind: event.Erase, Box: randomBox(t, rng)}
-			if h, ok := Of(&e); ok {
-				all = append(all, h)
+			if r, ok := Of(&e); ok {
+				all = append(all, r)
 			}
 		}
 		before := slices.Clone(all)
@@ -61,20 +61,20 @@ func TestEventTree(t *testing.T) {
 			box := randomBox(t, rng)
 			b := bounds.Of(&box)
 			want, newest := map[*Range]bool{}, int64(0)
-			for _, h := range all {
-				if h.Box.Overlaps(&box) {
-					want[h], newest = true, max(newest, h.AcqNs)
+			for _, r := range all {
+				if r.Box.Overlaps(&box) {
+					want[r], newest = true, max(newest, r.AcqNs)
 				}
 			}
 			found, missed = found+len(want), missed+count-len(want)
 			if got := tree.NewestOf(&box, &b, 0); got != newest {
 				t.Fatalf("%d events: newest of %v is %d, want %d", count, box, got, newest)
 			}
-			tree.Each(&box, &b, func(h *Range) {
-				if !want[h] {
-					t.Fatalf("%d events: %v for %v, twice or wrongly", count, h.Box, box)
+			tree.Each(&box, &b, func(r *Range) {
+				if !want[r] {
+					t.Fatalf("%d events: %v for %v, twice or wrongly", count, r.Box, box)
 				}
-				delete(want, h)
+				delete(want, r)
 			})
 			if len(want) > 0 {
 				t.Fatalf("%d events: %d that meet %v are not found", count, len(want), box)
@@ -94,11 +94,11 @@ func TestEventTreeLooksAtFew(t *testing.T) {
 		var all []*Range
 		for i := range int64(count) {
 			e := event.Event{AcqNs: 1e9 + i, Kind: event.Erase, Box: boxOf(d, i*100, i*100+50)}
-			h, ok := Of(&e)
+			r, ok := Of(&e)
 			if !ok {
 				t.Fatal(e)
 			}
-			all = append(all, h)
+			all = append(all, r)
 		}
 		tree := NewTree(all)
 		box := boxOf(d, 500_000, 500_001)

@@ -15,27 +15,27 @@ import (
 // their readings: what hides them need not be flagged.
 //
 // Errors: ErrFull when they are more readings than there is space for.
-func (sc *Resolver) findBackdated(p *Partition) error {
+func (r *Resolver) findBackdated(p *Partition) error {
 	p.backdated = p.backdated[:0]
 	if p.State.Backdated == nil {
 		return nil
 	}
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
-			if sc.CoveredBy(b.Key(i)) != nil {
+			if r.CoveredBy(b.Key(i)) != nil {
 				continue
 			}
 			if err := p.Newest.Add(b, i); err != nil {
 				return err
 			}
 		}
-		return sc.Ctx.Err()
+		return r.Ctx.Err()
 	}
-	if err := p.State.Backdated.Head.Scan(&p.Box, sc.Horizon, true, take); err != nil {
+	if err := p.State.Backdated.Head.Scan(&p.Box, r.Horizon, true, take); err != nil {
 		return err
 	}
 	for _, immutable := range p.State.Backdated.Immutable {
-		if err := immutable.Head.Scan(&p.Box, sc.Horizon, true, take); err != nil {
+		if err := immutable.Head.Scan(&p.Box, r.Horizon, true, take); err != nil {
 			return err
 		}
 	}
@@ -43,47 +43,47 @@ func (sc *Resolver) findBackdated(p *Partition) error {
 		if !seg.Meta.IsBackdated() {
 			continue
 		}
-		if err := sc.findFlagged(p, seg, seg.Plan.Candidates); err != nil {
+		if err := r.findFlagged(p, seg, seg.Plan.Candidates); err != nil {
 			return err
 		}
 	}
-	for r := range p.Newest.All {
-		p.backdated = append(p.backdated, *r)
+	for reading := range p.Newest.All {
+		p.backdated = append(p.backdated, *reading)
 	}
 	slices.SortFunc(p.backdated, func(a, b Reading) int { return a.Compare(&b) })
 	return nil
 }
 
 // findNewer looks for the newer versions of the readings that findBackdated noted.
-func (sc *Resolver) findNewer(p *Partition) error {
+func (r *Resolver) findNewer(p *Partition) error {
 	if len(p.backdated) == 0 {
 		return nil
 	}
 	var err error
 	p.eachMainHead(func(h *index.Head) {
 		if err == nil && h.Rows() > 0 {
-			err = sc.findNewerInHead(p, h)
+			err = r.findNewerInHead(p, h)
 		}
 	})
 	for _, seg := range p.Segments {
 		if err == nil && !seg.Meta.IsBackdated() {
-			err = sc.findNewerInSegment(p, seg)
+			err = r.findNewerInSegment(p, seg)
 		}
 	}
 	return err
 }
 
-func (sc *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
+func (r *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
-			if k := b.Key(i); p.Box.Contains(k) && sc.CoveredBy(k) == nil {
+			if k := b.Key(i); p.Box.Contains(k) && r.CoveredBy(k) == nil {
 				p.Newest.raise(b, i)
 			}
 		}
-		return sc.Ctx.Err()
+		return r.Ctx.Err()
 	}
 	if len(p.backdated)*HeadRowsPerPlan > h.Rows() {
-		return h.Scan(&p.Box, sc.Horizon, true, take)
+		return h.Scan(&p.Box, r.Horizon, true, take)
 	}
 	var at Point // without a range of acq, and with no end, a head looks the device up
 	for i := range p.backdated {
@@ -96,12 +96,12 @@ func (sc *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
 }
 
 // findNewerInSegment reads the blocks of a segment that can hold one of the readings.
-func (sc *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error {
-	w := &sc.Finder
+func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error {
+	w := &r.Finder
 	w.Box = &p.Box
-	wanted := sc.blocksWithNewer(p, seg)
-	for c := range sc.Ahead.Each(seg.Segment, wanted) {
-		if err := sc.Ctx.Err(); err != nil {
+	wanted := r.blocksWithNewer(p, seg)
+	for c := range r.Readahead.Each(seg.Segment, wanted) {
+		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
 		if err := w.Keys(seg, c, &w.Batch); err != nil {
@@ -116,7 +116,7 @@ func (sc *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error 
 
 // blocksWithNewer returns the candidates of a segment that can hold one of the readings: where
 // these are few, by planning for each.
-func (sc *Resolver) blocksWithNewer(p *Partition, seg *blocks.Planned) []index.Candidate {
+func (r *Resolver) blocksWithNewer(p *Partition, seg *blocks.Planned) []index.Candidate {
 	planned := map[uint32]bool{}
 	few := len(p.backdated)*BlocksPerPlan < len(seg.Plan.Candidates)
 	if few {

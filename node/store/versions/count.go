@@ -6,37 +6,37 @@ import (
 )
 
 // CountsHead reports whether CountHead can count the rows of a head that are shown.
-func (sc *Resolver) CountsHead(p *Partition, h *index.Head) bool {
+func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 	switch {
-	case sc.NoTombs && h.HasTombs():
+	case r.NoTombs && h.HasTombs():
 		return false
-	case sc.View == record.ViewAll:
+	case r.View == record.ViewAll:
 		return true
 	}
-	return len(sc.Winners) == 0 && !h.HasTombs() && p.Newest.len() <= maxZoneTests
+	return len(r.Winners) == 0 && !h.HasTombs() && p.Newest.len() <= maxZoneTests
 }
 
 // CountHead returns how many rows of a head lie in the box of a partition, without those that have
 // a newer version: these are looked up.
-func (sc *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
-	rows := uint64(h.Count(&p.Box, sc.Horizon))
-	if sc.View == record.ViewAll || p.Newest.len() == 0 {
+func (r *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
+	rows := uint64(h.Count(&p.Box, r.Horizon))
+	if r.View == record.ViewAll || p.Newest.len() == 0 {
 		return rows, nil
 	}
 	var at Point
 	at.Box[record.Acq] = p.Box[record.Acq]
-	for r := range p.Newest.All {
-		if !inBox(&p.Box, r) {
+	for reading := range p.Newest.All {
+		if !inBox(&p.Box, reading) {
 			continue
 		}
-		at.MoveTo(r)
-		err := h.Scan(&at.Box, sc.Horizon, true, func(b *record.Batch, _ []uint64) error {
+		at.MoveTo(reading)
+		err := h.Scan(&at.Box, r.Horizon, true, func(b *record.Batch, _ []uint64) error {
 			for i := range b.Len() {
 				if p.Newest.Supersedes(b.Key(i)) {
 					rows--
 				}
 			}
-			return sc.Ctx.Err()
+			return r.Ctx.Err()
 		})
 		if err != nil {
 			return 0, err

@@ -12,7 +12,7 @@ import (
 
 // CutByZones puts two halves in place of a partition, if there is a cap or a device that parts the
 // flagged rows of its blocks and heads.
-func (sc *Resolver) CutByZones(p *Partition) bool {
+func (r *Resolver) CutByZones(p *Partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
@@ -32,9 +32,9 @@ func (sc *Resolver) CutByZones(p *Partition) bool {
 	case min(capLeft, midLeft) >= p.Flagged:
 		return false
 	case capLeft <= midLeft:
-		sc.cut(p, record.Cap, byCap)
+		r.cut(p, record.Cap, byCap)
 	default:
-		sc.cut(p, record.MID, byMID)
+		r.cut(p, record.MID, byMID)
 	}
 	return true
 }
@@ -73,10 +73,10 @@ func bestCut(
 
 // CutByReadings cuts a partition whose blocks could not be parted in the middle of the readings
 // that filled its memory. They differ, so there is a dimension in which they do.
-func (sc *Resolver) CutByReadings(p *Partition) {
+func (r *Resolver) CutByReadings(p *Partition) {
 	for _, d := range []record.Dim{record.Cap, record.MID, record.MOID, record.CID} {
 		if at, ok := p.Newest.middle(d); ok {
-			sc.cut(p, d, at)
+			r.cut(p, d, at)
 			return
 		}
 	}
@@ -84,9 +84,9 @@ func (sc *Resolver) CutByReadings(p *Partition) {
 }
 
 // cut replaces a partition by its parts from a value on and below it; the former comes first.
-func (sc *Resolver) cut(p *Partition, d record.Dim, at int64) {
+func (r *Resolver) cut(p *Partition, d record.Dim, at int64) {
 	below, from := NewPartition(p.State), NewPartition(p.State)
 	below.Box, from.Box = bounds.Cut(&p.Box, d, at)
 	p.GiveBack()
-	sc.Waiting = append(sc.Waiting, below, from)
+	r.Waiting = append(r.Waiting, below, from)
 }

@@ -16,9 +16,9 @@ func Judge(
 ) {
 	var erases []*tombstone.Range
 	b := bounds.Of(box)
-	hiding.Each(box, &b, func(h *tombstone.Range) {
-		if h.Kind == event.Erase && h.AcqNs < horizonNs {
-			erases = append(erases, h)
+	hiding.Each(box, &b, func(t *tombstone.Range) {
+		if t.Kind == event.Erase && t.AcqNs < horizonNs {
+			erases = append(erases, t)
 		}
 	})
 	tree := tombstone.NewTree(erases)
@@ -26,8 +26,8 @@ func Judge(
 	found := false
 	for i := range slices.Backward(all) {
 		v := &all[i]
-		if h := tree.Oldest(v.Key); h != nil {
-			v.HiddenAcqNs = h.AcqNs
+		if t := tree.Oldest(v.Key); t != nil {
+			v.HiddenAcqNs = t.AcqNs
 		}
 		k := v.Key
 		k.AcqNs = 0

@@ -9,40 +9,40 @@ import (
 // FindNewest collects the flagged rows that lie in the box of a partition.
 //
 // Errors: ErrFull when they are more readings than there is space for.
-func (sc *Resolver) FindNewest(p *Partition, limit int) error {
+func (r *Resolver) FindNewest(p *Partition, limit int) error {
 	if p.Flagged == 0 {
 		return nil
 	}
 	p.Newest = NewTable(limit)
-	err := sc.findBackdated(p)
+	err := r.findBackdated(p)
 	p.eachMainHead(func(h *index.Head) {
 		if err != nil || h.Flagged() == 0 {
 			return
 		}
-		err = h.ScanVersions(&p.Box, sc.Horizon, func(b *record.Batch) error {
+		err = h.ScanVersions(&p.Box, r.Horizon, func(b *record.Batch) error {
 			for i := range b.Len() {
-				if sc.CoveredBy(b.Key(i)) != nil {
+				if r.CoveredBy(b.Key(i)) != nil {
 					continue
 				}
 				if err := p.Newest.Add(b, i); err != nil {
 					return err
 				}
 			}
-			return sc.Ctx.Err()
+			return r.Ctx.Err()
 		})
 	})
 	for _, seg := range p.Segments {
 		if seg.Meta.IsBackdated() {
 			continue
 		}
-		sc.flagged = sc.flagged[:0]
+		r.flagged = r.flagged[:0]
 		for _, c := range seg.Plan.Candidates {
 			if seg.Index.Block(c.Block).Flagged > 0 {
-				sc.flagged = append(sc.flagged, c)
+				r.flagged = append(r.flagged, c)
 			}
 		}
 		if err == nil {
-			err = sc.findFlagged(p, seg, sc.flagged)
+			err = r.findFlagged(p, seg, r.flagged)
 		}
 	}
 	return err
@@ -51,13 +51,13 @@ func (sc *Resolver) FindNewest(p *Partition, limit int) error {
 // findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.
 //
 // Errors: ErrFull when they are more readings than there is space for.
-func (sc *Resolver) findFlagged(
+func (r *Resolver) findFlagged(
 	p *Partition, seg *blocks.Planned, candidates []index.Candidate,
 ) error {
-	w := &sc.Finder
+	w := &r.Finder
 	w.Box = &p.Box
 	for len(candidates) > 0 {
-		if err := sc.Ctx.Err(); err != nil {
+		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
 		n, hold := 1, w.IsBatchable(seg, candidates[0])
@@ -65,13 +65,13 @@ func (sc *Resolver) findFlagged(
 			w.IsBatchable(seg, candidates[n]) == hold {
 			n++
 		}
-		sc.Ahead.Ask(seg.Segment, candidates[:n])
-		all, stay := sc.Cache.Slots(n)
+		r.Readahead.Ask(seg.Segment, candidates[:n])
+		all, stay := r.Cache.Slots(n)
 		if err := w.OpenCached(seg, candidates[:n], all, hold); err != nil {
 			return err
 		}
 		for _, f := range all {
-			if err := sc.addFlagged(p, seg, f); err != nil {
+			if err := r.addFlagged(p, seg, f); err != nil {
 				return err
 			}
 		}
@@ -84,8 +84,8 @@ func (sc *Resolver) findFlagged(
 }
 
 // addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
-func (sc *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cached) error {
-	w := &sc.Finder
+func (r *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cached) error {
+	w := &r.Finder
 	if f.InSpans {
 		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
 	} else {

@@ -27,7 +27,7 @@ import (
 
 // Source is what is read: the same for all that reads a store.
 type Source struct {
-	Ahead       *blocks.Readahead
+	Readahead   *blocks.Readahead
 	MaxReadings int // readings that are kept at once to resolve versions
 	// Pin appends the read states of the shards that can hold rows of a box, to be unpinned by the
 	// caller, and returns the tombstones that belong to them.
@@ -81,20 +81,20 @@ func New(ctx context.Context, from *Source) *Resolver {
 }
 
 // GiveBack ends the use of a resolver that New returned.
-func (sc *Resolver) GiveBack() {
-	sc.Reset()
-	resolvers.Put(sc)
+func (r *Resolver) GiveBack() {
+	r.Reset()
+	resolvers.Put(r)
 }
 
 // Begin begins a use of the resolver, which is new or was reset.
-func (sc *Resolver) Begin(ctx context.Context, from *Source) {
-	sc.Ctx, sc.Source, sc.Finder.Ctx = ctx, *from, ctx
-	sc.Ahead.Clock.Refresh()
+func (r *Resolver) Begin(ctx context.Context, from *Source) {
+	r.Ctx, r.Source, r.Finder.Ctx = ctx, *from, ctx
+	r.Readahead.Clock.Refresh()
 }
 
 // Mappings yields the files that are read, also those that a merge has replaced meanwhile.
-func (sc *Resolver) Mappings(yield func(*segment.Sealed) bool) {
-	for _, now := range sc.States {
+func (r *Resolver) Mappings(yield func(*segment.File) bool) {
+	for _, now := range r.States {
 		for file := range now.Mappings {
 			if !yield(file) {
 				return
@@ -104,64 +104,64 @@ func (sc *Resolver) Mappings(yield func(*segment.Sealed) bool) {
 }
 
 // Reset forgets everything but memory.
-func (sc *Resolver) Reset() {
-	sc.Finder.Reset()
-	clear(sc.States)
-	clear(sc.Tombstones)
-	sc.States, sc.Tombstones = sc.States[:0], sc.Tombstones[:0]
-	sc.Waiting, sc.Pass = sc.Waiting[:0], sc.Pass[:0]
-	sc.Cache.Reset()
-	sc.resolverState = resolverState{}
+func (r *Resolver) Reset() {
+	r.Finder.Reset()
+	clear(r.States)
+	clear(r.Tombstones)
+	r.States, r.Tombstones = r.States[:0], r.Tombstones[:0]
+	r.Waiting, r.Pass = r.Waiting[:0], r.Pass[:0]
+	r.Cache.Reset()
+	r.resolverState = resolverState{}
 }
 
 // PinStates pins the read states of the box, and picks the tombstones that cover rows of it.
-func (sc *Resolver) PinStates() {
+func (r *Resolver) PinStates() {
 	var all *tombstone.Set
-	sc.States, all = sc.Pin(&sc.Box, sc.States)
-	sc.pickTombstones(all)
-	sc.notePuts()
+	r.States, all = r.Pin(&r.Box, r.States)
+	r.pickTombstones(all)
+	r.notePuts()
 }
 
 // pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
 // views that resolve versions the erases from before the time of an as-of query.
-func (sc *Resolver) pickTombstones(from *tombstone.Set) {
+func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	if from.Tree == nil && from.Reported == nil {
 		return
 	}
-	b := bounds.Of(&sc.Box)
-	from.Tree.Each(&sc.Box, &b, func(h *tombstone.Range) {
-		if h.Kind != event.Erase || sc.View != record.ViewAll && h.AcqNs < sc.End {
-			sc.Tombstones = append(sc.Tombstones, h)
+	b := bounds.Of(&r.Box)
+	from.Tree.Each(&r.Box, &b, func(t *tombstone.Range) {
+		if t.Kind != event.Erase || r.View != record.ViewAll && t.AcqNs < r.End {
+			r.Tombstones = append(r.Tombstones, t)
 		}
 	})
-	slices.SortFunc(sc.Tombstones, func(a, b *tombstone.Range) int {
+	slices.SortFunc(r.Tombstones, func(a, b *tombstone.Range) int {
 		return cmp.Compare(a.AcqNs, b.AcqNs)
 	})
-	sc.HistoryChangedAcqNs = from.Reported.NewestOf(&sc.Box, &b, 0)
+	r.HistoryChangedAcqNs = from.Reported.NewestOf(&r.Box, &b, 0)
 }
 
 // notePuts counts a backdated put as a change of the box below the horizon.
-func (sc *Resolver) notePuts() {
-	for _, now := range sc.States {
+func (r *Resolver) notePuts() {
+	for _, now := range r.States {
 		if now.Backdated != nil {
-			sc.HistoryChangedAcqNs = now.Backdated.NewestPut(&sc.Box, sc.HistoryChangedAcqNs)
+			r.HistoryChangedAcqNs = now.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
 		}
 	}
 }
 
-// Partition makes one partition of each read state, as long as it need not be cut, and returns how
-// many segments were planned.
-func (sc *Resolver) Partition() (segments int) {
-	for _, now := range sc.States {
-		if sc.View != record.ViewAll && !sc.BySeries {
+// MakePartitions makes one partition of each read state, as long as it need not be cut, and returns
+// how many segments were planned.
+func (r *Resolver) MakePartitions() (segments int) {
+	for _, now := range r.States {
+		if r.View != record.ViewAll && !r.BySeries {
 			clearHeads(now)
 		}
 		p := NewPartition(now)
-		p.Box = sc.Box
-		sc.Waiting = append(sc.Waiting, p)
+		p.Box = r.Box
+		r.Waiting = append(r.Waiting, p)
 	}
-	for _, p := range sc.Waiting {
-		sc.PlanPartition(p)
+	for _, p := range r.Waiting {
+		r.PlanPartition(p)
 		segments += len(p.Segments)
 	}
 	return segments
@@ -169,74 +169,74 @@ func (sc *Resolver) Partition() (segments int) {
 
 // NextPass takes as many partitions as fit the memory for versions, and cuts one that does not fit
 // it alone. It reports whether there are any.
-func (sc *Resolver) NextPass() (bool, error) {
-	sc.endPass()
-	limit := sc.MaxReadings
-	for len(sc.Waiting) > 0 {
-		last := len(sc.Waiting) - 1
-		p := sc.Waiting[last]
+func (r *Resolver) NextPass() (bool, error) {
+	r.endPass()
+	limit := r.MaxReadings
+	for len(r.Waiting) > 0 {
+		last := len(r.Waiting) - 1
+		p := r.Waiting[last]
 		if !p.Planned {
-			sc.PlanPartition(p)
+			r.PlanPartition(p)
 		}
-		if p.Flagged > limit && len(sc.Pass) > 0 {
+		if p.Flagged > limit && len(r.Pass) > 0 {
 			break
 		}
-		sc.Waiting = sc.Waiting[:last]
-		if p.Flagged-p.inHeads > limit && sc.CutByZones(p) {
+		r.Waiting = r.Waiting[:last]
+		if p.Flagged-p.inHeads > limit && r.CutByZones(p) {
 			continue
 		}
-		found := sc.Cache.Taken
-		err := sc.FindNewest(p, limit)
+		found := r.Cache.Taken
+		err := r.FindNewest(p, limit)
 		if err == nil {
-			err = sc.findNewer(p)
+			err = r.findNewer(p)
 		}
 		switch {
 		case errors.Is(err, ErrFull):
-			sc.CutByReadings(p)
-			sc.Cache.Truncate(found)
+			r.CutByReadings(p)
+			r.Cache.Truncate(found)
 			continue
 		case err != nil:
 			p.GiveBack()
 			return false, err
 		}
-		sc.Pass = append(sc.Pass, p)
+		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
 			limit -= min(limit, p.Newest.count)
 		}
 	}
-	return len(sc.Pass) > 0, nil
+	return len(r.Pass) > 0, nil
 }
 
 // endPass gives back what the pass took.
-func (sc *Resolver) endPass() {
-	for _, p := range sc.Pass {
+func (r *Resolver) endPass() {
+	for _, p := range r.Pass {
 		p.GiveBack()
 	}
-	sc.Cache.Truncate(0)
-	sc.Pass = sc.Pass[:0]
+	r.Cache.Truncate(0)
+	r.Pass = r.Pass[:0]
 }
 
 // UnpinStates ends the pass, and what PinStates began.
-func (sc *Resolver) UnpinStates() {
-	sc.endPass()
-	for _, p := range sc.Waiting {
+func (r *Resolver) UnpinStates() {
+	r.endPass()
+	for _, p := range r.Waiting {
 		p.GiveBack()
 	}
-	for _, now := range sc.States {
+	for _, now := range r.States {
 		now.Unpin()
 	}
 }
 
 // PlanPartition asks the index of every segment that the box can meet for candidate blocks.
-func (sc *Resolver) PlanPartition(p *Partition) {
+func (r *Resolver) PlanPartition(p *Partition) {
 	p.Planned = true
-	if sc.BySeries {
+	if r.BySeries {
 		return // it is read series by series
 	}
 	for _, sealed := range slices.Backward(p.State.Sealed) {
-		sc.addSegment(p, sealed)
+		r.addSegment(p, sealed)
 	}
-	if sc.View == record.ViewAll {
+	if r.View == record.ViewAll {
 		return
 	}
 	for _, seg := range p.Segments {
@@ -246,42 +246,42 @@ func (sc *Resolver) PlanPartition(p *Partition) {
 	}
 	p.inHeads = 0
 	p.EachHead(func(h *index.Head) { p.inHeads += h.Flagged() })
-	if p.Flagged+p.inHeads > sc.MaxReadings {
+	if p.Flagged+p.inHeads > r.MaxReadings {
 		p.inHeads = 0
 		p.eachHeadZone(func(z index.FlaggedZone) { p.inHeads += z.Flagged })
 	}
 	p.Flagged += p.inHeads
 }
 
-func (sc *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
+func (r *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
 	if _, ok := shards.Missed(sealed, &p.Box); ok {
 		return
 	}
-	seg := blocks.Plan(sealed, &p.Box, sc.Tombstones)
+	seg := blocks.Plan(sealed, &p.Box, r.Tombstones)
 	p.Segments = append(p.Segments, seg)
 }
 
 // CoveredBy returns the oldest tombstone that covers a row, nil for none.
-func (sc *Resolver) CoveredBy(k record.Key) *tombstone.Range {
-	return tombstone.FirstOver(sc.Tombstones, k)
+func (r *Resolver) CoveredBy(k record.Key) *tombstone.Range {
+	return tombstone.FirstOver(r.Tombstones, k)
 }
 
 // DropCovered removes the rows of a batch that a tombstone covers.
-func (sc *Resolver) DropCovered(b *record.Batch) {
-	if len(sc.Tombstones) > 0 {
-		keepRows(b, 0, func(i int) bool { return sc.CoveredBy(b.Key(i)) == nil })
+func (r *Resolver) DropCovered(b *record.Batch) {
+	if len(r.Tombstones) > 0 {
+		keepRows(b, 0, func(i int) bool { return r.CoveredBy(b.Key(i)) == nil })
 	}
 }
 
 // Shows reports whether a row, the newest version of its reading, is one that the query asked for.
-func (sc *Resolver) Shows(k record.Key) bool { return sc.Winners.Contains(k.AcqNs) }
+func (r *Resolver) Shows(k record.Key) bool { return r.Winners.Contains(k.AcqNs) }
 
 // Keep removes from a batch the rows at or after start that a newer version in the partition
 // hides, or that the query did not ask for, such as tombstones. It returns how many a newer version
 // hides.
-func (sc *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded uint64) {
-	if sc.View == record.ViewAll {
-		if sc.NoTombs && len(b.Tombs) > 0 {
+func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded uint64) {
+	if r.View == record.ViewAll {
+		if r.NoTombs && len(b.Tombs) > 0 {
 			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
 		}
 		return 0
@@ -294,19 +294,19 @@ func (sc *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded u
 		}
 	}
 	out.end()
-	if len(b.Tombs) > 0 || len(sc.Winners) > 0 {
-		keepRows(b, start, func(i int) bool { return !b.Tomb(i) && sc.Shows(b.Key(i)) })
+	if len(b.Tombs) > 0 || len(r.Winners) > 0 {
+		keepRows(b, start, func(i int) bool { return !b.Tomb(i) && r.Shows(b.Key(i)) })
 	}
 	return superseded
 }
 
 // ShowsAll reports whether Keep is known to remove no row of a block.
-func (sc *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
-	if sc.View == record.ViewAll {
-		return !sc.NoTombs
+func (r *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
+	if r.View == record.ViewAll {
+		return !r.NoTombs
 	}
 	// Tombstones are flagged.
-	return len(sc.Winners) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
+	return len(r.Winners) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
 }
 
 // keepRows removes the rows at or after start that are not to stay.

@@ -99,14 +99,14 @@ func (p *Clusterer) With(opt Options) *Clusterer {
 	return p
 }
 
-// Partition clusters rows that are stamped and in acq order. The same rows give the same layout.
-func Partition(rows *record.Batch, opt Options) *Layout {
+// ClusterRows clusters rows that are stamped and in acq order. The same rows give the same layout.
+func ClusterRows(rows *record.Batch, opt Options) *Layout {
 	l := new(Layout)
 	NewClusterer(opt).All(rows, l)
 	return l
 }
 
-// All does what [Partition] does, in the memory of a layout.
+// All does what [ClusterRows] does, in the memory of a layout.
 //
 // Cost: about 0.15 us a row.
 func (p *Clusterer) All(rows *record.Batch, to *Layout) {

@@ -13,9 +13,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/formats"
 )
 
-// Sealed is an open sealed segment: a read-only mapping of its file. Blocks may be opened from
+// File is an open sealed segment: a read-only mapping of its file. Blocks may be opened from
 // many goroutines. What its methods return aliases the mapping and must not be used after Close.
-type Sealed struct {
+type File struct {
 	path     string
 	size     int64
 	data     []byte
@@ -39,14 +39,14 @@ type sectionPlace struct {
 //
 // Errors: *durable.CorruptError, naming file and offset; *formats.Error; an error of the file
 // system, wrapped.
-func OpenSealed(path string, clock *VerifyClock) (*Sealed, error) {
+func OpenSealed(path string, clock *VerifyClock) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
 	adviseRandom(data)
-	var s *Sealed
-	err = (&Sealed{path: path, data: data}).Guard(func() error {
+	var s *File
+	err = (&File{path: path, data: data}).Guard(func() error {
 		s, err = parseSealed(path, data)
 		return err
 	})
@@ -80,13 +80,13 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-func (s *Sealed) corrupt(offset uint64, format string, args ...any) *durable.CorruptError {
+func (s *File) corrupt(offset uint64, format string, args ...any) *durable.CorruptError {
 	return &durable.CorruptError{File: s.path, Offset: int64(offset),
 		Reason: fmt.Sprintf(format, args...)}
 }
 
 // parseSealed checks header, tail, section table, sections and padding. data has space for them.
-func parseSealed(path string, data []byte) (*Sealed, error) {
+func parseSealed(path string, data []byte) (*File, error) {
 	s, damage, err := parseDamaged(path, data)
 	if err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func parseSealed(path string, data []byte) (*Sealed, error) {
 // nil when it does not.
 //
 // Errors: *formats.Error.
-func parseDamaged(path string, data []byte) (s *Sealed, damage []*durable.CorruptError, err error) {
-	s = &Sealed{path: path, size: int64(len(data)), data: data}
+func parseDamaged(path string, data []byte) (s *File, damage []*durable.CorruptError, err error) {
+	s = &File{path: path, size: int64(len(data)), data: data}
 	table, sections, bad := s.parseTail()
 	if bad != nil {
 		return nil, []*durable.CorruptError{bad}, nil
@@ -122,7 +122,7 @@ func parseDamaged(path string, data []byte) (s *Sealed, damage []*durable.Corrup
 	return s, append(damage, s.parseConstants()...), nil
 }
 
-func (s *Sealed) parseTail() (table uint64, sections int, err *durable.CorruptError) {
+func (s *File) parseTail() (table uint64, sections int, err *durable.CorruptError) {
 	data := s.data
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
@@ -155,7 +155,7 @@ func (s *Sealed) parseTail() (table uint64, sections int, err *durable.CorruptEr
 }
 
 // parseSections checks that the sections fill the space between padding and table.
-func (s *Sealed) parseSections(table uint64, sections int) (damage []*durable.CorruptError) {
+func (s *File) parseSections(table uint64, sections int) (damage []*durable.CorruptError) {
 	next := s.end + paddingBytes
 	s.WillNeed(next, table-next)
 	for i := range sections {
@@ -182,7 +182,7 @@ func (s *Sealed) parseSections(table uint64, sections int) (damage []*durable.Co
 	return damage
 }
 
-func (s *Sealed) parseConstants() (damage []*durable.CorruptError) {
+func (s *File) parseConstants() (damage []*durable.CorruptError) {
 	if binary.LittleEndian.Uint64(s.data) != sealedMagic {
 		damage = append(damage, s.corrupt(0, "the file does not start like a segment"))
 	}
@@ -198,7 +198,7 @@ func (s *Sealed) parseConstants() (damage []*durable.CorruptError) {
 }
 
 // Section returns the bytes of a section, nil when there is none.
-func (s *Sealed) Section(id uint32) []byte {
+func (s *File) Section(id uint32) []byte {
 	for _, sec := range s.sections {
 		if sec.ID == id {
 			return sec.Data
@@ -208,25 +208,25 @@ func (s *Sealed) Section(id uint32) []byte {
 }
 
 // Sections returns all sections, the caller's description with id 0 among them.
-func (s *Sealed) Sections() []Section { return s.sections }
+func (s *File) Sections() []Section { return s.sections }
 
 // Meta returns the description that was given to WriteSealed.
-func (s *Sealed) Meta() []byte { return s.Section(sectionMeta) }
+func (s *File) Meta() []byte { return s.Section(sectionMeta) }
 
 // Rows returns the number of rows.
-func (s *Sealed) Rows() int { return s.rows }
+func (s *File) Rows() int { return s.rows }
 
 // Blocks returns the number of blocks.
-func (s *Sealed) Blocks() int { return s.blocks }
+func (s *File) Blocks() int { return s.blocks }
 
 // Size returns the size of the file in bytes, also beside and after Close.
-func (s *Sealed) Size() int64 { return s.size }
+func (s *File) Size() int64 { return s.size }
 
 // IndexBytes returns how much of the file is not blocks: sections, table, header and tail.
-func (s *Sealed) IndexBytes() int64 { return s.size - int64(s.end) + sealedHeaderBytes }
+func (s *File) IndexBytes() int64 { return s.size - int64(s.end) + sealedHeaderBytes }
 
 // Path returns the name of the file.
-func (s *Sealed) Path() string { return s.path }
+func (s *File) Path() string { return s.path }
 
 // Block opens block i, which is stored at offset and has size bytes, into b. Its checksum is
 // verified unless that was done within [VerifyAfter]; that of a payload chunk whenever the chunk is
@@ -235,7 +235,7 @@ func (s *Sealed) Path() string { return s.path }
 //
 // Errors: *durable.CorruptError; b is not usable then.
 // Cost: about 0.1 us, no allocation; 5 to 10 us for 8,192 rows when it is verified.
-func (s *Sealed) Block(i int, offset uint64, size uint32, b *Block) error {
+func (s *File) Block(i int, offset uint64, size uint32, b *Block) error {
 	if err := s.checkPlace(i, offset, size); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *Sealed) Block(i int, offset uint64, size uint32, b *Block) error {
 // make damage look right: it verifies a copy of the block, and reads the rows from that.
 //
 // Cost: some 15 us for 8,192 rows.
-func (s *Sealed) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
+func (s *File) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
 	if err := s.checkPlace(i, offset, size); err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (s *Sealed) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
 
 // openBlock parses the block whose front src begins with, and verifies its checksum unless that
 // was done lately.
-func (s *Sealed) openBlock(
+func (s *File) openBlock(
 	i int, offset uint64, size uint32, b *Block, verifiedLately bool, src []byte,
 ) error {
 	b.sealed, b.offset = s, offset
@@ -289,7 +289,7 @@ func (s *Sealed) openBlock(
 }
 
 // checkPlace checks that a block can be where an index says.
-func (s *Sealed) checkPlace(i int, offset uint64, size uint32) error {
+func (s *File) checkPlace(i int, offset uint64, size uint32) error {
 	if i < 0 || i >= s.blocks || offset < sealedHeaderBytes || size < blockHeaderBytes+4 ||
 		offset > s.end || uint64(size) > s.end-offset {
 		return s.corrupt(offset, "block %d of %d bytes lies outside the blocks", i, size)
@@ -298,7 +298,7 @@ func (s *Sealed) checkPlace(i int, offset uint64, size uint32) error {
 }
 
 // Close unmaps the file. Nobody may be reading it.
-func (s *Sealed) Close() error {
+func (s *File) Close() error {
 	if s.data == nil {
 		return nil
 	}
