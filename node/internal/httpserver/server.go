@@ -75,12 +75,14 @@ type Server struct {
 	conns   conns
 	feeds   feeds
 	routes  *router
+	maxBody int // bytes
 }
 
 // New returns a server of a listener, which it owns from then on. Serve begins.
 func New(l net.Listener, opt Options) *Server {
 	s := &Server{opt: opt, conns: conns{open: map[net.Conn]func(){}},
-		feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes)}
+		feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes),
+		maxBody: maxBody(opt.Bodies)}
 	s.listener = accept.New(l, s.conns.closeStalled)
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
@@ -89,7 +91,7 @@ func New(l net.Listener, opt Options) *Server {
 		Concurrency:        accept.AtMost(maxConnections),
 		MaxRequestBodySize: maxBodyBytes,
 		StreamRequestBody:  true, // takeBody reads them
-		ExpectHandler:      continued,
+		ExpectHandler:      s.continued,
 
 		DisablePreParseMultipartForm: true, // into files, else
 		ReadBufferSize:               headerBytes,
@@ -100,7 +102,7 @@ func New(l net.Listener, opt Options) *Server {
 		CloseOnShutdown:              true,
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
-		ErrorHandler:                 rejectUnreadable,
+		ErrorHandler:                 s.rejectUnreadable,
 		ConnState:                    s.conns.track,
 		Logger:                       discardLog{},
 	}
@@ -113,7 +115,7 @@ type discardLog struct{}
 func (discardLog) Printf(string, ...any) {}
 
 // rejectUnreadable answers requests that fasthttp could not read.
-func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	var network net.Error
 	text, _, _ := strings.Cut(err.Error(), ": buffer size=") // the rest repeats the request
 	switch {
@@ -125,7 +127,7 @@ func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
 			Message: fmt.Sprintf("the request did not come whole within %s", ReadTimeout)})
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		WriteError(ctx, bodyTooLong())
+		WriteError(ctx, s.bodyTooLong())
 	default:
 		WriteError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + text})
 	}
@@ -195,7 +197,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.opt.Answered(ctx.Response.StatusCode(), time.Since(began))
 	}()
 	if err := s.takeBody(ctx); err != nil {
-		refuseBody(ctx, err)
+		s.refuseBody(ctx, err)
 		return
 	}
 	if s.rejectHost(ctx) || rejectDotSegments(ctx) {
