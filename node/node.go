@@ -67,8 +67,8 @@ const (
 	mostTileBytes = 32 << 20
 	// A query has batches, buffers of files and parts of its answer of about queryBytes in memory,
 	// beside what it sorts. A few run with any memory: some clients read slowly.
-	queryBytes   = 32 << 20
-	leastQueries = 4
+	queryBytes   = 48 << 20
+	leastQueries = 3
 )
 
 // defaultQueries returns how many queries run at once, at most.
@@ -92,7 +92,7 @@ type Options struct {
 	// and of each answer of versions; default an 8th of MemoryBytes, at most 1 GiB.
 	ResultBytes int64
 	MaxGroups   int   // groups of one aggregate at most; default 2^20
-	MaxQueries  int   // concurrent queries; default 8 per processor, or one per 32 MiB
+	MaxQueries  int   // concurrent queries; default 8 per processor, or one per 48 MiB
 	MaxWaiting  int   // queries that wait for a permit, at most; default 16 * MaxQueries
 	MaxPuts     int   // concurrent puts; default 8 per processor, see putsInCluster
 	StateBytes  int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none

@@ -198,7 +198,7 @@ func flushLength(all []loggedCommand) (n int) {
 // waitToApply waits for space in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
-		err := s.heads.Wait(ctx)
+		err := s.heads.Wait(ctx, 0)
 		if !errors.Is(err, ErrOverloaded) || s.heads.SealErr() != nil {
 			return err
 		}

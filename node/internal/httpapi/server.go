@@ -40,10 +40,10 @@ import (
 // mostBodies. Released memory is available at once, although it is not collected yet.
 const (
 	bodiesPart = 12
-	// A body has a bodyPart-th at most, and leastBody if that is more: the batches of clients have
-	// 8 MiB by default, and one more record.
+	// A body has a bodyPart-th at most, and leastBody if that is more: with it some five times as
+	// much is in memory.
 	bodyPart   = 16
-	leastBody  = 10 << 20
+	leastBody  = 4 << 20
 	mostBodies = 512 << 20
 )
 

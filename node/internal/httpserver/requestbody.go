@@ -17,9 +17,10 @@ const (
 	// smallBody is how much of a body fasthttp reads with the header; bodies up to this size take
 	// nothing from the budget.
 	smallBody = 8 << 10
-	// bodyStep is the least growth of a body's buffer, and maxKeptBody the largest buffer that is
-	// pooled.
+	// bodyStep is the least growth of a body's buffer, which doubles, or grows by knownGrowth times
+	// what has come where the length is known. maxKeptBody is the largest buffer that is pooled.
 	bodyStep    = 64 << 10
+	knownGrowth = 3
 	maxKeptBody = 1 << 20
 	// bodyTime is how long a request waits for memory, at most.
 	bodyTime = 5 * time.Second
@@ -78,7 +79,7 @@ func (b *body) read(stream io.Reader, length int) error {
 		if len(in) == taken && len(in) != length {
 			step := min(max(bodyStep, len(in)), most+1-len(in))
 			if length > 0 {
-				step = min(step, length-len(in))
+				step = min(max(step, knownGrowth*len(in)), length-len(in))
 			}
 			if step <= 0 {
 				return b.server.bodyTooLong()

@@ -12,12 +12,11 @@ package memory
 type Total int64
 
 const (
-	// Least is with what a node takes puts of the size that clients send by default, answers
-	// queries, and stays alive.
-	Least = 128 << 20
-	// undivided is what a node needs before its first request: code, stacks, compiled plugins,
-	// buffers of connections and files. Of very little memory it is a half.
-	undivided = 64 << 20
+	// Least is with what a node takes puts, answers queries, and stays alive.
+	Least = 256 << 20
+	// undivided is what a node needs whatever its share of the rest: code, stacks, compiled
+	// plugins, buffers of connections, files and scans, garbage. Of little memory it is a half.
+	undivided = 96 << 20
 )
 
 // Part returns one n-th of what is divided, at most most; it returns most if the total is unknown.
