@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -100,6 +101,36 @@ func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
 	}
 	if status, _ := postLines(t, n, devices(1), strings.Repeat("x", 257)); status != 400 {
 		t.Errorf("a key that is too long: status %d", status)
+	}
+}
+
+// TestAPutThatIsCut: a body whose connection ends between two chunks stores nothing, and leaves its
+// key to the whole one.
+func TestAPutThatIsCut(t *testing.T) {
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	n := openTest(t, Options{})
+	c, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	part := devices(2)
+	if _, err := fmt.Fprintf(c, "POST /v1/records?type=i64 HTTP/1.1\r\nHost: localhost\r\n"+
+		"Idempotency-Key: upload\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
+		len(part), part); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 400 ") {
+		t.Errorf("two of three records: %s, %v", said, err)
+	}
+	if got, _, err := n.Count(t.Context(), &record.Query{}); got != 0 || err != nil {
+		t.Errorf("%d records of a body that was cut, %v", got, err)
+	}
+	if status, out := postLines(t, n, devices(3), "upload"); status != 200 || out.Written != 3 {
+		t.Errorf("the whole body with the same key: status %d, %+v", status, out)
 	}
 }
 

@@ -95,6 +95,10 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 	total := memory.Total(opt.MemoryBytes)
 	s := &Server{Parts: parts, opt: opt, bodies: httpserver.NewBodies(
 		total.Part(bodiesPart, mostBodies), max(leastBody, total.Part(bodyPart, mostBodies)))}
+	monitors := map[string]bool{}
+	for _, r := range s.healthRoutes() {
+		monitors[r.Path] = true
+	}
 	var routes []httpserver.Route
 	for _, r := range s.routeTable() {
 		routes = append(routes, httpserver.Route(r))
@@ -109,6 +113,7 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 			return strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path)
 		},
 		Serves:   s.serves,
+		Monitors: func(path string) bool { return monitors[path] },
 		Answered: opt.Answered,
 	})
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -34,9 +35,13 @@ type conn struct {
 	spoke    atomic.Bool
 	waiting  atomic.Int64 // ns on the clock when the read under way began; 0: none is
 	detached atomic.Bool  // the next Close does nothing
+	asking   atomic.Bool  // from the first byte of a request until it is answered
+	place    atomic.Int32 // changed under mu of conns
 
 	// Used only by the goroutine that answers.
-	body *body // of the request, until it is answered; nil for none
+	body    *body // of the request, until it is answered; nil for none
+	ended   bool  // a read has found that the client sends no more
+	lingers bool  // the client may still send when the connection is closed
 
 	// pending has what is written but not sent yet, nil while writes are sent at once. Only the
 	// goroutine that answers writes; whichever takes the buffer out sends it.
@@ -134,7 +139,11 @@ func (c *conn) Close() error {
 	if c.detached.Swap(false) {
 		return nil
 	}
-	return errors.Join(c.flushPending(), c.Conn.Close())
+	err := c.flushPending()
+	if err == nil && c.lingers {
+		c.linger()
+	}
+	return errors.Join(err, c.Conn.Close())
 }
 
 // endBody frees the memory of the request body.
@@ -158,10 +167,12 @@ func (c *conn) flushPending() error {
 func (c *conn) Read(b []byte) (int, error) {
 	c.waiting.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
-	c.waiting.Store(0)
-	if n > 0 && !c.spoke.Load() {
+	c.ended = errors.Is(err, io.EOF)
+	if n > 0 && !c.asking.Load() {
 		c.spoke.Store(true)
+		c.asking.Store(true)
 	}
+	c.waiting.Store(0)
 	return n, err
 }
 
@@ -178,40 +189,42 @@ func (c *conn) idle(now time.Time) bool {
 	return !c.spoke.Load() || c.stalled(now)
 }
 
-// listener hands out connections of type *conn.
-type listener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: c}, nil
-}
-
 // conns is the set of open connections.
 type conns struct {
-	mu   sync.Mutex
-	open map[net.Conn]func() // guarded by mu; what is called when it is closed, nil for nothing
+	mu     sync.Mutex
+	open   map[net.Conn]func() // guarded by mu; what is called when it is closed, nil for nothing
+	places places
 }
 
 // track is called by fasthttp for every change of a connection's state.
 func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 	s.mu.Lock()
 	var done func()
+	own, ok := c.(*conn)
 	switch state {
 	case fasthttp.StateNew:
 		s.open[c] = nil
+	case fasthttp.StateActive:
+		// Before the first byte of the first request, and behind that of others, which may have
+		// come with the request before.
+		if ok && own.spoke.Load() {
+			own.asking.Store(true)
+		}
 	case fasthttp.StateIdle: // on the goroutine that answers
-		if own, ok := c.(*conn); ok {
+		if ok {
+			own.asking.Store(false)
 			// The next read or write returns its error, too.
 			defer func() { _ = own.flushPending() }()
 			own.endBody()
 		}
+	case fasthttp.StateHijacked:
+		if ok {
+			s.move(own, noPlace)
+		}
 	case fasthttp.StateClosed:
-		if own, ok := c.(*conn); ok {
+		if ok {
 			own.endBody()
+			s.move(own, noPlace)
 		}
 		done = s.open[c]
 		delete(s.open, c)

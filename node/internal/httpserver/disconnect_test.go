@@ -24,9 +24,11 @@ func connected(t *testing.T) (server, peer net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if server, err = (listener{l}).Accept(); err != nil {
+	taken, err := l.Accept()
+	if err != nil {
 		t.Fatal(err)
 	}
+	server = &conn{Conn: taken}
 	t.Cleanup(func() { _, _ = peer.Close(), server.Close() })
 	return server, peer
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,10 +53,16 @@ func maxBody(bodies *budget.Budget) int {
 
 // takeBody reads the body of a request. It takes memory from the budget as bytes arrive, never for
 // a length that the client only announces.
+//
+// Errors: io.ErrUnexpectedEOF if the connection ends before the body.
 func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
-	length := ctx.Request.Header.ContentLength() // below 0: chunked
+	length := ctx.Request.Header.ContentLength() // -1: chunked, -2: none
 	if length > s.maxBody {
 		return s.bodyTooLong()
+	}
+	if (length > 0 || length == -1) && framedTwice(ctx.Request.Header.RawHeaders()) {
+		return &wire.Error{Kind: wire.KindBadFrame, Message: "read request: it has " +
+			"Content-Length and Transfer-Encoding; send one of them"}
 	}
 	stream, own := ctx.RequestBodyStream(), connOf(ctx)
 	if stream == nil || own == nil || length >= 0 && length <= smallBody {
@@ -64,7 +71,12 @@ func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 	own.body = &body{server: s, share: s.opt.Bodies.Share(), bytes: bodies.Get().(*[]byte)}
 	err := own.body.read(stream, length)
 	own.body.share.Whole()
-	if err == nil {
+	switch {
+	case own.ended:
+		// fasthttp ends a body without an error, too, when its connection ends: between two chunks,
+		// or before its length is reached. A whole body is read without reading on.
+		return io.ErrUnexpectedEOF
+	case err == nil:
 		ctx.Request.SetBodyRaw(*own.body.bytes)
 	}
 	return err
@@ -141,8 +153,8 @@ func Needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
 	own.body.share.Whole()
 	if errors.Is(err, budget.ErrTooLarge) {
 		s := own.body.server
-		return &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf("payloads of %d bytes, at "+
-			"most some %d%s", bytes, s.maxBody, s.whyLess())}
+		return &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
+			"payloads of %d bytes, at most some %d%s", bytes, s.maxBody, s.whyLess())}
 	}
 	return err
 }
@@ -182,12 +194,35 @@ func (s *Server) refuseBody(ctx *fasthttp.RequestCtx, err error) {
 		WriteError(ctx, &wire.Error{Kind: wire.KindOverloaded, Message: err.Error(),
 			RetryAfterMs: retryAfterMs})
 	case errors.As(err, &known):
-		discardRest(ctx)
+		if known.Kind == wire.KindTooLarge {
+			discardRest(ctx)
+		}
 		WriteError(ctx, known)
 	default:
 		s.rejectUnreadable(ctx, err)
 	}
-	ctx.SetConnectionClose()
+	closeAfter(ctx)
+}
+
+// framedTwice reports whether a header says in two ways where the body ends: a proxy may go by the
+// other one (RFC 9112, 6.3).
+func framedTwice(header []byte) bool {
+	var length, coding bool
+	for line := range bytes.Lines(header) {
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		length = length || bytes.EqualFold(name, []byte(fasthttp.HeaderContentLength))
+		coding = coding || bytes.EqualFold(name, []byte(fasthttp.HeaderTransferEncoding))
+	}
+	return length && coding
+}
+
+// refuseLength makes fasthttp call continued for a body that is too long: otherwise it waits for
+// the beginning of the body before it calls a handler.
+func refuseLength(header *fasthttp.RequestHeader) (own fasthttp.RequestConfig) {
+	if header.ContentLength() > maxBodyBytes {
+		header.Set(fasthttp.HeaderExpect, "100-continue")
+	}
+	return own
 }
 
 // discardRest reads what is left of a body that is refused, unless it is longer than any may be: a
@@ -201,8 +236,10 @@ func discardRest(ctx *fasthttp.RequestCtx) {
 
 // continued answers Expect: 100-continue.
 func (s *Server) continued(ctx *fasthttp.RequestCtx) (status int) {
-	if ctx.Request.Header.ContentLength() > s.maxBody {
-		return http.StatusRequestEntityTooLarge
+	if ctx.Request.Header.ContentLength() <= s.maxBody {
+		return http.StatusContinue
 	}
-	return http.StatusContinue
+	s.refuseBody(ctx, s.bodyTooLong())
+	s.opt.Answered(ctx.Response.StatusCode(), 0)
+	return ctx.Response.StatusCode()
 }

@@ -136,24 +136,29 @@ func TestFramesThatGrow(t *testing.T) {
 	eventually(t, "all memory is given back", func() bool { return bodies.Used() == 0 })
 }
 
+// TestBodyOverTheLimit: a length over the limit is refused as soon as the header has come, whether
+// or not the client sends the beginning of the body.
 func TestBodyOverTheLimit(t *testing.T) {
-	bodies := budget.New(1<<30, 0)
-	s := serve(t, bodies)
-	// Only the beginning is sent: the node answers before it reads a body of this size.
-	conn, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "POST /take HTTP/1.1\r\nHost: localhost\r\n"+
-		"Content-Type: %s\r\n"+
-		"Content-Length: %d\r\n\r\n%s", wire.ContentType, maxBodyBytes+1,
-		strings.Repeat("x", smallBody)); err != nil {
-		t.Fatal(err)
-	}
-	refusal, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") {
-		t.Errorf("body over the limit: %q, %v", refusal, err)
+	s := serve(t, budget.New(1<<30, 0))
+	for what, rest := range map[string]string{
+		"nothing":          "\r\n",
+		"the beginning":    "\r\n" + strings.Repeat("x", 10*smallBody),
+		"asking for leave": "Expect: 100-continue\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := fmt.Fprintf(conn, "POST /take HTTP/1.1\r\nHost: localhost\r\n"+
+			"Content-Length: %d\r\n%s", maxBodyBytes+1, rest); err != nil {
+			t.Fatal(err)
+		}
+		refusal, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") ||
+			!strings.Contains(string(refusal), s.bodyTooLong().Message) {
+			t.Errorf("body over the limit, of which was sent %s: %q, %v", what, refusal, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,7 +37,6 @@ const (
 	idleTimeout = 2 * time.Minute
 	// requestTimeout bounds a request, answer included.
 	requestTimeout = 10 * time.Minute
-	maxConnections = 4096 // or what accept.AtMost leaves
 	// headerBytes bounds the headers and the query string.
 	headerBytes = 64 << 10
 	// writeBufferBytes is the write buffer of a connection.
@@ -59,6 +59,9 @@ type Options struct {
 	// Serves reports whether the node has something to say at a path of Routes: others are left out
 	// of the list in an error.
 	Serves func(path string) bool
+	// Monitors reports whether a path is of monitoring: it is also answered when there are too many
+	// connections.
+	Monitors func(path string) bool
 	// Answered is called after the handler of each request.
 	Answered func(status int, took time.Duration)
 }
@@ -80,17 +83,19 @@ type Server struct {
 
 // New returns a server of a listener, which it owns from then on. Serve begins.
 func New(l net.Listener, opt Options) *Server {
-	s := &Server{opt: opt, conns: conns{open: map[net.Conn]func(){}},
-		feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes),
+	s := &Server{opt: opt, feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes),
+		conns: conns{open: map[net.Conn]func(){},
+			places: newPlaces(accept.AtMost(maxConnections))},
 		maxBody: maxBody(opt.Bodies)}
 	s.listener = accept.New(l, s.conns.closeStalled)
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
 		Handler:            s.handle,
 		Name:               "pentad",
-		Concurrency:        accept.AtMost(maxConnections),
+		Concurrency:        fasthttp.DefaultConcurrency, // conns bounds them
 		MaxRequestBodySize: maxBodyBytes,
 		StreamRequestBody:  true, // takeBody reads them
+		HeaderReceived:     refuseLength,
 		ExpectHandler:      s.continued,
 
 		DisablePreParseMultipartForm: true, // into files, else
@@ -126,6 +131,9 @@ func (s *Server) rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
 			Message: fmt.Sprintf("the request did not come whole within %s", ReadTimeout)})
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		WriteError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: the " +
+			"connection ended before the request; send it again"})
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		WriteError(ctx, s.bodyTooLong())
 	default:
@@ -140,7 +148,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Problems() []health.Problem { return s.listener.Problems("clients") }
 
 // Serve serves until Shutdown.
-func (s *Server) Serve() error { return s.http.Serve(listener{s.listener}) }
+func (s *Server) Serve() error { return s.http.Serve(listener{s.listener, s}) }
 
 // cancelRequests cancels the requests under way and hangs up on clients that do not read their
 // answers.
@@ -188,14 +196,23 @@ func (s *Server) Context(within time.Duration) (context.Context, context.CancelF
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
+	own := connOf(ctx)
+	last := own != nil && own.place.Load() == extra && !s.conns.promote(own)
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.logPanic("panic in a request", fault)
 			WriteError(ctx, &wire.Error{Kind: wire.KindInternal,
 				Message: "internal fault; see the node's log"})
 		}
+		if last {
+			closeAfter(ctx)
+		}
 		s.opt.Answered(ctx.Response.StatusCode(), time.Since(began))
 	}()
+	if last && !s.opt.Monitors(string(ctx.Path())) {
+		WriteError(ctx, s.crowded())
+		return
+	}
 	if err := s.takeBody(ctx); err != nil {
 		s.refuseBody(ctx, err)
 		return

@@ -60,6 +60,7 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 		},
 		Other:    func(*fasthttp.RequestCtx, string, string) bool { return false },
 		Serves:   func(string) bool { return true },
+		Monitors: func(path string) bool { return path == "/ready" },
 		Answered: func(int, time.Duration) {},
 	})
 	var wg sync.WaitGroup

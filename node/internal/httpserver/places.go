@@ -1,0 +1,183 @@
+package httpserver
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/pentad-db/pentad/node/internal/accept"
+	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	maxConnections = 4096 // or what accept.AtMost leaves
+	// Of the connections a probesPart-th, at most mostProbes, is for requests of monitoring alone.
+	probesPart = 4
+	mostProbes = 32
+	// lingerTime is how long the rest of a request that was refused is read: unread bytes would
+	// reset the connection, and the client might not see the answer.
+	lingerTime = time.Second
+	// crowdedMs is the retry advice of a node with too many connections.
+	crowdedMs = 1000
+)
+
+// Places of connections. A reader of changes has none: feeds bounds them.
+const (
+	noPlace = iota
+	ordinary
+	extra // only requests of monitoring are answered, and one at most
+	placeKinds
+)
+
+// places is how many connections there may be, and are, of each kind.
+type places [placeKinds]struct {
+	most  int
+	taken int // guarded by mu of conns
+}
+
+// newPlaces divides what the descriptors of the process allow.
+func newPlaces(most int) (p places) {
+	p[extra].most = min(most/probesPart, mostProbes)
+	p[ordinary].most = most - p[extra].most
+	return p
+}
+
+// admit gives a new connection a place: an ordinary one, if need be that of a client that has been
+// silent between requests for stalledAfter, otherwise an extra one, if need be that of any client
+// that is waited for. It reports false if there is neither.
+func (s *conns) admit(c *conn) bool {
+	s.mu.Lock()
+	kind := int32(ordinary)
+	ok, done := s.free(ordinary)
+	if !ok {
+		kind = extra
+		ok, done = s.free(extra)
+	}
+	if ok {
+		s.move(c, kind)
+		s.open[c] = nil
+	}
+	s.mu.Unlock()
+	if done != nil {
+		done()
+	}
+	return ok
+}
+
+// promote gives a connection with an extra place an ordinary one, if there is one.
+func (s *conns) promote(c *conn) bool {
+	s.mu.Lock()
+	ok, done := s.free(ordinary)
+	if ok {
+		s.move(c, ordinary)
+	}
+	s.mu.Unlock()
+	if done != nil {
+		done()
+	}
+	return ok
+}
+
+// move changes the place of a connection; the caller has locked mu.
+func (s *conns) move(c *conn, kind int32) {
+	s.places[c.place.Swap(kind)].taken--
+	s.places[kind].taken++
+}
+
+// free makes sure that there is a place of a kind, and returns what to call after mu, which the
+// caller has locked, is unlocked; nil for nothing.
+func (s *conns) free(kind int32) (ok bool, done func()) {
+	if s.places[kind].taken < s.places[kind].most {
+		return true, nil
+	}
+	var oldest *conn
+	since := time.Now().UnixNano() + 1
+	if kind == ordinary {
+		since -= int64(stalledAfter)
+	}
+	for c := range s.open {
+		own, _ := c.(*conn)
+		if own == nil || own.place.Load() != kind || kind == ordinary && own.asking.Load() {
+			continue
+		}
+		waiting := own.waiting.Load()
+		if kind == extra && waiting == 0 && !own.spoke.Load() {
+			waiting = since - 1 // it is about to be read
+		}
+		if waiting != 0 && waiting < since {
+			oldest, since = own, waiting
+		}
+	}
+	if oldest == nil {
+		return false, nil
+	}
+	done = s.open[oldest]
+	delete(s.open, oldest)
+	s.move(oldest, noPlace)
+	_ = oldest.Conn.Close() // its goroutine notices
+	return true, done
+}
+
+// crowded is the error of a request on one connection too many.
+func (s *Server) crowded() *wire.Error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: crowdedMs, Message: fmt.Sprintf(
+		"too many connections: the node serves %d at once; use fewer, or try again later",
+		s.conns.places[ordinary].most)}
+}
+
+// turnAway answers a connection for which there is no place at all, before its request has come.
+func (s *Server) turnAway(c net.Conn) {
+	var ctx fasthttp.RequestCtx
+	WriteError(&ctx, s.crowded())
+	code, body := ctx.Response.StatusCode(), ctx.Response.Body()
+	if c.SetWriteDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nRetry-After: %s\r\n"+
+			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", code, http.StatusText(code),
+			ctx.Response.Header.ContentType(), ctx.Response.Header.Peek("Retry-After"), len(body),
+			body)
+	}
+	_ = c.Close()
+}
+
+// closeAfter closes the connection of a request after its answer.
+func closeAfter(ctx *fasthttp.RequestCtx) {
+	ctx.SetConnectionClose()
+	if own := connOf(ctx); own != nil {
+		own.lingers = true
+	}
+}
+
+// linger ends what is sent, and reads what still comes, like a client that is waited for: an extra
+// place does not wait for it.
+func (c *conn) linger() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil ||
+		c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, c)
+}
+
+// listener hands out connections that have a place, of type *conn.
+type listener struct {
+	*accept.Listener
+	server *Server
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		own := &conn{Conn: c}
+		if l.server.conns.admit(own) {
+			return own, nil
+		}
+		l.server.turnAway(c)
+	}
+}
