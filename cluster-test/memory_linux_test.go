@@ -68,9 +68,14 @@ const mayTake = 512 << 20
 // within does something, and fails when the node takes more memory than it may have meanwhile.
 func (p *process) within(t *testing.T, what string, do func()) {
 	t.Helper()
+	p.takes(t, mayTake, what, do)
+}
+
+// takes is within for a node that may have so much.
+func (p *process) takes(t *testing.T, allowed int64, what string, do func()) {
+	t.Helper()
 	most := watchMemory(t, p.cmd.Process.Pid)
 	do()
-	allowed := int64(mayTake)
 	if rounds.Race {
 		allowed *= 4 // what the detector notes of each word is memory of the process, too
 	}

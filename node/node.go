@@ -61,6 +61,22 @@ const (
 // bytes for each block.
 const mostPartialBytes = 64 << 20
 
+const (
+	// A merge has some four tiles in memory: two with rows, and what sorts them.
+	tilePart      = 32
+	mostTileBytes = 32 << 20
+	// A query has batches, buffers of files and parts of its answer of about queryBytes in memory,
+	// beside what it sorts. A few run with any memory: some clients read slowly.
+	queryBytes   = 48 << 20
+	leastQueries = 3
+)
+
+// defaultQueries returns how many queries run at once, at most.
+func defaultQueries(total memory.Total) int {
+	most := 8 * runtime.GOMAXPROCS(0)
+	return min(most, max(leastQueries, int(total.Part(queryBytes, int64(most)))))
+}
+
 // Options of a node. The zero value of each field but Dir works.
 type Options struct {
 	Dir      string        // data directory; created when missing
@@ -76,7 +92,7 @@ type Options struct {
 	// and of each answer of versions; default an 8th of MemoryBytes, at most 1 GiB.
 	ResultBytes  int64
 	MaxGroups    int   // groups of one aggregate at most; default 2^20
-	MaxQueries   int   // concurrent queries; default 8 per processor
+	MaxQueries   int   // concurrent queries; default 8 per processor, or one per 48 MiB
 	MaxWaiting   int   // queries that wait for a permit, at most; default 16 * MaxQueries
 	MaxPuts      int   // concurrent puts; default 8 per processor, see putsInCluster
 	PartialBytes int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none
@@ -110,7 +126,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.ResultBytes = cmp.Or(o.ResultBytes, total.Part(8, mostResultBytes))
 	o.PartialBytes = cmp.Or(o.PartialBytes, total.Part(16, mostPartialBytes))
 	o.MaxGroups = cmp.Or(o.MaxGroups, defaultMaxGroups)
-	o.MaxQueries = cmp.Or(o.MaxQueries, 8*runtime.GOMAXPROCS(0))
+	o.Store.TileBytes = cmp.Or(o.Store.TileBytes, uint64(total.Part(tilePart, mostTileBytes)))
+	o.MaxQueries = cmp.Or(o.MaxQueries, defaultQueries(total))
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, waitersPerPermit*o.MaxQueries)
 	if o.Cluster.TokenFile != "" {
 		o.MaxPuts = cmp.Or(o.MaxPuts, putsInCluster*runtime.GOMAXPROCS(0))
@@ -207,6 +224,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, errors.Join(err, n.store.Close())
 	}
 	n.reportOpen(report)
+	if has := n.opt.MemoryBytes; has > 0 && has < memory.Least {
+		n.log.Warn("less memory than a node needs, the system may kill it: raise the limit of the "+
+			"container, or --memory", "memory_bytes", has, "least_bytes", memory.Least)
+	}
 	n.cleanSpill()
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))

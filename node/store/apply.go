@@ -198,7 +198,7 @@ func flushLength(all []loggedCommand) (n int) {
 // waitToApply waits for space in the heads for as long as sealing makes some.
 func (s *Store) waitToApply(ctx context.Context) error {
 	for {
-		err := s.headBudget.Wait(ctx)
+		err := s.headBudget.Wait(ctx, 0)
 		if !errors.Is(err, ErrOverloaded) || s.headBudget.SealErr() != nil {
 			return err
 		}

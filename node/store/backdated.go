@@ -58,7 +58,7 @@ func (s *Store) PutBackdated(
 	if b.AcqNs == nil {
 		return res, refusedAcq(0, "the batch brings none")
 	}
-	if err := s.headBudget.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx, 0); err != nil {
 		return res, err
 	}
 	s.backdatedMu.Lock()

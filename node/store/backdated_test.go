@@ -275,7 +275,7 @@ func TestPutBackdatedMerges(t *testing.T) {
 	rounds.NotUnderRace(t, "TestModelLong does the same")
 	rng := randomSource(t)
 	opt := Options{Dir: t.TempDir(), Shards: 2, Now: leapingClock(), retainEvery: time.Hour,
-		Index: index.Options{BlockRows: 64}, tileBytes: 8_000}
+		Index: index.Options{BlockRows: 64}, TileBytes: 8_000}
 	s, m := openTest(t, opt), &model{}
 	sh := shape{cids: 3, mids: 40, moids: 2, caps: 60, varied: true}
 	for i := range 12 {

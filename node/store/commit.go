@@ -155,7 +155,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	if err := s.headBudget.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx, r.bytes); err != nil {
 		return err
 	}
 	r.byShard = splitByShard(b, len(s.shards))

@@ -106,7 +106,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	if err := s.headBudget.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx, 0); err != nil {
 		return 0, err
 	}
 	put := &putRequest{done: make(chan struct{})}

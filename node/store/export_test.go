@@ -106,7 +106,7 @@ func TestBackupDuringWrites(t *testing.T) {
 	r := &backupRun{t: t, rng: randomSource(t), model: &model{},
 		to: filepath.Join(t.TempDir(), "backups", "node"),
 		opt: Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
-			Index: index.Options{BlockRows: 64}, tileBytes: 20_000}}
+			Index: index.Options{BlockRows: 64}, TileBytes: 20_000}}
 	r.store = openTest(t, r.opt)
 	parts := 6
 	if testing.Short() {

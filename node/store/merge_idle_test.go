@@ -18,7 +18,7 @@ func TestIdleMerge(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock(),
-		Index: index.Options{BlockRows: 64}, tileBytes: 4 << 10}
+		Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10}
 	s := openTest(t, opt)
 	m := &model{}
 	add := func(rows int) {
@@ -63,7 +63,7 @@ func TestIdleMergeOfBackdated(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	s, m := openTest(t, Options{Now: leapingClock(), Index: index.Options{BlockRows: 64},
-		tileBytes: 4 << 10}), &model{}
+		TileBytes: 4 << 10}), &model{}
 	for range 3 {
 		stored := s.Stats().BackdatedRows
 		for s.Stats().BackdatedRows < stored+300 {

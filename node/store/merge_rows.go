@@ -137,7 +137,7 @@ func blocksOf(idx *index.Segment, late bool) (from, to int) {
 	return 0, idx.OnTime()
 }
 
-// tiles cuts the keys into tiles of about Options.tileBytes.
+// tiles cuts the keys into tiles of about Options.TileBytes.
 func (m *merger) tiles(late bool) ([]index.Tile, error) {
 	total, rows := uint64(0), 0
 	if err := m.eachBlock(late, func(int) error {
@@ -179,7 +179,7 @@ func (m *merger) tiles(late bool) ([]index.Tile, error) {
 	if err != nil {
 		return nil, err
 	}
-	atMost := max(1, int(m.store.opt.tileBytes/perSample))
+	atMost := max(1, int(m.store.opt.TileBytes/perSample))
 	if sample.Len() <= atMost+atMost/2 {
 		atMost = max(1, sample.Len()) // two halves would be worse than one
 	}

@@ -27,7 +27,7 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := randomSource(t)
 			opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2), Now: leapingClock(),
-				Index: index.Options{BlockRows: 64}, tileBytes: 4 << 10}
+				Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10}
 			s := openTest(t, opt)
 			m := &model{}
 			for step := range rounds.Of(60, 40, 25) {

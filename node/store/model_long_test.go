@@ -42,6 +42,6 @@ func randomModel(rng *rand.Rand) (shape, Options) {
 	return sh, Options{Shards: 1 << rng.IntN(4), SealRows: 100 + rng.IntN(3000),
 		HeadBytes: int64(1) << (18 + rng.IntN(8)), Workers: 1 + rng.IntN(3),
 		Index:     index.Options{BlockRows: 8 << rng.IntN(6)},
-		tileBytes: uint64(1) << (11 + rng.IntN(12)), maxReadings: 10 << rng.IntN(12),
+		TileBytes: uint64(1) << (11 + rng.IntN(12)), maxReadings: 10 << rng.IntN(12),
 		parallelRows: 1 << rng.IntN(14)}
 }

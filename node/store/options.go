@@ -60,12 +60,15 @@ type Options struct {
 	// one seal and one merge.
 	Background *background.Limit
 
+	// TileBytes is about how many bytes of rows a merge takes at once, four times of which are in
+	// memory; default 32 MiB.
+	TileBytes uint64
+
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
 	blockNow func() time.Time // drives Store.readahead; time.Now
 
-	tileBytes   uint64 // what a merge has in memory at once; tests make it small
-	maxReadings int    // readings that a scan keeps at once to resolve versions; 2^18
+	maxReadings int // readings that a scan keeps at once to resolve versions; 2^18
 
 	parallelRows int // rows read that make a second worker pay; tests are small
 
@@ -85,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.HeadBytes = cmp.Or(o.HeadBytes, defaultHeadBytes)
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
 	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
-	o.tileBytes = cmp.Or(o.tileBytes, defaultTileBytes)
+	o.TileBytes = cmp.Or(o.TileBytes, defaultTileBytes)
 	o.retainEvery = cmp.Or(o.retainEvery, retention.MinStep)
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergepolicy.RetryAfter)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)

@@ -29,7 +29,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 	if err := cmp.Or(s.refuseReplicated(), checkStamps(b)); err != nil {
 		return 0, err
 	}
-	if err := s.headBudget.Wait(ctx); err != nil {
+	if err := s.headBudget.Wait(ctx, 0); err != nil {
 		return 0, err
 	}
 	put := &putRequest{rows: b.Len(), done: make(chan struct{}),

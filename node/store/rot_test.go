@@ -51,7 +51,7 @@ func startRot(t *testing.T, rng *rand.Rand, group string, scrub *background.Scru
 	r := &rotRun{T: t, rng: rng, m: &model{}, time: time.Unix(1e9, 0),
 		shape: shape{cids: 2, mids: 40, moids: 2, caps: 60, varied: rng.IntN(2) == 0}}
 	r.s = openTest(t, Options{Now: leapingClock(), Group: group, Scrub: scrub, blockNow: r.now,
-		Index: index.Options{BlockRows: 64}, tileBytes: 4 << 10, mergeRetry: time.Hour})
+		Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10, mergeRetry: time.Hour})
 	for range mergepolicy.FanIn - 1 {
 		r.put()
 		mustSeal(t, r.s)

@@ -269,7 +269,7 @@ func (c *codec) parsePayloads(
 		}
 		return d.end("batch")
 	case payloadWords:
-		return c.parseWords(d, b, stride)
+		return c.parseWords(d, b, stride, needs)
 	case payloadRaw, payloadLZ4:
 	default:
 		return badFrame("payload codec %d; version 1 has 0 to 3", kind)
@@ -290,15 +290,24 @@ func (c *codec) parsePayloads(
 		if uint64(len(d.src)) != want {
 			return badFrame("%d payload bytes, %d announced", len(d.src), want)
 		}
+		if err := ask(needs, want); err != nil {
+			return err
+		}
 		b.Data = append(b.Data[:0], d.src...)
 		return nil
 	}
-	if needs != nil {
-		if err := needs(want); err != nil {
-			return err
-		}
+	if err := ask(needs, want); err != nil {
+		return err
 	}
 	return inflate(d, b, want)
+}
+
+// ask asks for memory for payloads; needs may be nil.
+func ask(needs func(bytes uint64) error, bytes uint64) error {
+	if needs == nil {
+		return nil
+	}
+	return needs(bytes)
 }
 
 // maxRatio is the most that an LZ4 block can grow: 255 bytes out of one.
@@ -319,12 +328,17 @@ func inflate(d *decoder, b *record.Batch, want uint64) error {
 	return nil
 }
 
-func (c *codec) parseWords(d *decoder, b *record.Batch, stride uint32) error {
+func (c *codec) parseWords(
+	d *decoder, b *record.Batch, stride uint32, needs func(bytes uint64) error,
+) error {
 	if stride == 0 || stride%8 != 0 || stride > 8*maxWords {
 		return badFrame("payloads of %d bytes are not 1 to %d words", stride, maxWords)
 	}
 	n, size := b.Len(), int(stride)
 	b.Stride = size
+	if err := ask(needs, uint64(n)*uint64(size)); err != nil {
+		return err
+	}
 	b.Data = slices.Grow(b.Data[:0], n*size)[:n*size]
 	for w := 0; w < size; w += 8 {
 		if err := c.parse(d, n); err != nil {

@@ -12,8 +12,8 @@ type Put struct {
 	Seq        uint64
 	Persistent bool // of the writer, see [record.Writer]
 	Batch      *record.Batch
-	// Needs is asked by ParsePut, unless it is nil, before payloads are decompressed to that many
-	// bytes. Its error is returned.
+	// Needs is asked by ParsePut, unless it is nil, before payloads are copied or decompressed to
+	// that many bytes. Its error is returned.
 	Needs func(bytes uint64) error
 }
 

@@ -28,13 +28,13 @@ const (
 func (f *limitFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.Var(&f.heads, "head-memory", "memory for records that are not in segment files yet, "+
-		"e.g. 512MiB;\nputs wait at the limit (default: a quarter of --memory, at most 2GiB)")
+		"e.g. 512MiB;\nputs wait at the limit (default: 1/4 of --memory - 96MiB, at most 2GiB)")
 	flags.Var(&f.results, "result-memory", "memory for ordered answers, e.g. 256MiB; the rest "+
-		"goes to temporary files\n(default: an eighth of --memory, at most 1GiB)")
+		"goes to temporary files\n(default: 1/8 of --memory - 96MiB, at most 1GiB)")
 	flags.Var(&f.partials, "partial-memory", "memory for cached partial aggregates, e.g. 128MiB; "+
-		"off: none\n(default: a 16th of --memory, at most 64MiB)")
+		"off: none\n(default: 1/16 of --memory - 96MiB, at most 64MiB)")
 	flags.IntVar(&f.queries, "max-queries", 0, "maximum number of concurrent queries, e.g. 32; "+
-		"others wait\n(default: 8 per processor)")
+		"others wait\n(default: 8 per processor, or one per 48MiB of --memory - 96MiB, at least 3)")
 }
 
 // set checks the flags and puts those that were given into the options.

@@ -30,8 +30,10 @@ const mostTimerSlack = 100 * time.Millisecond
 const serveHelp = `Run a node until SIGINT or SIGTERM, then shut down gracefully. Acknowledged records are on disk.
 
 Memory: the node allocates at most --memory, by default the limit of its control group (e.g. of a
-container) or of the machine. Three eighths of it are for requests and answers; the flags
---head-memory, --result-memory and --partial-memory set the largest shares. Memory for bursts is
+container) or of the machine; it needs 256MiB. Three eighths of it are for requests and answers;
+the flags --head-memory, --result-memory and --partial-memory set the largest shares. A request body
+may have 1/16 of --memory - 96MiB, at least 4 MiB and at most 72 MiB; a larger one is refused as
+too large. A put of 64 MiB takes --memory 1.2GiB, one of 32 MiB 640MiB. Memory for bursts is
 pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node. Segment files are mapped:
 their pages count as resident memory in addition, and the system takes them back when it needs them.
 

@@ -158,7 +158,7 @@ func Listen(addr string, opt Options) (*Server, error) {
 		return nil, fmt.Errorf("listen on %s for TStorage clients: %w", addr, err)
 	}
 	s := &Server{opt: opt, log: opt.Logger, listener: accept.New(listener, nil),
-		budget: budget.New(opt.BufferBytes), gets: make(chan struct{}, opt.Gets),
+		budget: budget.New(opt.BufferBytes, 0), gets: make(chan struct{}, opt.Gets),
 		puts: make(chan struct{}, opt.Puts), conns: map[*conn]struct{}{}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)

@@ -4,12 +4,17 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
 )
+
+// ErrTooLarge means that a request needs more than any one may have: it never fits.
+var ErrTooLarge = errors.New("the memory for requests is less than this one needs")
 
 // ErrFull means that other requests use the whole budget.
 var ErrFull = errors.New("other requests fill the memory for requests that are coming in")
@@ -17,10 +22,12 @@ var ErrFull = errors.New("other requests fill the memory for requests that are c
 // Budget is memory that requests share. They take bytes as these arrive, never for an announced
 // length, so requests that each hold a part of the budget could wait for each other forever.
 // Therefore one of them at a time, the elder, may exceed the budget; the next one only when that is
-// released. So at most the budget and one request are held. Released bytes go to the waiting
-// requests in order, except those that need more. All methods may be called from many goroutines.
+// released. So at most the budget and the largest request are held. Released bytes go to the
+// waiting requests in order, except those that need more. All methods may be called from many
+// goroutines.
 type Budget struct {
-	total int64
+	total   int64
+	largest int64 // of one share
 
 	mu      sync.Mutex
 	held    int64     // guarded by mu
@@ -42,8 +49,13 @@ type waiter struct {
 	taken chan struct{} // closed, with mu held, when it has them
 }
 
-// New returns a budget of that many bytes.
-func New(total int64) *Budget { return &Budget{total: total} }
+// New returns a budget of that many bytes, of which one request has largest at most; 0: any number.
+func New(total, largest int64) *Budget {
+	return &Budget{total: total, largest: cmp.Or(largest, math.MaxInt64)}
+}
+
+// Largest returns how many bytes one request has at most.
+func (b *Budget) Largest() int64 { return b.largest }
 
 // Used returns how many bytes are held.
 func (b *Budget) Used() int64 {
@@ -73,7 +85,7 @@ func (b *Budget) Share() *Share { return &Share{budget: b} }
 func (b *Budget) try(s *Share, n int64) bool {
 	switch {
 	case b.held+n <= b.total, b.elder == s:
-	case b.elder == nil && b.held <= b.total:
+	case b.elder == nil && b.held-s.held <= b.total:
 		b.elder = s
 	default:
 		return false
@@ -97,10 +109,14 @@ func (b *Budget) serve() {
 
 // Take takes n bytes, and waits for them.
 //
-// Errors: ErrFull after wait; the cause of ctx.
+// Errors: ErrTooLarge; ErrFull after wait; the cause of ctx.
 func (s *Share) Take(ctx context.Context, n int64, wait time.Duration) error {
 	b := s.budget
 	b.mu.Lock()
+	if n > b.largest-s.held {
+		b.mu.Unlock()
+		return ErrTooLarge
+	}
 	if b.try(s, n) { // the waiting requests need more than is free
 		b.mu.Unlock()
 		return nil

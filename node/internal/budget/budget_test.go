@@ -14,7 +14,7 @@ import (
 // nothing.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := New(100, 0)
 		elder, other := b.Share(), b.Share()
 		take := func(s *Share, n int64) {
 			t.Helper()
@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 // TestLeaving: one that waits in vain holds nothing and does not stand in the way of others.
 func TestLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := New(100, 0)
 		first, elder, late := b.Share(), b.Share(), b.Share()
 		for _, s := range []*Share{first, elder} {
 			if err := s.Take(t.Context(), 90, 0); err != nil {
@@ -93,4 +93,29 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("%d bytes are held", b.Used())
 		}
 	})
+}
+
+// TestLargest: a request that alone would exceed what one may have is told so at once, and one that
+// has arrived may have the rest of it although its body exceeds the budget.
+func TestLargest(t *testing.T) {
+	b := New(100, 500)
+	body := b.Share()
+	if err := body.Take(t.Context(), 120, 0); err != nil {
+		t.Fatal(err)
+	}
+	body.Whole()
+	if err := body.Take(t.Context(), 381, time.Hour); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("over the largest: %v", err)
+	}
+	if err := body.Take(t.Context(), 380, 0); err != nil {
+		t.Errorf("its decoded form, with no other request: %v", err)
+	}
+	other := b.Share()
+	if err := other.Take(t.Context(), 10, 0); !errors.Is(err, ErrFull) {
+		t.Errorf("beside the largest: %v", err)
+	}
+	body.End()
+	if err := other.Take(t.Context(), 10, 0); err != nil || b.Used() != 10 {
+		t.Errorf("%d bytes are held, %v", b.Used(), err)
+	}
 }

@@ -216,6 +216,7 @@ func (s *Server) putFrame(
 	if err != nil {
 		return store.PutResult{}, err
 	}
+	httpserver.Decoded(req.RequestCtx)
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
 	if text == "" && !asks {

@@ -80,6 +80,7 @@ func (s *Server) postRecords(req *httpserver.Request) {
 				len(bad), len(records), bad[0].Line, bad[0].Message)})
 		return
 	}
+	httpserver.Decoded(req.RequestCtx)
 	s.store(req, &b, good, bad, atomic)
 }
 

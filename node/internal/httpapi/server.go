@@ -40,6 +40,10 @@ import (
 // mostBodies. Released memory is available at once, although it is not collected yet.
 const (
 	bodiesPart = 12
+	// A body has a bodyPart-th at most, and leastBody if that is more: with it some five times as
+	// much is in memory.
+	bodyPart   = 16
+	leastBody  = 4 << 20
 	mostBodies = 512 << 20
 )
 
@@ -88,8 +92,9 @@ type Server struct {
 
 // New returns a server of a listener, which it owns from then on. Serve begins.
 func New(l net.Listener, parts Parts, opt Options) *Server {
-	s := &Server{Parts: parts, opt: opt, bodies: budget.New(
-		memory.Total(opt.MemoryBytes).Part(bodiesPart, mostBodies))}
+	total := memory.Total(opt.MemoryBytes)
+	s := &Server{Parts: parts, opt: opt, bodies: httpserver.NewBodies(
+		total.Part(bodiesPart, mostBodies), max(leastBody, total.Part(bodyPart, mostBodies)))}
 	monitors := map[string]bool{}
 	for _, r := range s.healthRoutes() {
 		monitors[r.Path] = true

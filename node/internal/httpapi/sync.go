@@ -119,7 +119,10 @@ func (s *Server) putRange(req *httpserver.Request) {
 	rc, cancel := s.context()
 	defer cancel()
 	var in wire.Range
-	err := wire.ParseRange(req.PostBody(), &in)
+	err := httpserver.Needs(req.RequestCtx, uint64(len(req.PostBody())))
+	if err == nil {
+		err = wire.ParseRange(req.PostBody(), &in)
+	}
 	var horizon int64
 	if err == nil {
 		horizon, err = s.Writes.PutRange(rc, req.Asked.OnlyGroup, storewire.Range(&in))

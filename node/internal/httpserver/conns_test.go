@@ -85,7 +85,7 @@ func TestSweepSparesProgress(t *testing.T) {
 
 // TestCloseWithHalfARequest closes a server to which clients have sent parts of requests.
 func TestCloseWithHalfARequest(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	const whole = "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, half := range []string{"GET /rea", whole + "GET /rea",
 		"POST /take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf"} {
@@ -154,7 +154,7 @@ func askRaw(t *testing.T, s *Server, requests string) (server *writeCount, clien
 // TestSmallAnswerIsOneWrite: an answer in chunks goes out as one with its end, whatever becomes of
 // the connection.
 func TestSmallAnswerIsOneWrite(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	ask := func(version, headers string) string {
 		return fmt.Sprintf("GET /rows HTTP/%s\r\nHost: localhost\r\n%s\r\n", version, headers)
 	}
@@ -193,7 +193,7 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 // TestAnswerIsNotHeldBack: who asks twice at once has the first answer, but for the empty line
 // behind it, while the second question is worked on.
 func TestAnswerIsNotHeldBack(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	first, working := make(chan struct{}), s.http.Handler
 	s.http.Handler = func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/ready" {

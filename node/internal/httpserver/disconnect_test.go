@@ -65,7 +65,7 @@ func TestNoHangUp(t *testing.T) {
 // TestHangUpOnAnswer: a stream in which nothing is written ends, too, when the node that asked for
 // it hangs up.
 func TestHangUpOnAnswer(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	conn, peer := connected(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	a := &streamBody{server: s, conn: conn, answer: Stream{

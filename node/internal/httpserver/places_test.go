@@ -117,7 +117,7 @@ func crowd(t *testing.T, s *Server, most int) {
 // TestCrowded: with all places taken, requests of monitoring are answered, and others are told why
 // they are not, after they came.
 func TestCrowded(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 8)
 	for path, want := range map[string]int{"/ready": 200, "/rows": 503, "/unknown": 503} {
 		c, err := net.Dial("tcp", s.Addr().String())
@@ -145,7 +145,7 @@ func TestCrowded(t *testing.T) {
 
 // TestTurnedAway: who finds no place at all is told so.
 func TestTurnedAway(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 1)
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // A length costs nothing: many clients that announce the largest body and send a little of it take
 // next to no memory, and others are served meanwhile.
 func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
-	bodies := budget.New(1 << 30)
+	bodies := budget.New(1<<30, 0)
 	s := serve(t, bodies)
 	before := heapBytes()
 	for range 100 {
@@ -88,7 +88,7 @@ func (c *bodyClient) post(body []byte, chunked bool) (status int, closes bool, s
 // Bodies of all lengths come as they were sent, whole or in chunks, one behind the other on one
 // connection, and one that is too long is refused.
 func TestBodies(t *testing.T) {
-	bodies := budget.New(1 << 30)
+	bodies := budget.New(1<<30, 0)
 	s := serve(t, bodies)
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
@@ -118,7 +118,7 @@ func TestBodies(t *testing.T) {
 // Small frames that become large wait for memory, and are refused when none comes: they are not
 // all decompressed at once.
 func TestFramesThatGrow(t *testing.T) {
-	bodies := budget.New(1 << 20)
+	bodies := budget.New(1<<20, 0)
 	s := serve(t, bodies)
 	frame := make([]byte, smallBody+1)
 	holder := bodies.Share()
@@ -139,7 +139,7 @@ func TestFramesThatGrow(t *testing.T) {
 // TestBodyOverTheLimit: a length over the limit is refused as soon as the header has come, whether
 // or not the client sends the beginning of the body.
 func TestBodyOverTheLimit(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	for what, rest := range map[string]string{
 		"nothing":          "\r\n",
 		"the beginning":    "\r\n" + strings.Repeat("x", 10*smallBody),
@@ -156,7 +156,7 @@ func TestBodyOverTheLimit(t *testing.T) {
 		}
 		refusal, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(refusal), "HTTP/1.1 413 ") ||
-			!strings.Contains(string(refusal), bodyTooLong().Message) {
+			!strings.Contains(string(refusal), s.bodyTooLong().Message) {
 			t.Errorf("body over the limit, of which was sent %s: %q, %v", what, refusal, err)
 		}
 	}
@@ -190,5 +190,29 @@ func eventually(t *testing.T, what string, is func() bool) {
 		case <-end:
 			t.Fatalf("after five minutes: not %s", what)
 		}
+	}
+}
+
+// What never fits into the memory of a node is too large, and no client waits for it: a body by its
+// length, and a frame by what it becomes.
+func TestBodiesOfASmallNode(t *testing.T) {
+	const largest = 2 << 20
+	for _, c := range []struct {
+		path   string
+		length int
+		want   int
+	}{
+		{"/take", largest, http.StatusOK}, {"/take", largest + 1, http.StatusRequestEntityTooLarge},
+		{"/grow", smallBody + 1, http.StatusRequestEntityTooLarge},
+	} {
+		bodies := NewBodies(1<<20, largest)
+		if c.path == "/grow" {
+			bodies = NewBodies(1<<20, grownBytes/2)
+		}
+		status, said := post(t, serve(t, bodies), c.path, make([]byte, c.length))
+		if status != c.want || status != http.StatusOK && !strings.Contains(said, "--memory") {
+			t.Errorf("%d bytes to %s: %d %s", c.length, c.path, status, said)
+		}
+		eventually(t, "all memory is given back", func() bool { return bodies.Used() == 0 })
 	}
 }

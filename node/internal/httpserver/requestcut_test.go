@@ -43,7 +43,7 @@ func chunk(b string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(b), b) }
 // TestBodyCut: a body whose connection ends before it does is refused, wherever it is cut and
 // whatever the route, and its handler is not called.
 func TestBodyCut(t *testing.T) {
-	bodies := budget.New(1 << 30)
+	bodies := budget.New(1<<30, 0)
 	s := serve(t, bodies)
 	const chunked = "Transfer-Encoding: chunked\r\n\r\n"
 	one, large := chunk("a record\n"), chunk(strings.Repeat("x", bodyStep))
@@ -81,7 +81,7 @@ func TestBodyCut(t *testing.T) {
 
 // TestTwoLengths: a request that says in two ways where its body ends is refused.
 func TestTwoLengths(t *testing.T) {
-	s := serve(t, budget.New(1<<30))
+	s := serve(t, budget.New(1<<30, 0))
 	const body = "5\r\nhello\r\n0\r\n\r\n"
 	length, coding := fmt.Sprintf("content-length: %d\r\n", len(body)), "Transfer-encoding: %s\r\n"
 	for headers, want := range map[string]int{

@@ -78,13 +78,15 @@ type Server struct {
 	conns   conns
 	feeds   feeds
 	routes  *router
+	maxBody int // bytes
 }
 
 // New returns a server of a listener, which it owns from then on. Serve begins.
 func New(l net.Listener, opt Options) *Server {
 	s := &Server{opt: opt, feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes),
 		conns: conns{open: map[net.Conn]func(){},
-			places: newPlaces(accept.AtMost(maxConnections))}}
+			places: newPlaces(accept.AtMost(maxConnections))},
+		maxBody: maxBody(opt.Bodies)}
 	s.listener = accept.New(l, s.conns.closeStalled)
 	s.running, s.cancel = context.WithCancel(context.Background())
 	s.http = &fasthttp.Server{
@@ -105,7 +107,7 @@ func New(l net.Listener, opt Options) *Server {
 		CloseOnShutdown:              true,
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
-		ErrorHandler:                 rejectUnreadable,
+		ErrorHandler:                 s.rejectUnreadable,
 		ConnState:                    s.conns.track,
 		Logger:                       discardLog{},
 	}
@@ -118,7 +120,7 @@ type discardLog struct{}
 func (discardLog) Printf(string, ...any) {}
 
 // rejectUnreadable answers requests that fasthttp could not read.
-func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	var network net.Error
 	text, _, _ := strings.Cut(err.Error(), ": buffer size=") // the rest repeats the request
 	switch {
@@ -133,7 +135,7 @@ func rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 		WriteError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: the " +
 			"connection ended before the request; send it again"})
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		WriteError(ctx, bodyTooLong())
+		WriteError(ctx, s.bodyTooLong())
 	default:
 		WriteError(ctx, &wire.Error{Kind: wire.KindBadFrame, Message: "read request: " + text})
 	}
@@ -212,7 +214,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if err := s.takeBody(ctx); err != nil {
-		refuseBody(ctx, err)
+		s.refuseBody(ctx, err)
 		return
 	}
 	if s.rejectHost(ctx) || rejectDotSegments(ctx) {

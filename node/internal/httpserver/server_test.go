@@ -49,7 +49,7 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 			}),
 			post("/grow", func(ctx *fasthttp.RequestCtx) {
 				if err := Needs(ctx, grownBytes); err != nil {
-					refuseBody(ctx, err)
+					s.refuseBody(ctx, err)
 					return
 				}
 				WriteJSON(ctx, len(ctx.PostBody()))
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 	f := func(err error, status int, want string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		rejectUnreadable(&ctx, err)
+		(&Server{maxBody: maxBodyBytes}).rejectUnreadable(&ctx, err)
 		body := string(ctx.Response.Body())
 		if ctx.Response.StatusCode() != status || !strings.Contains(body, want) ||
 			!strings.Contains(body, fmt.Sprintf(`"status":%d`, status)) ||

@@ -36,15 +36,18 @@ type Budget struct {
 // New returns a budget of which nothing is taken.
 func New(opt Options) *Budget { return &Budget{opt: opt, changed: make(chan struct{})} }
 
-// Wait delays a put while the budget is full.
+// Wait delays a put of that many bytes while the budget is full. A put that exceeds it waits only
+// while more than half is taken: the caller seals from there on.
 //
 // Errors: Options.Overloaded, with why seals fail, or after Options.Wait; Options.Stopped;
 // ctx.Err().
-func (b *Budget) Wait(ctx context.Context) error {
+func (b *Budget) Wait(ctx context.Context, bytes int64) error {
 	var timeout <-chan time.Time
 	for {
 		b.mu.Lock()
-		full, changed, failed := b.bytes >= b.opt.MaxBytes, b.changed, b.sealErr
+		full := b.bytes >= b.opt.MaxBytes ||
+			b.bytes > b.opt.MaxBytes/2 && bytes > b.opt.MaxBytes-b.bytes
+		changed, failed := b.changed, b.sealErr
 		b.mu.Unlock()
 		if !full {
 			return nil

@@ -19,7 +19,7 @@ func TestWait(t *testing.T) {
 				Stopped: errClosed})
 			b.Add(10)
 			ended := make(chan error, 1)
-			go func() { ended <- b.Wait(t.Context()) }()
+			go func() { ended <- b.Wait(t.Context(), 0) }()
 			synctest.Wait()
 			meanwhile(b, stop)
 			err := <-ended
@@ -40,4 +40,22 @@ func TestWait(t *testing.T) {
 	f("nothing comes", func(*Budget, chan struct{}) {}, errFull)
 	f("seals fail", func(b *Budget, _ chan struct{}) { b.SetSealErr(errDisk) }, errFull, errDisk)
 	f("closed", func(_ *Budget, stop chan struct{}) { close(stop) }, errClosed)
+}
+
+// TestLargePut: a put that does not fit waits for a seal, unless no seal will come.
+func TestLargePut(t *testing.T) {
+	full := errors.New("full")
+	b := New(Options{MaxBytes: 10, Stop: make(chan struct{}), Overloaded: full})
+	for _, c := range []struct{ taken, bytes int64 }{{0, 100}, {5, 100}, {6, 4}, {9, 1}} {
+		b.bytes = c.taken
+		if err := b.Wait(t.Context(), c.bytes); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, c := range []struct{ taken, bytes int64 }{{6, 5}, {9, 2}, {10, 0}} {
+		b.bytes = c.taken
+		if err := b.Wait(t.Context(), c.bytes); !errors.Is(err, full) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
 }

@@ -27,8 +27,9 @@ const (
 	// defaultSliceRows is how many rows are read at once: few enough for memory, as two slices are
 	// held, and enough that blocks which reach over the ends are not opened too often.
 	defaultSliceRows = 1 << 18
-	// defaultSliceBytes is how many payload bytes a slice has, unless one row has more.
-	defaultSliceBytes = 32 << 20
+	// defaultSliceBytes is how many payload bytes a slice has, unless one row has more: a node with
+	// little memory takes it.
+	defaultSliceBytes = 8 << 20
 	// retryFor is how long a node that is overloaded is asked again.
 	retryFor = time.Minute
 )
@@ -68,7 +69,7 @@ func past(n Node, horizonNs int64) Node {
 type Options struct {
 	Box        record.Box // what is copied, without acq; the same each time
 	SliceRows  uint64     // rows that are read at once, about; 2^18
-	SliceBytes uint64     // payload bytes that are read at once; 32 MiB
+	SliceBytes uint64     // payload bytes that are read at once; 8 MiB
 	RowsPerSec float64    // no more are put; 0: no limit
 	// Progress is called after each range with what was copied so far; may be nil.
 	Progress func(r *Report)
