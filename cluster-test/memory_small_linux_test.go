@@ -50,7 +50,7 @@ func TestSmallMemoryIsBounded(t *testing.T) {
 			t.Errorf("60 MB: %v", err)
 		}
 	})
-	small, large := noise(2, 1000, 512), noise(3, 20, 600_000)
+	small, large := noise(2, 1000, 512), noise(3, 20, 400_000)
 	put := func(b *record.Batch) error {
 		_, err := c.Put(t.Context(), b, [16]byte{}, 0)
 		return err

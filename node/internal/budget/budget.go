@@ -85,7 +85,8 @@ func (b *Budget) Share() *Share { return &Share{budget: b} }
 func (b *Budget) try(s *Share, n int64) bool {
 	switch {
 	case b.held+n <= b.total, b.elder == s:
-	case b.elder == nil && b.held-s.held <= b.total:
+	case b.elder == nil && (b.held <= b.total ||
+		b.largest < math.MaxInt64 && b.held-s.held <= b.total): // its bound is that of one request
 		b.elder = s
 	default:
 		return false
