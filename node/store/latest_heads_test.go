@@ -66,7 +66,7 @@ func TestLatestOfHeads(t *testing.T) {
 		q := latest()
 		if rng.IntN(2) == 0 {
 			from := rng.Int64N(device + 1)
-			q.Box = boxOf(record.MID, from*100, (from+rng.Int64N(50))*100)
+			q.Box = boxOf(record.MID, from*100, (from+1+rng.Int64N(50))*100)
 		}
 		if rng.IntN(2) == 0 {
 			from := rng.Int64N(100)
