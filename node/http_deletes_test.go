@@ -20,15 +20,16 @@ func TestDeletesForPeople(t *testing.T) {
 	}
 	a.expect("POST", "/v1/records", `{"cid":1,"mid":1,"moid":1,"cap":1,"deleted":true}`, 200,
 		`"written":1`)
-	lines := a.expect("GET", "/v1/records?mid=1&format=ndjson&type=f64&order=acq", "", 200,
+	lines := a.expect("GET", "/v1/records?mid=1&view=all&format=ndjson&type=f64&order=acq", "", 200,
 		`"value":5}`, `"deleted":true}`)
 	if strings.Contains(lines, `"payload"`) || strings.Contains(lines, `"purged_acq_ns"`) {
 		t.Error(lines)
 	}
-	a.expect("GET", "/v1/count?mid=1", "", 200, `"records":2`)
-	a.expect("GET", "/v1/count?view=latest", "", 200, `"records":2`)
-	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=0", "", 200, `"records":3`)
-	a.expect("GET", "/v1/plugins/count/run?group=mid", "", 200, `"mid":1,"records":1`)
+	a.expect("GET", "/v1/count?mid=1&view=all", "", 200, `"records":2`)
+	a.expect("GET", "/v1/count", "", 200, `"records":2`)
+	a.expect("GET", "/v1/count?view=all&filter=threshold&filter_params=value=0", "", 200,
+		`"records":3`)
+	a.expect("GET", "/v1/plugins/count/run?group=mid&view=all", "", 200, `"mid":1,"records":1`)
 
 	a.expect("POST", "/v1/erase", "", 400, `"part":"box"`, "everything=1")
 	a.expect("POST", "/v1/erase?mid=2&view=latest", "", 400, "view: is unknown")
@@ -42,11 +43,11 @@ func TestDeletesForPeople(t *testing.T) {
 	}
 	a.expect("POST", "/v1/erase?mid=2&dry_run=1", "", 200, `"records":1`)
 	a.expect("POST", "/v1/erase?mid=2", "", 200, `"acq_ns":`, `"acq":"`)
-	a.expect("GET", "/v1/count?view=latest", "", 200, `"records":1`)
-	a.expect("GET", "/v1/count", "", 200, `"records":4`)
+	a.expect("GET", "/v1/count", "", 200, `"records":1`)
+	a.expect("GET", "/v1/count?view=all", "", 200, `"records":4`)
 	a.expect("POST", "/v1/purge?everything=1&dry_run=1", "", 200, `"records":4`)
 	a.expect("POST", "/v1/purge?mid=1..=2", "", 200, `"acq_ns":`)
-	a.expect("GET", "/v1/count", "", 200, `"records":1`, `"purged_acq_ns":`)
+	a.expect("GET", "/v1/count?view=all", "", 200, `"records":1`, `"purged_acq_ns":`)
 	a.expect("GET", "/v1/events", "", 200,
 		`"kind":"erase"`, `"box":{"mid":"2"},"done":null,"removed":null}`,
 		`"kind":"purge"`, `"box":{"mid":"1..3"},"done":`)

@@ -427,12 +427,17 @@ func TestJSONForPeople(t *testing.T) {
 	const one = `{"cid":1,"mid":2,"moid":3,"cap":"2026-03-03T12:00:00Z","value":21.5}`
 	expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "21.5", "22", 1), 200,
 		`"written":2`, `"rejected":0`)
-	expect("GET", "/v1/records?cid=1&type=f64&view=latest", "", 200, `"value":22`,
+	expect("GET", "/v1/records?cid=1&type=f64", "", 200, `"value":22`, `"rows":1,`,
 		`"complete":true`)
-	expect("GET", "/v1/records?mid=0..3&type=f64&format=ndjson", "", 200, `"value":21.5`, `{"end":`)
+	expect("GET", "/v1/records?mid=0..3&type=f64&format=ndjson&view=all", "", 200, `"value":21.5`,
+		`"rows":2,`, `{"end":`)
 	expect("GET", "/v1/records?mid=5..9", "", 200, `{"records":[],"end":`)
-	expect("GET", "/v1/count?moid=3", "", 200, `"records":2`)
-	expect("POST", "/v1/plugins/stats/run?group=cid&every=1h", "", 200, `"mean":21.75`, `"cid":1`)
+	expect("GET", "/v1/count?moid=3", "", 200, `"records":1}`)
+	expect("GET", "/v1/count?acq=..now%2b1h", "", 200, `"records":2`)
+	expect("GET", "/v1/count?acq=..now%2b1h&last=1", "", 200, `"records":1`)
+	expect("GET", "/v1/explain?moid=3", "", 200, `"rows_found":1,`)
+	expect("POST", "/v1/plugins/stats/run?group=cid&every=1h", "", 200, `"mean":22,`, `"cid":1`)
+	expect("POST", "/v1/plugins/stats/run?group=cid&view=all", "", 200, `"mean":21.75`)
 	expect("GET", "/v1/count?filter=threshold&filter_params=value=21.7", "", 200, `"records":1`)
 	expect("GET", "/v1/plugins", "", 200, `"name":"stats"`, `"name":"threshold"`)
 	expect("GET", "/healthz", "", 200, "ok")

@@ -16,9 +16,11 @@ func (a *app) countCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "count",
 		Short: "Count records",
-		Args:  cli.NoCommand,
+		Long: `Count readings, each once, or with --view all or --acq all their versions and
+tombstones.`,
+		Args: cli.NoCommand,
 		Example: `  pentad count
-  pentad count --cid 1 --cap 2026-11 --view latest
+  pentad count --cid 1 --cap 2026-11 --view all
   pentad count --mid 7 --acq now-1h.. --fail-empty -q`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.count(c.Context(), &q) },
 	}

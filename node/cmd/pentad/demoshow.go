@@ -48,7 +48,7 @@ func (s *demoShow) table(columns ...output.Column) *output.Writer {
 
 // ask reads a question as the command line would, and counts.
 func (s *demoShow) ask(flags string) (*record.Query, error) {
-	q := queryflags.Flags{View: "all"}
+	q := queryflags.Flags{Readings: true}
 	for d := range record.NumDims {
 		q.Parts[d] = "*"
 	}
@@ -160,11 +160,11 @@ func (s *demoShow) correction(ctx context.Context) error {
 		})
 		return err
 	}
-	if err := add("every version", ""); err != nil {
+	if err := add("--view all", " --view all"); err != nil {
 		return err
 	}
 	asOf := timeparse.Format(last)
-	if err := add("--view latest", " --view latest"); err != nil {
+	if err := add("(latest)", ""); err != nil {
 		return err
 	}
 	if err := add("--asof "+asOf, " --asof "+asOf); err != nil {

@@ -32,7 +32,7 @@ their records are not read again. A table shows a tree with at most 40 segments 
 skipped; json and ndjson show all.`,
 		Args: cli.NoCommand,
 		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
-  pentad explain --moid 1 --view latest -o table
+  pentad explain --moid 1 --view all -o table
   pentad explain --cid 1 --last 1 -o json
   pentad explain --moid 1 --plugin stats`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -28,7 +28,8 @@ func throughFiles(t *testing.T, addr string, db *client.Client) {
 		}
 		want := byKey(t, db, q)
 		file := filepath.Join(t.TempDir(), "water."+string(form))
-		_, notes, code := runCommand(t, addr, append([]string{"export", "-f", file}, box...)...)
+		_, notes, code := runCommand(t, addr, append(
+			[]string{"export", "--view", "all", "-f", file}, box...)...)
 		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", form, code, notes)
 		}

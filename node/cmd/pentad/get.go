@@ -20,15 +20,17 @@ func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get",
 		Short: "Show records",
-		Long: `Show records that match all selectors.
+		Long: `Show the latest version of each reading that matches all selectors. --view all shows every version
+and the tombstones of deleted readings, as --acq does, which selects what arrived in a time span.
 
-A table and JSON mark deleted readings. In CSV a deleted reading would look like an empty one, so
--o csv stops with an error at a tombstone unless --deleted adds a column that marks it; put and
-import csv read that column. The latest view contains no tombstones.`,
+A table and JSON mark tombstones. In CSV a tombstone would look like an empty reading, so -o csv
+stops with an error at one unless --deleted adds a column that marks it; put and import csv read
+that column. --deleted implies --view all.`,
 		Args: cli.NoCommand,
 		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
-  pentad get --mid 7,9 --moid 1..=3 --view latest -o csv
+  pentad get --mid 7,9 --moid 1..=3 -o csv
   pentad get --cid 1 --last 1 --type f64
+  pentad get --cid 1 --view all --type f64
   pentad get --cid 1 --type f64 --deleted -o csv
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, form) },
@@ -37,7 +39,7 @@ import csv read that column. The latest view contains no tombstones.`,
 	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
 	c.Flags().BoolVar(&form.deleted, "deleted", false,
-		"add a column to CSV that marks deleted readings")
+		"add a column to CSV that marks tombstones; implies --view all")
 	return c
 }
 
@@ -79,6 +81,9 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form recordForm) err
 	if form.deleted && format != output.CSV {
 		return cli.Usagef("--deleted: only for -o csv; the other formats always mark deleted " +
 			"readings")
+	}
+	if form.deleted && q.AsOf == "" && q.View == "" {
+		q.View = "all"
 	}
 	form.cut = format == output.Table && q.Limit == 0
 	if form.cut {

@@ -57,7 +57,7 @@ func TestRotIsNotCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(t.TempDir(), "all.ndjson")
-		_, stderr, code := runCommand(t, addr, "export", "-f", file)
+		_, stderr, code := runCommand(t, addr, "export", "--view", "all", "-f", file)
 		if _, err := os.Stat(file); code != cli.ExitDamaged || !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("byte %d: exit code %d, file %v: %s", at, code, err, stderr)
 		}

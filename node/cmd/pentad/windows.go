@@ -28,9 +28,9 @@ func (a *app) windowsCommand() *cobra.Command {
 		Use:   "windows",
 		Short: "Aggregate readings by calendar windows",
 		Long: `Aggregate readings by windows of the calendar of a time zone: one result for each window with
-records. Reads latest versions unless --view or --asof is given. Days start at midnight in the zone
-and have 23 or 25 hours when clocks change; weeks start on Monday; 3mo is a quarter. Minutes and
-hours count from midnight; an hour that occurs twice is two windows.
+records. Days start at midnight in the zone and have 23 or 25 hours when clocks change; weeks start
+on Monday; 3mo is a quarter. Minutes and hours count from midnight; an hour that occurs twice is two
+windows.
 
 delta starts a window with the last reading before it, even if that is before --cap. Times without
 an offset, e.g. --cap 2026-10, are in the zone; a local time that is ambiguous or does not exist
@@ -64,9 +64,6 @@ func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) 
 	query, err := q.Flags.Query(a.App)
 	if err != nil {
 		return nil, nil, err
-	}
-	if q.View == "" && query.View == record.ViewAll {
-		query.View = record.ViewLatest
 	}
 	if query.GroupBy, err = queryflags.ParseGroup(q.group); err != nil {
 		return nil, nil, err

@@ -11,7 +11,10 @@ import (
 // explain takes the parameters of records, so that a query can be explained unchanged. Those of the
 // output format are ignored.
 func (s *Server) explain(req *httpserver.Request) {
-	q, err := s.parseQuery(req)
+	q, err := s.parseReadings(req)
+	if err == nil {
+		err = q.Normalize()
+	}
 	if err == nil {
 		_, err = rowjson.ParsePayloadType(string(req.QueryArgs().Peek("type")))
 	}

@@ -32,7 +32,10 @@ func parseLines(req *httpserver.Request) (bool, error) {
 // getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
 // {"records": [...], "end": ...}. The end contains an error of the stream.
 func (s *Server) getRecords(req *httpserver.Request) {
-	q, err := s.parseQuery(req)
+	q, err := s.parseReadings(req)
+	if err == nil {
+		err = q.Normalize()
+	}
 	s.records(req, q, err)
 }
 
@@ -92,7 +95,10 @@ func (s *Server) streamRows(
 }
 
 func (s *Server) count(req *httpserver.Request) {
-	q, err := s.parseQuery(req)
+	q, err := s.parseReadings(req)
+	if err == nil {
+		err = q.Normalize()
+	}
 	if err != nil {
 		fail(req, err)
 		return
@@ -110,7 +116,7 @@ func (s *Server) count(req *httpserver.Request) {
 
 // runPlugin answers with the groups of an aggregate, each result as its fields.
 func (s *Server) runPlugin(req *httpserver.Request) {
-	q, err := s.parseBox(req)
+	q, err := s.parseReadings(req)
 	var v *registry.Version
 	if err == nil {
 		v, err = s.Plugins.UseKind(s.http.Running(), req.Name, plugin.KindAggregate)

@@ -36,6 +36,15 @@ func (s *Server) parseQuery(req *httpserver.Request) (*record.Query, error) {
 	return q, q.Normalize()
 }
 
+// parseReadings is parseBox for routes whose default is the latest view.
+func (s *Server) parseReadings(req *httpserver.Request) (*record.Query, error) {
+	q, err := s.parseBox(req)
+	if err == nil {
+		params.LatestByDefault(req.QueryArgs(), q)
+	}
+	return q, err
+}
+
 // parseBox parses parameters of a query: those of [params.Query], and a filter and filter_params
 // for each filter. Only its box is normalized; the rest is to be when the query is complete.
 func (s *Server) parseBox(req *httpserver.Request) (*record.Query, error) {

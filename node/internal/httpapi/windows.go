@@ -45,14 +45,11 @@ func (s *Server) windows(req *httpserver.Request) {
 
 // parseWindows parses the query. The caller releases the plugin, if there is one.
 func (s *Server) parseWindows(req *httpserver.Request) (*registry.Version, *record.Query, error) {
-	q, err := s.parseBox(req)
+	q, err := s.parseReadings(req)
 	if err != nil {
 		return nil, nil, err
 	}
 	args := req.QueryArgs()
-	if !args.Has("view") && q.View == record.ViewAll {
-		q.View = record.ViewLatest
-	}
 	if err := params.GroupParts(args, q); err != nil {
 		return nil, nil, err
 	}

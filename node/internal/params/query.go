@@ -73,13 +73,23 @@ func inZone(args *fasthttp.Args, now time.Time) (time.Time, error) {
 	return now.In(loc), nil
 }
 
+// LatestByDefault makes the latest view that of a query whose parameters name none, unless they
+// restrict acq: who asks for arrivals wants each of them. With last the view is never that of all
+// versions, as it counts readings.
+func LatestByDefault(args *fasthttp.Args, q *record.Query) {
+	if !args.Has("view") && q.View == record.ViewAll &&
+		(len(q.Box[record.Acq]) == 0 || q.Last > 0) {
+		q.View = record.ViewLatest
+	}
+}
+
 func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 	switch view := string(args.Peek("view")); view {
 	case "", "all":
 	case "latest":
 		q.View = record.ViewLatest
 	default:
-		return Bad("view", fmt.Errorf("%q is not all or latest", Clip(view)))
+		return Bad("view", fmt.Errorf("%q is not latest or all", Clip(view)))
 	}
 	if text := string(args.Peek("asof")); text != "" {
 		if q.View != record.ViewAll {
@@ -98,9 +108,6 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 				Clip(text)))
 		}
 		q.Last = uint32(last)
-		if !args.Has("view") && q.View == record.ViewAll {
-			q.View = record.ViewLatest // versions are not readings
-		}
 	}
 	switch order := string(args.Peek("order")); order {
 	case "", "none":

@@ -39,6 +39,10 @@ type Flags struct {
 	Unchecked  bool
 	FailEmpty  bool
 
+	// Readings says that the latest view is the default, unless Parts restrict acq: who asks for
+	// arrivals wants each of them.
+	Readings bool
+
 	Loc *time.Location // of times without an offset; nil: UTC
 }
 
@@ -71,15 +75,17 @@ func (q *Flags) AddReadings(c *cobra.Command) {
 	_ = c.Flags().MarkHidden("acq") // it is there
 }
 
-// AddBox adds the selectors and the view.
+// AddBox adds the selectors and the view, which is the latest unless flags say otherwise.
 func (q *Flags) AddBox(c *cobra.Command) {
+	q.Readings = true
 	q.AddSelectors(c)
 	flags := c.Flags()
-	flags.Var((*cli.FilledFlag)(&q.View), "view", "versions to show: all or latest (default all)")
+	flags.Var((*cli.FilledFlag)(&q.View), "view",
+		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), "asof",
 		"show the latest versions known before this time, e.g. now-1h")
 	q.AddLast(c)
-	cli.Complete(c, "view", "all\tevery version", "latest\tthe newest version of each reading")
+	cli.Complete(c, "view", "latest\tthe newest version of each reading", "all\tevery version")
 }
 
 // AddLast adds how many readings of each series are wanted, and what if there are none.
@@ -116,14 +122,18 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 		query.Box[d] = set
 	}
 	switch q.View {
-	case "", "all":
+	case "":
+		if q.Readings && (len(query.Box[record.Acq]) == 0 || q.last > 0) {
+			query.View = record.ViewLatest
+		}
+	case "all":
 	case "latest":
 		query.View = record.ViewLatest
 	default:
-		return nil, cli.Usagef("--view %q is unknown; use all or latest", q.View)
+		return nil, cli.Usagef("--view %q is unknown; use latest or all", q.View)
 	}
 	if q.AsOf != "" {
-		if query.View != record.ViewAll {
+		if q.View == "latest" {
 			return nil, cli.Usagef("--asof and --view latest: mutually exclusive; use one")
 		}
 		span, err := timeparse.ParseIn(q.AsOf, now)
@@ -132,9 +142,7 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 		}
 		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
 	}
-	if query.Last = q.last; q.last > 0 && q.View == "" && query.View == record.ViewAll {
-		query.View = record.ViewLatest // versions are no readings
-	}
+	query.Last = q.last
 	switch q.Order {
 	case "", "none":
 	case "acq":

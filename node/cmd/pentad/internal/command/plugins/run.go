@@ -28,7 +28,7 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 		Example: `  pentad plugin run stats
   pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
   pentad plugin run ./peaks.wasm --cid 1
-  pentad plugin run stats --moid 1 --view latest --group cid -o csv`,
+  pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.pluginRun(c.Context(), args[0], params, groupBy, &q)
 		},

@@ -34,11 +34,11 @@ has the decoded number, null where the payload is not one; fields of a struct ar
 --value selects another type, --value none omits the column.
 
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
-waits until it has all of them, and the number of records is compared with a count. With all
-versions, the default, records are in ascending acq, so that an import keeps the order of versions,
-and memory is bounded. The latest view has each reading once, in no order. Records hidden by an
-erase are omitted: a file has no erases, and an import would bring them back. pentad versions shows
-them, and pentad sync copies erases.
+waits until it has all of them. By default each reading is there once, in its latest version, in no
+order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
+order of versions; their number is compared with a count. Records hidden by an erase are omitted: a
+file has no erases, and an import would bring them back. pentad versions shows them, and pentad sync
+copies erases.
 
 ndjson, arrow and parquet store the selection, the view and the horizon in the file, and mark its
 end: reading a truncated file is an error. CSV cannot. -f gives the file its name when it is
@@ -62,8 +62,8 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 		Short: "Export records to a file",
 		Long:  exportHelp,
 		Args:  cli.NoCommand,
-		Example: `  pentad export --cid 1 -f day.ndjson
-  pentad export --cid 1 --cap 2026-11 --view latest -o csv > november.csv
+		Example: `  pentad export --cid 1 --cap 2026-11 -o csv > november.csv
+  pentad export --cid 1 --view all -f history.ndjson
   pentad export --mid 7 --asof now-1h -o arrow > known.arrow
   pentad export --moid 1 --value f64 -f energy.parquet --checksum`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },

@@ -244,7 +244,8 @@ func TestExportImport(t *testing.T) {
 	want := storedRecords(t, db)
 	for _, form := range exportForms() {
 		file := filepath.Join(t.TempDir(), "all."+string(form))
-		if _, stderr, code := runCommand(t, addr, "export", "-f", file); code != 0 {
+		_, stderr, code := runCommand(t, addr, "export", "--view", "all", "-f", file)
+		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", form, code, stderr)
 		}
 		to, copied := testNode(t)

@@ -52,7 +52,7 @@ func TestExportLeavesErasedOut(t *testing.T) {
 		t.Fatalf("of %d records %d are not erased: nothing is tested", len(all), len(want))
 	}
 	file := filepath.Join(t.TempDir(), "all.ndjson")
-	if _, stderr, code := runCommand(t, addr, "export", "-f", file); code != 0 {
+	if _, stderr, code := runCommand(t, addr, "export", "--view", "all", "-f", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	to, copied := testNode(t)

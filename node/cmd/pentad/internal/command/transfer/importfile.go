@@ -50,7 +50,7 @@ func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 	var f importFileFlags
 	var m importFlags
 	c := cli.Group("import", "Import records from files",
-		`  pentad import day.ndjson
+		`  pentad import history.ndjson
   pentad import energy.parquet --again
   pentad import energy.parquet --cid column=cid --mid 9 --cap column=cap --value column=value,moid=4
   pentad import csv --mapping lanes.yaml --lookup-file ids.json lanes.csv.gz`, csv)
