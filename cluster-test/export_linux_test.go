@@ -78,7 +78,7 @@ func (f *farm) export(first int, lastNs int64, strike func()) {
 	f.until("an export begins", func() bool {
 		said.Reset()
 		command := exec.Command(f.bin, "--addr", strings.Join(addrs, ","), "export", "--cid", "1",
-			"--value", "none")
+			"--view", "all", "--value", "none")
 		command.Stderr = &said
 		pipe, err := command.StdoutPipe()
 		if err == nil {

@@ -50,9 +50,12 @@ func TestWindowsRoute(t *testing.T) {
 	a.expect("GET", "/v1/windows?tz=UTC&agg=count", "", 400, "parameter every: is missing")
 	a.expect("GET", "/v1/windows?every=1d", "", 400, "parameter agg: is missing")
 	a.expect("GET", "/v1/windows?every=1.5d&agg=count", "", 400, "write how long windows are")
+	a.expect("GET", "/v1/windows?every=1M&agg=count", "", 400, "1M\\\": unknown unit; 15m are min")
+	a.expect("GET", "/v1/windows?every=1d&agg=stat", "", 404, `did you mean stats`)
+	a.expect("GET", "/v1/windowed?every=1d&agg=stats", "", 404, "did you mean /v1/windows?")
 	a.expect("GET", "/v1/windows?every=25h&agg=count", "", 400, "not a length from 1 to 24")
 	a.expect("GET", "/v1/windows?every=1d&tz=Mars&agg=count", "", 400, `"part":"tz"`,
-		`zone \"Mars\" is unknown`)
+		`unknown time zone \"Mars\"`)
 	a.expect("GET", "/v1/windows?every=1d&tz=+05:30&agg=count", "", 400, "a + is written %2B")
 	a.expect("GET", "/v1/windows?every=1d&agg=threshold", "", 400, "no aggregate")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&group=cap", "", 400, "is not cid, mid or moid")

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // zones must not depend on what is installed
+	"unicode"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -69,7 +70,7 @@ func Zone(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
 		return nil, &record.InvalidError{Part: "window", Reason: record.OutOfRange, Row: -1,
-			Detail: fmt.Sprintf("zone %.80q is unknown; write an IANA name (Europe/Berlin), UTC "+
+			Detail: fmt.Sprintf("unknown time zone %.80q; write an IANA name (Europe/Berlin), UTC "+
 				"or an offset (+05:30)", name)}
 	}
 	return loc, nil
@@ -86,13 +87,17 @@ var errEvery = errors.New("write how long windows are, as 15m, 1h, 1d, 1w, 1mo o
 
 // ParseEvery reads the length of a window.
 func ParseEvery(text, zone string) (record.Window, error) {
-	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
+	digits := strings.TrimRightFunc(text, unicode.IsLetter)
 	n, err := strconv.ParseUint(digits, 10, 32)
 	units := map[string]record.WindowUnit{"m": record.WindowMinute, "min": record.WindowMinute,
 		"h": record.WindowHour, "d": record.WindowDay, "w": record.WindowWeek,
 		"mo": record.WindowMonth, "y": record.WindowYear}
 	unit, ok := units[text[len(digits):]]
-	if err != nil || !ok {
+	switch {
+	case err == nil && !ok && digits != text && digits != "":
+		return record.Window{}, fmt.Errorf("%.80q: unknown unit; 15m are minutes, then 1h, 1d, "+
+			"1w, 1mo (a month) and 1y", text)
+	case err != nil || !ok:
 		return record.Window{}, fmt.Errorf("%.80q: %w", text, errEvery)
 	}
 	w := record.Window{Unit: unit, N: uint32(n), Zone: zone}

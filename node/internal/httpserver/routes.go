@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
 )
@@ -116,8 +118,8 @@ func (s *Server) route(ctx *fasthttp.RequestCtx) {
 	case s.opt.Other(ctx, method, path):
 	default:
 		WriteError(ctx, &wire.Error{Kind: wire.KindNotFound, Message: fmt.Sprintf(
-			"no route %s %.100s; there are %s", ctx.Method(), path,
-			strings.Join(s.paths(), ", "))})
+			"no route %s %.100s%s", ctx.Method(), path, cmp.Or(excerpt.DidYouMean(path, s.paths()),
+				"; there are "+strings.Join(s.paths(), ", ")))})
 	}
 }
 

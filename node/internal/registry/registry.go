@@ -6,6 +6,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -240,7 +241,8 @@ func (r *Registry) resolve(ref string) (*Version, error) {
 	p, known := r.plugin(name)
 	if !ok || !known {
 		return nil, &wire.Error{Kind: wire.KindUnknownPlugin, Message: fmt.Sprintf(
-			"no plugin is named %q; there are: %s", clipped(ref), strings.Join(r.names(), ", "))}
+			"no plugin is named %q%s", clipped(ref), cmp.Or(excerpt.DidYouMean(name, r.names()),
+				"; pentad plugin ls and GET /v1/plugins list them"))}
 	}
 	at := p.Current
 	if digest != "" {
