@@ -448,11 +448,11 @@ func TestJSONForPeople(t *testing.T) {
 	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 200, `"rejected":1`, `"line":2`)
 	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 400, `"code":"invalid"`,
 		"line 2")
-	expect("POST", "/v1/records", one, 400, "declared type")
+	expect("POST", "/v1/records", one, 400, "quantity 3 is not declared")
 	expect("GET", "/v1/records?mid=9..3", "", 400, `"part":"mid"`)
 	expect("GET", "/v1/records?sid=1", "", 400, "unknown")
 	expect("GET", "/v1/records?view=now", "", 400, `"part":"view"`)
-	expect("POST", "/v1/plugins/nope/run", "", 404, "unknown-plugin", "there are: between, count")
+	expect("POST", "/v1/plugins/nope/run", "", 404, "unknown-plugin", "pentad plugin ls and GET")
 	expect("PUT", "/v1/plugins/mine", "not wasm", 422, "bad-module")
 	expect("PUT", "/v1/plugins/stats", "x", 403, "standard plugin")
 	expect("GET", "/v2", "", 404, "no route")

@@ -96,7 +96,7 @@ func TestPluginVersions(t *testing.T) {
 		t.Errorf("%d, %v", count, err)
 	}
 	_, err = c.Plugin(t.Context(), "mine")
-	isKind(t, err, wire.KindUnknownPlugin, "there are: between, count")
+	isKind(t, err, wire.KindUnknownPlugin, "pentad plugin ls and GET")
 	if left, err := filepath.Glob(filepath.Join(dir, "plugins", "*.wasm")); len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}

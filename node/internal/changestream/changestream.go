@@ -39,8 +39,8 @@ var ContentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire
 // Writer writes slices for one reader.
 type Writer struct {
 	Form     Form
-	Payloads rowjson.PayloadType
-	Keys     bool // payloads are left out
+	Payloads rowjson.Payloads // of forms other than Frames
+	Keys     bool             // payloads are left out
 	rows     uint64
 }
 

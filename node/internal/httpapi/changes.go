@@ -16,7 +16,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/request"
-	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -76,8 +75,7 @@ func (s *Server) parseChanges(req *httpserver.Request) (r *changesRequest, err e
 		r.out.Form = changestream.Frames
 		err = wire.ParseQuery(req.PostBody(), r.q)
 	} else if r.q, err = s.parseQuery(req); err == nil {
-		if r.out.Payloads,
-			err = rowjson.ParsePayloadType(string(req.QueryArgs().Peek("type"))); err == nil {
+		if r.out.Payloads, err = s.payloads(req); err == nil {
 			r.out.Form, err = parseChangesForm(req)
 		}
 	}

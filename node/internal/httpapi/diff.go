@@ -142,11 +142,11 @@ func (s *Server) getDiff(req *httpserver.Request) {
 		return
 	}
 	s.streamRows(req, "differences", &record.Query{Box: ask.Box}, func(
-		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
 	) (wire.End, error) {
 		end, err := a.Diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
-				if err := out.Row(rowjson.DifferenceOf(d, i, kind)); err != nil {
+				if err := out.Row(rowjson.DifferenceOf(d, i, payloads)); err != nil {
 					return err
 				}
 				if q.Limit > 0 && uint64(out.Rows) == q.Limit {
@@ -180,11 +180,11 @@ func (s *Server) getVersions(req *httpserver.Request) {
 		return
 	}
 	s.streamRows(req, "versions", &record.Query{Box: box.Box}, func(
-		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
 	) (wire.End, error) {
 		all, end, err := a.Versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {
-			err = out.Row(rowjson.VersionOf(&all[i], kind))
+			err = out.Row(rowjson.VersionOf(&all[i], payloads))
 		}
 		return end, err
 	})

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
-	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -16,7 +15,7 @@ func (s *Server) explain(req *httpserver.Request) {
 		err = q.Normalize()
 	}
 	if err == nil {
-		_, err = rowjson.ParsePayloadType(string(req.QueryArgs().Peek("type")))
+		_, err = s.payloads(req)
 	}
 	if err == nil {
 		_, err = parseLines(req)

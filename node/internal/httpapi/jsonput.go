@@ -33,7 +33,7 @@ func withoutRow(err error) error {
 // postRecords stores valid records and lists invalid ones; with atomic=1 it stores all or none.
 func (s *Server) postRecords(req *httpserver.Request) {
 	var atomic bool
-	kind, err := rowjson.ParsePayloadType(string(req.QueryArgs().Peek("type")))
+	payloads, err := s.payloads(req)
 	if err == nil {
 		atomic, err = params.Flag(req.QueryArgs(), "atomic")
 	}
@@ -60,7 +60,7 @@ func (s *Server) postRecords(req *httpserver.Request) {
 	good := make([]int, 0, len(records)) // lines of what b has
 	now := s.Clock.Now()
 	for i, src := range records {
-		r, err := rowjson.ParseRecord(src, kind, now)
+		r, err := rowjson.ParseRecord(src, payloads, now)
 		if err == nil {
 			one := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
 				CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}

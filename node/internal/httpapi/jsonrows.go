@@ -46,11 +46,11 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 		return
 	}
 	s.streamRows(req, "records", q, func(
-		rc context.Context, a *engine.Admitted, kind rowjson.PayloadType, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
 	) (wire.End, error) {
 		emit := func(b *record.Batch) error {
 			for i := range b.Len() {
-				if err := out.Row(rowjson.RowOf(b, i, kind, q.KeysOnly)); err != nil {
+				if err := out.Row(rowjson.RowOf(b, i, payloads, q.KeysOnly)); err != nil {
 					return err
 				}
 			}
@@ -63,10 +63,10 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 // streamRows answers a query with the rows that give writes; of is their member in a document.
 func (s *Server) streamRows(
 	req *httpserver.Request, of string, q *record.Query,
-	give func(rc context.Context, a *engine.Admitted, kind rowjson.PayloadType,
+	give func(rc context.Context, a *engine.Admitted, payloads rowjson.Payloads,
 		out *rowjson.Writer) (wire.End, error),
 ) {
-	kind, err := rowjson.ParsePayloadType(string(req.QueryArgs().Peek("type")))
+	payloads, err := s.payloads(req)
 	var lines bool
 	if err == nil {
 		lines, err = parseLines(req)
@@ -89,7 +89,7 @@ func (s *Server) streamRows(
 	}
 	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
 		out := rowjson.Writer{W: w, Lines: lines, Name: of}
-		end, err := give(rc, admitted, kind, &out)
+		end, err := give(rc, admitted, payloads, &out)
 		return out.End(newEnd(end, err))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/valyala/fasthttp"
@@ -34,6 +35,15 @@ func (s *Server) parseQuery(req *httpserver.Request) (*record.Query, error) {
 		return nil, err
 	}
 	return q, q.Normalize()
+}
+
+// payloads returns how payloads are shown and read: by the parameter type, else as their quantities
+// are declared.
+func (s *Server) payloads(req *httpserver.Request) (rowjson.Payloads, error) {
+	if text := string(req.QueryArgs().Peek("type")); text != "" {
+		return rowjson.ParsePayloadType(text)
+	}
+	return rowjson.DeclaredAs(s.Plugins.Quantities()), nil
 }
 
 // parseReadings is parseBox for routes whose default is the latest view.

@@ -32,8 +32,8 @@ type jsonRecord struct {
 }
 
 // ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
-// the declared type.
-func ParseRecord(src []byte, kind PayloadType, now time.Time) (out record.Record, err error) {
+// the type of its quantity.
+func ParseRecord(src []byte, payloads Payloads, now time.Time) (out record.Record, err error) {
 	var r jsonRecord
 	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)
@@ -64,6 +64,11 @@ func ParseRecord(src []byte, kind PayloadType, now time.Time) (out record.Record
 			return out, fmt.Errorf("payload: %w", err)
 		}
 		return out, nil
+	}
+	kind := payloads.Of(out.MOID)
+	if kind == Base64 {
+		return out, fmt.Errorf("quantity %d is not declared as a number or text: declare it, or "+
+			"add ?type=f64, i64 or text", out.MOID)
 	}
 	out.Payload, err = parseValue(r.Value, kind)
 	return out, err
@@ -99,33 +104,56 @@ func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 }
 
 func parseValue(src json.RawMessage, kind PayloadType) ([]byte, error) {
+	little := binary.LittleEndian
 	switch kind {
 	case F64:
-		var f float64
-		switch err := json.Unmarshal(src, &f); string(src) {
-		case `"NaN"`, `"+Inf"`, `"-Inf"`: // as forJSON writes them
-			f, _ = strconv.ParseFloat(string(src[1:len(src)-1]), 64) // one of these three
-		default:
-			if err != nil {
-				return nil, fmt.Errorf("value: %.40s is not a number", src)
-			}
-		}
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)), nil
+		f, err := parseFloat(src, 64)
+		return little.AppendUint64(nil, math.Float64bits(f)), err
+	case F32:
+		f, err := parseFloat(src, 32)
+		return little.AppendUint32(nil, math.Float32bits(float32(f))), err
 	case I64:
-		n, err := strconv.ParseInt(string(src), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("value: %.40s is not an integer", src)
-		}
-		return binary.LittleEndian.AppendUint64(nil, uint64(n)), nil
-	case Text:
-		var text string
-		if err := json.Unmarshal(src, &text); err != nil {
-			return nil, fmt.Errorf("value: %.40s is not a string", src)
-		}
-		return []byte(text), nil
-	default:
-		return nil, errors.New("a value needs a declared type: ?type=f64, i64 or text")
+		n, err := parseInt(src, math.MinInt64, math.MaxInt64)
+		return little.AppendUint64(nil, uint64(n)), err
+	case I32:
+		n, err := parseInt(src, math.MinInt32, math.MaxInt32)
+		return little.AppendUint32(nil, uint32(n)), err
+	case U32:
+		n, err := parseInt(src, 0, math.MaxUint32)
+		return little.AppendUint32(nil, uint32(n)), err
 	}
+	var text string
+	if err := json.Unmarshal(src, &text); err != nil {
+		return nil, fmt.Errorf("value: %.40s is not a string", src)
+	}
+	return []byte(text), nil
+}
+
+// parseFloat reads a number, or one of those that JSON does not have, as answers write them.
+func parseFloat(src json.RawMessage, bits int) (float64, error) {
+	text := string(src)
+	switch text {
+	case `"NaN"`, `"+Inf"`, `"-Inf"`:
+		return strconv.ParseFloat(text[1:len(text)-1], 64)
+	}
+	var number json.Number
+	f := 0.0
+	err := json.Unmarshal(src, &number)
+	if err == nil && text[0] != '"' {
+		f, err = strconv.ParseFloat(text, bits)
+	}
+	if err != nil || text[0] == '"' {
+		return 0, fmt.Errorf("value: %.40s is not a number of %d bits", src, bits)
+	}
+	return f, nil
+}
+
+func parseInt(src json.RawMessage, least, most int64) (int64, error) {
+	n, err := strconv.ParseInt(string(src), 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("value: %.40s is not an integer from %d to %d", src, least, most)
+	}
+	return n, nil
 }
 
 // SplitRecords returns the records of a body, an array, an object or lines, with line numbers.

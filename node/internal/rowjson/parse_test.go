@@ -1,18 +1,20 @@
 package rowjson
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func TestParseRecord(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	f := func(src string, kind PayloadType, want record.Key, payload string) {
+	f := func(src string, payloads Payloads, want record.Key, payload string) {
 		t.Helper()
-		got, err := ParseRecord([]byte(src), kind, now)
+		got, err := ParseRecord([]byte(src), payloads, now)
 		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
 			t.Errorf("%s: %+v %v", src, got, err)
 		}
@@ -31,9 +33,9 @@ func TestParseRecord(t *testing.T) {
 	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"-Inf"}`, F64, key,
 		"\x00\x00\x00\x00\x00\x00\xf0\xff")
 
-	bad := func(src string, kind PayloadType, want string) {
+	bad := func(src string, payloads Payloads, want string) {
 		t.Helper()
-		_, err := ParseRecord([]byte(src), kind, now)
+		_, err := ParseRecord([]byte(src), payloads, now)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", src, err, want)
 		}
@@ -52,7 +54,7 @@ func TestParseRecord(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1e999}`, F64, "is not a number")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1.5}`, I64, "is not an integer")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1}`, Base64,
-		"a value needs a declared type")
+		"quantity 3 is not declared as a number or text")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1} 5`, F64, "text follows")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":null,"value":1}`, F64, "cap")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":"yesterday","value":1}`, F64, "cap: ")
@@ -96,6 +98,43 @@ func TestSplitRecords(t *testing.T) {
 	}
 }
 
+func TestDeclared(t *testing.T) {
+	declared := DeclaredAs([]plugin.Quantity{{MOID: 3, Type: plugin.F32},
+		{MOID: 4, Type: plugin.Bytes}, {MOID: 5, Type: plugin.U32}, {MOID: 6, Type: plugin.I32}})
+	f := func(moid, value, want string) {
+		t.Helper()
+		r, err := ParseRecord([]byte(`{"cid":1,"mid":2,"moid":`+moid+`,"cap":4,"value":`+value+`}`),
+			declared, time.Time{})
+		switch {
+		case err != nil:
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %s: %v", moid, value, err)
+			}
+		case len(r.Payload) != 4:
+			t.Errorf("%s %s: %d bytes", moid, value, len(r.Payload))
+		default:
+			if got := fmt.Sprint(RowOfRecord(&r, declared, false).Value); got != want {
+				t.Errorf("%s %s: %s", moid, value, got)
+			}
+		}
+	}
+	f("3", "2.5", "2.5")
+	f("3", `"-Inf"`, "-Inf")
+	f("5", "4294967295", "4294967295")
+	f("6", "-7", "-7")
+	f("3", "1e39", "not a number of 32 bits")
+	f("3", `"2.5"`, "not a number of 32 bits")
+	f("3", "null", "either payload")
+	f("4", "1", "quantity 4 is not declared as a number or text")
+	f("5", "-1", "an integer from 0 to 4294967295")
+	f("5", "1.5", "an integer from 0")
+	f("6", "2147483648", "an integer from -2147483648")
+	short := record.Record{Key: record.Key{MOID: 3}, Payload: []byte("x")}
+	if row := RowOfRecord(&short, declared, false); row.Value != nil || *row.Payload != "eA==" {
+		t.Errorf("a payload of another length: %+v", row)
+	}
+}
+
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":"now-1h","value":1.5}`), uint8(F64))
 	f.Add([]byte(`[{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}]`), uint8(0))
@@ -106,14 +145,14 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		for i, src := range records {
-			r, err := ParseRecord(src, PayloadType(kind%4), now)
+			r, err := ParseRecord(src, PayloadType(kind%7), now)
 			if err != nil {
 				continue
 			}
 			if lines[i] < 1 || len(r.Payload) > len(body)+8 {
 				t.Fatalf("line %d: %d bytes", lines[i], len(r.Payload))
 			}
-			_ = PayloadType(kind % 4).Value(r.Payload)
+			_ = PayloadType(kind % 7).Value(r.Payload)
 		}
 	})
 }

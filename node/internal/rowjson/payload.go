@@ -27,23 +27,48 @@ const (
 	F64    PayloadType = 1
 	I64    PayloadType = 2
 	Text   PayloadType = 3
+	F32    PayloadType = 4
+	I32    PayloadType = 5
+	U32    PayloadType = 6
 )
 
-// ParsePayloadType parses the parameter type; empty is base64.
+// Payloads says how the payloads of each quantity are shown and read: a PayloadType all alike,
+// [Declared] as their quantities say.
+type Payloads interface {
+	Of(moid int32) PayloadType
+}
+
+// Of returns t.
+func (t PayloadType) Of(int32) PayloadType { return t }
+
+// Declared has the types of declared quantities, by moid. All others are base64.
+type Declared map[int32]PayloadType
+
+// DeclaredAs returns the types of quantities that are numbers or text.
+func DeclaredAs(all []plugin.Quantity) Declared {
+	d := Declared{}
+	for i := range all {
+		if t, ok := payloadTypes[all[i].Type]; ok {
+			d[all[i].MOID] = t
+		}
+	}
+	return d
+}
+
+// Of returns the declared type of a quantity.
+func (d Declared) Of(moid int32) PayloadType { return d[moid] }
+
+var payloadTypes = map[string]PayloadType{"base64": Base64, plugin.F64: F64, plugin.I64: I64,
+	plugin.Text: Text, plugin.F32: F32, plugin.I32: I32, plugin.U32: U32}
+
+// ParsePayloadType parses the parameter type.
 func ParsePayloadType(name string) (PayloadType, error) {
-	switch name {
-	case "", "base64":
-		return Base64, nil
-	case "f64":
-		return F64, nil
-	case "i64":
-		return I64, nil
-	case "text":
-		return Text, nil
-	default:
-		return 0, params.Bad("type", fmt.Errorf("%q is not f64, i64, text or base64",
+	t, ok := payloadTypes[name]
+	if !ok {
+		return 0, params.Bad("type", fmt.Errorf("%q is not f64, f32, i64, i32, u32, text or base64",
 			params.Clip(name)))
 	}
+	return t, nil
 }
 
 // Value decodes a payload by its type, or returns nil if it does not have that form.
@@ -52,13 +77,15 @@ func (t PayloadType) Value(payload []byte) any {
 	case t == Text && utf8.Valid(payload):
 		return string(payload)
 	case t == F64 && len(payload) == 8:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(payload))
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return strconv.FormatFloat(f, 'g', -1, 64)
-		}
-		return f
+		return finite(math.Float64frombits(binary.LittleEndian.Uint64(payload)))
+	case t == F32 && len(payload) == 4:
+		return finite(float64(math.Float32frombits(binary.LittleEndian.Uint32(payload))))
 	case t == I64 && len(payload) == 8:
 		return int64(binary.LittleEndian.Uint64(payload))
+	case t == I32 && len(payload) == 4:
+		return int32(binary.LittleEndian.Uint32(payload))
+	case t == U32 && len(payload) == 4:
+		return binary.LittleEndian.Uint32(payload)
 	case t == Base64:
 		return base64.StdEncoding.EncodeToString(payload)
 	default:
@@ -66,13 +93,19 @@ func (t PayloadType) Value(payload []byte) any {
 	}
 }
 
+// finite returns a number, or the text of one that JSON does not have.
+func finite(f float64) any {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return f
+}
+
 // forJSON converts values that JSON cannot represent to text: some numbers, and times.
 func forJSON(v any) any {
 	switch v := v.(type) {
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		}
+		return finite(v)
 	case plugin.Moment:
 		return record.FormatNs(int64(v))
 	case []any:

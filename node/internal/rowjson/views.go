@@ -46,10 +46,10 @@ type Difference struct {
 }
 
 // DifferenceOf returns a difference.
-func DifferenceOf(d *record.Differences, i int, kind PayloadType) Difference {
-	out := Difference{Change: d.Kind.String(), Row: RowOf(&d.New, i, kind, false)}
+func DifferenceOf(d *record.Differences, i int, payloads Payloads) Difference {
+	out := Difference{Change: d.Kind.String(), Row: RowOf(&d.New, i, payloads, false)}
 	if d.Kind != record.DiffAdded {
-		old := RowOf(&d.Old, i, kind, false)
+		old := RowOf(&d.Old, i, payloads, false)
 		out.OldAcq, out.OldAcqNs = old.Acq, old.AcqNs
 		out.OldValue, out.OldPayload = old.Value, old.Payload
 	}
@@ -65,8 +65,8 @@ type Version struct {
 }
 
 // VersionOf returns a version.
-func VersionOf(v *record.Version, kind PayloadType) Version {
-	row := Version{Row: RowOfRecord(&v.Record, kind, false), Latest: v.Latest,
+func VersionOf(v *record.Version, payloads Payloads) Version {
+	row := Version{Row: RowOfRecord(&v.Record, payloads, false), Latest: v.Latest,
 		ErasedNs: v.HiddenAcqNs}
 	if v.HiddenAcqNs != 0 {
 		row.Erased = record.FormatNs(v.HiddenAcqNs)

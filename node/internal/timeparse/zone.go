@@ -34,8 +34,8 @@ func LoadZone(name string) (*Zone, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("unknown time zone %q; write an IANA name (Europe/Berlin), UTC or an "+
-			"offset (+08:00)", name)
+		return nil, fmt.Errorf("unknown time zone %q; write an IANA name (Europe/Berlin), UTC or "+
+			"an offset (+08:00)", name)
 	}
 	return &Zone{name: name, loc: loc}, nil
 }

@@ -370,7 +370,8 @@ func TestMappingRefuses(t *testing.T) {
 	f(change("columns: [time]", `columns: [time], format: "%Y-%m-%d"`), "set the zone")
 	f(change("columns: [time]", `columns: [time], zone: UTC`), "leave out the zone")
 	f(change("columns: [time]", `columns: [time], format: "%d", zone: UTC`), "needs a year")
-	f(change("columns: [time]", `columns: [time], format: "%F", zone: Mars`), `unknown time zone "Mars"`)
+	f(change("columns: [time]", `columns: [time], format: "%F", zone: Mars`),
+		`unknown time zone "Mars"`)
 	f(change("columns: [time]", `columns: [time], fold: third`), `fold "third" is unknown`)
 	f(change("columns: [time]", `columns: ["@nothing"]`), "@label, @header N and @file")
 	f(change("columns: [time]", `columns: ["@header 9"]`), "the header has cells 1 to 5")
