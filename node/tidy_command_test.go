@@ -8,8 +8,8 @@ func commandPackages() map[string][]string {
 	return map[string][]string{
 		pkg + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster",
 			"node/internal/durable", "node/internal/formats", "node/internal/member",
-			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output", cobra,
-			"github.com/schollz/progressbar/v3"},
+			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output",
+			"sdk/excerpt", cobra, "github.com/spf13/pflag", "github.com/schollz/progressbar/v3"},
 		pkg + "queryflags": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
 			"node/internal/selector", "node/internal/timeparse", pkg + "cli", pkg + "output",
 			cobra},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func (a *App) NewRoot() *cobra.Command {
 		Args:          NoCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Addr, "addr", OrElse(a.Getenv("PENTAD_ADDR"), DefaultAddr),
 		"address of the node, or of several nodes of a cluster, HOST:PORT[,...] (PENTAD_ADDR)")
@@ -84,6 +85,10 @@ func NoCommand(c *cobra.Command, args []string) error {
 	if !c.HasSubCommands() {
 		if _, _, err := net.SplitHostPort(args[0]); err == nil {
 			hint = "name the node with --addr " + args[0]
+		}
+		if _, err := strconv.ParseInt(args[0], 10, 64); err == nil &&
+			c.Flags().Lookup("mid") != nil {
+			hint = "did you mean --mid " + args[0] + "?"
 		}
 		return UsageError{fmt.Errorf("unexpected argument %q: this command takes flags only; %s",
 			args[0], hint)}

@@ -5,11 +5,30 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // flagError says what is wrong with a flag in plain words: what strconv says names its functions.
-func flagError(err error) error {
+// An unknown flag comes with those whose names are near.
+func flagError(c *cobra.Command, err error) error {
 	text := err.Error()
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if hint := excerpt.DidYouMean(unknown.GetSpecifiedName(), names); hint != "" {
+			return UsageError{errors.New(text + strings.ReplaceAll(
+				strings.Replace(hint, "mean ", "mean --", 1), " or ", " or --"))}
+		}
+	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {
 		text = strings.Replace(text, number.Error(), expected(number), 1)

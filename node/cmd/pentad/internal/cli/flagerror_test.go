@@ -19,7 +19,7 @@ func TestFlagErrors(t *testing.T) {
 		c := &cobra.Command{SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command,
 			[]string) {
 		}}
-		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+		c.SetFlagErrorFunc(flagError)
 		flags := c.Flags()
 		flags.Float64("float", 0, "")
 		flags.Int("int", 0, "")
