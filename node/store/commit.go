@@ -266,7 +266,7 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, nil, s.failed.Err())
 		return
 	}
-	if s.acqClock.IsCopy() {
+	if s.oracle.IsCopy() {
 		s.refuse(group, nil, ErrIsCopy)
 		return
 	}
@@ -292,9 +292,9 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 		s.refuse(group, buf.entries, fmt.Errorf("commit: %w", err))
 		return
 	}
-	s.noteFile(file, buf.entries)
+	s.recordLogFile(file, buf.entries)
 	s.insert(group)
-	s.acqClock.EndCommit()
+	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, group)
 	rows := 0
 	for _, r := range group {
@@ -321,7 +321,7 @@ func (s *Store) refuse(group []*putRequest, entries []wal.Entry, err error) {
 		s.allShards[entries[i].Shard].LastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.acqClock.Cancel()
+		s.oracle.Cancel()
 	}
 	for _, r := range group {
 		s.writers.Abandon(r.writer)
@@ -336,7 +336,7 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.acqClock.Reserve(r.rows),
+	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
 	acq := r.answer.FirstNs
 	for i := range r.byShard {

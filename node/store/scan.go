@@ -66,7 +66,7 @@ func (s *Store) scanInto(
 	sc.Stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.Stats.BlocksScanned))
-	return sc.Stats, s.noteDamage(err)
+	return sc.Stats, s.recordDamage(err)
 }
 
 // Count returns how many rows a query finds. Blocks that lie inside the box, and none of whose rows
@@ -96,7 +96,7 @@ func (s *Store) CountAmong(
 	sc.Among = among
 	err = sc.Count()
 	sc.Stats.TookNs = int64(time.Since(began))
-	return sc.Stats.Rows, sc.Stats, s.noteDamage(err)
+	return sc.Stats.Rows, sc.Stats, s.recordDamage(err)
 }
 
 // newScan begins a scan up to the horizon.
@@ -113,5 +113,5 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, 
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.scans.Begin(ctx, q, s.acqClock.CurrentHorizon()), nil
+	return s.scans.Begin(ctx, q, s.oracle.CurrentHorizon()), nil
 }

@@ -32,13 +32,14 @@ import (
 // Options are what an engine works with. All fields are needed unless they say otherwise; what they
 // point to stays the caller's, and is closed after the engine was.
 type Options struct {
-	Store    *store.Store // the node's own; it holds all records of a node that is in no cluster
-	Clock    *clock.Clock
-	Plugins  *registry.Registry
-	Host     *wasmhost.Host // of the plugins
-	HostWork *wasmhost.HostWork
-	States   *partials.Cache // nil: none
-	Hedges   *hedge.Limiter
+	// Store is the node's own; it holds all records of a node that is in no cluster.
+	Store        *store.Store
+	Clock        *clock.Clock
+	Plugins      *registry.Registry
+	Host         *wasmhost.Host // of the plugins
+	NonGuestWork *wasmhost.NonGuestWork
+	States       *partials.Cache // nil: none
+	Hedges       *hedge.Limiter
 	// Queries has the permits of queries, and PeerQueries those of queries of other nodes.
 	Queries, PeerQueries *admission.Controller
 	Processors           *cpushare.Scheduler // CPU time of queries
@@ -74,17 +75,17 @@ type Cluster interface {
 // Engine runs queries over all sources of their rows. All methods may be called from many
 // goroutines.
 type Engine struct {
-	store       *store.Store
-	clock       *clock.Clock
-	plugins     *registry.Registry
-	host        *wasmhost.Host
-	hostWork    *wasmhost.HostWork
-	states      *partials.Cache
-	hedges      *hedge.Limiter
-	queries     *admission.Controller
-	peerQueries *admission.Controller
-	processors  *cpushare.Scheduler
-	open        context.Context
+	store        *store.Store
+	clock        *clock.Clock
+	plugins      *registry.Registry
+	host         *wasmhost.Host
+	nonGuestWork *wasmhost.NonGuestWork
+	states       *partials.Cache
+	hedges       *hedge.Limiter
+	queries      *admission.Controller
+	peerQueries  *admission.Controller
+	processors   *cpushare.Scheduler
+	open         context.Context
 	// Limits may be changed while no query is under way.
 	Limits Limits
 
@@ -110,7 +111,7 @@ type joined struct{ Cluster }
 // and knows its routes.
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
-		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
+		nonGuestWork: o.NonGuestWork, states: o.States, hedges: o.Hedges,
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:    o.Open,
 		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},

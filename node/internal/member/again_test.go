@@ -83,7 +83,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	})
 	drain := &cluster.SetNodeState{Node: 7, State: cluster.NodeDraining}
 	for range 2 {
-		if answer, err := m.Command(t.Context(), drain); err == nil || !answer.Again {
+		if answer, err := m.Command(t.Context(), drain); err == nil || !answer.Retried {
 			t.Errorf("%+v, %v", answer, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	if err != nil || !ok || *once.Command.(*cluster.SetNodeState) != *drain {
 		t.Errorf("%+v, %v", cmd, err)
 	}
-	if answer, err := m.Do(t.Context(), 1, []byte("remove"), false); err == nil || answer.Again {
+	if answer, err := m.Do(t.Context(), 1, []byte("remove"), false); err == nil || answer.Retried {
 		t.Errorf("the first time: %+v, %v", answer, err)
 	}
 }

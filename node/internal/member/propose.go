@@ -72,9 +72,9 @@ type Answer struct {
 	Replica cluster.ReplicaID `json:"replica"`
 	Version uint64            `json:"version"`
 
-	// Again: the command was sent before and its outcome is unknown; an error may be that
+	// Retried: the command was sent before and its outcome is unknown; an error may be that
 	// it was done.
-	Again bool `json:"-"`
+	Retried bool `json:"-"`
 }
 
 // Command asks the meta group to change the state of the cluster, which it does once.
@@ -128,7 +128,7 @@ func (m *Member) do(
 	for try := 0; ; try++ {
 		elected := m.elections.wait(group) // before the answer that may be out of date by then
 		answer, err = m.askOnce(ctx, group, data, c, try)
-		answer.Again = sent
+		answer.Retried = sent
 		if err == nil {
 			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
 		}
