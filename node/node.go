@@ -2,8 +2,9 @@
 // queries, the cluster member and the HTTP interface of a node. A program may also embed it and
 // call its methods without a network.
 //
-// The methods are in ask.go, writes.go and operate.go, and call the same parts as the handlers in
-// node/internal/httpapi: queries run in node/internal/engine, writes in node/internal/writes.
+// The methods are in queries.go, writes.go, cursors.go, plugins.go and snapshots.go, and call the
+// same parts as the handlers in node/internal/httpapi: queries run in node/internal/engine, writes
+// in node/internal/writes.
 //
 // It knows nothing of how rows are stored or found, groups agree or guests run. Its main type is
 // [Node], whose comment lists the goroutines.

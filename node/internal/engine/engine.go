@@ -62,10 +62,10 @@ type Cluster interface {
 	ReadIndex(ctx context.Context, group cluster.GroupID) error
 	// HasNoLeader reports whether the replica of a group here has no leader.
 	HasNoLeader(group cluster.GroupID) bool
-	// SeenAcq returns up to which acq clients of this node expect to read a group; NoteShown sets
-	// it.
-	SeenAcq(group cluster.GroupID) int64
-	NoteShown(group cluster.GroupID, acqNs int64)
+	// SessionAcq returns up to which acq clients of this node expect to read a group: what they
+	// wrote or read through it. RaiseSessionAcq raises it.
+	SessionAcq(group cluster.GroupID) int64
+	RaiseSessionAcq(group cluster.GroupID, acqNs int64)
 	// CloseSoon makes the leader of a group let its horizon pass an acq, and PassFeed tells another
 	// node that one of its feeds is waited for.
 	CloseSoon(group cluster.GroupID, acqNs int64)
@@ -101,7 +101,8 @@ type Engine struct {
 	failures registry.Failures
 	// Merged are the feeds that other nodes merge.
 	Merged feed.Demands
-	// wideQueries numbers queries over several tenants, each of which is an owner by itself.
+	// wideQueries numbers queries over several tenants, each of which has a scheduling key of its
+	// own.
 	wideQueries atomic.Uint64
 }
 
@@ -133,14 +134,14 @@ func (e *Engine) closing() bool { return e.open.Err() != nil }
 func (e *Engine) IsSingleStore() bool { return e.routes.Load().single != nil }
 
 // CheckGroups rejects options that name groups which are not here.
-func (e *Engine) CheckGroups(asked request.Options) error {
+func (e *Engine) CheckGroups(options request.Options) error {
 	l := e.routes.Load()
-	if asked.OnlyGroup > 0 {
-		if err := l.checkNeverSplit(asked.OnlyGroup); err != nil {
+	if options.OnlyGroup > 0 {
+		if err := l.checkNeverSplit(options.OnlyGroup); err != nil {
 			return err
 		}
 	}
-	for _, g := range asked.Groups {
+	for _, g := range options.Groups {
 		if p := l.route(g); p == nil || p.local == nil {
 			return NotHere(g)
 		}

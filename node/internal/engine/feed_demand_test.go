@@ -188,11 +188,11 @@ func TestAMergedFeedComesFurtherWhenOthersWait(t *testing.T) {
 			}
 		}
 		remove()
-		asked := groups[0].asked.Load()
+		options := groups[0].asked.Load()
 		known.Pass(7, time.Now().UnixNano())
 		time.Sleep(5 * feed.SourceBeat)
 		done()
-		if groups[0].asked.Load() != asked {
+		if groups[0].asked.Load() != options {
 			t.Error("a feed that has ended is hastened")
 		}
 	})

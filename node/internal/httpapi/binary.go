@@ -116,7 +116,7 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 			admitted.Done()
 		}
 	}()
-	rc, cancel := s.watchedContext(req.Conn(), admitted.Asked())
+	rc, cancel := s.watchedContext(req.Conn(), admitted.Options())
 	defer cancel()
 	found, err := admitted.Groups(rc)
 	if err != nil {

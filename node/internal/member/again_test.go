@@ -48,7 +48,7 @@ func underLeader(t *testing.T, leader http.HandlerFunc) *Member {
 	}
 	m := &Member{self: cluster.Self{ID: 8}, run: run, http: newHTTP(),
 		meta:  cluster.NewMeta(cluster.NewState()),
-		hints: map[cluster.GroupID]cluster.NodeID{}, seen: map[cluster.GroupID]int64{}}
+		hints: map[cluster.GroupID]cluster.NodeID{}, sessionAcqs: map[cluster.GroupID]int64{}}
 	if _, err := m.meta.Apply(command); err != nil {
 		t.Fatal(err)
 	}

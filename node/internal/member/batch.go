@@ -125,7 +125,7 @@ func (m *Member) doThere(
 			errs[i] = decodeLeaderError(group, told[n].Error)
 		case !told[n].Alone:
 			answers[i] = told[n].Answer
-			m.note(group, max(answers[i].Put.LastAcqNs, answers[i].AcqNs))
+			m.raiseSessionAcq(group, max(answers[i].Put.LastAcqNs, answers[i].AcqNs))
 			continue
 		}
 		m.hint(group, errs[i])

@@ -83,9 +83,9 @@ type asking struct {
 	Empty     bool   // nothing can lie in the box
 	verify    bool   // every block that is opened is verified
 	lastN     uint32 // readings of each series; 0: all
-	// Among is how many scans of the process serve the same query at the same time, this one
-	// included: each uses its share of the processors. 0: it is the only one.
-	Among int
+	// ConcurrentScans is how many scans of the process serve the same query at the same time, this
+	// one included: each uses its share of the processors. 0: it is the only one.
+	ConcurrentScans int
 
 	acq           [1]record.Range
 	countedInside uint64
