@@ -22,7 +22,7 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 	var h int64
 	dir := t.TempDir()
 	err := s.onCommitter(t.Context(), func() {
-		s.oracle.Reserve(1) // a group is stamped and not logged yet
+		s.oracle.Reserve(1) // a write group is stamped and not logged yet
 		h, _ = s.oracle.Horizon()
 		copyDir(t, opt.Dir, dir)
 		s.oracle.EndCommit()

@@ -174,7 +174,7 @@ func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.oracle.CurrentHorizon() // of a group under way nothing may be on disk yet
+		now := s.oracle.CurrentHorizon() // of a write group under way nothing may be on disk yet
 		s.writers.Expire(now)
 		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}

@@ -146,7 +146,7 @@ type feedWaker interface {
 	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
 }
 
-// addDemand assigns a random number to a feed of another node, and lets a demand hasten it.
+// addDemand assigns a random number to a feed of another node, and lets a demand wake it.
 func (r *remoteSource) addDemand(d *feed.Demand) (number uint64) {
 	if r.feedWaker == nil {
 		return 0

@@ -20,8 +20,7 @@ const (
 	// last command that was applied, i64 ns the least acq that the next one may give.
 	EntryApplied = 3
 	// EntryManifestLines says how many lines the manifest had when the flush was written, u64: a
-	// manifest
-	// with fewer has lost its end.
+	// manifest with fewer has lost its end.
 	EntryManifestLines = 4
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// CutByZones puts two halves in place of a partition, if there is a cap or a device that parts the
-// flagged rows of its blocks and heads.
+// CutByZones puts two halves in place of a partition, if there is a cap or a device that parts
+// the flagged rows of its blocks and heads.
 func (r *Resolver) CutByZones(p *Partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.Segments {

@@ -182,7 +182,7 @@ func (r *Resolver) NextPass() (bool, error) {
 			break
 		}
 		r.Waiting = r.Waiting[:last]
-		if p.Superseding-p.inHeads > limit && r.CutByZones(p) {
+		if p.Superseding-p.supersedingInHeads > limit && r.CutByZones(p) {
 			continue
 		}
 		found := r.Cache.Taken
@@ -244,13 +244,13 @@ func (r *Resolver) PlanPartition(p *Partition) {
 			p.Superseding += int(seg.Index.Block(c.Block).Flagged)
 		}
 	}
-	p.inHeads = 0
-	p.EachHead(func(h *index.Head) { p.inHeads += h.Flagged() })
-	if p.Superseding+p.inHeads > r.MaxReadings {
-		p.inHeads = 0
-		p.eachHeadZone(func(z index.FlaggedZone) { p.inHeads += z.Flagged })
+	p.supersedingInHeads = 0
+	p.EachHead(func(h *index.Head) { p.supersedingInHeads += h.Flagged() })
+	if p.Superseding+p.supersedingInHeads > r.MaxReadings {
+		p.supersedingInHeads = 0
+		p.eachHeadZone(func(z index.FlaggedZone) { p.supersedingInHeads += z.Flagged })
 	}
-	p.Superseding += p.inHeads
+	p.Superseding += p.supersedingInHeads
 }
 
 func (r *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
