@@ -23,10 +23,10 @@ const (
 	newestMemory = 576
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
-	// before. So rows are pending until there are maxPending, or manyOfCell for each cell come at
-	// once, or someone looks, who puts them into their cells.
-	maxPending = 1 << 14
-	manyOfCell = 8
+	// before. So rows stay unindexed until there are maxUnindexed, or manyOfCell for each cell come
+	// at once, or someone looks, who puts them into their cells.
+	maxUnindexed = 1 << 14
+	manyOfCell   = 8
 )
 
 // Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
@@ -34,37 +34,37 @@ const (
 type Head struct {
 	before *Watermarks // of everything older than this head; immutable
 
-	users    atomic.Int64
-	rowCount atomic.Int64
-	pending  atomic.Int64 // of these, rows that are in no cell yet
-	flagged  atomic.Int64
-	tombs    atomic.Int64
+	users     atomic.Int64
+	rowCount  atomic.Int64
+	unindexed atomic.Int64 // of these, rows that are in no cell yet
+	flagged   atomic.Int64
+	tombs     atomic.Int64
 	// flaggedKept is how many rows were flagged when ClearFalse had cleared what it could.
-	flaggedKept atomic.Int64
-	bytes       atomic.Int64
-	told        atomic.Int64 // of bytes, see TakeGrowth
+	flaggedKept   atomic.Int64
+	bytes         atomic.Int64
+	reportedBytes atomic.Int64 // of bytes, see TakeGrowth
 
 	clearing   sync.Mutex // held by the one who clears flags; guards flagsFixed
 	flagsFixed bool
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
-	mu     sync.RWMutex
-	gone   bool // the memory of the rows
-	rows   arrivals
-	inCell int // of the rows; the others are pending
-	cells  cellTable
-	list   []*cell
-	seen   *Watermarks
-	tables int // cells with a table of newest caps
-	newest int // what these have of 64 neighbours
-	spare  int // what bytes counts of memory that no row lies in yet
+	mu         sync.RWMutex
+	gone       bool // the memory of the rows
+	rows       appendedRows
+	inCell     int // of the rows; the others are unindexed
+	cells      cellTable
+	list       []*cell
+	watermarks *Watermarks
+	tables     int // cells with a table of newest caps
+	newest     int // what these have of 64 neighbours
+	spare      int // what bytes counts of memory that no row lies in yet
 }
 
 // NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
 // watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
-	return &Head{before: before, cells: newCellTable(), seen: NewWatermarks()}
+	return &Head{before: before, cells: newCellTable(), watermarks: NewWatermarks()}
 }
 
 // Pin begins a use of the head.
@@ -79,20 +79,20 @@ func (h *Head) Unpin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gone, h.list = true, nil
-	h.pending.Store(0)
+	h.unindexed.Store(0)
 	h.rows.memory.giveBack()
-	h.rows = arrivals{}
+	h.rows = appendedRows{}
 }
 
-// drain puts the pending rows into cells. Every reader that must find all inserted rows begins with
-// it.
+// drain puts the unindexed rows into cells. Every reader that must find all inserted rows begins
+// with it.
 func (h *Head) drain() {
-	if h.pending.Load() == 0 {
+	if h.unindexed.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.enterPending()
+	h.insertUnindexed()
 }
 
 // rlock takes mu for reading; mu.RUnlock ends it.
@@ -124,7 +124,7 @@ func (h *Head) Bytes() int64 { return h.bytes.Load() }
 // more whenever rows go into cells, and any reader may put them there.
 func (h *Head) TakeGrowth() int64 {
 	now := h.bytes.Load()
-	return now - h.told.Swap(now)
+	return now - h.reportedBytes.Swap(now)
 }
 
 // Watermarks returns those of everything up to and with this head.
@@ -133,42 +133,8 @@ func (h *Head) Watermarks() *Watermarks {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	w := *h.before
-	w.Raise(h.seen)
+	w.Raise(h.watermarks)
 	return &w
-}
-
-// Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
-//
-// Cost: about 10 ns a row, and 50 more once it goes into its cell.
-func (h *Head) Insert(b *record.Batch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for from := 0; from < b.Len(); {
-		from += h.rows.append(b, from)
-	}
-	h.tombs.Add(int64(b.CountTombs()))
-	h.rowCount.Add(int64(b.Len()))
-	spare := h.rows.spare()
-	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))
-	h.spare = spare
-	if h.pending.Add(int64(b.Len())) >= maxPending || b.Len() > manyOfCell*len(h.list) {
-		h.enterPending()
-	}
-}
-
-// enterPending puts the pending rows into their cells.
-func (h *Head) enterPending() {
-	cells, tables, newest, flagged := len(h.list), h.tables, h.newest, int64(0)
-	for all := h.rows.len(); h.inCell < all; {
-		at := h.rows.nth(h.inCell)
-		p, from := h.rows.row(at)
-		flagged += h.enter(&p.rows, from, p.rows.Len(), at)
-		h.inCell = p.first + p.rows.Len()
-	}
-	h.flagged.Add(flagged)
-	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
-		int64(h.tables-tables)*tableMemory + int64(h.newest-newest)*newestMemory)
-	h.pending.Store(0) // last: a reader that sees it need not wait
 }
 
 // ReadAll replaces the rows of a batch by all rows of the head in acq order, and returns their

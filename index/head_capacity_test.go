@@ -13,7 +13,7 @@ func TestCapacityOfSmallHeads(t *testing.T) {
 		b.Append(record.Key{CID: 1, MID: i, MOID: 1, CapNs: i}, []byte("payload"))
 	}
 	b.AcqNs = make([]int64, b.Len())
-	var rows arrivals
+	var rows appendedRows
 	grown, last := 0, 0
 	for range rowGroupRows/b.Len() - 1 {
 		rows.append(&b, 0)

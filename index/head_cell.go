@@ -61,8 +61,8 @@ type newestCaps struct {
 
 // newestBlock is those of 64 neighbours, of which one has rows.
 type newestBlock struct {
-	caps [64]int64
-	seen uint64 // a bit for each device that has rows
+	caps    [64]int64
+	present uint64 // a bit for each device that has rows
 }
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
@@ -74,9 +74,9 @@ func (n *newestCaps) raise(device uint16, capNs int64) bool {
 		n.blocks[device>>6] = b
 	}
 	bit := uint64(1) << (device & 63)
-	had := b.seen&bit != 0 && capNs <= b.caps[device&63]
+	had := b.present&bit != 0 && capNs <= b.caps[device&63]
 	if !had {
-		b.seen |= bit
+		b.present |= bit
 		b.caps[device&63] = capNs
 	}
 	return had

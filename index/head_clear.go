@@ -166,7 +166,7 @@ func (h *Head) RaiseCaps(series []SeriesCap) {
 func (c *cell) newestCap(device uint16) (capNs int64, ok bool) {
 	if c.newest != nil {
 		b := c.newest.blocks[device>>6]
-		if b == nil || b.seen>>(device&63)&1 == 0 {
+		if b == nil || b.present>>(device&63)&1 == 0 {
 			return 0, false
 		}
 		return b.caps[device&63], true

@@ -12,7 +12,7 @@ const shortBytes = 256
 
 // alike returns the first of the rows of a chunk, as many as lie in groups that together takes all
 // of, or none.
-func (a *arrivals) alike(rows []entry) []entry {
+func (a *appendedRows) alike(rows []entry) []entry {
 	first, last := rows[0].at>>rowGroupShift, rows[len(rows)-1].at>>rowGroupShift
 	p := &a.groups[first].rows
 	if !even(p) {

@@ -1,32 +1,61 @@
 package index
 
-import (
-	"math/bits"
-	"math/rand/v2"
+import "github.com/pentad-db/pentad/sdk/record"
 
-	"github.com/pentad-db/pentad/sdk/record"
-)
-
-// enterRows is how many rows are looked up before they are put into their cells. Each row's cell
+// lookUpRows is how many rows are looked up before they are put into their cells. Each row's cell
 // and table lie somewhere else in memory: short loops that do nothing else wait for many at once.
-const enterRows = 64
+const lookUpRows = 64
 
-// arriving is a row on its way into its cell.
-type arriving struct {
+// cellInsert is a row on its way into its cell.
+type cellInsert struct {
 	cell *cell
 	// sameHead says that the head has a row of the device with this cap or a greater one, once it
 	// is known: in cells without a table it depends on the rows just before.
 	sameHead, known bool
 }
 
-// enter puts the rows [from, to) of a batch, which arrived at a place, into their cells, and
-// returns how many may supersede an older row.
-func (h *Head) enter(b *record.Batch, from, to int, at place) (flagged int64) {
-	var group [enterRows]arriving
+// Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
+//
+// Cost: about 10 ns a row, and 50 more once it goes into its cell.
+func (h *Head) Insert(b *record.Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for from := 0; from < b.Len(); {
+		from += h.rows.append(b, from)
+	}
+	h.tombs.Add(int64(b.CountTombs()))
+	h.rowCount.Add(int64(b.Len()))
+	spare := h.rows.spare()
+	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))
+	h.spare = spare
+	if h.unindexed.Add(int64(b.Len())) >= maxUnindexed || b.Len() > manyOfCell*len(h.list) {
+		h.insertUnindexed()
+	}
+}
+
+// insertUnindexed puts the unindexed rows into their cells.
+func (h *Head) insertUnindexed() {
+	cells, tables, newest, flagged := len(h.list), h.tables, h.newest, int64(0)
+	for all := h.rows.len(); h.inCell < all; {
+		at := h.rows.nth(h.inCell)
+		p, from := h.rows.row(at)
+		flagged += h.insertIntoCells(&p.rows, from, p.rows.Len(), at)
+		h.inCell = p.first + p.rows.Len()
+	}
+	h.flagged.Add(flagged)
+	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
+		int64(h.tables-tables)*tableMemory + int64(h.newest-newest)*newestMemory)
+	h.unindexed.Store(0) // last: a reader that sees it need not wait
+}
+
+// insertIntoCells puts the rows [from, to) of a batch, which were appended at a place, into their
+// cells, and returns how many may supersede an older row.
+func (h *Head) insertIntoCells(b *record.Batch, from, to int, at place) (flagged int64) {
+	var group [lookUpRows]cellInsert
 	for from < to {
-		rows := group[:min(enterRows, to-from)]
+		rows := group[:min(lookUpRows, to-from)]
 		h.lookUp(b, from, rows)
-		flagged += h.enterGroup(b, from, rows, at)
+		flagged += h.insertGroup(b, from, rows, at)
 		from += len(rows)
 		at += place(len(rows))
 	}
@@ -34,7 +63,7 @@ func (h *Head) enter(b *record.Batch, from, to int, at place) (flagged int64) {
 }
 
 // lookUp finds the cells of rows, and notes their caps where cells have tables.
-func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
+func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	var c *cell
 	for k := range rows {
 		i := from + k
@@ -42,7 +71,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
 		if c == nil || c.key != key {
 			c = h.cell(key)
 		}
-		rows[k] = arriving{cell: c}
+		rows[k] = cellInsert{cell: c}
 	}
 	for k := range rows {
 		r, i := &rows[k], from+k
@@ -53,7 +82,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []arriving) {
 	}
 }
 
-func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) (flagged int64) {
+func (h *Head) insertGroup(b *record.Batch, from int, rows []cellInsert, at place) (flagged int64) {
 	p, n := h.rows.row(at)
 	m := h.rows.memoryFor(0, 0)
 	for k := range rows {
@@ -75,73 +104,10 @@ func (h *Head) enterGroup(b *record.Batch, from int, rows []arriving, at place) 
 			setBit(p.flagged, n)
 			flagged++
 		}
-		h.seen[bucket] = max(h.seen[bucket], r.cap)
+		h.watermarks[bucket] = max(h.watermarks[bucket], r.cap)
 		c.append(r, m)
 		at++
 		n++
 	}
 	return flagged
-}
-
-// cellTable finds cells by their keys. Its multipliers are secret, so that no one can choose ids
-// that all want one slot.
-type cellTable struct {
-	slots       []uint32 // hash -> number of the cell plus 1; at most half of them are taken
-	shift       int      // what it takes to make a slot of a hash
-	block, pair uint64   // multipliers
-}
-
-// firstSlots is the size of a new table, a power of two.
-const firstSlots = 64
-
-func newCellTable() cellTable {
-	return cellTable{slots: make([]uint32, firstSlots), shift: 64 - bits.TrailingZeros(firstSlots),
-		block: rand.Uint64() | 1, pair: rand.Uint64() | 1}
-}
-
-// slot returns the slot where a key is looked for first.
-func (t *cellTable) slot(key cellKey) uint64 {
-	pair := uint64(uint32(key.cid))<<32 | uint64(uint32(key.moid))
-	return (uint64(key.block)*t.block + pair*t.pair) >> t.shift
-}
-
-// find returns the number of the cell with a key.
-func (h *Head) find(key cellKey) (id uint32, ok bool) {
-	slot := h.cells.place(h.list, key)
-	if id = h.cells.slots[slot]; id == 0 {
-		return 0, false
-	}
-	return id - 1, true
-}
-
-// cell returns the cell with a key, which it makes if there is none.
-func (h *Head) cell(key cellKey) *cell {
-	t := &h.cells
-	slot := t.place(h.list, key)
-	if id := t.slots[slot]; id != 0 {
-		return h.list[id-1]
-	}
-	h.list = append(h.list, &cell{key: key})
-	t.slots[slot] = uint32(len(h.list))
-	if 2*len(h.list) > len(t.slots) {
-		t.grow(h.list)
-	}
-	return h.list[len(h.list)-1]
-}
-
-// place returns the slot that holds the cell with a key, or the free one where it belongs.
-func (t *cellTable) place(list []*cell, key cellKey) uint64 {
-	slot := t.slot(key)
-	for t.slots[slot] != 0 && list[t.slots[slot]-1].key != key {
-		slot = (slot + 1) & uint64(len(t.slots)-1)
-	}
-	return slot
-}
-
-func (t *cellTable) grow(list []*cell) {
-	t.slots = make([]uint32, 2*len(t.slots))
-	t.shift--
-	for id, c := range list {
-		t.slots[t.place(list, c.key)] = uint32(id + 1)
-	}
 }

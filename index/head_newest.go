@@ -61,7 +61,7 @@ func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
 		if b == nil {
 			continue
 		}
-		for word := b.seen; word != 0; word &= word - 1 {
+		for word := b.present; word != 0; word &= word - 1 {
 			device := bits.TrailingZeros64(word)
 			if s.MID = c.key.block<<cellShift + int64(i<<6+device); s.In(box) {
 				to.Series = append(to.Series, SeriesCap{s, b.caps[device]})

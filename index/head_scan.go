@@ -64,7 +64,7 @@ func (h *Head) Scan(
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
-	if lo, hi, ok := s.arrivals(); ok {
+	if lo, hi, ok := s.appendedRange(); ok {
 		return s.byArrival(lo, hi)
 	}
 	s.head.rlock()
@@ -87,9 +87,9 @@ func (s *headScan) ids() []uint32 {
 	return ids
 }
 
-// arrivals returns the part of the rows in order of arrival that the box allows, when it is small
-// or the box asks for nothing else.
-func (s *headScan) arrivals() (lo, hi int, ok bool) {
+// appendedRange returns the part of the rows in order of arrival that the box allows, when it is
+// small or the box asks for nothing else.
+func (s *headScan) appendedRange() (lo, hi int, ok bool) {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	rows := &s.head.rows

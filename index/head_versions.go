@@ -47,7 +47,7 @@ func (h *Head) ScanVersions(
 		}
 		return emit(b)
 	}
-	if lo, hi, _ := s.arrivals(); hi-lo < h.Rows()/8 {
+	if lo, hi, _ := s.appendedRange(); hi-lo < h.Rows()/8 {
 		return s.byArrival(lo, hi)
 	}
 	s.head.rlock()

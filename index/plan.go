@@ -17,11 +17,11 @@ const (
 	fewRanges = 8
 )
 
-// Candidate is a block that a box can meet. Untested has a bit for each dimension in which the
+// Candidate is a block that a box can meet. Residual has a bit for each dimension in which the
 // block reaches outside the box; 0 means that all its rows are in the box.
 type Candidate struct {
 	Block    uint32
-	Untested uint8
+	Residual uint8
 }
 
 // PlanStats say how a plan came about.
@@ -29,7 +29,7 @@ type PlanStats struct {
 	Blocks  int // blocks of the segment
 	Listed  int // left by posting lists
 	Lists   int // lists looked at
-	Inside  int // candidates wholly inside the box
+	Covered int // candidates wholly inside the box
 	ByZones [record.NumDims]int
 }
 
@@ -206,7 +206,7 @@ func (s *Segment) classify(box *record.Box, p *Plan) {
 	p.tests = tests
 next:
 	for _, id := range p.ids {
-		b, need := &s.blocks[id], uint8(0)
+		b, residual := &s.blocks[id], uint8(0)
 		for i := range tests {
 			t := &tests[i]
 			least, most, r := b.Min[t.dim], b.Max[t.dim], t.first
@@ -218,13 +218,13 @@ next:
 				continue next
 			}
 			if r.From > least || most >= r.To {
-				need |= 1 << t.dim
+				residual |= 1 << t.dim
 			}
 		}
-		if need == 0 {
-			p.Stats.Inside++
+		if residual == 0 {
+			p.Stats.Covered++
 		}
-		p.Candidates = append(p.Candidates, Candidate{id, need})
+		p.Candidates = append(p.Candidates, Candidate{id, residual})
 	}
 }
 

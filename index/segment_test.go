@@ -144,17 +144,17 @@ func checkPlan(
 		if i > 0 && c.Block <= p.Candidates[i-1].Block {
 			t.Fatalf("box %v: candidates do not ascend", x)
 		}
-		planned[c.Block] = c.Untested
-		if c.Untested == 0 {
+		planned[c.Block] = c.Residual
+		if c.Residual == 0 {
 			inside++
 		}
 	}
-	if inside != p.Stats.Inside || p.Stats.Blocks != s.Blocks() {
+	if inside != p.Stats.Covered || p.Stats.Blocks != s.Blocks() {
 		t.Fatalf("box %v: %+v", x, p.Stats)
 	}
 	start := uint32(0)
 	for id, end := range l.BlockEnds {
-		need, ok := planned[uint32(id)]
+		residual, ok := planned[uint32(id)]
 		var some [record.NumDims]bool // a row lies in the box in this dimension
 		any := false
 		for _, rank := range l.Order[start:end] {
@@ -163,7 +163,7 @@ func checkPlan(
 			for d := range record.Dim(record.NumDims) {
 				in := x[d].Contains(key.Part(d))
 				some[d], all = some[d] || in, all && in
-				if ok && !in && need>>d&1 == 0 {
+				if ok && !in && residual>>d&1 == 0 {
 					t.Fatalf("box %v: block %d need not be tested in %v, but %v lies outside", x,
 						id,
 						d, key)

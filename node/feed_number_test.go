@@ -23,8 +23,8 @@ func (n notes) PassFeed(_ cluster.NodeID, feed uint64, acqNs int64) { n <- noted
 
 func (notes) ReadIndex(context.Context, cluster.GroupID) error { return nil }
 func (notes) HasNoLeader(cluster.GroupID) bool                 { return false }
-func (notes) SeenAcq(cluster.GroupID) int64                    { return 0 }
-func (notes) NoteShown(cluster.GroupID, int64)                 {}
+func (notes) SessionAcq(cluster.GroupID) int64                 { return 0 }
+func (notes) RaiseSessionAcq(cluster.GroupID, int64)           {}
 func (notes) CloseSoon(cluster.GroupID, int64)                 {}
 
 // TestAFeedIsKnownByItsNumber: the number that one node draws is that by which the other one knows

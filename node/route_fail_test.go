@@ -43,18 +43,18 @@ func (s *spread) rowsOf(ok func(group int) bool) (rows uint64) {
 func (s *spread) lacks(source string, left uint64) {
 	s.Helper()
 	aggregate := &record.Query{Aggregate: record.PluginCall{Name: "count"}}
-	for what, ask := range map[string]func(Asker) (uint64, wire.End, error){
-		"count": func(of Asker) (uint64, wire.End, error) {
+	for what, ask := range map[string]func(Reader) (uint64, wire.End, error){
+		"count": func(of Reader) (uint64, wire.End, error) {
 			return of.Count(s.Context(), &record.Query{})
 		},
-		"rows": func(of Asker) (rows uint64, end wire.End, err error) {
+		"rows": func(of Reader) (rows uint64, end wire.End, err error) {
 			end, err = of.Query(s.Context(), &record.Query{}, func(b *record.Batch) error {
 				rows += uint64(b.Len())
 				return nil
 			})
 			return rows, end, err
 		},
-		"groups": func(of Asker) (rows uint64, end wire.End, err error) {
+		"groups": func(of Reader) (rows uint64, end wire.End, err error) {
 			groups, end, err := of.Aggregate(s.Context(), aggregate)
 			for _, g := range groups {
 				rows += g.Records
@@ -62,7 +62,7 @@ func (s *spread) lacks(source string, left uint64) {
 			return rows, end, err
 		},
 	} {
-		_, _, err := ask(s.near().plainly())
+		_, _, err := ask(s.near().withoutOptions())
 		var at *SourceError
 		if !errors.As(err, &at) || !strings.HasPrefix(at.Source, source) ||
 			s.near().Kind(err) != wire.KindUnavailable ||
@@ -127,7 +127,7 @@ func TestReadersThatStop(t *testing.T) {
 	s := openSpread(t, 4, 2)
 	s.fill(rand.New(rand.NewPCG(1, 4)), 2)
 	gone := errors.New("the reader is gone")
-	for _, of := range []Asker{s.near().plainly(), s.near().AllowPartial()} {
+	for _, of := range []Reader{s.near().withoutOptions(), s.near().AllowPartial()} {
 		_, err := of.Query(t.Context(), &record.Query{}, func(*record.Batch) error { return gone })
 		if !errors.Is(err, gone) || errors.As(err, new(*SourceError)) {
 			t.Errorf("query: %v", err)

@@ -12,7 +12,7 @@ import (
 // Layout of a file of the shared log, FORMAT.md section 1.
 const (
 	flushMagic       = 0x31525450 // "PTR1"
-	flushVersion     = 2          // 1: first; 2: whole sectors, masked
+	flushVersion     = 2          // 1: first; 2: whole sectors, scrambled
 	flushHeaderBytes = 40         // magic u32, version u16, zero u16, sequence u64, start u64,
 	//                               size u32, frames u32, weak u32, crc u32 of all of it but itself
 	frameHeaderBytes = 40 // size u32, crc u32, group u32, kind u8, zero [3], number u64,
@@ -102,11 +102,11 @@ func parseFrame(src []byte) (f frame, rest []byte, reason string) {
 
 // flush is the header of a flush.
 type flush struct {
-	seq    uint64
-	start  uint64
-	size   uint32 // of the frames
-	frames uint32
-	weak   uint32 // sectors after the first with at most one bit set
+	seq      uint64
+	start    uint64
+	size     uint32 // of the frames
+	frames   uint32
+	nearZero uint32 // sectors after the first with at most one bit set
 	// version is of one whose checksum holds; the writer takes its own.
 	version uint32
 }
@@ -117,19 +117,19 @@ func (f *flush) end() uint64 {
 }
 
 // sealFlush makes a flush of a buffer that has space for a header and then frames: it pads it to
-// whole sectors, masks what follows the header, and writes the header. It sets the sizes of f.
+// whole sectors, scrambles what follows the header, and writes the header. It sets the sizes of f.
 func sealFlush(buf []byte, f flush) []byte {
 	f.size = uint32(len(buf) - flushHeaderBytes)
 	buf = append(buf, make([]byte, f.end()-f.start-uint64(len(buf)))...)
-	sector.Mask(buf[flushHeaderBytes:])
-	f.weak = sector.Weak(buf[sector.Size:])
+	sector.Scramble(buf[flushHeaderBytes:])
+	f.nearZero = sector.NearZero(buf[sector.Size:])
 	binary.LittleEndian.PutUint32(buf, flushMagic)
 	binary.LittleEndian.PutUint32(buf[4:], flushVersion)
 	binary.LittleEndian.PutUint64(buf[8:], f.seq)
 	binary.LittleEndian.PutUint64(buf[16:], f.start)
 	binary.LittleEndian.PutUint32(buf[24:], f.size)
 	binary.LittleEndian.PutUint32(buf[28:], f.frames)
-	binary.LittleEndian.PutUint32(buf[32:], f.weak)
+	binary.LittleEndian.PutUint32(buf[32:], f.nearZero)
 	binary.LittleEndian.PutUint32(buf[36:], crc32c.Sum(buf[:36]))
 	return buf
 }
@@ -154,7 +154,7 @@ func parseFlush(src []byte, start uint64) (f flush, reason string, torn bool) {
 	}
 	f = flush{seq: binary.LittleEndian.Uint64(src[8:]), start: binary.LittleEndian.Uint64(src[16:]),
 		size: binary.LittleEndian.Uint32(src[24:]), frames: binary.LittleEndian.Uint32(src[28:]),
-		weak: binary.LittleEndian.Uint32(src[32:])}
+		nearZero: binary.LittleEndian.Uint32(src[32:])}
 	f.version = binary.LittleEndian.Uint32(src[4:])
 	if f.version != flushVersion || f.seq == 0 || f.start != start || f.size > maxFlushBytes {
 		return f, "the flush is of another version or belongs to another place", false

@@ -38,10 +38,10 @@ func appendPacked(dst []byte, values []uint64, width uint8) []byte {
 	return dst[:at+size]
 }
 
-// reframe finds the frame of key values, whose smallest as signed numbers is lo and greatest hi,
-// and replaces values by packed values.
-func reframe(values []uint64, lo, hi int64) frame {
-	f := frame{base: uint64(lo), gcd: 1}
+// rebase finds the FOR coding of key values, whose smallest as signed numbers is lo and greatest
+// hi, and replaces values by packed values.
+func rebase(values []uint64, lo, hi int64) forCoding {
+	f := forCoding{base: uint64(lo), gcd: 1}
 	span := uint64(hi) - uint64(lo)
 	if span == 0 {
 		return f

@@ -98,7 +98,7 @@ func (p *frontParser) take(n uint64) []byte {
 
 func (p *frontParser) column(c *column) {
 	var ok bool
-	if p.head, ok = c.parseFrame(p.head); !ok {
+	if p.head, ok = c.parseFOR(p.head); !ok {
 		p.bad = true
 		return
 	}
@@ -149,7 +149,7 @@ func (p *frontParser) word(c *column) {
 // dictionary entries exist and that chunks hold the payloads. A checksum says that the bytes are
 // those that were written, and not that they make sense.
 func (b *Block) checkStructure() (reason string) {
-	if reason := b.checkNumbered(); reason != "" {
+	if reason := b.checkDictionary(); reason != "" {
 		return reason
 	}
 	for w := range b.words {
@@ -184,8 +184,8 @@ func (b *Block) checkStructure() (reason string) {
 	return ""
 }
 
-// checkNumbered checks the dictionary of devices, if there is one.
-func (b *Block) checkNumbered() (reason string) {
+// checkDictionary checks the dictionary of devices, if there is one.
+func (b *Block) checkDictionary() (reason string) {
 	c := &b.keys[record.MID]
 	if c.kind != columnDict {
 		return ""

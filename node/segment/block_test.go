@@ -36,7 +36,7 @@ func TestPack(t *testing.T) {
 	rng := randomSource(t)
 	f := func(width uint8, n int) {
 		t.Helper()
-		c := column{frame: frame{gcd: 1, width: width}}
+		c := column{forCoding: forCoding{gcd: 1, width: width}}
 		c.low = c.mask()
 		values := make([]uint64, n)
 		for i := range values {

@@ -15,7 +15,7 @@ const (
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
 	blockHasFlags      = 1
 	blockHasTombs      = 2
-	blockHasDictionary = 4 // mid is numbered by a dictionary in ascending order
+	blockHasDictionary = 4 // mid is dictionary-encoded, the dictionary ascending
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -49,12 +49,13 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
 	for d := range record.Dim(record.NumDims) {
 		lo, hi := e.loadKey(r, d)
-		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minNumbered && e.appendNumbered() {
+		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minDictionaryWidth &&
+			e.appendDictionary() {
 			h.flags |= blockHasDictionary
 			continue
 		}
-		f := reframe(e.values, lo, hi)
-		e.head = appendFrame(e.head, &f)
+		f := rebase(e.values, lo, hi)
+		e.head = appendFOR(e.head, &f)
 		e.body = appendPacked(e.body, e.values, f.width)
 	}
 	if e.appendFlags(r.order, flags) {
@@ -177,8 +178,8 @@ func (e *encoder) appendPayloadColumns(r rowsOf, h *blockHeader) {
 			e.appendFixed(r, h)
 		default:
 			h.kind = payloadVaried
-			f := reframe(e.values, int64(lo), int64(hi))
-			e.head = appendFrame(e.head, &f)
+			f := rebase(e.values, int64(lo), int64(hi))
+			e.head = appendFOR(e.head, &f)
 			e.body = appendPacked(e.body, e.values, f.width)
 		}
 		return

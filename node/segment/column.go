@@ -24,16 +24,16 @@ const (
 
 const _ = uint(paddingBytes - loadBytes) // the padding is long enough
 
-// frame is the frame of reference of a column: value = base + gcd * packed, modulo 2^64.
-type frame struct {
+// forCoding is the frame of reference (FOR) of a column: value = base + gcd * packed, modulo 2^64.
+type forCoding struct {
 	base, gcd uint64
 	width     uint8
 }
 
 // bytes returns the size of n packed values.
-func (f *frame) bytes(n int) int { return (n*int(f.width) + 7) / 8 }
+func (f *forCoding) bytes(n int) int { return (n*int(f.width) + 7) / 8 }
 
-func (f *frame) mask() uint64 {
+func (f *forCoding) mask() uint64 {
 	if f.width == 64 {
 		return math.MaxUint64
 	}
@@ -43,7 +43,7 @@ func (f *frame) mask() uint64 {
 // column is an encoded column of an open block. body starts at the packed values and runs on
 // beyond them by at least loadBytes, so that any value can be loaded whole.
 type column struct {
-	frame
+	forCoding
 	kind, exponent uint8
 	low            uint64 // mask
 	body           []byte
@@ -84,8 +84,8 @@ var powersOf10 = [...]float64{1, 10, 100, 1000, 10000}
 
 func fromDecimal(n int64, power float64) uint64 { return math.Float64bits(float64(n) / power) }
 
-// appendFrame appends a column header.
-func appendFrame(dst []byte, f *frame) []byte {
+// appendFOR appends a column header.
+func appendFOR(dst []byte, f *forCoding) []byte {
 	if f.gcd > 1 {
 		dst = append(dst, f.width|gcdBit)
 		dst = binary.LittleEndian.AppendUint64(dst, f.base)
@@ -94,8 +94,8 @@ func appendFrame(dst []byte, f *frame) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, f.width), f.base)
 }
 
-// parseFrame reads a column header.
-func (c *column) parseFrame(src []byte) (rest []byte, ok bool) {
+// parseFOR reads a column header.
+func (c *column) parseFOR(src []byte) (rest []byte, ok bool) {
 	if len(src) < 9 {
 		return nil, false
 	}

@@ -37,16 +37,16 @@ const (
 func (e *encoder) appendWord() {
 	n := len(e.values)
 	e.best = append(e.best[:0], e.values...)
-	c := column{kind: columnFOR, frame: reframeWords(e.best)}
+	c := column{kind: columnFOR, forCoding: rebaseWords(e.best)}
 	size := c.bytes(n)
 	if c.width > minWordWidth {
 		f, spare, exponent, ok := decimals(e.values, e.spare)
 		if e.spare = spare; ok && f.width < c.width {
-			c, size = column{kind: columnDec, exponent: exponent, frame: f}, f.bytes(n)
+			c, size = column{kind: columnDec, exponent: exponent, forCoding: f}, f.bytes(n)
 			e.best, e.spare = e.spare, e.best
 		}
 		if f, ok := e.dictionary(size); ok {
-			c = column{kind: columnDict, frame: f}
+			c = column{kind: columnDict, forCoding: f}
 			e.best, e.spare = e.spare, e.best
 		}
 	}
@@ -60,16 +60,16 @@ func (e *encoder) appendWord() {
 			e.body = binary.LittleEndian.AppendUint64(e.body, v)
 		}
 	}
-	e.head = appendFrame(e.head, &c.frame)
+	e.head = appendFOR(e.head, &c.forCoding)
 	e.body = appendPacked(e.body, e.best, c.width)
 }
 
-// minNumbered is up to which width devices are not worth a dictionary.
-const minNumbered = 16
+// minDictionaryWidth is up to which width devices are not worth a dictionary.
+const minDictionaryWidth = 16
 
-// appendNumbered writes devices as numbers of a dictionary in ascending order, when that is
+// appendDictionary writes devices as numbers of a dictionary in ascending order, when that is
 // smaller: ids that are random numbers take 8 bytes each otherwise. Order stays order of numbers.
-func (e *encoder) appendNumbered() bool {
+func (e *encoder) appendDictionary() bool {
 	f, ok := e.dictionary(8 * len(e.values))
 	if !ok || f.width == 0 {
 		return false
@@ -86,7 +86,7 @@ func (e *encoder) appendNumbered() bool {
 		e.spare[i] = e.best[number]
 	}
 	e.head = binary.LittleEndian.AppendUint32(e.head, uint32(len(e.dict)))
-	e.head = appendFrame(e.head, &f)
+	e.head = appendFOR(e.head, &f)
 	for _, v := range e.dict {
 		e.body = binary.LittleEndian.AppendUint64(e.body, v)
 	}
@@ -94,9 +94,9 @@ func (e *encoder) appendNumbered() bool {
 	return true
 }
 
-// reframeWords is reframe for words, whose order does not matter: they are taken as signed or
+// rebaseWords is rebase for words, whose order does not matter: they are taken as signed or
 // unsigned, whichever spans less.
-func reframeWords(values []uint64) frame {
+func rebaseWords(values []uint64) forCoding {
 	first := values[0]
 	slo, shi, ulo, uhi := int64(first), int64(first), first, first
 	for _, v := range values {
@@ -104,29 +104,29 @@ func reframeWords(values []uint64) frame {
 		ulo, uhi = min(ulo, v), max(uhi, v)
 	}
 	if uhi-ulo < uint64(shi)-uint64(slo) {
-		return reframe(values, int64(ulo), int64(uhi))
+		return rebase(values, int64(ulo), int64(uhi))
 	}
-	return reframe(values, slo, shi)
+	return rebase(values, slo, shi)
 }
 
 // decimals tries to write words as float64 of few decimals: integers over a power of ten, whose
 // quotients are the words bit by bit. It returns the packed integers, in the memory of spare.
-func decimals(words, spare []uint64) (f frame, packed []uint64, exponent uint8, ok bool) {
+func decimals(words, spare []uint64) (f forCoding, packed []uint64, exponent uint8, ok bool) {
 	step := max(1, len(words)/decimalSamples)
 	for i := 0; i < len(words); i += step {
 		for !isDecimal(words[i], powersOf10[exponent]) {
 			if exponent++; int(exponent) == len(powersOf10) {
-				return frame{}, spare, 0, false
+				return forCoding{}, spare, 0, false
 			}
 		}
 	}
 	spare = slices.Grow(spare[:0], len(words))[:len(words)]
 	for ; int(exponent) < len(powersOf10); exponent++ {
 		if lo, hi, ok := toDecimals(words, spare, powersOf10[exponent]); ok {
-			return reframe(spare, lo, hi), spare, exponent, true
+			return rebase(spare, lo, hi), spare, exponent, true
 		}
 	}
-	return frame{}, spare, 0, false
+	return forCoding{}, spare, 0, false
 }
 
 // toDecimals writes words times a power of ten into out; it fails at the first word that would not
@@ -164,7 +164,7 @@ func toDecimal(word uint64, power float64) (n int64, ok bool) {
 
 // dictionary tries to number the distinct words; the numbers are left in spare. It gives up when
 // it cannot come below size bytes.
-func (e *encoder) dictionary(size int) (frame, bool) {
+func (e *encoder) dictionary(size int) (forCoding, bool) {
 	n := len(e.values)
 	limit := min(n/4, maxDict, size/8)
 	e.spare, e.dict = slices.Grow(e.spare[:0], n)[:n], e.dict[:0]
@@ -176,13 +176,13 @@ func (e *encoder) dictionary(size int) (frame, bool) {
 		}
 		if e.slots[at] == 0 {
 			if len(e.dict) >= limit {
-				return frame{}, false
+				return forCoding{}, false
 			}
 			e.dict = append(e.dict, v)
 			e.slots[at] = uint16(len(e.dict))
 		}
 		e.spare[i] = uint64(e.slots[at] - 1)
 	}
-	f := frame{gcd: 1, width: uint8(bits.Len(uint(len(e.dict) - 1)))}
+	f := forCoding{gcd: 1, width: uint8(bits.Len(uint(len(e.dict) - 1)))}
 	return f, f.bytes(n)+8*len(e.dict) < size
 }

@@ -81,7 +81,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		for i := range 60 {
 			k := record.Key{CID: 3, MID: rng.Int64N(9), MOID: int32(i % 2), CapNs: int64(i) * 1e6}
 			if name == "ids" {
-				k.MID = int64(i%5) * 0x1234_5678_9abc_def // numbered by a dictionary
+				k.MID = int64(i%5) * 0x1234_5678_9abc_def // dictionary-encoded
 			}
 			if name == "tombs" && i%7 == 3 {
 				b.AppendTomb(k)

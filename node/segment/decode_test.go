@@ -13,7 +13,7 @@ import (
 // randomColumn returns one of a width and a kind whose values are any, and few of the decimals too
 // large for vectors.
 func randomColumn(rng *rand.Rand, width int, kind uint8, rows int) column {
-	c := column{frame: frame{base: rng.Uint64(), gcd: 1, width: uint8(width)}, kind: kind,
+	c := column{forCoding: forCoding{base: rng.Uint64(), gcd: 1, width: uint8(width)}, kind: kind,
 		body: make([]byte, (rows*width+7)/8+paddingBytes)}
 	for i := range c.body {
 		c.body[i] = byte(rng.Uint32())
@@ -117,8 +117,9 @@ func TestDecodeQuotients(t *testing.T) {
 	rng := randomSource(t)
 	for exponent := range powersOf10 {
 		for range 20_000 {
-			c := column{frame: frame{gcd: 1, width: 4}, kind: columnDec, exponent: uint8(exponent),
-				low: 15, body: make([]byte, 32+rng.IntN(2)*64)} // for either kind of vectors
+			c := column{forCoding: forCoding{gcd: 1, width: 4}, kind: columnDec,
+				exponent: uint8(exponent),
+				low:      15, body: make([]byte, 32+rng.IntN(2)*64)} // for either kind of vectors
 			binary.LittleEndian.PutUint64(c.body, 0xfedcba9876543210)
 			c.base = uint64(rng.Int64N(1<<51-16) >> rng.IntN(52))
 			if rng.IntN(2) == 0 {

@@ -14,7 +14,7 @@ type match struct{ low, span uint64 }
 // what lies outside the column. all says that every value lies in the set.
 func (c *column) translate(set record.RangeSet, dst []match) (matches []match, all bool) {
 	if c.kind == columnDict {
-		return c.translateNumbered(set, dst)
+		return c.translateDictionary(set, dst)
 	}
 	base := int64(c.base)
 	for _, r := range set {
@@ -35,8 +35,8 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 	return dst, all || len(set) == 0
 }
 
-// translateNumbered is translate for a column that is numbered by a dictionary.
-func (c *column) translateNumbered(set record.RangeSet, dst []match) (matches []match, all bool) {
+// translateDictionary is translate for a dictionary-encoded column.
+func (c *column) translateDictionary(set record.RangeSet, dst []match) (matches []match, all bool) {
 	entries := len(c.dict) / 8
 	for _, r := range set {
 		low := sort.Search(entries, func(i int) bool { return c.entry(uint64(i)) >= r.From })

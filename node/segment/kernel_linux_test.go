@@ -27,7 +27,7 @@ func TestReadNoFurther(t *testing.T) {
 	for width := 1; width <= maxPackedWidth; width++ {
 		for tail := loadBytes; tail <= loadBytes+40; tail++ {
 			for _, rows := range []int{1, 3, 7, 8, 9, 15, 16, 17, 31, 64, 100, 4096, maxBlockRows} {
-				c := column{frame: frame{gcd: 1, width: uint8(width)},
+				c := column{forCoding: forCoding{gcd: 1, width: uint8(width)},
 					body: mem[end-(rows*width+7)/8-tail : end : end]}
 				c.low = c.mask()
 				lo := rng.IntN(rows)

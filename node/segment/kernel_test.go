@@ -15,7 +15,7 @@ func TestFilterWidths(t *testing.T) {
 		for i := range body {
 			body[i] = byte(rng.Uint32())
 		}
-		c := column{frame: frame{gcd: 1, width: uint8(width)}, body: body}
+		c := column{forCoding: forCoding{gcd: 1, width: uint8(width)}, body: body}
 		c.low = c.mask()
 		for range 100 {
 			lo := rng.IntN(maxBlockRows)

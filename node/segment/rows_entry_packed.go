@@ -90,8 +90,8 @@ func appendColumn[T int32 | int64](p *rowsPacker, dst []byte, column []T, rows [
 		}
 	}
 	p.values = values
-	f := reframe(values, lo, hi)
-	return appendPacked(appendFrame(dst, &f), values, f.width)
+	f := rebase(values, lo, hi)
+	return appendPacked(appendFOR(dst, &f), values, f.width)
 }
 
 // appendWords appends the payloads of rows, a column for each word.
@@ -116,14 +116,14 @@ func (p *rowsPacker) appendWords(dst []byte, b *record.Batch, rows []uint32, n i
 
 // appendWord appends the column of a word of each payload, with its least and greatest value.
 func (p *rowsPacker) appendWord(dst []byte, values []uint64, lo, hi uint64) []byte {
-	f := frame{base: lo, gcd: 1}
+	f := forCoding{base: lo, gcd: 1}
 	if hi > lo {
 		f.width = widthOf(hi - lo)
 	}
 	if f.width > minWordWidth {
 		d, packed, exponent, ok := decimals(values, p.spare)
 		if p.spare = packed; ok && d.width < f.width {
-			dst = appendFrame(append(dst, columnDec, exponent), &d)
+			dst = appendFOR(append(dst, columnDec, exponent), &d)
 			return appendPacked(dst, packed, d.width)
 		}
 	}
@@ -134,7 +134,7 @@ func (p *rowsPacker) appendWord(dst []byte, values []uint64, lo, hi uint64) []by
 			values[k] -= lo
 		}
 	}
-	return appendPacked(appendFrame(append(dst, columnFOR), &f), values, f.width)
+	return appendPacked(appendFOR(append(dst, columnFOR), &f), values, f.width)
 }
 
 // packedReader reads the columns of a packed entry.
@@ -145,7 +145,7 @@ type packedReader struct {
 
 // next reads the header of a column and returns it; its values are checked to be there.
 func (r *packedReader) next() (c column, ok bool) {
-	rest, ok := c.parseFrame(r.src)
+	rest, ok := c.parseFOR(r.src)
 	if !ok {
 		return c, false
 	}

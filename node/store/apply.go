@@ -231,11 +231,11 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.noteFile(file, buf.entries)
+	s.recordLogFile(file, buf.entries)
 	s.insert(group)
-	s.acqClock.Drive(at)
+	s.oracle.SetApplied(at)
 	notifyFeeds(s.feeds, group)
-	s.feeds.Passed(s.acqClock.CurrentHorizon())
+	s.feeds.Passed(s.oracle.CurrentHorizon())
 	rows := 0
 	for _, r := range group {
 		rows += r.rows
@@ -249,7 +249,7 @@ func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) err
 // applyOne decides what a command that is no event does, and reports whether it stores rows. The
 // caller holds applyMu.
 func (s *Store) applyOne(
-	c *loggedCommand, clockNs int64, at *acqtime.Position, out *Outcome,
+	c *loggedCommand, clockNs int64, at *acqtime.Applied, out *Outcome,
 ) (stores bool) {
 	if out.Err = c.Err; c.Err != nil {
 		return false
@@ -306,7 +306,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 // writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
 // whose rows the log does not hold.
 func (s *Store) writeApplied(
-	buf *commitBuffers, at acqtime.Position, group []*putRequest,
+	buf *commitBuffers, at acqtime.Applied, group []*putRequest,
 ) (file uint64, err error) {
 	rest := buf.data
 	for i, r := range group {
@@ -331,7 +331,7 @@ func (s *Store) writeApplied(
 // that it was applied, and the log is made durable up to it: so after a loss of power there is
 // nothing in the manifest that the log does not lead to. The caller is the committer.
 func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
-	at := s.position()
+	at := s.lastApplied()
 	if from.Index <= at.Index {
 		out.Skipped = true
 		return nil
@@ -361,7 +361,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	at = acqtime.Position{Index: from.Index, NextNs: acq + 1}
+	at = acqtime.Applied{Index: from.Index, NextNs: acq + 1}
 	e.Applied = &at
 	s.manifestMu.Lock()
 	if err = s.manifest.Append(e); err == nil {
@@ -371,7 +371,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.notePosition(at)
+	s.setApplied(at)
 	s.feeds.Changed()
 	out.AcqNs = acq
 	if e.Purges() {
@@ -380,15 +380,15 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	return nil
 }
 
-// notePosition notes that the state is that after a command, which the manifest holds. The caller
+// setApplied sets the state to that after a command, which the manifest holds. The caller
 // is the committer.
-func (s *Store) notePosition(at acqtime.Position) {
+func (s *Store) setApplied(at acqtime.Applied) {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.noteDurable(at.Index)
-	s.acqClock.Drive(at)
-	s.feeds.Passed(s.acqClock.CurrentHorizon())
+	s.recordDurable(at.Index)
+	s.oracle.SetApplied(at)
+	s.feeds.Passed(s.oracle.CurrentHorizon())
 }
 
 // eventOf returns the edit of a command at an acq.

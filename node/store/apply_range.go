@@ -20,7 +20,7 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	at := s.position()
+	at := s.lastApplied()
 	if refused == nil && r.FromNs > at.NextNs {
 		refused = fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
 			ErrNotCopied, r.FromNs, at.NextNs)
@@ -44,7 +44,7 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	if err := s.writeRange(r, acqtime.Position{Index: from.Index, NextNs: r.ToNs}); err != nil {
+	if err := s.writeRange(r, acqtime.Applied{Index: from.Index, NextNs: r.ToNs}); err != nil {
 		return err
 	}
 	if purges {
@@ -59,7 +59,7 @@ func (s *Store) skipCommand(from Command) error {
 }
 
 // writeRange writes the rows of a range and where the replica stands with them.
-func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
+func (s *Store) writeRange(r *mirror.Range, at acqtime.Applied) error {
 	var group []*putRequest
 	s.applyMu.Lock()
 	buf := &s.apply.buffers
@@ -75,9 +75,9 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Position) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.noteFile(file, buf.entries)
+	s.recordLogFile(file, buf.entries)
 	s.insert(group)
-	s.acqClock.Drive(at)
+	s.oracle.SetApplied(at)
 	notifyFeeds(s.feeds, group)
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
@@ -118,8 +118,8 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	if err := s.syncApplied(); err != nil {
 		return err
 	}
-	was := s.position()
-	at := acqtime.Position{Index: was.Index}
+	was := s.lastApplied()
+	at := acqtime.Applied{Index: was.Index}
 	s.log.Roll()
 	file, err := s.log.Append([]wal.Entry{appliedEntry(at)})
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	s.noteEntries(file, nil)
+	s.recordLogEntries(file, nil)
 	err = s.manifest.Append(manifest.Edit{Applied: &at,
 		Copy: &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
 			PriorHorizonNs: was.NextNs}})
@@ -137,8 +137,8 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	s.applyMu.Lock()
 	s.applied = at
 	s.applyMu.Unlock()
-	s.acqClock.RevokeLeases(was.NextNs)
-	s.acqClock.Drive(at)
+	s.oracle.RevokeLeases(was.NextNs)
+	s.oracle.SetApplied(at)
 	return nil
 }
 
@@ -152,8 +152,8 @@ func (s *Store) applyPromote(from Command, out *Outcome) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
-	at := acqtime.Position{Index: from.Index,
-		NextNs: max(acqtime.Clamp(from.ClockNs), s.position().NextNs)}
+	at := acqtime.Applied{Index: from.Index,
+		NextNs: max(acqtime.Clamp(from.ClockNs), s.lastApplied().NextNs)}
 	s.manifestMu.Lock()
 	at.NextNs = max(at.NextNs, s.manifest.Copy.PriorHorizonNs)
 	at.NextNs = max(at.NextNs, s.manifest.LastEvent()+1)
@@ -162,8 +162,8 @@ func (s *Store) applyPromote(from Command, out *Outcome) error {
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.acqClock.AcceptLeases()
-	s.notePosition(at)
+	s.oracle.AcceptLeases()
+	s.setApplied(at)
 	out.AcqNs = at.NextNs - 1
 	return nil
 }

@@ -62,7 +62,7 @@ func (r *copyingReplica) interrupt(log []Command) {
 	}
 	err := r.onCommitter(r.t.Context(), func() {
 		if refused, err := r.followInLog(c.Range); refused == nil && err == nil {
-			_, _ = r.copyEvents(c.Range.Above(r.position().NextNs))
+			_, _ = r.copyEvents(c.Range.Above(r.lastApplied().NextNs))
 		}
 	})
 	if err != nil {
@@ -188,10 +188,10 @@ func TestReplicasRefuseRanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := s.position().NextNs
+		before := s.lastApplied().NextNs
 		out := apply(t, s, 5, data)
-		if !errors.Is(out[0].Err, want) || want != nil && s.position().NextNs != before {
-			t.Errorf("%s: %+v, horizon %d after %d", what, out, s.position().NextNs, before)
+		if !errors.Is(out[0].Err, want) || want != nil && s.lastApplied().NextNs != before {
+			t.Errorf("%s: %+v, horizon %d after %d", what, out, s.lastApplied().NextNs, before)
 		}
 	}
 	f("from the middle", rangeOf(other, 10, 20, 15), ErrNotCopied)

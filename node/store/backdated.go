@@ -139,7 +139,7 @@ func errKnownAs(k record.Key) error {
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	horizon, err := s.ExtendHorizon(ctx)
 	if err == nil && greatestNs >= horizon {
-		err = s.onCommitter(ctx, func() { horizon, _ = s.acqClock.Horizon() })
+		err = s.onCommitter(ctx, func() { horizon, _ = s.oracle.Horizon() })
 	}
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.PinPair()
+		now := sh.PinCombined()
 		there.count(now)
 		now.Unpin()
 	}
@@ -354,10 +354,10 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	switch {
 	case s.failed.Err() != nil:
 		return 0, s.failed.Err()
-	case s.acqClock.IsCopy():
+	case s.oracle.IsCopy():
 		return 0, ErrIsCopy
 	}
-	putNs = s.acqClock.Reserve(1)
+	putNs = s.oracle.Reserve(1)
 	entries := make([]wal.Entry, 0, len(parts))
 	for _, p := range parts {
 		e := p.shard.NextEntry()
@@ -376,7 +376,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
 		return 0, put.err
 	}
-	s.noteFile(file, entries)
+	s.recordLogFile(file, entries)
 	grown := int64(0)
 	s.backdatedSeq.Add(1)
 	for _, p := range parts {
@@ -385,7 +385,7 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	}
 	s.backdatedSeq.Add(1)
 	s.headBudget.Add(grown)
-	s.acqClock.EndCommit()
+	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.counters.backdatedRows.Add(int64(put.rows))

@@ -19,7 +19,8 @@ import (
 // maxGroupBytes is how many payload bytes one flush gathers; larger groups only add latency.
 const maxGroupBytes = 8 << 20
 
-// rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a group.
+// rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a write
+// group.
 const rowOverheadBytes = 64
 
 // PutResult is the answer to a put. Acquisition times of a batch are consecutive.
@@ -241,17 +242,17 @@ func (s *Store) drain(buf *commitBuffers) {
 
 // gather takes what else is waiting, so that one sync serves all.
 func (s *Store) gather(first *putRequest) []*putRequest {
-	group, bytes := []*putRequest{first}, first.bytes
+	writeGroup, bytes := []*putRequest{first}, first.bytes
 	for bytes < maxGroupBytes {
 		select {
 		case r := <-s.puts:
-			group = append(group, r)
+			writeGroup = append(writeGroup, r)
 			bytes += r.bytes
 		default:
-			return group
+			return writeGroup
 		}
 	}
-	return group
+	return writeGroup
 }
 
 // commitBuffers is memory that one commit hands to the next.
@@ -260,18 +261,18 @@ type commitBuffers struct {
 	data    []byte
 }
 
-func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
+func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
 	if s.failed.Err() != nil {
-		s.refuse(group, nil, s.failed.Err())
+		s.refuse(writeGroup, nil, s.failed.Err())
 		return
 	}
-	if s.acqClock.IsCopy() {
-		s.refuse(group, nil, ErrIsCopy)
+	if s.oracle.IsCopy() {
+		s.refuse(writeGroup, nil, ErrIsCopy)
 		return
 	}
 	ends := []int{}
-	for _, r := range group {
+	for _, r := range writeGroup {
 		s.stamp(r)
 		for i := range r.byShard {
 			buf.data = r.appendEntry(buf.data, &r.byShard[i])
@@ -289,15 +290,15 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.counters.logNs.Add(int64(time.Since(began)))
 	s.counters.flushes.Add(1)
 	if err != nil {
-		s.refuse(group, buf.entries, fmt.Errorf("commit: %w", err))
+		s.refuse(writeGroup, buf.entries, fmt.Errorf("commit: %w", err))
 		return
 	}
-	s.noteFile(file, buf.entries)
-	s.insert(group)
-	s.acqClock.EndCommit()
-	notifyFeeds(s.feeds, group)
+	s.recordLogFile(file, buf.entries)
+	s.insert(writeGroup)
+	s.oracle.EndCommit()
+	notifyFeeds(s.feeds, writeGroup)
 	rows := 0
-	for _, r := range group {
+	for _, r := range writeGroup {
 		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
 			s.writers.Record(r.writer, r.answer)
@@ -312,18 +313,18 @@ func (s *Store) commit(buf *commitBuffers, group []*putRequest) {
 	s.throttle.Wait(rows, s.stop)
 }
 
-// refuse answers a group that the log did not take. Unless there was only no space for it, whether
-// its rows are on disk is unknown, and the log takes no more: no answer may be kept, and the
-// horizon stays below this group for good. No head holds the rows, so no segment may say that it
-// covers their indexes.
-func (s *Store) refuse(group []*putRequest, entries []wal.Entry, err error) {
+// refuse answers a write group that the log did not take. Unless there was only no space for it,
+// whether its rows are on disk is unknown, and the log takes no more: no answer may be kept, and
+// the horizon stays below this write group for good. No head holds the rows, so no segment may say
+// that it covers their indexes.
+func (s *Store) refuse(writeGroup []*putRequest, entries []wal.Entry, err error) {
 	for i := range entries {
 		s.allShards[entries[i].Shard].LastIndex--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.acqClock.Cancel()
+		s.oracle.Cancel()
 	}
-	for _, r := range group {
+	for _, r := range writeGroup {
 		s.writers.Abandon(r.writer)
 		r.fail(err)
 	}
@@ -336,7 +337,7 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, part by part.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.acqClock.Reserve(r.rows),
+	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
 	acq := r.answer.FirstNs
 	for i := range r.byShard {
@@ -357,10 +358,11 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	}, &p.rows, nil)
 }
 
-// insert puts the rows of a durable group into the heads. The next horizon makes them visible.
-func (s *Store) insert(group []*putRequest) {
+// insert puts the rows of a durable write group into the heads. The next horizon makes them
+// visible.
+func (s *Store) insert(writeGroup []*putRequest) {
 	var grown int64
-	for _, r := range group {
+	for _, r := range writeGroup {
 		for i := range r.byShard {
 			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)

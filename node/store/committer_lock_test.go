@@ -79,7 +79,7 @@ func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_ = s.onCommitter(t.Context(), func() {
-			s.acqClock.Reserve(1)
+			s.oracle.Reserve(1)
 			panic("midway")
 		})
 	}()

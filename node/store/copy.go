@@ -42,7 +42,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 		return st, err
 	}
 	err = s.onCommitter(ctx, func() {
-		st.HorizonNs, _ = s.acqClock.Horizon()
+		st.HorizonNs, _ = s.oracle.Horizon()
 		if !s.replicated {
 			st.HorizonNs = s.proveHorizon(st.HorizonNs)
 		}
@@ -121,7 +121,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		failed = s.commitRange(r, put, entries)
-		horizonNs = s.acqClock.NextNs()
+		horizonNs = s.oracle.NextNs()
 	})
 	return horizonNs, errors.Join(err, failed)
 }
@@ -157,7 +157,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 	if err := s.checkContinues(r); err != nil {
 		return err
 	}
-	at := s.acqClock.NextNs()
+	at := s.oracle.NextNs()
 	if r.ToNs <= at {
 		return nil
 	}
@@ -182,9 +182,9 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
 		return put.err
 	}
-	s.noteFile(file, entries)
+	s.recordLogFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.acqClock.StartCopy(r.ToNs)
+	s.oracle.StartCopy(r.ToNs)
 	notifyFeeds(s.feeds, []*putRequest{put})
 	if len(r.Events)+len(r.Policies) > 0 {
 		s.feeds.Changed()
@@ -238,14 +238,14 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
-	s.noteEntries(file, nil)
+	s.recordLogEntries(file, nil)
 	err = s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(),
 		Lineage: record.Lineage{manifest.NewTimeline(0)},
 		Copy:    &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file}})
 	if err != nil {
 		return s.failEvent(err)
 	}
-	s.acqClock.StartCopy(0)
+	s.oracle.StartCopy(0)
 	return nil
 }
 
@@ -343,7 +343,7 @@ func (s *Store) PromoteCopy(ctx context.Context) error {
 			failed = s.failEvent(err)
 			return
 		}
-		s.acqClock.EndCopy(from)
+		s.oracle.EndCopy(from)
 	})
 	return errors.Join(err, failed)
 }

@@ -8,9 +8,9 @@ import "github.com/pentad-db/pentad/node/internal/durable"
 // Cost: some ns without damage.
 func (s *Store) Damage() []*durable.CorruptError { return s.damaged.All() }
 
-// noteDamage remembers the damage that an error reports, if it is of a segment, and returns the
+// recordDamage remembers the damage that an error reports, if it is of a segment, and returns the
 // error.
-func (s *Store) noteDamage(err error) error { return s.damaged.Note(err) }
+func (s *Store) recordDamage(err error) error { return s.damaged.Note(err) }
 
 // livePaths returns the segments that are live.
 func (s *Store) livePaths() map[string]bool {

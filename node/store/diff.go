@@ -31,5 +31,5 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))
-	return stats, s.noteDamage(err)
+	return stats, s.recordDamage(err)
 }

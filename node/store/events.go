@@ -109,21 +109,21 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 	if s.failed.Err() != nil {
 		return s.failed.Err()
 	}
-	if s.acqClock.IsCopy() {
+	if s.oracle.IsCopy() {
 		return ErrIsCopy
 	}
-	acq := s.acqClock.Reserve(count)
+	acq := s.oracle.Reserve(count)
 	file, err := s.appendLog([]wal.Entry{layout.ClockEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
-		s.acqClock.Cancel()
+		s.oracle.Cancel()
 	}
 	if err != nil {
 		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
 	}
-	s.noteFile(file, nil)
+	s.recordLogFile(file, nil)
 	e, err := s.appendEvents(acq, build)
 	if s.failed.Err() == nil {
-		s.acqClock.EndCommit()
+		s.oracle.EndCommit()
 		s.feeds.Changed()
 	}
 	if err == nil && e.Purges() {
@@ -171,12 +171,12 @@ func (s *Store) dropPurgedFromLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.clockEntries(s.acqClock.NextNs(), false))
+	file, err := s.appendLog(s.clockEntries(s.oracle.NextNs(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}
 	s.manifestMu.Lock()
-	s.noteEntries(file, nil)
+	s.recordLogEntries(file, nil)
 	for _, e := range s.manifest.Events {
 		if _, known := s.logWithoutPurged[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
 			s.logWithoutPurged[e.AcqNs] = file
@@ -218,8 +218,8 @@ func (s *Store) finishPurges() error {
 	}
 	e := manifest.Edit{}
 	for _, p := range s.manifest.Events {
-		clean, known := s.logWithoutPurged[p.AcqNs]
-		if p.Kind.Purges() && !p.Done && known && oldest >= clean && s.isClean(p.AcqNs) {
+		purgedFrom, known := s.logWithoutPurged[p.AcqNs]
+		if p.Kind.Purges() && !p.Done && known && oldest >= purgedFrom && s.purgeApplied(p.AcqNs) {
 			e.PurgesDone = append(e.PurgesDone, p.AcqNs)
 		}
 	}
@@ -236,8 +236,8 @@ func (s *Store) finishPurges() error {
 	return nil
 }
 
-// isClean reports whether no segment can hold rows that a purge concerns.
-func (s *Store) isClean(acqNs int64) bool {
+// purgeApplied reports whether no segment can hold rows that a purge concerns.
+func (s *Store) purgeApplied(acqNs int64) bool {
 	for _, sh := range s.allShards {
 		for _, seg := range sh.State.Load().Sealed {
 			if seg.PurgedTo.Load() < acqNs {

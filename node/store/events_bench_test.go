@@ -52,7 +52,7 @@ func setEvents(s *Store, count int, box func(i int) record.Box) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	s.manifest.Events = nil
-	acq := s.acqClock.NextNs()
+	acq := s.oracle.NextNs()
 	for i := range count {
 		s.manifest.Events = append(s.manifest.Events, event.Event{AcqNs: acq - int64(count-i),
 			Kind: event.Erase, Box: box(i)})

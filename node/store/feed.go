@@ -113,7 +113,7 @@ func (f *Feed) Rewind(toNs int64) {
 // now; of several acqs, the least. Any goroutine may call it.
 func (f *Feed) Await(acqNs int64) {
 	f.store.feeds.Await(f.waiter, acqNs)
-	f.store.feeds.Passed(f.store.acqClock.CurrentHorizon())
+	f.store.feeds.Passed(f.store.oracle.CurrentHorizon())
 }
 
 // Wait waits until rows or events may have come to the box since the last Read, or for a time.
@@ -220,7 +220,7 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.PinPair()
+		now := sh.PinCombined()
 		defer now.Unpin()
 		parts = now.AppendBelow(parts, f.next)
 	}

@@ -16,34 +16,34 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	h, stale := s.acqClock.Horizon()
+	h, stale := s.oracle.Horizon()
 	if !stale {
 		return h, nil
 	}
 	var failed error
-	wanted := s.acqClock.LeaseTarget()
+	wanted := s.oracle.LeaseTarget()
 	if err := s.onCommitter(ctx, func() {
-		if !s.acqClock.LeaseCovers(wanted) { // else one who asked at the same time had it logged
+		if !s.oracle.LeaseCovers(wanted) { // else one who asked at the same time had it logged
 			failed = s.logLease()
 		}
 	}); err != nil {
 		return 0, err
 	}
 	if failed == nil {
-		h, _ = s.acqClock.Horizon()
+		h, _ = s.oracle.Horizon()
 	}
 	return h, nil // puts say what is wrong with the log; queries need no lease
 }
 
 // logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
-	ns := s.acqClock.LeaseTarget()
+	ns := s.oracle.LeaseTarget()
 	file, err := s.appendLog(s.clockEntries(ns, false))
 	if err != nil {
 		return fmt.Errorf("log lease: %w", err)
 	}
-	s.noteFile(file, nil)
-	s.acqClock.LeaseLogged(ns)
+	s.recordLogFile(file, nil)
+	s.oracle.LeaseLogged(ns)
 	return nil
 }
 
@@ -64,16 +64,16 @@ func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
 // proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
 // The caller is the committer.
 func (s *Store) proveHorizon(h int64) int64 {
-	if s.acqClock.DurableNs() < h {
+	if s.oracle.DurableNs() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
-	return min(h, s.acqClock.DurableNs())
+	return min(h, s.oracle.DurableNs())
 }
 
 // AheadNs returns how far acqs are ahead of the clock, because it was set back, or was wrong
 // before: they go on one by one from where they were until it has passed them. 0: they follow it.
 func (s *Store) AheadNs() int64 {
-	ahead := s.acqClock.NextNs() - s.wallClock.NowNs()
+	ahead := s.oracle.NextNs() - s.wallClock.NowNs()
 	if ahead < 2*acqtime.LeaseNs {
 		return 0 // stamps of one flush, or a lease
 	}

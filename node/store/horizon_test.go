@@ -22,10 +22,10 @@ func TestHorizonOfALostGroupHolds(t *testing.T) {
 	var h int64
 	dir := t.TempDir()
 	err := s.onCommitter(t.Context(), func() {
-		s.acqClock.Reserve(1) // a group is stamped and not logged yet
-		h, _ = s.acqClock.Horizon()
+		s.oracle.Reserve(1) // a write group is stamped and not logged yet
+		h, _ = s.oracle.Horizon()
 		copyDir(t, opt.Dir, dir)
-		s.acqClock.EndCommit()
+		s.oracle.EndCommit()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestHorizonDuringClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logged := s.acqClock.NextNs()
+	logged := s.oracle.NextNs()
 	s.closed.Store(false) // as the caller saw it, which another committer then overtook
 	if h, err := s.ExtendHorizon(t.Context()); err != nil || h > logged {
 		t.Fatalf("horizon %d, %v; the log ends cleanly at %d", h, err, logged)

@@ -27,7 +27,7 @@ func (s *Store) mergeLoop() {
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
 		permits := s.opt.Background.Merges
-		s.throttle.SetSegments(mostMergeable(s.allShards))
+		s.throttle.SetSegments(largestBacklog(s.allShards))
 		s.setExceedsMemory()
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.Newest())

@@ -17,8 +17,8 @@ func newestOf(seg *shards.Segment, d record.Dim) int64 {
 	return seg.Meta.LastAcqNs
 }
 
-// noteWindow finds the window of a segment, once for each history. The merger calls it.
-func noteWindow(seg *shards.Segment, t *tombstone.Set) {
+// recordWindow finds the window of a segment, once for each history. The merger calls it.
+func recordWindow(seg *shards.Segment, t *tombstone.Set) {
 	if seg.Expiring.WindowOf == t {
 		return
 	}

@@ -32,7 +32,7 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 			if g.rows > 0 && (g.restedNs >= p.Removal.RestNs || p.Removal.EndNs() <= now) {
 				return true, nil
 			}
-			noteLook(seg, p, &g)
+			recordLook(seg, p, &g)
 		}
 		return false, nil
 	})
@@ -46,7 +46,7 @@ func removalsOver(seg *shards.Segment, t *tombstone.Set, nowNs int64) (by []*tom
 	}
 	x.Looked, x.NextNs = t, math.MaxInt64
 	for _, p := range t.Removable {
-		if p.Kind != event.Retention || seg.IsClean(p) {
+		if p.Kind != event.Retention || seg.HasNoneOf(p) {
 			continue
 		}
 		if _, ok := seg.Ranked(&p.Box); !ok {
@@ -76,8 +76,8 @@ func dueNs(seg *shards.Segment, p *tombstone.Range) int64 {
 	return p.Removal.EndNs()
 }
 
-// noteLook notes that no row of a removal has rested for long enough.
-func noteLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
+// recordLook records that no row of a removal has rested for long enough.
+func recordLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
 	x, r := &seg.Expiring, &p.Removal
 	if x.Looks == nil || len(x.Looks) > maxLooked {
 		x.Looks = map[retention.RemovalKey]shards.Look{}
@@ -93,27 +93,27 @@ func noteLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
 // as nothing comes. manifestMu guards them.
 type removals struct {
 	known int64 // acq of the newest one that was noted
-	// cleanAt is, on the monotonic clock, when the files of the log up to file are to go; 0: never.
-	cleanAt int64
-	file    uint64
+	// dropLogAt is when, on the monotonic clock, files of the log up to file are removed; 0: never.
+	dropLogAt int64
+	file      uint64
 }
 
-// noteRemovals notes removals that the log may hold rows of. The caller holds manifestMu, or opens
-// the store.
-func (s *Store) noteRemovals() {
+// trackRemovals takes in removals that the log may hold rows of. The caller holds manifestMu, or
+// opens the store.
+func (s *Store) trackRemovals() {
 	r := &s.removals
 	for _, t := range s.tombstones.Load().Removable {
 		if t.Kind != event.Retention || t.AcqNs <= r.known {
 			continue
 		}
 		at := s.retentionClock.MonotonicNs() + t.Removal.RestNs
-		if r.cleanAt == 0 || at < r.cleanAt {
-			r.cleanAt = max(1, at)
+		if r.dropLogAt == 0 || at < r.dropLogAt {
+			r.dropLogAt = max(1, at)
 		}
 	}
 	r.known = max(r.known, s.tombstones.Load().NewestRemovable)
 	for file := range s.logFiles {
-		if r.cleanAt != 0 {
+		if r.dropLogAt != 0 {
 			r.file = max(r.file, file)
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Store) dropRemovableFromLog() {
 	}
 	s.manifestMu.Lock()
 	r := &s.removals
-	due := r.cleanAt != 0 && s.retentionClock.MonotonicNs() >= r.cleanAt
+	due := r.dropLogAt != 0 && s.retentionClock.MonotonicNs() >= r.dropLogAt
 	held := false // a file of then has rows
 	for file, last := range s.logFiles {
 		for _, index := range last {
@@ -135,13 +135,13 @@ func (s *Store) dropRemovableFromLog() {
 		}
 	}
 	if due {
-		r.cleanAt = 0
+		r.dropLogAt = 0
 	}
 	s.manifestMu.Unlock()
 	if due && held {
 		if err := s.dropPurgedFromLog(); err != nil {
 			s.manifestMu.Lock()
-			r.cleanAt = s.retentionClock.MonotonicNs() // it is tried again
+			r.dropLogAt = s.retentionClock.MonotonicNs() // it is tried again
 			s.manifestMu.Unlock()
 		}
 	}

@@ -25,7 +25,7 @@ func (s *Store) nextMerge(failed mergepolicy.Failures) (of *shards.Shard, best [
 		sealed := sh.State.Load().Sealed
 		for _, seg := range sealed {
 			if !seg.Damaged.Load() {
-				noteWindow(seg, t)
+				recordWindow(seg, t)
 			}
 		}
 		run := mergepolicy.Due(policyOf(sealed, failed))
@@ -52,11 +52,11 @@ func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepoli
 	return all
 }
 
-// mostMergeable returns the most mergeable segments that one shard has.
-func mostMergeable(all []*shards.Shard) (most int) {
+// largestBacklog returns the largest backlog of merges that a shard has, in segments.
+func largestBacklog(all []*shards.Shard) (most int) {
 	for _, sh := range all {
 		sealed := policyOf(sh.State.Load().Sealed, mergepolicy.Failures{})
-		most = max(most, mergepolicy.Mergeable(sealed))
+		most = max(most, mergepolicy.Backlog(sealed))
 	}
 	return most
 }

@@ -19,7 +19,7 @@ import (
 func tombstonesOver(seg *shards.Segment, t *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
 	for _, p := range t.Removable {
-		if _, ok := seg.Ranked(&p.Box); ok && !seg.IsClean(p) {
+		if _, ok := seg.Ranked(&p.Box); ok && !seg.HasNoneOf(p) {
 			all = append(all, p)
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 			if err != nil {
 				return g, err
 			}
-			w.Chosen = w.Choose(part, info, c.Untested)
+			w.Chosen = w.Choose(part, info, c.Residual)
 			if h.ExceptSlots.To > 0 {
 				w.Chosen = w.OutsideSlots(h.ExceptSlots, w.Chosen)
 			}

@@ -288,7 +288,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(&part, info, c.Untested)
+		w.Chosen = w.Choose(&part, info, c.Residual)
 		start := m.rows.Len()
 		if err := w.Block.Gather(w.Chosen, false, &m.rows); err != nil {
 			return err

@@ -103,11 +103,11 @@ func stampedEntries(parts []shardRows) (entries []wal.Entry, shards []int) {
 func (s *Store) commitStamped(
 	put *putRequest, acqs []int64, entries []wal.Entry, shards []int,
 ) (floorNs int64, err error) {
-	floor := max(s.acqClock.NextNs(), 1) // acq 0 and below are before any clock
+	floor := max(s.oracle.NextNs(), 1) // acq 0 and below are before any clock
 	switch now := s.opt.Now(); {
 	case s.failed.Err() != nil:
 		return floor, s.failed.Err()
-	case s.acqClock.IsCopy():
+	case s.oracle.IsCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
 		return floor, refusedAcq(0, "%s lies below %s, which was assigned or leased already",
@@ -116,7 +116,7 @@ func (s *Store) commitStamped(
 		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
-	next, ok := s.acqClock.ReserveAt(acqs[0], acqs[len(acqs)-1]+1)
+	next, ok := s.oracle.ReserveAt(acqs[0], acqs[len(acqs)-1]+1)
 	if !ok { // a horizon was asked for
 		return next, refusedAcq(0, "%s lies below %s, which was leased just now",
 			record.FormatNs(acqs[0]), record.FormatNs(next))
@@ -132,17 +132,17 @@ func (s *Store) commitStamped(
 	s.counters.flushes.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
-			s.acqClock.UnreserveFrom(acqs[0]) // nothing of it is on disk: it may come again
+			s.oracle.UnreserveFrom(acqs[0]) // nothing of it is on disk: it may come again
 		}
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit: %w", err))
-		return s.acqClock.NextNs(), put.err
+		return s.oracle.NextNs(), put.err
 	}
-	s.noteFile(file, entries)
+	s.recordLogFile(file, entries)
 	s.insert([]*putRequest{put})
-	s.acqClock.EndCommit()
+	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, []*putRequest{put})
 	s.counters.rows.Add(int64(put.rows))
 	s.rotateFull()
 	s.throttle.Wait(put.rows, s.stop)
-	return s.acqClock.NextNs(), nil
+	return s.oracle.NextNs(), nil
 }

@@ -31,7 +31,7 @@ func (s *Store) CheckStamped(
 	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
-	if s.acqClock.IsCopy() {
+	if s.oracle.IsCopy() {
 		return 0, ErrIsCopy
 	}
 	if below {
@@ -57,7 +57,7 @@ func (s *Store) CheckStamped(
 
 // checkOld wants those rows of a batch stored that PutStamped would refuse, and counts them.
 func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err error) {
-	floor := max(s.acqClock.NextNs(), 1)
+	floor := max(s.oracle.NextNs(), 1)
 	known, _ = slices.BinarySearch(b.AcqNs, floor)
 	if known == 0 {
 		return 0, nil

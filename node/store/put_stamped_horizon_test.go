@@ -17,7 +17,7 @@ func TestPutStampedDuringHorizon(t *testing.T) {
 	var given atomic.Int64
 	s = openTest(t, Options{Now: func() int64 {
 		if ask.CompareAndSwap(true, false) { // the committer looks at the time
-			horizon, _ := s.acqClock.Horizon()
+			horizon, _ := s.oracle.Horizon()
 			given.Store(horizon)
 		}
 		return now

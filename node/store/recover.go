@@ -37,7 +37,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		return err
 	}
 	s.replicated = s.manifest.Replicated
-	s.noteSlots()
+	s.recordSlots()
 	if err := s.ownSnapshot(); err != nil {
 		return err
 	}
@@ -72,12 +72,13 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		return err
 	}
 	s.manifest.LogEnd = s.log.LastSynced
-	if r.lines > s.manifest.Number {
+	if r.manifestLines > s.manifest.Number {
 		name := filepath.Join(s.opt.Dir, layout.ManifestFile)
 		return corrupt(name, s.manifest.Size(), fmt.Sprintf("it ends with line %d, and had "+
-			"%d lines when the log was written: its end is missing", s.manifest.Number, r.lines))
+			"%d lines when the log was written: its end is missing", s.manifest.Number,
+			r.manifestLines))
 	}
-	if err := s.noteLogFrom(); err != nil {
+	if err := s.recordLogFrom(); err != nil {
 		return err
 	}
 	s.manifest.BeginTimeline(r.clockNs)
@@ -85,17 +86,17 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
-	if floor := s.acqClock.NextNs(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
+	if floor := s.oracle.NextNs(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
 	}
-	s.noteRemovals()
+	s.trackRemovals()
 	return nil
 }
 
-// noteLogFrom makes a manifest that does not say it yet say where the log begins, so that its first
-// files are missed when they are lost.
-func (s *Store) noteLogFrom() error {
+// recordLogFrom makes a manifest that does not say it yet say where the log begins, so that the
+// loss of its first files is noticed.
+func (s *Store) recordLogFrom() error {
 	if s.manifest.LogFrom != 0 {
 		return nil
 	}
@@ -130,7 +131,8 @@ func (s *Store) checkComplete() error {
 	return nil
 }
 
-// removeLeftovers deletes files of seals that were cut short before the manifest named them.
+// removeLeftovers deletes the files that the manifest does not name: those of seals and merges that
+// were cut short, and inputs of merges that have ended.
 func (s *Store) removeLeftovers() ([]string, error) {
 	live := map[string]bool{}
 	for _, m := range s.manifest.Live {
@@ -181,24 +183,24 @@ func (s *Store) openSegments() error {
 // startClock makes the clock start above everything that was assigned or leased before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 	floor := r.clockNs
-	s.acqClock.Open(floor)
+	s.oracle.Open(floor)
 	if s.manifest.Copy == nil { // else its acqs are those of another node's clock
 		s.wallClock.Begin(floor, fileNs)
 	}
 	if s.replicated {
-		s.applied = acqtime.Position{Index: r.applied, NextNs: floor}
+		s.applied = acqtime.Applied{Index: r.applied, NextNs: floor}
 		s.durable.Store(r.applied) // opening has synced the log
 		if c := s.manifest.Copy; c != nil {
-			s.acqClock.RevokeLeases(c.PriorHorizonNs)
+			s.oracle.RevokeLeases(c.PriorHorizonNs)
 		}
-		s.acqClock.Drive(s.applied)
+		s.oracle.SetApplied(s.applied)
 		return nil
 	}
 	if s.manifest.Copy != nil {
-		s.acqClock.StartCopy(floor)
+		s.oracle.StartCopy(floor)
 		return nil
 	}
-	if !r.clean && floor > 0 {
+	if !r.closedCleanly && floor > 0 {
 		floor += acqtime.LeaseNs
 	}
 	if wait := time.Duration(floor - s.opt.Now()); wait > 0 && wait < maxClockWait {
@@ -209,6 +211,6 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	s.acqClock.Begin(floor)
+	s.oracle.Begin(floor)
 	return nil
 }

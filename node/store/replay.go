@@ -14,18 +14,18 @@ import (
 
 // replay feeds log entries into the heads.
 type replay struct {
-	store     *Store
-	report    *Report
-	batch     record.Batch
-	clockNs   int64 // no acq below this may be given
-	clean     bool  // the last entry was that of a clean close
-	applied   uint64
-	lines     uint64 // that the manifest had when the log was written
-	backdated map[*shards.Shard]*replayedBackdated
+	store         *Store
+	report        *Report
+	batch         record.Batch
+	clockNs       int64 // no acq below this may be given
+	closedCleanly bool  // the last entry was that of a clean close
+	applied       uint64
+	manifestLines uint64 // that the manifest had when the log was written
+	backdated     map[*shards.Shard]*replayedBackdated
 }
 
 // advance notes how far the log of a replica was applied.
-func (r *replay) advance(at acqtime.Position) {
+func (r *replay) advance(at acqtime.Applied) {
 	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
 }
 
@@ -34,35 +34,35 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 	r.report.ReplayedEntries++
 	switch e.Kind {
 	case layout.EntryClock:
-		ns, clean, err := layout.ParseClockEntry(e.Data)
+		ns, closedCleanly, err := layout.ParseClockEntry(e.Data)
 		if err != nil {
 			return err
 		}
 		if m := s.manifest.Copy; m == nil || file >= m.FirstLog {
 			r.clockNs = max(r.clockNs, ns)
 		}
-		r.clean = clean
+		r.closedCleanly = closedCleanly
 		if s.logFiles[file] == nil {
-			s.noteEntries(file, nil)
+			s.recordLogEntries(file, nil)
 		}
 		return nil
 	case layout.EntryRows:
-		r.clean = false
+		r.closedCleanly = false
 		return r.rows(file, e)
 	case layout.EntryApplied:
-		var at acqtime.Position
+		var at acqtime.Applied
 		var err error
 		at.Index, at.NextNs, err = layout.ParseAppliedEntry(e.Data)
 		if m := s.manifest.Copy; m != nil && file < m.FirstLog {
 			at.NextNs = 0
 		}
 		r.advance(at)
-		s.noteEntries(file, nil)
+		s.recordLogEntries(file, nil)
 		return err
-	case layout.EntryLines:
-		n, err := layout.ParseLinesEntry(e.Data)
-		r.lines = max(r.lines, n)
-		s.noteEntries(file, nil)
+	case layout.EntryManifestLines:
+		n, err := layout.ParseManifestLinesEntry(e.Data)
+		r.manifestLines = max(r.manifestLines, n)
+		s.recordLogEntries(file, nil)
 		return err
 	default:
 		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
@@ -78,7 +78,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	if err := layout.CheckRowsEntry(&e, &h, len(s.shards)); err != nil {
 		return err
 	}
-	s.noteEntries(file, []wal.Entry{e})
+	s.recordLogEntries(file, []wal.Entry{e})
 	n := int64(r.batch.Len())
 	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {

@@ -24,7 +24,7 @@ var (
 	ErrNotReplicated = errors.New("this store is no replica of the group")
 )
 
-func appliedEntry(at acqtime.Position) wal.Entry {
+func appliedEntry(at acqtime.Applied) wal.Entry {
 	return layout.AppliedEntry(at.Index, at.NextNs)
 }
 
@@ -68,19 +68,19 @@ func (s *Store) refuseReplicated() error {
 
 // Applied returns the index of the last command that was applied: those from the next one on are
 // wanted.
-func (s *Store) Applied() uint64 { return s.position().Index }
+func (s *Store) Applied() uint64 { return s.lastApplied().Index }
 
 // LeaseHorizon lets the horizon advance to an acq once the command at an index is applied. It is a
 // lease by the group's leader: each command after that one assigns acqs from there on.
 func (s *Store) LeaseHorizon(index uint64, horizonNs int64) {
-	if s.acqClock.GrantLease(index, horizonNs) {
-		s.feeds.Passed(s.acqClock.CurrentHorizon())
+	if s.oracle.GrantLease(index, horizonNs) {
+		s.feeds.Passed(s.oracle.CurrentHorizon())
 	}
 }
 
 // LogHorizon returns the horizon of a replica by its log alone, without leases. For a copy it is at
 // least the horizon that the replica had before.
-func (s *Store) LogHorizon() int64 { return s.acqClock.LogHorizon() }
+func (s *Store) LogHorizon() int64 { return s.oracle.LogHorizon() }
 
 // Durable returns the index of a command through which the store survives a loss of power.
 func (s *Store) Durable() uint64 { return s.durable.Load() }
@@ -96,15 +96,15 @@ func (s *Store) Sync() error {
 }
 
 func (s *Store) syncApplied() error {
-	at := s.position()
+	at := s.lastApplied()
 	if err := s.log.Sync(); err != nil {
 		return err
 	}
-	s.noteDurable(at.Index)
+	s.recordDurable(at.Index)
 	return nil
 }
 
-func (s *Store) noteDurable(index uint64) {
+func (s *Store) recordDurable(index uint64) {
 	for {
 		old := s.durable.Load()
 		if index <= old || s.durable.CompareAndSwap(old, index) {
@@ -113,7 +113,7 @@ func (s *Store) noteDurable(index uint64) {
 	}
 }
 
-func (s *Store) position() acqtime.Position {
+func (s *Store) lastApplied() acqtime.Applied {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	return s.applied
@@ -121,25 +121,25 @@ func (s *Store) position() acqtime.Position {
 
 // clockEntry is the log entry that says how far the clock has come, of a store of its own or a
 // replica.
-func (s *Store) clockEntry(ns int64, clean bool) wal.Entry {
+func (s *Store) clockEntry(ns int64, closedCleanly bool) wal.Entry {
 	if s.replicated {
-		return appliedEntry(s.position())
+		return appliedEntry(s.lastApplied())
 	}
-	return layout.ClockEntry(ns, clean)
+	return layout.ClockEntry(ns, closedCleanly)
 }
 
 // clockEntries are the log entries of a flush without rows: how many lines the manifest has, and
 // how far the clock has come.
-func (s *Store) clockEntries(ns int64, clean bool) []wal.Entry {
+func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
 	s.manifestMu.Unlock()
-	return []wal.Entry{layout.LinesEntry(n), s.clockEntry(ns, clean)}
+	return []wal.Entry{layout.ManifestLinesEntry(n), s.clockEntry(ns, closedCleanly)}
 }
 
-// noteLogEnd makes the manifest name the last flush of the log that is durable, so that a log which
-// loses its newest files, or its end, is noticed. Without space it is left undone.
-func (s *Store) noteLogEnd() error {
+// recordLogEnd makes the manifest name the last flush of the log that is durable, so that the loss
+// of its newest files, or of its end, is noticed. Without space it is left undone.
+func (s *Store) recordLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if s.opt.keepSnapshot || s.manifest.LogFlush >= s.log.LastSynced() ||
@@ -158,13 +158,13 @@ type logEnd struct {
 	files int
 }
 
-// noteQuietLog notes the end of a log that was written and is not any more since an earlier moment,
-// and of one that began a new file since: what is not noted is at most a file. It costs no put a
-// sync of its own.
-func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
+// recordQuietLogEnd records the end of a log that was written and is not any more since an earlier
+// moment, and of one that began a new file since: what is not noted is at most a file. It costs no
+// put a sync of its own.
+func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
 	if now.flush == before.flush || now.files != before.files {
-		return now, s.noteLogEnd()
+		return now, s.recordLogEnd()
 	}
 	return now, nil
 }
@@ -174,7 +174,7 @@ func (s *Store) noteQuietLog(before logEnd) (logEnd, error) {
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.acqClock.CurrentHorizon() // of a group under way nothing may be on disk yet
+		now := s.oracle.CurrentHorizon() // of a write group under way nothing may be on disk yet
 		s.writers.Expire(now)
 		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}

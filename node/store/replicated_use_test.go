@@ -108,7 +108,7 @@ func TestReplicaWakesFeeds(t *testing.T) {
 			t.Error("the command woke nobody")
 		}
 		rows, events := readFeed(t, f, 0)
-		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.acqClock.NextNs() {
+		if len(rows) != c.rows || len(events) != c.events || f.NextNs() != s.oracle.NextNs() {
 			t.Errorf("%d rows and %d events up to %d", len(rows), len(events), f.NextNs())
 		}
 	}

@@ -101,8 +101,8 @@ func (s *Store) retainLoop() {
 	for {
 		select {
 		case <-tick.C:
-			end, _ = s.noteQuietLog(end) // the manifest has its failure, which it reports
-			_ = s.advanceRetention(ctx)  // the next tick tries again
+			end, _ = s.recordQuietLogEnd(end) // the manifest has its failure, which it reports
+			_ = s.advanceRetention(ctx)       // the next tick tries again
 			_ = s.onCommitter(ctx, s.resumePurges)
 			_ = s.onCommitter(ctx, s.dropRemovableFromLog)
 			s.wakeMerger()

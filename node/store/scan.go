@@ -35,17 +35,17 @@ func (s *Store) ScanColumns(
 }
 
 // ScanInto is ScanColumns for consumers of more kinds. Where nothing can lie in the box, none is
-// made. Among is how many scans of the process serve the same query at the same time, this one
-// included: each uses its share of the processors.
+// made. The number concurrentScans is how many scans of the process serve the same query at the
+// same time, this one included: each uses its share of the processors.
 func (s *Store) ScanInto(
-	ctx context.Context, q *record.Query, among int,
+	ctx context.Context, q *record.Query, concurrentScans int,
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
-	return s.scanInto(ctx, q, among, s.newScan, newConsumer)
+	return s.scanInto(ctx, q, concurrentScans, s.newScan, newConsumer)
 }
 
 func (s *Store) scanInto(
-	ctx context.Context, q *record.Query, among int,
+	ctx context.Context, q *record.Query, concurrentScans int,
 	newScan func(context.Context, *record.Query) (*scan.Scan, error),
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
@@ -61,23 +61,23 @@ func (s *Store) scanInto(
 		sc.Stats.TookNs = int64(time.Since(began))
 		return sc.Stats, nil
 	}
-	sc.Among = among
+	sc.ConcurrentScans = concurrentScans
 	err = sc.Run(newConsumer)
 	sc.Stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.Stats.BlocksScanned))
-	return sc.Stats, s.noteDamage(err)
+	return sc.Stats, s.recordDamage(err)
 }
 
 // Count returns how many rows a query finds. Blocks that lie inside the box, and none of whose rows
 // has another version, are counted without opening them.
 func (s *Store) Count(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
-	return s.CountAmong(ctx, q, 1)
+	return s.CountConcurrent(ctx, q, 1)
 }
 
-// CountAmong is Count as one of a number of scans, see [Store.ScanInto].
-func (s *Store) CountAmong(
-	ctx context.Context, q *record.Query, among int,
+// CountConcurrent is Count as one of a number of scans, see [Store.ScanInto].
+func (s *Store) CountConcurrent(
+	ctx context.Context, q *record.Query, concurrentScans int,
 ) (uint64, ScanStats, error) {
 	keys := *q
 	keys.KeysOnly = true
@@ -93,10 +93,10 @@ func (s *Store) CountAmong(
 		sc.Stats.TookNs = int64(time.Since(began))
 		return 0, sc.Stats, nil
 	}
-	sc.Among = among
+	sc.ConcurrentScans = concurrentScans
 	err = sc.Count()
 	sc.Stats.TookNs = int64(time.Since(began))
-	return sc.Stats.Rows, sc.Stats, s.noteDamage(err)
+	return sc.Stats.Rows, sc.Stats, s.recordDamage(err)
 }
 
 // newScan begins a scan up to the horizon.
@@ -113,5 +113,5 @@ func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, 
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.scans.Begin(ctx, q, s.acqClock.CurrentHorizon()), nil
+	return s.scans.Begin(ctx, q, s.oracle.CurrentHorizon()), nil
 }

@@ -114,7 +114,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discardSegment(seg, err))
 	}
 	sh.Replace(immutable, seg)
-	s.throttle.SetSegments(mostMergeable(s.allShards))
+	s.throttle.SetSegments(largestBacklog(s.allShards))
 	s.headBudget.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
@@ -238,15 +238,15 @@ func (s *Store) segmentPath(id uint64) string {
 	return filepath.Join(s.opt.Dir, layout.SegmentName(id))
 }
 
-// noteFile remembers which log file holds the newest entries of which shards. The committer
+// recordLogFile remembers which log file holds the newest entries of which shards. The committer
 // calls it after each flush.
-func (s *Store) noteFile(file uint64, entries []wal.Entry) {
+func (s *Store) recordLogFile(file uint64, entries []wal.Entry) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	s.noteEntries(file, entries)
+	s.recordLogEntries(file, entries)
 }
 
-func (s *Store) noteEntries(file uint64, entries []wal.Entry) {
+func (s *Store) recordLogEntries(file uint64, entries []wal.Entry) {
 	last := s.logFiles[file]
 	if last == nil {
 		last = make([]uint64, len(s.allShards))

@@ -59,12 +59,12 @@ func (s *Store) snapshotTo(ctx context.Context, tmp string, info *layout.Snapsho
 	var failed error
 	var manifest, writers []byte
 	err := s.onCommitter(ctx, func() {
-		if !s.replicated && s.acqClock.DurableNs() < s.acqClock.NextNs() {
+		if !s.replicated && s.oracle.DurableNs() < s.oracle.NextNs() {
 			if failed = s.logLease(); failed != nil { // the store must not know less than this
 				return
 			}
 		}
-		info.AcqNs, info.Index = s.acqClock.NextNs(), s.Applied()
+		info.AcqNs, info.Index = s.oracle.NextNs(), s.Applied()
 		writers = s.writers.Encode(info.AcqNs)
 		manifest, failed = s.linkFiles(tmp, info)
 	})
@@ -90,7 +90,7 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	}
 	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
-	m.ClockNs, m.Applied = info.AcqNs, s.position()
+	m.ClockNs, m.Applied = info.AcqNs, s.lastApplied()
 	end := s.clockEntry(info.AcqNs, true)
 	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }

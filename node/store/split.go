@@ -25,7 +25,7 @@ func (s *Store) Slots() slots.Range {
 	return slots.Range{}
 }
 
-func (s *Store) noteSlots() {
+func (s *Store) recordSlots() {
 	s.indexBase.Store(s.manifest.IndexBase)
 	if r := s.manifest.Slots; r.To > 0 {
 		s.ownSlots.Store(&r)
@@ -63,9 +63,9 @@ func (s *Store) applySplit(from Command, sp *commands.Split, out *Outcome) error
 		out.Err = ErrOtherSlots
 		return s.skipCommand(from)
 	}
-	acq := max(acqtime.Clamp(from.ClockNs), s.position().NextNs)
+	acq := max(acqtime.Clamp(from.ClockNs), s.lastApplied().NextNs)
 	out.AcqNs = acq
-	at := acqtime.Position{Index: from.Index, NextNs: acq + 1}
+	at := acqtime.Applied{Index: from.Index, NextNs: acq + 1}
 	if err := s.hideOtherSlots(sp.Keep, acq, at, manifest.Edit{}); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Store) Inherit(ctx context.Context, sp *commands.Split) error {
 	defer s.applying.Unlock()
 	var failed error
 	err := s.onCommitter(ctx, func() {
-		at := s.position()
+		at := s.lastApplied()
 		if at.Index == 0 || !s.splittable(sp) || s.manifest.Copy != nil {
 			failed = fmt.Errorf("inherit slots %v of group %d: %w", sp.Leave, sp.Child,
 				ErrOtherSlots)
@@ -97,24 +97,25 @@ func (s *Store) Inherit(ctx context.Context, sp *commands.Split) error {
 // hideOtherSlots hides what a replica holds of other slots; it is removed from disk in the
 // background. The caller is the committer.
 func (s *Store) hideOtherSlots(
-	to slots.Range, acq int64, at acqtime.Position, e manifest.Edit,
+	to slots.Range, acq int64, at acqtime.Applied, e manifest.Edit,
 ) error {
 	if err := s.syncApplied(); err != nil {
 		return s.failApply(err)
 	}
 	e.Applied, e.Slots = &at, event.SlotsOf(to)
-	e.Events = []event.Meta{event.MetaOf(&event.Event{AcqNs: acq, Kind: event.Split, Kept: to})}
+	e.Events = []event.Meta{event.MetaOf(&event.Event{AcqNs: acq, Kind: event.Split,
+		ExceptSlots: to})}
 	s.manifestMu.Lock()
 	err := s.manifest.Append(e)
 	if err == nil {
-		s.noteSlots()
+		s.recordSlots()
 		s.publishTombstones()
 	}
 	s.manifestMu.Unlock()
 	if err != nil {
 		return s.failApply(err)
 	}
-	s.notePosition(at)
+	s.setApplied(at)
 	s.feeds.Changed()
 	return nil
 }

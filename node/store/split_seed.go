@@ -76,9 +76,9 @@ func (s *Store) seedTo(
 ) (nextNs int64, err error) {
 	var failed error
 	var manifest, writers []byte
-	at := acqtime.Position{Index: 1}
+	at := acqtime.Applied{Index: 1}
 	err = s.onCommitter(ctx, func() {
-		acq := s.acqClock.NextNs()
+		acq := s.oracle.NextNs()
 		at.NextNs = acq + 1
 		writers = s.writers.Encode(acq)
 		manifest, failed = s.linkSeed(tmp, group, keep, acq, at)
@@ -107,7 +107,7 @@ func (s *Store) seedTo(
 // linkSeed links the segments that are live now, and returns the manifest of a replica that has
 // them. The caller is the committer.
 func (s *Store) linkSeed(
-	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Position,
+	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Applied,
 ) ([]byte, error) {
 	for _, sh := range s.allShards {
 		if now := sh.State.Load(); len(now.Immutable) > 0 || now.Head.Rows() > 0 {
@@ -128,7 +128,7 @@ func (s *Store) linkSeed(
 	m.Lineage = nil                             // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],
-			event.Event{AcqNs: acqNs, Kind: event.Split, Kept: keep})
+			event.Event{AcqNs: acqNs, Kind: event.Split, ExceptSlots: keep})
 	}
 	return m.Snapshot(), nil
 }

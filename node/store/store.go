@@ -47,7 +47,7 @@ type Store struct {
 	opt            Options
 	lock           *os.File
 	log            *wal.Log
-	acqClock       *acqtime.Oracle  // of acqs and the horizon
+	oracle         *acqtime.Oracle  // of acqs and the horizon
 	wallClock      *clock.Clock     // what time it is, and whether that is confirmed
 	retentionClock *retention.Clock // of what time it is, for retentions
 	writers        *writers.Table[putRequest]
@@ -72,7 +72,7 @@ type Store struct {
 
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
-	applied acqtime.Position
+	applied acqtime.Applied
 
 	indexBase atomic.Uint64               // see IndexBase
 	ownSlots  atomic.Pointer[slots.Range] // see Slots; nil until it is split
@@ -165,7 +165,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		s.wallClock = clock.New(clock.Options{})
 	}
 	s.opt.Now = acqtime.Clamped(s.wallClock.NowNs)
-	s.acqClock = acqtime.New(s.opt.Now)
+	s.oracle = acqtime.New(s.opt.Now)
 	fileNs := layout.NewestFile(opt.Dir)
 	if s.lock, err = layout.Lock(opt.Dir); err != nil {
 		return nil, report, err
@@ -177,7 +177,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
-	s.wg.Go(func() { s.feeds.Run(s.acqClock.CurrentHorizon, s.stop) })
+	s.wg.Go(func() { s.feeds.Run(s.oracle.CurrentHorizon, s.stop) })
 	if !s.replicated {
 		s.wg.Go(s.spaceLoop)
 	}
@@ -201,9 +201,9 @@ func (s *Store) Close() error {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
 	s.scans.Pool.Wait()
-	err := s.noteLogEnd()
+	err := s.recordLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.clockEntries(s.acqClock.Finish(), true))
+		_, err = s.appendLog(s.clockEntries(s.oracle.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
@@ -217,7 +217,7 @@ func (s *Store) closeFiles() error {
 	for _, sh := range s.allShards {
 		now := sh.State.Load()
 		for _, seg := range now.Sealed {
-			seg.Kept.Drop()
+			seg.Partials.Drop()
 			errs = append(errs, seg.File.Close())
 		}
 		now.UnpinHeads()

@@ -19,7 +19,7 @@ import (
 //
 // Errors: ErrClosed, ctx.Err(), and those of the file system. Damage is in the report.
 func (s *Store) Verify(ctx context.Context, opt check.Options) (api.CheckReport, error) {
-	s.noteVerifiedDamage(&opt)
+	s.recordVerifiedDamage(&opt)
 	c := check.New(ctx, opt)
 	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
@@ -36,7 +36,7 @@ func (s *Store) Verify(ctx context.Context, opt check.Options) (api.CheckReport,
 func (s *Store) VerifySegment(
 	ctx context.Context, id uint64, opt check.Options,
 ) (api.CheckReport, error) {
-	s.noteVerifiedDamage(&opt)
+	s.recordVerifiedDamage(&opt)
 	c := check.New(ctx, opt)
 	c.Shards = len(s.shards)
 	for _, meta := range s.liveSegments() {
@@ -48,8 +48,8 @@ func (s *Store) VerifySegment(
 	return c.End(), nil
 }
 
-// noteVerifiedDamage lets the store remember the damage that a verification finds.
-func (s *Store) noteVerifiedDamage(opt *check.Options) {
+// recordVerifiedDamage lets the store remember the damage that a verification finds.
+func (s *Store) recordVerifiedDamage(opt *check.Options) {
 	tell := opt.Damage
 	opt.Damage = func(d api.Damage) {
 		s.damaged.Found(d)

@@ -14,7 +14,7 @@ import (
 // Layout of a log file, FORMAT.md.
 const (
 	flushMagic       = 0x314c5450 // "PTL1"
-	flushVersion     = 2          // 1: first; 2: whole sectors, masked; a checksum of the header
+	flushVersion     = 2          // 1: first; 2: whole sectors, scrambled; a checksum of the header
 	flushHeaderBytes = 48         // magic u32, version u16, unsynced u16, sequence u64, start
 	//                               u64, bytes u64, frames u32, weak u32, crc u32 of what follows
 	//                               the header, crc u32 of the header before it
@@ -64,7 +64,7 @@ func appendFlush(
 	dst = dst[:at+whole]
 	clear(dst[end:])
 	head, body := dst[at:at+flushHeaderBytes], dst[at+flushHeaderBytes:]
-	sector.Mask(body)
+	sector.Scramble(body)
 	binary.LittleEndian.PutUint32(head, flushMagic)
 	binary.LittleEndian.PutUint16(head[4:], flushVersion)
 	binary.LittleEndian.PutUint16(head[6:], uint16(unsynced))
@@ -72,7 +72,7 @@ func appendFlush(
 	binary.LittleEndian.PutUint64(head[16:], start)
 	binary.LittleEndian.PutUint64(head[24:], uint64(end-at-flushHeaderBytes))
 	binary.LittleEndian.PutUint32(head[32:], uint32(len(entries)))
-	binary.LittleEndian.PutUint32(head[36:], sector.Weak(dst[at+sector.Size:]))
+	binary.LittleEndian.PutUint32(head[36:], sector.NearZero(dst[at+sector.Size:]))
 	binary.LittleEndian.PutUint32(head[40:], crc32c.Sum(body))
 	binary.LittleEndian.PutUint32(head[44:], crc32c.Sum(head[:44]))
 	return dst
@@ -90,12 +90,12 @@ type rawFlush struct {
 	entries  uint32
 	size     uint64 // of the frames
 	bytes    uint64 // of the flush in the file
-	body     []byte // masked frames and padding, until unmask
+	body     []byte // scrambled frames and padding, until unscramble
 }
 
-// unmask returns the frames. It changes the bytes that were parsed, so it is called once.
-func (f *rawFlush) unmask() []byte {
-	sector.Mask(f.body)
+// unscramble returns the frames. It changes the bytes that were parsed, so it is called once.
+func (f *rawFlush) unscramble() []byte {
+	sector.Scramble(f.body)
 	return f.body[:f.size]
 }
 
@@ -164,9 +164,9 @@ func parseFlush(data []byte, at uint64) (rawFlush, *flushError) {
 	if crc32c.Sum(f.body) == binary.LittleEndian.Uint32(src[40:]) {
 		return f, nil
 	}
-	blank := sector.Blank(src[sector.Size:f.bytes])
-	if nearZeroSectors := binary.LittleEndian.Uint32(src[36:]); blank > nearZeroSectors {
-		return torn("%d of the %d sectors of a flush are not written", blank-nearZeroSectors,
+	zero := sector.Zero(src[sector.Size:f.bytes])
+	if nearZeroSectors := binary.LittleEndian.Uint32(src[36:]); zero > nearZeroSectors {
+		return torn("%d of the %d sectors of a flush are not written", zero-nearZeroSectors,
 			f.bytes/sector.Size)
 	}
 	return damaged("the checksum of a flush differs, although all of its sectors were written")

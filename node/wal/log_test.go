@@ -303,7 +303,7 @@ func TestTornTailHoldsFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	decoy := appendFlush(nil, 3, 0, 0, nil, 0)
-	sector.Mask(decoy) // so that it can be read in the file
+	sector.Scramble(decoy) // so that it can be read in the file
 	for range 2 {
 		lead := make([]byte, sector.Size-flushHeaderBytes-frameHeaderBytes)
 		if _, err := l.Append([]Entry{{Data: slices.Concat(lead, decoy, decoy)}}); err != nil {

@@ -105,7 +105,7 @@ func (o *opener) secure() error {
 			end = loose[i+1]
 		}
 		from = min(from, start)
-		sector.Mask(o.buf[start+flushHeaderBytes : end])
+		sector.Scramble(o.buf[start+flushHeaderBytes : end])
 	}
 	if _, err := o.log.newest.WriteAt(o.buf[from:o.log.size], from); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *flushError) erro
 func (o *opener) flush(f *rawFlush, at uint64) error {
 	o.report.Flushes++
 	at += flushHeaderBytes
-	src := f.unmask()
+	src := f.unscramble()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {

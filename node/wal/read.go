@@ -75,7 +75,7 @@ func visitFlush(
 	path string, f *rawFlush, at uint64, visit func(*Flush, *durable.CorruptError) error,
 ) error {
 	out := Flush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
-	src := f.unmask()
+	src := f.unscramble()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {

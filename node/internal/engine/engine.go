@@ -32,13 +32,14 @@ import (
 // Options are what an engine works with. All fields are needed unless they say otherwise; what they
 // point to stays the caller's, and is closed after the engine was.
 type Options struct {
-	Store    *store.Store // the node's own; it holds all records of a node that is in no cluster
-	Clock    *clock.Clock
-	Plugins  *registry.Registry
-	Host     *wasmhost.Host // of the plugins
-	HostWork *wasmhost.HostWork
-	States   *partials.Cache // nil: none
-	Hedges   *hedge.Limiter
+	// Store is the node's own; it holds all records of a node that is in no cluster.
+	Store        *store.Store
+	Clock        *clock.Clock
+	Plugins      *registry.Registry
+	Host         *wasmhost.Host // of the plugins
+	NonGuestWork *wasmhost.NonGuestWork
+	States       *partials.Cache // nil: none
+	Hedges       *hedge.Limiter
 	// Queries has the permits of queries, and PeerQueries those of queries of other nodes.
 	Queries, PeerQueries *admission.Controller
 	Processors           *cpushare.Scheduler // CPU time of queries
@@ -61,10 +62,10 @@ type Cluster interface {
 	ReadIndex(ctx context.Context, group cluster.GroupID) error
 	// HasNoLeader reports whether the replica of a group here has no leader.
 	HasNoLeader(group cluster.GroupID) bool
-	// SeenAcq returns up to which acq clients of this node expect to read a group; NoteShown sets
-	// it.
-	SeenAcq(group cluster.GroupID) int64
-	NoteShown(group cluster.GroupID, acqNs int64)
+	// SessionAcq returns up to which acq clients of this node expect to read a group: what they
+	// wrote or read through it. RaiseSessionAcq raises it.
+	SessionAcq(group cluster.GroupID) int64
+	RaiseSessionAcq(group cluster.GroupID, acqNs int64)
 	// CloseSoon makes the leader of a group let its horizon pass an acq, and PassFeed tells another
 	// node that one of its feeds is waited for.
 	CloseSoon(group cluster.GroupID, acqNs int64)
@@ -74,17 +75,17 @@ type Cluster interface {
 // Engine runs queries over all sources of their rows. All methods may be called from many
 // goroutines.
 type Engine struct {
-	store       *store.Store
-	clock       *clock.Clock
-	plugins     *registry.Registry
-	host        *wasmhost.Host
-	hostWork    *wasmhost.HostWork
-	states      *partials.Cache
-	hedges      *hedge.Limiter
-	queries     *admission.Controller
-	peerQueries *admission.Controller
-	processors  *cpushare.Scheduler
-	open        context.Context
+	store        *store.Store
+	clock        *clock.Clock
+	plugins      *registry.Registry
+	host         *wasmhost.Host
+	nonGuestWork *wasmhost.NonGuestWork
+	states       *partials.Cache
+	hedges       *hedge.Limiter
+	queries      *admission.Controller
+	peerQueries  *admission.Controller
+	processors   *cpushare.Scheduler
+	open         context.Context
 	// Limits may be changed while no query is under way.
 	Limits Limits
 
@@ -100,7 +101,8 @@ type Engine struct {
 	failures registry.Failures
 	// Merged are the feeds that other nodes merge.
 	Merged feed.Demands
-	// wideQueries numbers queries over several tenants, each of which is an owner by itself.
+	// wideQueries numbers queries over several tenants, each of which has a scheduling key of its
+	// own.
 	wideQueries atomic.Uint64
 }
 
@@ -110,7 +112,7 @@ type joined struct{ Cluster }
 // and knows its routes.
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
-		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
+		nonGuestWork: o.NonGuestWork, states: o.States, hedges: o.Hedges,
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:    o.Open,
 		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
@@ -132,14 +134,14 @@ func (e *Engine) closing() bool { return e.open.Err() != nil }
 func (e *Engine) IsSingleStore() bool { return e.routes.Load().single != nil }
 
 // CheckGroups rejects options that name groups which are not here.
-func (e *Engine) CheckGroups(asked request.Options) error {
+func (e *Engine) CheckGroups(options request.Options) error {
 	l := e.routes.Load()
-	if asked.OnlyGroup > 0 {
-		if err := l.checkNeverSplit(asked.OnlyGroup); err != nil {
+	if options.OnlyGroup > 0 {
+		if err := l.checkNeverSplit(options.OnlyGroup); err != nil {
 			return err
 		}
 	}
-	for _, g := range asked.Groups {
+	for _, g := range options.Groups {
 		if p := l.route(g); p == nil || p.local == nil {
 			return NotHere(g)
 		}

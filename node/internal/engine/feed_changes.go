@@ -40,13 +40,13 @@ var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 //
 // Returns: the acq to resume from, also with an error.
 func (e *Engine) Changes(
-	ctx context.Context, asked request.Options, q *record.Query, fromNs int64, follow bool,
+	ctx context.Context, options request.Options, q *record.Query, fromNs int64, follow bool,
 	beat time.Duration, emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if err := checkChanges(q); err != nil {
 		return fromNs, err
 	}
-	p, done := e.withOwner(&prepared{Query: q, asked: asked})
+	p, done := e.withSchedulingKey(&prepared{Query: q, options: options})
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,12 +169,12 @@ func (e *Engine) readSlice(
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	place, err := e.admissionOf(q.asked).AcquireUnbounded(ctx, askChanges)
+	place, err := e.admissionOf(q.options).AcquireUnbounded(ctx, feedsKey)
 	if err != nil {
 		return false, err
 	}
 	defer place.Release()
-	task := e.processors.BeginLong(askChanges)
+	task := e.processors.BeginLong(feedsKey)
 	defer task.End()
 	worker := task.Start()
 	defer worker.Stop()
@@ -202,7 +202,7 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 		}
 	}
 	for i, m := range q.filters {
-		f, err := m.Module.NewFilterFor(ctx, q.owner, q.Filters[i].Params)
+		f, err := m.Module.NewFilterFor(ctx, q.schedulingKey, q.Filters[i].Params)
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func rowsKept(
 // CheckChanges returns errors that a feed would begin with, so that the answer can have an HTTP
 // status. Until done, which is never nil, modules that the request brought stay compiled.
 func (e *Engine) CheckChanges(
-	ctx context.Context, asked request.Options, q *record.Query, fromNs int64,
+	ctx context.Context, options request.Options, q *record.Query, fromNs int64,
 ) (done func(), err error) {
 	if e.closing() {
 		return func() {}, nodeerror.ErrClosing
@@ -256,7 +256,7 @@ func (e *Engine) CheckChanges(
 	}
 	modules, err := e.pinFilters(ctx, q)
 	if err == nil {
-		err = e.checkStart(ctx, asked, q, fromNs)
+		err = e.checkStart(ctx, options, q, fromNs)
 	}
 	if err != nil {
 		e.unpinFilters(modules)
@@ -267,14 +267,14 @@ func (e *Engine) CheckChanges(
 
 // checkStart rejects an acq that a feed of a box cannot start from.
 func (e *Engine) checkStart(
-	ctx context.Context, asked request.Options, q *record.Query, fromNs int64,
+	ctx context.Context, options request.Options, q *record.Query, fromNs int64,
 ) error {
 	feed, err := e.store.Feed(q.Box, q.KeysOnly, 0)
 	if err != nil {
 		return err
 	}
 	feed.Close()
-	horizon, err := e.Horizon(ctx, asked, &q.Box)
+	horizon, err := e.Horizon(ctx, options, &q.Box)
 	if e.cluster.Load() != nil { // the horizon of the node that reported the position may be ahead
 		horizon = max(horizon, e.clock.Now().Add(maxAhead).UnixNano())
 	}
@@ -308,7 +308,7 @@ func (e *Engine) changesOnce(
 	emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if fromNs == SinceNow {
-		now, err := e.Horizon(ctx, q.asked, &q.Box)
+		now, err := e.Horizon(ctx, q.options, &q.Box)
 		if err != nil {
 			return fromNs, err
 		}
@@ -322,7 +322,7 @@ func (e *Engine) changesOnce(
 	known := *q
 	known.filters = filters
 	q = known.pinned(nil)
-	sources, err := e.sources(q.asked, &q.Box)
+	sources, err := e.sources(q.options, &q.Box)
 	if err != nil {
 		return fromNs, err
 	}
@@ -331,7 +331,7 @@ func (e *Engine) changesOnce(
 		all[i] = changesOf(s, q, fromNs, follow)
 	}
 	d := new(feed.Demand)
-	if number := q.asked.FeedID; number != 0 {
+	if number := q.options.FeedID; number != 0 {
 		defer e.Merged.Add(number, d)()
 	}
 	return feed.Merge(ctx, all, feed.Request{FromNs: fromNs, Follow: follow, Beat: beat}, d, emit)

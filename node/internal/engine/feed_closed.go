@@ -14,7 +14,7 @@ import (
 // Errors: of the sources, and of ctx, because the horizon of a group without a leader does not
 // move.
 func (e *Engine) HorizonPast(
-	ctx context.Context, asked request.Options, box *record.Box, afterNs int64,
+	ctx context.Context, options request.Options, box *record.Box, afterNs int64,
 ) (horizonNs int64, err error) {
 	var places record.Box
 	if box != nil {
@@ -27,13 +27,13 @@ func (e *Engine) HorizonPast(
 		}
 		return only.store.ExtendHorizon(ctx)
 	}
-	return e.Horizon(ctx, asked.Passing(afterNs), &places)
+	return e.Horizon(ctx, options.Passing(afterNs), &places)
 }
 
 // QueryBelow is Query for the records with an acq below belowNs, which was a horizon of the box. It
 // finds all of them, because it waits for replicas whose horizon is lower.
 func (e *Engine) QueryBelow(
-	ctx context.Context, asked request.Options, q *record.Query, belowNs int64,
+	ctx context.Context, options request.Options, q *record.Query, belowNs int64,
 	emit func(b *record.Batch) error,
 ) (wire.End, error) {
 	below := *q
@@ -53,5 +53,5 @@ func (e *Engine) QueryBelow(
 	if err := below.Normalize(); err != nil {
 		return wire.End{}, err
 	}
-	return e.Query(ctx, asked.Passing(belowNs-1), &below, emit)
+	return e.Query(ctx, options.Passing(belowNs-1), &below, emit)
 }

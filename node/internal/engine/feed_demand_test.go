@@ -59,7 +59,7 @@ func (g *idleGroup) apply(data []byte) (acqNs int64) {
 	return out[0].Put.LastAcqNs
 }
 
-// changes implements source: what hastens the feed closes the group, as its leader would.
+// changes implements source: what wakes the feed closes the group, as its leader would.
 func (g *idleGroup) changes(
 	ctx context.Context, q *prepared, fromNs int64, follow bool, d *feed.Demand,
 	emit func(*store.Slice) error,
@@ -188,12 +188,12 @@ func TestAMergedFeedComesFurtherWhenOthersWait(t *testing.T) {
 			}
 		}
 		remove()
-		asked := groups[0].asked.Load()
+		options := groups[0].asked.Load()
 		known.Pass(7, time.Now().UnixNano())
 		time.Sleep(5 * feed.SourceBeat)
 		done()
-		if groups[0].asked.Load() != asked {
-			t.Error("a feed that has ended is hastened")
+		if groups[0].asked.Load() != options {
+			t.Error("a feed that has ended is woken")
 		}
 	})
 }

@@ -93,7 +93,7 @@ func (e *Engine) changesOfAll(
 		if closedNs != began {
 			movedAt = time.Now()
 		}
-		if err == nil || !e.mayGoOn(ctx, q.asked, err) || time.Since(movedAt) > feedRetryFor {
+		if err == nil || !e.mayGoOn(ctx, q.options, err) || time.Since(movedAt) > feedRetryFor {
 			return closedNs, err
 		}
 		fromNs = closedNs
@@ -106,8 +106,8 @@ func (e *Engine) changesOfAll(
 }
 
 // mayGoOn reports whether a feed that failed may continue at another node.
-func (e *Engine) mayGoOn(ctx context.Context, asked request.Options, err error) bool {
-	if asked.Groups != nil && isSplit(err) {
+func (e *Engine) mayGoOn(ctx context.Context, options request.Options, err error) bool {
+	if options.Groups != nil && isSplit(err) {
 		return false // the other node must refresh its routing table
 	}
 	return e.cluster.Load() != nil && ctx.Err() == nil && sourceUnavailable(err) &&
@@ -141,17 +141,17 @@ func (r *remoteSource) changes(
 	return r.wireError(ctx, err)
 }
 
-// hastener tells another node that one of its feeds is waited for.
-type hastener interface {
+// feedWaker tells another node that one of its feeds is waited for.
+type feedWaker interface {
 	PassFeed(node cluster.NodeID, feed uint64, acqNs int64)
 }
 
-// addDemand assigns a random number to a feed of another node, and lets a demand hasten it.
+// addDemand assigns a random number to a feed of another node, and lets a demand wake it.
 func (r *remoteSource) addDemand(d *feed.Demand) (number uint64) {
-	if r.hastener == nil {
+	if r.feedWaker == nil {
 		return 0
 	}
 	number = 1 + rand.Uint64()>>1
-	d.Begin(func(acqNs int64) { r.hastener.PassFeed(r.peer.id, number, acqNs) })
+	d.Begin(func(acqNs int64) { r.feedWaker.PassFeed(r.peer.id, number, acqNs) })
 	return number
 }

@@ -21,10 +21,10 @@ var ErrEnough = errors.New("limit reached")
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during
 // the call. An error of emit ends the query and is returned.
 func (e *Engine) Query(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 	emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	p, err := e.prepareCall(ctx, asked, q)
+	p, err := e.prepareCall(ctx, options, q)
 	if err != nil {
 		return wire.End{}, err
 	}
@@ -63,11 +63,11 @@ func (e *Engine) queryInto(
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.hostWork.Begin()
-		defer e.hostWork.End()
+		e.nonGuestWork.Begin()
+		defer e.nonGuestWork.End()
 	} else {
 		var done func()
-		q, done = e.withOwner(q)
+		q, done = e.withSchedulingKey(q)
 		defer done()
 	}
 	if out.sorter = e.sorterOf(q.Query); out.sorter != nil {
@@ -93,9 +93,9 @@ func (e *Engine) queryInto(
 
 // Count returns the number of records that a query finds, without limit and order.
 func (e *Engine) Count(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) (uint64, wire.End, error) {
-	p, err := e.prepareCall(ctx, asked, q)
+	p, err := e.prepareCall(ctx, options, q)
 	if err != nil {
 		return 0, wire.End{}, err
 	}
@@ -110,11 +110,11 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.hostWork.Begin()
-		defer e.hostWork.End()
+		e.nonGuestWork.Begin()
+		defer e.nonGuestWork.End()
 	} else {
 		var done func()
-		q, done = e.withOwner(q)
+		q, done = e.withSchedulingKey(q)
 		defer done()
 	}
 	var end wire.End
@@ -136,18 +136,18 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		HistoryChangedAcqNs: s.HistoryChangedAcqNs}
 }
 
-// withOwner returns the query with the owner of its guest calls, among whom permits are shared
-// fairly: the tenant, or the query itself if it is over several tenants. The zero owner is for
-// loading modules. done is called at the end, when no instance is left.
-func (e *Engine) withOwner(q *prepared) (owned *prepared, done func()) {
+// withSchedulingKey returns the query with the key by which permits for its guest calls are shared
+// fairly: that of the tenant, or of the query itself if it is over several tenants. The zero key is
+// for loading modules. done is called at the end, when no instance is left.
+func (e *Engine) withSchedulingKey(q *prepared) (owned *prepared, done func()) {
 	p := *q
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
-		p.owner = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))
+		p.schedulingKey = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))
 		return &p, func() {}
 	}
-	p.owner = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
+	p.schedulingKey = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
 		Pool: tenantsKey(q.Box[record.CID])}
-	return &p, func() { e.host.Forget(p.owner.Key) }
+	return &p, func() { e.host.Forget(p.schedulingKey.Key) }
 }
 
 // tenantsKey is the same for all queries over the same set of tenants, and no tenant's.
@@ -235,7 +235,7 @@ func (l *localSource) scanChain(
 		}
 		read := parts.PayloadPrefix(to.payloadPrefix) // what the next filter and all after it read
 		for i := len(modules) - 1; i >= 0; i-- {
-			f, err := modules[i].Module.NewFilterFor(ctx, p.owner, q.Filters[i].Params)
+			f, err := modules[i].Module.NewFilterFor(ctx, p.schedulingKey, q.Filters[i].Params)
 			if err != nil {
 				return sinks{}, 0, err
 			}
@@ -246,7 +246,9 @@ func (l *localSource) scanChain(
 		return to, read, nil
 	}
 	made := false
-	stats, err := l.store.ScanInto(ctx, q, l.among, func(worker int) (store.Consumer, error) {
+	stats, err := l.store.ScanInto(ctx, q, l.concurrentScans, func(
+		worker int,
+	) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
 		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}

@@ -10,10 +10,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Owners of permits other than the tenants of records, whose numbers begin at 1.
+// Scheduling keys of permits and CPU time other than those of tenants, which begin at 1.
 const (
-	askWide    = 1<<32 + iota + 1 // queries over several tenants
-	askChanges                    // feeds
+	wideQueriesKey = 1<<32 + iota + 1 // queries over several tenants
+	feedsKey                          // feeds
 )
 
 // enter acquires a permit for what is not a query, and begins its CPU time; leave ends both. It may
@@ -21,13 +21,13 @@ const (
 //
 // Errors: those of acquire.
 func (e *Engine) enter(
-	ctx context.Context, asked request.Options, cids record.RangeSet,
+	ctx context.Context, options request.Options, cids record.RangeSet,
 ) (taskCtx context.Context, leave func(), err error) {
-	permit, err := e.acquire(ctx, asked, cids)
+	permit, err := e.acquire(ctx, options, cids)
 	if err != nil {
 		return nil, nil, err
 	}
-	q := e.processors.Begin(askerOf(cids))
+	q := e.processors.Begin(schedulingKeyOf(cids))
 	return cpushare.With(ctx, q), func() {
 		q.End()
 		permit.Release()
@@ -38,12 +38,12 @@ func (e *Engine) enter(
 //
 // Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrTimeout; the cause of ctx.
 func (e *Engine) acquire(
-	ctx context.Context, asked request.Options, cids record.RangeSet,
+	ctx context.Context, options request.Options, cids record.RangeSet,
 ) (*admission.Permit, error) {
 	if e.closing() {
 		return nil, nodeerror.ErrClosing
 	}
-	permit, err := e.admissionOf(asked).Acquire(ctx, askerOf(cids))
+	permit, err := e.admissionOf(options).Acquire(ctx, schedulingKeyOf(cids))
 	if err == nil && e.closing() {
 		permit.Release()
 		err = nodeerror.ErrClosing
@@ -55,17 +55,18 @@ func (e *Engine) acquire(
 }
 
 // admissionOf returns the controller that a query gets its permit from.
-func (e *Engine) admissionOf(asked request.Options) *admission.Controller {
-	if asked.Groups != nil {
+func (e *Engine) admissionOf(options request.Options) *admission.Controller {
+	if options.Groups != nil {
 		return e.peerQueries
 	}
 	return e.queries
 }
 
-// askerOf returns the owner of a query's permit: its tenant, or one for all queries over several.
-func askerOf(cids record.RangeSet) uint64 {
+// schedulingKeyOf returns the key by which permits and CPU time are shared fairly: that of the
+// tenant of a query, or one for all queries over several.
+func schedulingKeyOf(cids record.RangeSet) uint64 {
 	if len(cids) == 1 && cids[0].To == cids[0].From+1 {
 		return 1 + uint64(uint32(cids[0].From))
 	}
-	return askWide
+	return wideQueriesKey
 }

@@ -18,9 +18,9 @@ import (
 // Aggregate runs an aggregate and returns its groups in the order of keys, up to the limit. A query
 // that finds nothing has no groups.
 func (e *Engine) Aggregate(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) ([]wire.Group, wire.End, error) {
-	p, err := e.prepareCall(ctx, asked, q)
+	p, err := e.prepareCall(ctx, options, q)
 	if err != nil {
 		return nil, wire.End{}, err
 	}
@@ -114,7 +114,7 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, done := e.withOwner(q)
+	q, done := e.withSchedulingKey(q)
 	defer done()
 	var workers []*aggregate.Worker
 	if only := e.routes.Load().single; only != nil {
@@ -155,7 +155,7 @@ func (f *AggregateResult) Each(
 		return err
 	}
 	if f.over.Used() {
-		q, done := f.engine.withOwner(f.q)
+		q, done := f.engine.withSchedulingKey(f.q)
 		defer done()
 		m := f.engine.mergingOf(q, f.module)
 		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
@@ -179,15 +179,16 @@ func (f *AggregateResult) Each(
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.
 func (e *Engine) mergingOf(q *prepared, module *registry.Version) *aggregate.Merging {
-	return aggregate.NewMerging(q.Query, q.owner, module, e.Limits.MaxGroups, e.Limits.MemoryGroups)
+	return aggregate.NewMerging(q.Query, q.schedulingKey, module, e.Limits.MaxGroups,
+		e.Limits.MemoryGroups)
 }
 
 // partialCacheOf returns the use that an aggregate makes of the partial cache.
 func (e *Engine) partialCacheOf(
-	asked request.Options, module *registry.Version,
+	options request.Options, module *registry.Version,
 ) *aggregate.PartialCache {
 	cache := e.states
-	if asked.NoCache {
+	if options.NoCache {
 		cache = nil
 	}
 	return aggregate.NewPartialCache(cache, module)
@@ -201,10 +202,10 @@ func (l *localSource) aggregateWorkers(
 	over *aggregate.Overflow, always bool,
 ) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
 	parts := module.Parts | GroupParts(q.GroupBy)
-	keep := l.engine.partialCacheOf(q.asked, module)
+	keep := l.engine.partialCacheOf(q.options, module)
 	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
 		groups := aggregate.NewGroupTable(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.owner, module, groups, over)
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.schedulingKey, module, groups, over)
 		if err != nil {
 			return sinks{}, err
 		}

@@ -26,15 +26,15 @@ func (e *Engine) waitForAsOf(ctx context.Context, q *prepared) (*prepared, error
 		}
 		return q, err
 	}
-	if q.asked.Groups == nil && e.isCopy() {
-		horizon, err := e.Horizon(ctx, q.asked, &q.Box)
+	if q.options.Groups == nil && e.isCopy() {
+		horizon, err := e.Horizon(ctx, q.options, &q.Box)
 		if err != nil {
 			return q, err
 		}
 		last = min(last, horizon-1) // a mirror's horizon moves with ranges, not with the clock
 	}
 	later := *q
-	later.asked = q.asked.Passing(last)
+	later.options = q.options.Passing(last)
 	return &later, nil
 }
 
@@ -50,13 +50,13 @@ func (e *Engine) isCopy() bool {
 
 // checkAsOf rejects an as-of acq in the future: the answer would be that of now, and change later.
 func (e *Engine) checkAsOf(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) error {
 	now := e.clock.NowNs()
 	if q.View != record.ViewAsOf || q.AsOfAcqNs <= now+int64(clockSkew) {
 		return nil
 	}
-	horizon, err := e.horizonOfSome(ctx, asked, &q.Box) // the clock may have been set back
+	horizon, err := e.horizonOfSome(ctx, options, &q.Box) // the clock may have been set back
 	if now = max(horizon, now); err != nil || q.AsOfAcqNs <= now+int64(clockSkew) {
 		return err
 	}

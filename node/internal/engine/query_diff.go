@@ -15,15 +15,15 @@ import (
 // Diff passes to emit the changes of readings between two acqs; see [store.Store.Diff]. An error of
 // emit ends it and is returned.
 func (e *Engine) Diff(
-	ctx context.Context, asked request.Options, ask *record.Diff,
+	ctx context.Context, options request.Options, ask *record.Diff,
 	emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	p, err := e.admit(ctx, asked, &record.Query{Box: ask.Box})
+	p, err := e.admit(ctx, options, &record.Query{Box: ask.Box})
 	if err != nil {
 		return wire.End{}, err
 	}
 	defer p.Done()
-	if err := e.CheckMoments(ctx, asked, ask); err != nil {
+	if err := e.CheckMoments(ctx, options, ask); err != nil {
 		return wire.End{}, err
 	}
 	return p.Diff(ctx, ask, emit)
@@ -34,7 +34,7 @@ func (a *Admitted) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
 	e := a.engine
-	share := e.processors.Begin(askerOf(ask.Box[record.CID]))
+	share := e.processors.Begin(schedulingKeyOf(ask.Box[record.CID]))
 	defer share.End()
 	ctx = cpushare.With(ctx, share)
 	var err error
@@ -46,7 +46,7 @@ func (a *Admitted) Diff(
 		if ask.ToNs < record.Acq.Max() {
 			last = max(last, ask.ToNs)
 		}
-		end, err = e.diffOfAll(ctx, a.asked.Passing(last-1), ask, emit)
+		end, err = e.diffOfAll(ctx, a.options.Passing(last-1), ask, emit)
 	}
 	if err != nil && !errors.Is(err, ErrEnough) {
 		return wire.End{}, err
@@ -60,9 +60,9 @@ const clockSkew = 10 * time.Second
 // CheckMoments rejects acqs of a diff in the future: the answer would be that of another query, and
 // change later. The greatest acq as the second one means the horizon.
 func (e *Engine) CheckMoments(
-	ctx context.Context, asked request.Options, ask *record.Diff,
+	ctx context.Context, options request.Options, ask *record.Diff,
 ) error {
-	horizon, err := e.horizonOfSome(ctx, asked, &ask.Box)
+	horizon, err := e.horizonOfSome(ctx, options, &ask.Box)
 	if err != nil {
 		return err
 	}
@@ -79,9 +79,9 @@ func (e *Engine) CheckMoments(
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
 func (e *Engine) Versions(
-	ctx context.Context, asked request.Options, box *record.Box,
+	ctx context.Context, options request.Options, box *record.Box,
 ) ([]record.Version, wire.End, error) {
-	p, err := e.admit(ctx, asked, &record.Query{Box: *box})
+	p, err := e.admit(ctx, options, &record.Query{Box: *box})
 	if err != nil {
 		return nil, wire.End{}, err
 	}
@@ -94,11 +94,11 @@ func (a *Admitted) Versions(
 	ctx context.Context, box *record.Box,
 ) ([]record.Version, wire.End, error) {
 	e := a.engine
-	share := e.processors.Begin(askerOf(box[record.CID]))
+	share := e.processors.Begin(schedulingKeyOf(box[record.CID]))
 	defer share.End()
 	ctx = cpushare.With(ctx, share)
 	if e.routes.Load().single == nil {
-		return e.versionsOfAll(ctx, a.asked, box)
+		return e.versionsOfAll(ctx, a.options, box)
 	}
 	all, stats, err := e.store.Versions(ctx, box, e.Limits.ResultBytes)
 	if err != nil {

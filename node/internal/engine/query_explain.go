@@ -13,9 +13,9 @@ import (
 // Explain runs a query without its plugins, order and limit, and returns how its rows were found
 // and at what cost; for an aggregate also, how many partial states are cached.
 func (e *Engine) Explain(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) (api.Explanation, error) {
-	permit, err := e.admit(ctx, asked, q)
+	permit, err := e.admit(ctx, options, q)
 	if err != nil {
 		return api.Explanation{}, err
 	}
@@ -81,5 +81,5 @@ func (l *localSource) partialLookups(
 	if err != nil {
 		return nil, err
 	}
-	return l.engine.partialCacheOf(q.asked, module).Lookups(q.Query, filters), nil
+	return l.engine.partialCacheOf(q.options, module).Lookups(q.Query, filters), nil
 }

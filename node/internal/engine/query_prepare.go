@@ -17,9 +17,9 @@ import (
 // modules of its filters are resolved. The modules belong to its permit.
 type prepared struct {
 	*record.Query
-	filters []*registry.Version // by Query.Filters
-	asked   request.Options
-	owner   wasmhost.Owner // of guest calls, see [Engine.withOwner]
+	filters       []*registry.Version // by Query.Filters
+	options       request.Options
+	schedulingKey wasmhost.Owner // of guest calls, see [Engine.withSchedulingKey]
 }
 
 // with returns the same for another query.
@@ -55,9 +55,9 @@ func (a *Admitted) Done() {
 //
 // Errors: those of admit; those of the plugins that it names.
 func (e *Engine) Prepare(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
-	a, err := e.admit(ctx, asked, q)
+	a, err := e.admit(ctx, options, q)
 	if err != nil {
 		return nil, err
 	}
@@ -68,17 +68,17 @@ func (e *Engine) Prepare(
 	return a, nil
 }
 
-// Asked returns the options of the request.
-func (a *Admitted) Asked() request.Options { return a.asked }
+// Options returns the options of the request.
+func (a *Admitted) Options() request.Options { return a.options }
 
 // Permit returns the permit, which may be lent while the client does not read.
 func (a *Admitted) Permit() *admission.Permit { return a.permit }
 
 // prepareCall is Prepare for a query whose errors are remembered.
 func (e *Engine) prepareCall(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
-	a, err := e.Prepare(ctx, asked, q)
+	a, err := e.Prepare(ctx, options, q)
 	if err != nil {
 		e.notePluginFailure(q, err)
 	}
@@ -90,14 +90,14 @@ func (e *Engine) prepareCall(
 //
 // Errors: those of acquire; a moment in the future.
 func (e *Engine) admit(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
-	permit, err := e.acquire(ctx, asked, q.Box[record.CID])
+	permit, err := e.acquire(ctx, options, q.Box[record.CID])
 	if err != nil {
 		return nil, err
 	}
-	a := &Admitted{prepared: prepared{Query: q, asked: asked}, engine: e, permit: permit}
-	if err := e.checkAsOf(ctx, asked, q); err != nil {
+	a := &Admitted{prepared: prepared{Query: q, options: options}, engine: e, permit: permit}
+	if err := e.checkAsOf(ctx, options, q); err != nil {
 		a.Done()
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (e *Engine) admit(
 func (e *Engine) begin(
 	ctx context.Context, q *prepared,
 ) (taskCtx context.Context, reached *prepared, leave func(), err error) {
-	share := e.processors.Begin(askerOf(q.Box[record.CID]))
+	share := e.processors.Begin(schedulingKeyOf(q.Box[record.CID]))
 	ctx = cpushare.With(ctx, share)
 	if q, err = e.waitForAsOf(ctx, q); err != nil {
 		share.End()

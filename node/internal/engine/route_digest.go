@@ -50,9 +50,9 @@ func (r *remoteSource) digest(
 
 // digestAll adds the digests of all sources; digests are sums over rows.
 func (e *Engine) digestAll(
-	ctx context.Context, asked request.Options, box record.Box, cuts []int64,
+	ctx context.Context, options request.Options, box record.Box, cuts []int64,
 ) (out digests, err error) {
-	a, err := askSources(ctx, e, asked.Whole(), askDigest, &box, func(
+	a, err := askSources(ctx, e, options.Whole(), askDigest, &box, func(
 		ctx context.Context, s source,
 	) (digests, wire.End, error) {
 		d, err := s.digest(ctx, box, cuts)
@@ -77,9 +77,9 @@ func (e *Engine) digestAll(
 // Digest returns digests of slices of a box; see [store.Store.Digest]. With rows, the range between
 // the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (e *Engine) Digest(
-	ctx context.Context, asked request.Options, box record.Box, cuts []int64, rows uint64,
+	ctx context.Context, options request.Options, box record.Box, cuts []int64, rows uint64,
 ) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
-	ctx, leave, err := e.enter(ctx, asked, box[record.CID])
+	ctx, leave, err := e.enter(ctx, options, box[record.CID])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -90,11 +90,11 @@ func (e *Engine) Digest(
 	}
 	if e.routes.Load().single == nil {
 		if rows > 0 {
-			if cuts, err = e.cutAll(ctx, asked, cuts[0], cuts[1], rows); err != nil {
+			if cuts, err = e.cutAll(ctx, options, cuts[0], cuts[1], rows); err != nil {
 				return nil, 0, err
 			}
 		}
-		d, err := e.digestAll(ctx, asked, box, cuts)
+		d, err := e.digestAll(ctx, options, box, cuts)
 		return d.slices, d.historyChangedAcqNs, err
 	}
 	if rows > 0 {

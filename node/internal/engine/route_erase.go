@@ -35,12 +35,12 @@ func (r *remoteSource) deleteRange(
 // Returns: the greatest acq. Records with a greater one are visible in any source. After an error
 // some sources may have applied the event; a retry also hides records that were put in between.
 func (e *Engine) DeleteRange(
-	ctx context.Context, asked request.Options, box record.Box, purge bool,
+	ctx context.Context, options request.Options, box record.Box, purge bool,
 ) (acqNs int64, err error) {
 	if only := e.routes.Load().single; only != nil {
 		return only.deleteRange(ctx, box, purge)
 	}
-	a, err := askSources(ctx, e, asked.Whole(), askChange, &box, func(
+	a, err := askSources(ctx, e, options.Whole(), askChange, &box, func(
 		ctx context.Context, s source,
 	) (int64, wire.End, error) {
 		acqNs, err := s.deleteRange(ctx, box, purge)

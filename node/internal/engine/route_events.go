@@ -86,12 +86,12 @@ func eventOf(in *api.Event) (e event.Event, err error) {
 // Events lists erases, purges and steps of retentions, oldest first; see [store.Store.Events]. In a
 // cluster each group has its own of them, of its slots and with an acq of its own.
 func (e *Engine) Events(
-	ctx context.Context, asked request.Options,
+	ctx context.Context, options request.Options,
 ) ([]event.Event, error) {
 	if only := e.routes.Load().single; only != nil {
 		return e.store.EventsWithRemovals(), nil
 	}
-	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([]event.Event, wire.End, error) {
 		all, err := s.events(ctx)
@@ -137,13 +137,13 @@ func (r *remoteSource) policies(ctx context.Context) (out []Policy, err error) {
 
 // Retention lists the policies of all groups that are asked; see [store.Store.Retention].
 func (e *Engine) Retention(
-	ctx context.Context, asked request.Options,
+	ctx context.Context, options request.Options,
 ) ([]Policy, error) {
 	type some struct {
 		policies []Policy
 		Groups   int
 	}
-	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) (some, wire.End, error) {
 		all, err := s.policies(ctx)

@@ -38,7 +38,7 @@ func (r *remoteSource) explain(
 // explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
 // wrong.
 func (e *Engine) explainAll(ctx context.Context, q *prepared) (api.Explanation, error) {
-	a, err := askSources(ctx, e, q.asked.Whole(), askPlan, &q.Box, func(
+	a, err := askSources(ctx, e, q.options.Whole(), askPlan, &q.Box, func(
 		ctx context.Context, s source,
 	) ([]api.SourceExplanation, wire.End, error) {
 		x, err := s.explain(ctx, q)
@@ -101,19 +101,19 @@ func (r *remoteSource) horizon(ctx context.Context, box *record.Box) (int64, err
 // Horizon returns the horizon of a box, below which nothing changes any more: the least of its
 // sources.
 func (e *Engine) Horizon(
-	ctx context.Context, asked request.Options, box *record.Box,
+	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {
-	return e.horizonOfSome(ctx, asked.Whole(), box)
+	return e.horizonOfSome(ctx, options.Whole(), box)
 }
 
 // horizonOfSome is Horizon of the sources that answer, if partial answers are allowed.
 func (e *Engine) horizonOfSome(
-	ctx context.Context, asked request.Options, box *record.Box,
+	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {
 	if only := e.routes.Load().single; only != nil {
 		return only.store.ExtendHorizon(ctx)
 	}
-	a, err := askSources(ctx, e, asked, askFacts, box, func(
+	a, err := askSources(ctx, e, options, askFacts, box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		end.HorizonNs, err = s.horizon(ctx, box)

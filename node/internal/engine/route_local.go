@@ -26,14 +26,16 @@ type localSource struct {
 	fromSlot, toSlot uint32      // of the group; both 0 for all
 	required         slots.Range // that its store must hold; zero if the group was never split
 
-	afterNs int64 // acq that its horizon must pass before a read
-	linear  bool  // linearizable: a read sees all that any node has acknowledged
+	afterNs      int64 // acq that its horizon must pass before a read
+	linearizable bool  // linearizable: a read sees all that any node has acknowledged
 
 	// caughtUp is set once the replica has reached the commit index that a majority had when it was
 	// routed to: from then on it does not lack what clients read at another replica before.
-	caughtUp *atomic.Bool
-	delivery *delivery // of one query; nil without alternatives
-	among    int       // sources of the query that read stores of this node; 0: it is the only one
+	caughtUp      *atomic.Bool
+	firstDelivery *firstDelivery // of one query; nil without alternatives
+	// concurrentScans is how many sources of the query read stores of this node; 0: it is the only
+	// one.
+	concurrentScans int
 }
 
 const (
@@ -83,7 +85,7 @@ func (e *Engine) catchUpAll() bool {
 
 // ready reports whether wait would return at once.
 func (l *localSource) ready(ctx context.Context) bool {
-	if l.linear || l.caughtUp != nil && !l.caughtUp.Load() {
+	if l.linearizable || l.caughtUp != nil && !l.caughtUp.Load() {
 		return false
 	}
 	if l.afterNs == 0 {
@@ -96,7 +98,7 @@ func (l *localSource) ready(ctx context.Context) bool {
 // wait returns when the store has all that a read must see.
 func (l *localSource) wait(ctx context.Context) error {
 	prove := l.caughtUp != nil && !l.caughtUp.Load()
-	if m := l.engine.cluster.Load(); (l.linear || prove) && m != nil {
+	if m := l.engine.cluster.Load(); (l.linearizable || prove) && m != nil {
 		err := m.ReadIndex(ctx, l.group)
 		if errors.Is(err, replica.ErrGroupUnknown) {
 			err = movedAway(l.group)
@@ -143,11 +145,11 @@ func (l *localSource) hasNoLeader() bool {
 	return m != nil && m.HasNoLeader(l.group)
 }
 
-// noteRead records up to where a client has read, so that another replica that is read later is not
-// behind that.
-func (l *localSource) noteRead(belowNs int64) {
+// raiseSessionAcq records up to where a client has read, so that a replica that is read later is
+// not behind that: reads of a session are monotonic.
+func (l *localSource) raiseSessionAcq(belowNs int64) {
 	if m := l.engine.cluster.Load(); m != nil && belowNs > 0 {
-		m.NoteShown(l.group, belowNs-1)
+		m.RaiseSessionAcq(l.group, belowNs-1)
 	}
 }
 
@@ -170,7 +172,7 @@ func (l *localSource) rows(
 // count implements source.
 func (l *localSource) count(ctx context.Context, q *prepared) (wire.End, error) {
 	if len(q.Filters) == 0 {
-		count, stats, err := l.store.CountAmong(ctx, q.Query, l.among)
+		count, stats, err := l.store.CountConcurrent(ctx, q.Query, l.concurrentScans)
 		return endOf(stats, count), err
 	}
 	var count atomic.Uint64

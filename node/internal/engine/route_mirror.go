@@ -54,13 +54,13 @@ func stateOf(in *wire.State) store.State {
 // State returns what a mirror needs besides records; see [store.Store.State]. Of a cluster
 // groups is how many give acqs on their own; else it is 0.
 func (e *Engine) State(
-	ctx context.Context, asked request.Options,
+	ctx context.Context, options request.Options,
 ) (st store.State, groups int, err error) {
 	if e.routes.Load().single != nil {
 		st, err = e.store.State(ctx)
 		return st, 0, err
 	}
-	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([]store.State, wire.End, error) {
 		all, err := s.state(ctx)
@@ -70,7 +70,7 @@ func (e *Engine) State(
 		return st, 0, err
 	}
 	all := slices.Concat(a.answers...)
-	if len(asked.Groups) > 0 || asked.OnlyGroup > 0 {
+	if len(options.Groups) > 0 || options.OnlyGroup > 0 {
 		if len(all) != 1 {
 			return st, 0, params.Bad(request.ParamGroups, errors.New("a state is of one group"))
 		}
@@ -161,11 +161,11 @@ func (r *remoteSource) cut(
 // [store.Store.Cut]. Each group is cut finer, so that slices between common cuts have no more rows
 // although a cut divides slices of other groups.
 func (e *Engine) cutAll(
-	ctx context.Context, asked request.Options, fromNs, toNs int64, rows uint64,
+	ctx context.Context, options request.Options, fromNs, toNs int64, rows uint64,
 ) ([]int64, error) {
-	groups := len(asked.Groups)
+	groups := len(options.Groups)
 	switch {
-	case asked.OnlyGroup > 0:
+	case options.OnlyGroup > 0:
 		groups = 1
 	case groups == 0:
 		groups = len(e.routes.Load().groups)
@@ -174,7 +174,7 @@ func (e *Engine) cutAll(
 	if groups > 1 {
 		share = max(1, rows/uint64(2*groups))
 	}
-	a, err := askSources(ctx, e, asked.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([][]int64, wire.End, error) {
 		cuts, err := s.cut(ctx, fromNs, toNs, share)

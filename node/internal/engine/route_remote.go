@@ -54,10 +54,10 @@ type remoteSource struct {
 	required []slots.Range     // that each store must hold; zero for groups that were never split
 	budget   int64             // bytes of memory that an answer may take
 
-	linear   bool     // linearizable reads
-	after    []int64  // by group: acqs that its horizon must pass before a read
-	tried    []*Peer  // that failed or were slow
-	hastener hastener // nil for none
+	linearizable bool      // linearizable reads
+	after        []int64   // by group: acqs that its horizon must pass before a read
+	tried        []*Peer   // that failed or were slow
+	feedWaker    feedWaker // nil for none
 
 	attempt    *hedge.Attempt // that must win before rows are delivered; nil: no hedged call
 	began      time.Time      // of the request
@@ -86,7 +86,7 @@ func (r *remoteSource) client() *client.Client {
 		}
 	}
 	c := r.peer.client.OfParts(names)
-	if r.linear {
+	if r.linearizable {
 		c = c.Linearizable()
 	}
 	for _, ns := range r.after {

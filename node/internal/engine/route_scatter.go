@@ -35,12 +35,12 @@ type fanOut[T any] struct {
 //
 // Returns: the answers so far, also with an error.
 func askSources[T any](
-	ctx context.Context, e *Engine, asked request.Options, kind callKind, box *record.Box,
+	ctx context.Context, e *Engine, options request.Options, kind callKind, box *record.Box,
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (*fanOut[T], error) {
-	a := &fanOut[T]{kind: kind, asked: asked, began: time.Now(),
+	a := &fanOut[T]{kind: kind, asked: options, began: time.Now(),
 		permits: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	sources, err := e.sources(asked, box)
+	sources, err := e.sources(options, box)
 	if err != nil {
 		return a, err
 	}
@@ -224,7 +224,7 @@ func (a *fanOut[T]) askOne(
 			err = l.checkSlots() // rows that were split off during the read may be missing
 		}
 		if err == nil {
-			l.noteRead(end.HorizonNs)
+			l.raiseSessionAcq(end.HorizonNs)
 		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.As(err, new(*consumerError)) &&
@@ -307,7 +307,7 @@ func (e *Engine) rowsOfAll(
 	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
 	q = q.pinned(nil)
-	a, err := askSources(ctx, e, q.asked, askRows, &q.Box, func(
+	a, err := askSources(ctx, e, q.options, askRows, &q.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		end, err = s.rows(ctx, q, func(b *record.Batch) error {
@@ -327,7 +327,7 @@ func (e *Engine) rowsOfAll(
 
 func (e *Engine) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
 	q = q.pinned(nil)
-	a, err := askSources(ctx, e, q.asked, askCount, &q.Box, func(
+	a, err := askSources(ctx, e, q.options, askCount, &q.Box, func(
 		ctx context.Context, s source,
 	) (rows uint64, end wire.End, err error) {
 		end, err = s.count(ctx, q)

@@ -59,60 +59,61 @@ type source interface {
 
 // sources returns the sources of a box: one for each group of this node, and one for each other
 // node with all groups that it is queried for.
-func (e *Engine) sources(asked request.Options, box *record.Box) ([]source, error) {
+func (e *Engine) sources(options request.Options, box *record.Box) ([]source, error) {
 	l := e.routes.Load()
 	if len(l.groups) == 0 {
 		return nil, nodeerror.ErrNoView
 	}
 	var wanted []cluster.GroupID // nil for all
-	if asked.Groups == nil && asked.OnlyGroup == 0 {
+	if options.Groups == nil && options.OnlyGroup == 0 {
 		wanted = l.owners.Groups(box)
 	}
-	return e.sourcesOf(asked, l, func(g cluster.GroupID) bool {
+	return e.sourcesOf(options, l, func(g cluster.GroupID) bool {
 		return (wanted == nil || slices.Contains(wanted, g)) &&
-			(asked.OnlyGroup == 0 || asked.OnlyGroup == g)
+			(options.OnlyGroup == 0 || options.OnlyGroup == g)
 	})
 }
 
 // sourcesOf returns the sources of the groups that are wanted and, if the request names groups,
 // among these.
 func (e *Engine) sourcesOf(
-	asked request.Options, l *routingTable, wanted func(group cluster.GroupID) bool,
+	options request.Options, l *routingTable, wanted func(group cluster.GroupID) bool,
 ) (out []source, err error) {
 	remotes := map[*Peer]*remoteSource{}
 	var locals []*localSource
 	for g, p := range l.all() {
 		switch {
-		case !wanted(g), asked.Groups != nil && !slices.Contains(asked.Groups, g):
+		case !wanted(g), options.Groups != nil && !slices.Contains(options.Groups, g):
 		case p.local != nil &&
-			(asked.Groups != nil || p.peer == nil || p.local.checkSlots() == nil):
+			(options.Groups != nil || p.peer == nil || p.local.checkSlots() == nil):
 			here := *p.local
-			here.delivery = new(delivery)
-			here.afterNs = max(asked.AfterOf(g), e.seenAcq(g, asked.Groups))
-			here.linear = asked.Linear
-			if asked.Groups != nil {
-				here.required = asked.RequiredSlots(g)
+			here.firstDelivery = new(firstDelivery)
+			here.afterNs = max(options.AfterOf(g), e.sessionAcq(g, options.Groups))
+			here.linearizable = options.Linearizable
+			if options.Groups != nil {
+				here.required = options.RequiredSlots(g)
 			}
 			out, locals = append(out, &here), append(locals, &here)
-		case asked.Groups != nil:
+		case options.Groups != nil:
 			return nil, NotHere(g)
 		case p.unreachable():
 			return nil, noRoute(g)
 		default:
 			r := remotes[p.peer]
 			if r == nil {
-				r = &remoteSource{peer: p.peer, budget: e.Limits.ResultBytes, linear: asked.Linear}
+				r = &remoteSource{peer: p.peer, budget: e.Limits.ResultBytes,
+					linearizable: options.Linearizable}
 				if m := e.cluster.Load(); m != nil {
-					r.hastener = m
+					r.feedWaker = m
 				}
 				remotes[p.peer] = r
 				out = append(out, r)
 			}
-			r.add(g, p, max(asked.AfterOf(g), e.seenAcq(g, nil)))
+			r.add(g, p, max(options.AfterOf(g), e.sessionAcq(g, nil)))
 		}
 	}
 	for _, l := range locals {
-		l.among = len(locals)
+		l.concurrentScans = len(locals)
 	}
 	return out, nil
 }
@@ -164,24 +165,26 @@ func (e *Engine) afterAcq(l *localSource, afterNs int64) *localSource {
 	return &later
 }
 
-// seenAcq returns the acq of the last put of a group through this node, which clients of this node
-// expect to read. It is 0 for queries of other nodes, which bring their own.
-func (e *Engine) seenAcq(group cluster.GroupID, asked []cluster.GroupID) int64 {
+// sessionAcq returns up to which acq clients of this node have written or read a group through it,
+// and expect to read it: read-your-writes and monotonic reads. It is 0 for queries of other nodes,
+// which bring their own.
+func (e *Engine) sessionAcq(group cluster.GroupID, groups []cluster.GroupID) int64 {
 	m := e.cluster.Load()
-	if m == nil || asked != nil {
+	if m == nil || groups != nil {
 		return 0
 	}
-	return m.SeenAcq(group)
+	return m.SessionAcq(group)
 }
 
 // otherReplica returns the source of a replica on another node, for one here that is damaged; nil
 // if there is none, or if another node sent the query, which then chooses itself.
-func (e *Engine) otherReplica(asked request.Options, damaged *localSource) []source {
+func (e *Engine) otherReplica(options request.Options, damaged *localSource) []source {
 	p := e.routes.Load().route(damaged.group)
-	if asked.Groups != nil || p == nil || len(p.peers) == 0 {
+	if options.Groups != nil || p == nil || len(p.peers) == 0 {
 		return nil
 	}
-	r := &remoteSource{peer: p.peers[0], budget: e.Limits.ResultBytes, linear: damaged.linear}
+	r := &remoteSource{peer: p.peers[0], budget: e.Limits.ResultBytes,
+		linearizable: damaged.linearizable}
 	r.add(damaged.group, p, damaged.afterNs)
 	return []source{r}
 }
@@ -203,8 +206,8 @@ func (e *Engine) alternatives(failed *remoteSource) (out []*remoteSource) {
 		}
 		r := remotes[p.peers[k]]
 		if r == nil {
-			r = &remoteSource{peer: p.peers[k], budget: failed.budget, linear: failed.linear,
-				tried: tried}
+			r = &remoteSource{peer: p.peers[k], budget: failed.budget,
+				linearizable: failed.linearizable, tried: tried}
 			remotes[r.peer] = r
 			out = append(out, r)
 		}

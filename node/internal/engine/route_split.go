@@ -36,9 +36,9 @@ func isSplit(err error) bool {
 	return e.Kind == wire.KindUnavailable && e.Part == partSlots
 }
 
-// delivery is the first delivery of rows by a source: after it no other source can replace this
-// one.
-type delivery struct {
+// firstDelivery is the first delivery of rows by a source: after it no other source can replace
+// this one.
+type firstDelivery struct {
 	once sync.Once
 	err  error
 	done atomic.Bool
@@ -49,26 +49,28 @@ type delivery struct {
 // pinned its view before, and the view does not change when the group is split later.
 func beginDelivery(s source) error {
 	l, here := s.(*localSource)
-	if !here || l.delivery == nil {
+	if !here || l.firstDelivery == nil {
 		return nil
 	}
-	l.delivery.once.Do(func() {
-		l.delivery.err = l.checkSlots()
-		l.delivery.done.Store(l.delivery.err == nil)
+	l.firstDelivery.once.Do(func() {
+		l.firstDelivery.err = l.checkSlots()
+		l.firstDelivery.done.Store(l.firstDelivery.err == nil)
 	})
-	return l.delivery.err
+	return l.firstDelivery.err
 }
 
 // delivered reports whether a source has delivered rows.
-func (l *localSource) delivered() bool { return l.delivery != nil && l.delivery.done.Load() }
+func (l *localSource) delivered() bool {
+	return l.firstDelivery != nil && l.firstDelivery.done.Load()
+}
 
 // afterSplit returns the new sources of the slots of one that failed, after a pause in which a
 // split may complete; nil if that cannot help, or if another node sent the query, which then
 // retries itself.
 func (e *Engine) afterSplit(
-	ctx context.Context, asked request.Options, failed source, err error, began time.Time,
+	ctx context.Context, options request.Options, failed source, err error, began time.Time,
 ) []source {
-	if asked.Groups != nil || time.Since(began) > member.SplitTimeout {
+	if options.Groups != nil || time.Since(began) > member.SplitTimeout {
 		return nil
 	}
 	spans := answersFor(failed)
@@ -81,7 +83,7 @@ func (e *Engine) afterSplit(
 		return nil
 	}
 	l := e.routes.Load()
-	out, err := e.sourcesOf(asked, l, func(g cluster.GroupID) bool {
+	out, err := e.sourcesOf(options, l, func(g cluster.GroupID) bool {
 		return within(l.route(g).slots, spans)
 	})
 	if err != nil {

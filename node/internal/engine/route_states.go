@@ -40,7 +40,7 @@ func (r *remoteSource) states(
 	out, given := &aggregate.States{}, 0
 	var stopped error
 	c := r.client()
-	if q.asked.NoCache {
+	if q.options.NoCache {
 		c = c.Fresh()
 	}
 	spill := func() error {
@@ -83,7 +83,7 @@ func (e *Engine) statesOfAll(
 			o.Close()
 		}
 	}()
-	a, err := askSources(ctx, e, q.asked, askStates, &q.Box, func(
+	a, err := askSources(ctx, e, q.options, askStates, &q.Box, func(
 		ctx context.Context, s source,
 	) (part aggregate.Part, end wire.End, err error) {
 		part.Over = aggregate.NewOverflow(e.Limits.Spill, numberOfSource(s))
@@ -119,10 +119,10 @@ func numberOfSource(s source) int {
 // States emits the groups of an aggregate as saved states, for a node that merges them with those
 // of other nodes. What emit gets is not modified afterwards.
 func (e *Engine) States(
-	ctx context.Context, asked request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query,
 	emit func(wire.GroupState) error,
 ) (wire.End, error) {
-	permit, err := e.prepareCall(ctx, asked, q)
+	permit, err := e.prepareCall(ctx, options, q)
 	if err != nil {
 		return wire.End{}, err
 	}
@@ -152,7 +152,7 @@ func (e *Engine) emitStates(
 			return wire.End{}, err
 		}
 	}
-	q, done := e.withOwner(q)
+	q, done := e.withSchedulingKey(q)
 	defer done()
 	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()

@@ -37,7 +37,7 @@ func (r *remoteSource) diff(
 
 // diffOfAll passes the differences of all sources to emit, one batch at a time.
 func (e *Engine) diffOfAll(
-	ctx context.Context, asked request.Options, d *record.Diff,
+	ctx context.Context, options request.Options, d *record.Diff,
 	emit func(d *record.Differences) error,
 ) (wire.End, error) {
 	var emitting sync.Mutex
@@ -50,7 +50,7 @@ func (e *Engine) diffOfAll(
 		}
 		return stopped
 	}
-	a, err := askSources(ctx, e, asked, askDiff, &d.Box, func(
+	a, err := askSources(ctx, e, options, askDiff, &d.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
 		own := *d // each makes it regular for itself
@@ -120,11 +120,11 @@ func bytesOf(versions []record.Version) int64 {
 
 // versionsOfAll merges the versions of all sources by key and acq.
 func (e *Engine) versionsOfAll(
-	ctx context.Context, asked request.Options, box *record.Box,
+	ctx context.Context, options request.Options, box *record.Box,
 ) ([]record.Version, wire.End, error) {
 	shared := new(answerLimit)
 	shared.left.Store(e.Limits.ResultBytes)
-	a, err := askSources(ctx, e, asked, askVersions, box, func(
+	a, err := askSources(ctx, e, options, askVersions, box, func(
 		ctx context.Context, s source,
 	) ([]record.Version, wire.End, error) {
 		own := *box // each makes it regular for itself

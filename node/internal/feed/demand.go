@@ -5,30 +5,30 @@ import "sync"
 // Demand is the acq that a source of a feed must pass because rows of other sources are buffered
 // until then.
 type Demand struct {
-	mu     sync.Mutex        // guards what follows
-	acqNs  int64             // greatest acq that it must pass; 0 for none
-	hasten func(acqNs int64) // makes it pass an acq soon; nil before the feed begins
+	mu    sync.Mutex        // guards what follows
+	acqNs int64             // greatest acq that it must pass; 0 for none
+	wake  func(acqNs int64) // makes it pass an acq soon; nil before the feed begins
 }
 
 // Pass is called when others wait until the feed has passed an acq.
 func (d *Demand) Pass(acqNs int64) {
 	d.mu.Lock()
 	d.acqNs = max(d.acqNs, acqNs)
-	hasten := d.hasten
+	wake := d.wake
 	d.mu.Unlock()
-	if hasten != nil {
-		hasten(acqNs)
+	if wake != nil {
+		wake(acqNs)
 	}
 }
 
-// Begin sets hasten, which must not block.
-func (d *Demand) Begin(hasten func(acqNs int64)) {
+// Begin sets wake, which must not block.
+func (d *Demand) Begin(wake func(acqNs int64)) {
 	d.mu.Lock()
-	d.hasten = hasten
+	d.wake = wake
 	acq := d.acqNs
 	d.mu.Unlock()
 	if acq > 0 {
-		hasten(acq)
+		wake(acq)
 	}
 }
 

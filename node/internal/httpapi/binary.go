@@ -116,7 +116,7 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 			admitted.Done()
 		}
 	}()
-	rc, cancel := s.watchedContext(req.Conn(), admitted.Asked())
+	rc, cancel := s.watchedContext(req.Conn(), admitted.Options())
 	defer cancel()
 	found, err := admitted.Groups(rc)
 	if err != nil {
@@ -206,9 +206,9 @@ func (s *Server) putFrame(
 	rc context.Context, req *httpserver.Request, p *wire.Put,
 ) (store.PutResult, error) {
 	args := req.QueryArgs()
-	asks := args.Has(wire.ParamWriter)
+	isProbe := args.Has(wire.ParamWriter)
 	var err error
-	if asks {
+	if isProbe {
 		err = cmp.Or(checkNoBody(req), parseWriter(args, p))
 	} else {
 		err = wire.ParsePut(req.PostBody(), p)
@@ -219,7 +219,7 @@ func (s *Server) putFrame(
 	httpserver.Decoded(req.RequestCtx)
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
-	if text == "" && !asks {
+	if text == "" && !isProbe {
 		return s.Writes.Put(rc, p.Batch, w)
 	}
 	previous, err := strconv.ParseUint(text, 10, 64)
@@ -227,13 +227,13 @@ func (s *Server) putFrame(
 	case err != nil, w.ID == [16]byte{}:
 		return store.PutResult{}, params.Bad(wire.ParamPrevious,
 			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
-	case asks:
+	case isProbe:
 		return store.PutResult{}, s.Writes.Follows(w.Writer(), previous)
 	}
 	return s.Writes.PutAfter(rc, p.Batch, w, previous)
 }
 
-// parseWriter parses the writer of a put that only asks.
+// parseWriter parses the writer of a sequence probe, a put without rows.
 func parseWriter(args *fasthttp.Args, p *wire.Put) (err error) {
 	text := string(args.Peek(wire.ParamWriter))
 	raw, err := hex.DecodeString(text)

@@ -56,7 +56,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 	switch text := string(args.Peek(request.ParamRead)); text {
 	case "":
 	case "linearizable":
-		s.Linear = true
+		s.Linearizable = true
 	default:
 		return s, params.Bad(request.ParamRead, fmt.Errorf("%q is not linearizable; leave it "+
 			"out to read what the nearest replicas have", params.Clip(text)))

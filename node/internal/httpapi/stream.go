@@ -54,7 +54,7 @@ func (s *Server) streamIn(
 	req *httpserver.Request, a *engine.Admitted,
 	produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: s.begin(req.Conn(), a.Asked()),
+	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: s.begin(req.Conn(), a.Options()),
 		Produce: produce, Permit: a.Permit(), End: a.Done})
 }
 

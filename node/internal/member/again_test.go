@@ -48,7 +48,7 @@ func underLeader(t *testing.T, leader http.HandlerFunc) *Member {
 	}
 	m := &Member{self: cluster.Self{ID: 8}, run: run, http: newHTTP(),
 		meta:  cluster.NewMeta(cluster.NewState()),
-		hints: map[cluster.GroupID]cluster.NodeID{}, seen: map[cluster.GroupID]int64{}}
+		hints: map[cluster.GroupID]cluster.NodeID{}, sessionAcqs: map[cluster.GroupID]int64{}}
 	if _, err := m.meta.Apply(command); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	})
 	drain := &cluster.SetNodeState{Node: 7, State: cluster.NodeDraining}
 	for range 2 {
-		if answer, err := m.Command(t.Context(), drain); err == nil || !answer.Again {
+		if answer, err := m.Command(t.Context(), drain); err == nil || !answer.Retried {
 			t.Errorf("%+v, %v", answer, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	if err != nil || !ok || *once.Command.(*cluster.SetNodeState) != *drain {
 		t.Errorf("%+v, %v", cmd, err)
 	}
-	if answer, err := m.Do(t.Context(), 1, []byte("remove"), false); err == nil || answer.Again {
+	if answer, err := m.Do(t.Context(), 1, []byte("remove"), false); err == nil || answer.Retried {
 		t.Errorf("the first time: %+v, %v", answer, err)
 	}
 }

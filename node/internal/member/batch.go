@@ -61,7 +61,7 @@ type partAnswer struct {
 }
 
 // DoAll does what Do does with several commands, and asks each node once for all that it leads. Of
-// each command there is an answer or an error. When none is an error or Again, what lies in
+// each command there is an answer or an error. When none is an error or Retried, what lies in
 // parts is not read any more.
 func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
@@ -70,7 +70,7 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	do := func(i int) {
 		sent := errors.Is(errs[i], replica.ErrUnknown)
 		answers[i], errs[i] = m.Do(ctx, parts[i].Group, parts[i].Data, again)
-		answers[i].Again = answers[i].Again || sent
+		answers[i].Retried = answers[i].Retried || sent
 	}
 	for i, p := range parts {
 		id := m.Leader(p.Group)
@@ -125,7 +125,7 @@ func (m *Member) doThere(
 			errs[i] = decodeLeaderError(group, told[n].Error)
 		case !told[n].Alone:
 			answers[i] = told[n].Answer
-			m.note(group, max(answers[i].Put.LastAcqNs, answers[i].AcqNs))
+			m.raiseSessionAcq(group, max(answers[i].Put.LastAcqNs, answers[i].AcqNs))
 			continue
 		}
 		m.hint(group, errs[i])

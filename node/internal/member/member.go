@@ -94,14 +94,14 @@ type Member struct {
 	// distrusted are the groups whose replica here is not what it should be, and why.
 	distrusted map[cluster.GroupID]distrusted
 	// rotten is what Verify found last and nothing could be done about.
-	rotten    restDamage
-	tried     map[cluster.GroupID]time.Time      // when a replica did not start
-	changing  map[cluster.GroupID]bool           // groups whose members are being changed
-	hints     map[cluster.GroupID]cluster.NodeID // who was last seen to lead
-	silent    map[cluster.NodeID]time.Time       // since when a node has not answered
-	seen      map[cluster.GroupID]int64          // greatest acq acknowledged here, by group
-	toldEpoch uint64                             // epoch that gossip tells
-	stranger  *stranger                          // nil: none is known
+	rotten      restDamage
+	tried       map[cluster.GroupID]time.Time      // when a replica did not start
+	changing    map[cluster.GroupID]bool           // groups whose members are being changed
+	hints       map[cluster.GroupID]cluster.NodeID // who was last seen to lead
+	silent      map[cluster.NodeID]time.Time       // since when a node has not answered
+	sessionAcqs map[cluster.GroupID]int64          // greatest acq acknowledged here, by group
+	toldEpoch   uint64                             // epoch that gossip tells
+	stranger    *stranger                          // nil: none is known
 	// unproven are the groups whose replica here waits for confirmation, and since when.
 	unproven map[cluster.GroupID]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
@@ -123,7 +123,7 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 		http: over.client(), replicas: map[cluster.GroupID]*localReplica{},
 		changing: map[cluster.GroupID]bool{},
 		hints:    map[cluster.GroupID]cluster.NodeID{}, silent: map[cluster.NodeID]time.Time{},
-		seen: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
+		sessionAcqs: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
 		distrusted: map[cluster.GroupID]distrusted{}, closeRequests: newCloseRequests()}
 	m.setClock()
 	m.opt.Store.Background = background.NewLimit(max(1, runtime.GOMAXPROCS(0)/2))

@@ -72,9 +72,9 @@ type Answer struct {
 	Replica cluster.ReplicaID `json:"replica"`
 	Version uint64            `json:"version"`
 
-	// Again: the command was sent before and its outcome is unknown; an error may be that
+	// Retried: the command was sent before and its outcome is unknown; an error may be that
 	// it was done.
-	Again bool `json:"-"`
+	Retried bool `json:"-"`
 }
 
 // Command asks the meta group to change the state of the cluster, which it does once.
@@ -128,9 +128,9 @@ func (m *Member) do(
 	for try := 0; ; try++ {
 		elected := m.elections.wait(group) // before the answer that may be out of date by then
 		answer, err = m.askOnce(ctx, group, data, c, try)
-		answer.Again = sent
+		answer.Retried = sent
 		if err == nil {
-			m.note(group, max(answer.Put.LastAcqNs, answer.AcqNs))
+			m.raiseSessionAcq(group, max(answer.Put.LastAcqNs, answer.AcqNs))
 		}
 		if err == nil || !sendAgain(err, c.again) {
 			return answer, err
@@ -162,23 +162,26 @@ func sendAgain(err error, twice bool) bool {
 		errors.Is(err, replica.ErrStopped) || errors.Is(err, ErrUndecided)
 }
 
-// note keeps the greatest acq that this node has acknowledged for a group.
-func (m *Member) note(group cluster.GroupID, acqNs int64) {
+// raiseSessionAcq keeps the greatest acq that this node has acknowledged or shown for a group.
+func (m *Member) raiseSessionAcq(group cluster.GroupID, acqNs int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen[group] = max(m.seen[group], acqNs)
+	m.sessionAcqs[group] = max(m.sessionAcqs[group], acqNs)
 }
 
-// SeenAcq returns the greatest acq that this node has acknowledged or shown for a group: a client
-// that wrote or read through it may expect to read that.
-func (m *Member) SeenAcq(group cluster.GroupID) int64 {
+// SessionAcq returns the greatest acq that this node has acknowledged or shown for a group: a
+// client that wrote or read through it may expect to read that.
+func (m *Member) SessionAcq(group cluster.GroupID) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.seen[group]
+	return m.sessionAcqs[group]
 }
 
-// NoteShown notes an acq of a group up to which an answer of this node has shown everything.
-func (m *Member) NoteShown(group cluster.GroupID, acqNs int64) { m.note(group, acqNs) }
+// RaiseSessionAcq takes in an acq of a group up to which an answer of this node has shown
+// everything.
+func (m *Member) RaiseSessionAcq(group cluster.GroupID, acqNs int64) {
+	m.raiseSessionAcq(group, acqNs)
+}
 
 // askOnce asks one node.
 func (m *Member) askOnce(

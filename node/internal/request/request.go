@@ -32,7 +32,7 @@ type Options struct {
 	RequiredRanges []slots.Range     // that each store must hold; zero for groups never split
 	OnlyGroup      cluster.GroupID   // the only group that is read; 0: all
 	Partial        bool              // unavailable sources may be omitted
-	Linear         bool              // linearizable: reads see all that was acknowledged before
+	Linearizable   bool              // linearizable: reads see all that was acknowledged before
 	FeedID         uint64            // of a feed that another node merges; 0: none
 	NoCache        bool              // the partial-aggregate cache is not used
 	Within         time.Duration     // deadline of the request; 0: that of the node

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is masked twice is as before, whole and in part; no sector of usual data is weak once it is
-// masked.
+// What is scrambled twice is as before, whole and in part; no sector of usual data is near zero
+// once it is scrambled.
 func TestMask(t *testing.T) {
 	for n := range 1100 {
 		p := make([]byte, n)
@@ -15,39 +15,39 @@ func TestMask(t *testing.T) {
 			p[i] = byte(rand.Uint32())
 		}
 		was := bytes.Clone(p)
-		Mask(p)
+		Scramble(p)
 		if n > 0 && bytes.Equal(p, was) {
-			t.Fatalf("%d bytes are not masked", n)
+			t.Fatalf("%d bytes are not scrambled", n)
 		}
 		part := bytes.Clone(p[n/2:])
-		MaskFrom(part, int64(n/2))
+		ScrambleFrom(part, int64(n/2))
 		if !bytes.Equal(part, was[n/2:]) {
 			t.Fatalf("the end of %d bytes is not what it was", n)
 		}
-		Mask(p)
+		Scramble(p)
 		if !bytes.Equal(p, was) {
 			t.Fatalf("%d bytes are not what they were", n)
 		}
 	}
 	for b := range 256 {
 		p := bytes.Repeat([]byte{byte(b)}, 4*Size)
-		Mask(p)
-		if n := Weak(p); n != 0 {
-			t.Errorf("bytes of %02x: %d weak sectors", b, n)
+		Scramble(p)
+		if n := NearZero(p); n != 0 {
+			t.Errorf("bytes of %02x: %d near-zero sectors", b, n)
 		}
 	}
 }
 
 func TestSectorsAreCounted(t *testing.T) {
-	f := func(weak, blank uint32, set ...int) {
+	f := func(nearZero, zero uint32, set ...int) {
 		t.Helper()
 		p := make([]byte, 3*Size+100)
 		for _, bit := range set {
 			p[bit/8] ^= 1 << (bit % 8)
 		}
-		if Weak(p) != weak || Blank(p) != blank {
-			t.Errorf("bits %v: %d weak and %d blank sectors, want %d and %d", set, Weak(p),
-				Blank(p), weak, blank)
+		if NearZero(p) != nearZero || Zero(p) != zero {
+			t.Errorf("bits %v: %d near-zero and %d zero sectors, want %d and %d", set, NearZero(p),
+				Zero(p), nearZero, zero)
 		}
 	}
 	const sector = 8 * Size
@@ -65,15 +65,15 @@ func BenchmarkMask(b *testing.B) {
 	p := make([]byte, 1<<20)
 	b.SetBytes(1 << 20)
 	for b.Loop() {
-		Mask(p)
+		Scramble(p)
 	}
 }
 
 func BenchmarkWeak(b *testing.B) {
 	p := make([]byte, 1<<20)
-	Mask(p)
+	Scramble(p)
 	b.SetBytes(1 << 20)
 	for b.Loop() {
-		Weak(p)
+		NearZero(p)
 	}
 }

@@ -53,7 +53,7 @@ func (g Groups) PutRange(
 		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // normalized in place
 		command, err := commands.AppendRange(nil, &own)
 		if err == nil {
-			_, err = g.member.Do(ctx, group, guarded(v, group, command), true)
+			_, err = g.member.Do(ctx, group, fenced(v, group, command), true)
 		}
 		return err
 	})
@@ -105,8 +105,8 @@ func ofGroups(errs []error) error {
 func (g Groups) PromoteCopy(ctx context.Context) error {
 	command := commands.AppendPromote(nil)
 	errs, err := g.eachGroup(ctx, func(v *cluster.View, group cluster.GroupID) error {
-		answer, err := g.member.Do(ctx, group, guarded(v, group, command), true)
-		if answer.Again && errors.Is(err, store.ErrNoCopy) {
+		answer, err := g.member.Do(ctx, group, fenced(v, group, command), true)
+		if answer.Retried && errors.Is(err, store.ErrNoCopy) {
 			return nil // it was released the first time
 		}
 		return err

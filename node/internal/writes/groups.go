@@ -55,12 +55,12 @@ func RemovedBefore(err error) error {
 	return err
 }
 
-// guarded returns a command that a group rejects if it was split since the view.
-func guarded(v *cluster.View, group cluster.GroupID, command []byte) []byte {
-	return appendGuarded(nil, v, group, command)
+// fenced returns a command that a group rejects if it was split since the view.
+func fenced(v *cluster.View, group cluster.GroupID, command []byte) []byte {
+	return appendFenced(nil, v, group, command)
 }
 
-func appendGuarded(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
+func appendFenced(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
 	return commands.AppendWithin(dst, v.Groups[group].Slots, command)
 }
 
@@ -87,7 +87,7 @@ func (g Groups) retrySplits(ctx context.Context, do func(v *cluster.View) error)
 // removedFrom returns the outcome of a removal in a group: a retry finds nothing if the first
 // attempt succeeded.
 func removedFrom(answer member.Answer, err error) error {
-	if answer.Again {
+	if answer.Retried {
 		return RemovedBefore(err)
 	}
 	return err

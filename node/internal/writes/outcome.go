@@ -16,11 +16,11 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// fate is the known outcome of a row of a failed put.
-type fate uint8
+// rowOutcome is what is known of a row of a failed put.
+type rowOutcome uint8
 
 const (
-	rowStored fate = iota
+	rowStored rowOutcome = iota
 	rowNotStored
 	rowUnknown
 )
@@ -28,18 +28,18 @@ const (
 // PutError is the error of a put that some groups stored and others did not, or may not have. If it
 // is retried with the same writer and sequence, each row is stored once.
 type PutError struct {
-	fates  []fate // by row
-	writer store.WriterSeq
-	Err    error // of the first group that failed
+	outcomes []rowOutcome // by row
+	writer   store.WriterSeq
+	Err      error // of the first group that failed
 }
 
 func (e *PutError) Error() string {
 	count := [3]int{}
-	for _, f := range e.fates {
+	for _, f := range e.outcomes {
 		count[f]++
 	}
 	return fmt.Sprintf("%d of %d records are stored, %d are not, and of %d it is unknown: %v",
-		count[rowStored], len(e.fates), count[rowNotStored], count[rowUnknown], e.Err)
+		count[rowStored], len(e.outcomes), count[rowNotStored], count[rowUnknown], e.Err)
 }
 
 // Writer returns the writer and sequence to retry the put with.
@@ -57,7 +57,7 @@ func (e *PutError) ToWire() *wire.Error {
 // the number that the client knows a row by.
 func (e *PutError) WireOf(number func(row int) int) *wire.Error {
 	var sets [3]record.RangeSet
-	for i, f := range e.fates {
+	for i, f := range e.outcomes {
 		n := int64(number(i))
 		if last := len(sets[f]) - 1; last >= 0 && sets[f][last].To == n {
 			sets[f][last].To++
@@ -72,9 +72,9 @@ func (e *PutError) WireOf(number func(row int) int) *wire.Error {
 		Unknown:   wire.FormatRanges(sets[rowUnknown]), Key: puts.FormatKey(e.writer)})
 }
 
-// fateOf returns the fate of the rows of a group by its error; again says that they were sent
+// outcomeOf returns the outcome of the rows of a group by its error; again says that they were sent
 // before without an answer.
-func fateOf(err error, again bool) fate {
+func outcomeOf(err error, again bool) rowOutcome {
 	switch {
 	case err == nil:
 		return rowStored
@@ -86,10 +86,10 @@ func fateOf(err error, again bool) fate {
 	return rowNotStored
 }
 
-// set sets the fate of some rows.
-func (e *PutError) set(rows []uint32, f fate) {
+// set sets the outcome of some rows.
+func (e *PutError) set(rows []uint32, f rowOutcome) {
 	for _, i := range rows {
-		e.fates[i] = f
+		e.outcomes[i] = f
 	}
 }
 
@@ -99,21 +99,21 @@ func (e *PutError) set(rows []uint32, f fate) {
 func RestOf(
 	err error, w store.WriterSeq, before, failed, rows int, keyed bool,
 ) *PutError {
-	e := &PutError{fates: make([]fate, rows), writer: w, Err: err}
+	e := &PutError{outcomes: make([]rowOutcome, rows), writer: w, Err: err}
 	for i := before; i < before+failed; i++ {
-		e.fates[i] = fateOf(err, false)
+		e.outcomes[i] = outcomeOf(err, false)
 	}
 	for i := before + failed; i < rows; i++ {
-		e.fates[i] = rowNotStored
+		e.outcomes[i] = rowNotStored
 	}
 	var some *PutError
 	if errors.As(err, &some) {
 		e.Err = some.Err
-		copy(e.fates[before:], some.fates)
+		copy(e.outcomes[before:], some.outcomes)
 	}
-	for i, f := range e.fates {
+	for i, f := range e.outcomes {
 		if keyed && f == rowNotStored {
-			e.fates[i] = rowUnknown
+			e.outcomes[i] = rowUnknown
 		}
 	}
 	return e

@@ -26,17 +26,17 @@ func TestWhatIsKnownOfAPut(t *testing.T) {
 	}
 	p := putting{rows: 6, rest: new(record.Batch), writer: w}
 	e := p.fail(fmt.Errorf("group 3: %w", replica.ErrUnknown))
-	e.set([]uint32{1, 2, 5}, fateOf(e.Err, false))
-	e.set([]uint32{4}, fateOf(store.ErrOverloaded, false))
+	e.set([]uint32{1, 2, 5}, outcomeOf(e.Err, false))
+	e.set([]uint32{4}, outcomeOf(store.ErrOverloaded, false))
 	got, ok := nodeerror.ToWire(&nodeerror.SourceError{Source: "here", Err: e}).Outcome()
 	want := api.Outcome{Stored: "1,4", NotStored: "5", Unknown: "2-3,6", Key: puts.FormatKey(w)}
 	if !ok || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if f := fateOf(store.ErrOverloaded, true); f != rowUnknown {
+	if f := outcomeOf(store.ErrOverloaded, true); f != rowUnknown {
 		t.Errorf("what was sent before is %v", f)
 	}
-	if f := fateOf(writers.ErrTooOld, false); f != rowUnknown {
+	if f := outcomeOf(writers.ErrTooOld, false); f != rowUnknown {
 		t.Errorf("what has an old sequence is %v", f)
 	}
 	keyed := RestOf(e, w, 2, 6, 9, true).WireOf(func(row int) int { return row + 1 })
@@ -56,14 +56,14 @@ func TestWhatIsKnownOfAPut(t *testing.T) {
 func TestRemovalsThatComeAgain(t *testing.T) {
 	far := &wire.Error{Kind: wire.KindNotFound, Message: "there is no policy"}
 	for _, missing := range []error{retention.ErrNoPolicy, far} {
-		if err := removedFrom(member.Answer{Again: true}, missing); err != nil {
+		if err := removedFrom(member.Answer{Retried: true}, missing); err != nil {
 			t.Errorf("%v, and it may have been done", err)
 		}
 		if err := removedFrom(member.Answer{}, missing); !errors.Is(err, missing) {
 			t.Errorf("%v, want %v", err, missing)
 		}
 	}
-	again := member.Answer{Again: true}
+	again := member.Answer{Retried: true}
 	if err := removedFrom(again, replica.ErrUnknown); !errors.Is(err, replica.ErrUnknown) {
 		t.Errorf("%v, without an outcome", err)
 	}

@@ -54,7 +54,7 @@ type putting struct {
 
 // fail returns the error of a put whose rest was not stored.
 func (p *putting) fail(err error) *PutError {
-	e := &PutError{fates: make([]fate, p.rows), writer: p.writer, Err: err}
+	e := &PutError{outcomes: make([]rowOutcome, p.rows), writer: p.writer, Err: err}
 	f := rowNotStored
 	if p.mayBeStored {
 		f = rowUnknown
@@ -64,7 +64,7 @@ func (p *putting) fail(err error) *PutError {
 		if p.origin != nil {
 			row = p.origin[i]
 		}
-		e.fates[row] = f
+		e.outcomes[row] = f
 	}
 	return e
 }
@@ -86,12 +86,12 @@ func (g Groups) putParts(
 	var failed error
 	for i := range parts {
 		of := rows[parts[i].Group]
-		read = read || errs[i] != nil || answers[i].Again
+		read = read || errs[i] != nil || answers[i].Retried
 		switch {
 		case errors.Is(errs[i], store.ErrOtherSlots):
 			puts.AppendRuns(rest, b, of)
 			origin = append(origin, left.origins(of)...)
-			left.mayBeStored = left.mayBeStored || answers[i].Again
+			left.mayBeStored = left.mayBeStored || answers[i].Retried
 			err = errs[i]
 			continue
 		case errs[i] != nil:
@@ -114,7 +114,7 @@ func (g Groups) putParts(
 	if failed != nil {
 		e := left.fail(failed)
 		for i := range parts {
-			e.set(left.origins(rows[parts[i].Group]), fateOf(errs[i], answers[i].Again))
+			e.set(left.origins(rows[parts[i].Group]), outcomeOf(errs[i], answers[i].Retried))
 		}
 		return e
 	}
@@ -146,7 +146,7 @@ func appendPuts(
 	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
 	for g, of := range rows {
 		if group := cluster.GroupID(g); len(of) > 0 {
-			dst = commands.AppendPutRows(appendGuarded(dst, v, group, nil), b, of, w)
+			dst = commands.AppendPutRows(appendFenced(dst, v, group, nil), b, of, w)
 			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
 		}
 	}

@@ -41,7 +41,7 @@ type Oracle struct {
 	// there is none, as its acqs are not those of the group; priorHorizonNs is its horizon from
 	// before.
 	leaderLeaseNs  int64
-	pendingLease   Position
+	pendingLease   Applied
 	leasesRevoked  bool
 	priorHorizonNs int64
 }
@@ -77,8 +77,8 @@ func (o *Oracle) Reserve(n int) int64 {
 	return first
 }
 
-// EndCommit ends the commit in flight: its rows are durable and visible, so the horizon may
-// pass them.
+// EndCommit ends the commit in flight: its rows are durable and in the heads, so the horizon may
+// pass them, which makes them visible.
 func (o *Oracle) EndCommit() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -187,13 +187,13 @@ func (o *Oracle) EndCopy(ns int64) {
 	o.copied, o.next = false, max(o.next, ns)
 }
 
-// Drive notes up to which command and acq the log of a replica was applied.
-func (o *Oracle) Drive(at Position) {
+// SetApplied sets up to which command and acq the log of a replica was applied.
+func (o *Oracle) SetApplied(at Applied) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.replicated, o.next, o.durable, o.index = true, at.NextNs, at.NextNs, at.Index
 	if o.pendingLease.NextNs > 0 && o.pendingLease.Index <= o.index {
-		o.leaderLeaseNs, o.pendingLease = max(o.leaderLeaseNs, o.pendingLease.NextNs), Position{}
+		o.leaderLeaseNs, o.pendingLease = max(o.leaderLeaseNs, o.pendingLease.NextNs), Applied{}
 	}
 }
 
@@ -202,7 +202,7 @@ func (o *Oracle) RevokeLeases(horizonNs int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.leasesRevoked, o.priorHorizonNs = true, horizonNs
-	o.leaderLeaseNs, o.pendingLease = 0, Position{}
+	o.leaderLeaseNs, o.pendingLease = 0, Applied{}
 }
 
 // AcceptLeases accepts leases again.
@@ -223,7 +223,7 @@ func (o *Oracle) GrantLease(index uint64, ns int64) (holds bool) {
 		o.leaderLeaseNs = max(o.leaderLeaseNs, ns)
 		return true
 	case ns > o.pendingLease.NextNs:
-		o.pendingLease = Position{Index: index, NextNs: ns}
+		o.pendingLease = Applied{Index: index, NextNs: ns}
 	}
 	return false
 }
@@ -267,9 +267,9 @@ func (o *Oracle) UnreserveFrom(first int64) {
 	o.inFlight, o.next = 0, first
 }
 
-// Position is how far a replicated store has come. It is the whole of what it needs to know of its
+// Applied is how far a replicated store has come. It is the whole of what it needs to know of its
 // log: the same commands from there on give the same state.
-type Position struct {
+type Applied struct {
 	Index  uint64 `json:"index"`       // of the last command that was applied
 	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
 }

@@ -13,34 +13,34 @@ import (
 // their rows are gathered: each step prefetches what the next one needs of a block, and continues
 // with another block.
 
-// fewRows is the most rows of a block that make it batchable by any dimension.
+// fewRows is the most rows that a selective test in any dimension leaves of a block.
 const fewRows = 64
 
 // Prefetched is an open block, and its rows that are to be taken.
 type Prefetched struct {
-	Block   segment.Block
-	info    *index.BlockInfo
-	need    uint8
-	devices []segment.MIDs
-	Spans   []segment.Span
-	rows    int
+	Block    segment.Block
+	info     *index.BlockInfo
+	residual uint8
+	devices  []segment.MIDs
+	Spans    []segment.Span
+	rows     int
 }
 
-// IsBatchable reports whether only devices are to be looked at in a block, and can be searched for,
+// IsSelective reports whether only devices are to be looked at in a block, and can be searched for,
 // or whether one dimension leaves few rows of it.
-func (w *Reader) IsBatchable(seg *Planned, c index.Candidate) bool {
-	if c.Untested == 0 || c.Untested&(c.Untested-1) != 0 || c.Untested == NeedTombstones {
+func (w *Reader) IsSelective(seg *Planned, c index.Candidate) bool {
+	if c.Residual == 0 || c.Residual&(c.Residual-1) != 0 || c.Residual == ResidualTombstones {
 		return false
 	}
-	if c.Untested == 1<<record.MID {
+	if c.Residual == 1<<record.MID {
 		return SortedByDevice(seg.Index.Block(c.Block)) && seg.lookupCached(c.Block) == nil
 	}
 	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
 }
 
-// isPrefetchable is IsBatchable where blocks that lie inside the box are held, too.
+// isPrefetchable is IsSelective where blocks that lie inside the box are held, too.
 func (w *Reader) isPrefetchable(seg *Planned, c index.Candidate) bool {
-	return c.Untested == 0 && seg.lookupCached(c.Block) == nil || w.IsBatchable(seg, c)
+	return c.Residual == 0 && seg.lookupCached(c.Block) == nil || w.IsSelective(seg, c)
 }
 
 // scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
@@ -68,7 +68,7 @@ func (w *Gatherer) openBatch(seg *Planned, candidates []index.Candidate, all []*
 	for _, h := range all {
 		w.searchBlock(seg, h)
 		if !w.CountOnly {
-			h.Block.PrefetchRows(h.Spans, w.Columns&^segment.Columns(h.need))
+			h.Block.PrefetchRows(h.Spans, w.Columns&^segment.Columns(h.residual))
 		}
 	}
 	for _, h := range all {
@@ -91,11 +91,11 @@ func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err 
 	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
 		return err
 	}
-	h.need = c.Untested
-	if c.Untested == 0 {
+	h.residual = c.Residual
+	if c.Residual == 0 {
 		return nil
 	}
-	if c.Untested != 1<<record.MID {
+	if c.Residual != 1<<record.MID {
 		w.prefetchTested(seg, h)
 		return nil
 	}
@@ -119,23 +119,23 @@ func (w *Reader) prefetchTested(seg *Planned, h *Prefetched) {
 	lo := 0
 	for i := range h.info.Subs {
 		sub := &h.info.Subs[i]
-		if untested, _ := w.needOf(seg, sub, h.need); untested != 0 && lo < int(sub.End) {
+		if ofSub, _ := w.residualOf(seg, sub, h.residual); ofSub != 0 && lo < int(sub.End) {
 			h.Spans = append(h.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
 		}
 		lo = int(sub.End)
 	}
-	h.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(h.need)), h.Spans)
+	h.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(h.residual)), h.Spans)
 }
 
 // searchBlock finds the rows of a block.
 func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
 	h.Spans, h.rows = h.Spans[:0], 0
-	if h.need == 0 {
+	if h.residual == 0 {
 		h.rows = h.Block.Rows()
 		h.Spans = append(h.Spans, segment.Span{Hi: uint32(h.rows)})
 		return
 	}
-	if h.need != 1<<record.MID {
+	if h.residual != 1<<record.MID {
 		w.searchTested(seg, h)
 		return
 	}
@@ -155,7 +155,7 @@ func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
 // searchTested is searchBlock by a dimension that leaves few rows.
 func (w *Reader) searchTested(seg *Planned, h *Prefetched) {
 	w.Block = &h.Block
-	w.Chosen = w.Choose(seg, h.info, h.need)
+	w.Chosen = w.Choose(seg, h.info, h.residual)
 	h.rows = len(w.Chosen)
 	for _, at := range w.Chosen {
 		if n := len(h.Spans); n > 0 && h.Spans[n-1].Hi == at {
@@ -196,7 +196,7 @@ func (w *Gatherer) takePrefetched(seg *Planned, h *Prefetched) error {
 func (w *Gatherer) Next(
 	seg *Planned, open []index.Candidate, i int,
 ) (*Prefetched, error) {
-	ring := &w.ring
+	prefetchRing := &w.prefetchRing
 	toOpen, toSearch, toLoad := i+2, i+1, i+frontDistance
 	if i == 0 {
 		toOpen, toSearch, toLoad = 0, 0, 0
@@ -206,13 +206,13 @@ func (w *Gatherer) Next(
 	}
 	for k := toOpen; k < min(i+3, len(open)); k++ {
 		if w.isPrefetchable(seg, open[k]) {
-			if err := w.openAhead(seg, open[k], &ring[k%len(ring)]); err != nil {
+			if err := w.openAhead(seg, open[k], &prefetchRing[k%len(prefetchRing)]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for k := toSearch; k < min(i+2, len(open)); k++ {
-		if h := &ring[k%len(ring)]; h.info != nil {
+		if h := &prefetchRing[k%len(prefetchRing)]; h.info != nil {
 			w.searchBlock(seg, h)
 			w.prefetch.Set(&h.Block, h.Spans, w.Columns)
 			if k == i {
@@ -220,7 +220,7 @@ func (w *Gatherer) Next(
 			}
 		}
 	}
-	if h := &ring[i%len(ring)]; h.info != nil {
+	if h := &prefetchRing[i%len(prefetchRing)]; h.info != nil {
 		w.prefetch.Attach(&h.Block)
 		return h, nil
 	}

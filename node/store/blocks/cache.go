@@ -55,17 +55,17 @@ func (bc *Cache) Truncate(after int) {
 
 // OpenCached opens blocks, and finds their rows in the box.
 func (w *Reader) OpenCached(
-	seg *Planned, candidates []index.Candidate, all []*Cached, hold bool,
+	seg *Planned, candidates []index.Candidate, all []*Cached, batched bool,
 ) error {
 	for i, c := range candidates {
-		all[i].number, all[i].InSpans = c.Block, hold
-		if hold {
+		all[i].number, all[i].InSpans = c.Block, batched
+		if batched {
 			w.prefetchFront(seg, c)
 		}
 	}
 	for i, c := range candidates {
 		f := all[i]
-		if hold {
+		if batched {
 			if err := w.openAhead(seg, c, &f.Prefetched); err != nil {
 				return err
 			}
@@ -76,10 +76,10 @@ func (w *Reader) OpenCached(
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(seg, info, c.Untested)
+		w.Chosen = w.Choose(seg, info, c.Residual)
 		f.Sel = append(f.Sel[:0], w.Chosen...)
 	}
-	if hold {
+	if batched {
 		for _, f := range all {
 			w.searchBlock(seg, &f.Prefetched)
 		}

@@ -56,14 +56,14 @@ type PartialSink interface {
 	End()
 }
 
-// lentBuffer is memory of a consumer in which the payloads of a batch are put together.
-type lentBuffer struct {
+// borrowedBuffer is memory of a consumer in which the payloads of a batch are put together.
+type borrowedBuffer struct {
 	bytes int    // 0: there is none
 	own   []byte // of the batch
 }
 
 // begin lets the payloads of an empty batch lie in a buffer.
-func (l *lentBuffer) begin(b *record.Batch, buffer []byte) {
+func (l *borrowedBuffer) begin(b *record.Batch, buffer []byte) {
 	if l.bytes == 0 && len(buffer) > 0 {
 		l.bytes, l.own = len(buffer), b.Data
 		b.Data = buffer[:0:len(buffer)]
@@ -71,8 +71,8 @@ func (l *lentBuffer) begin(b *record.Batch, buffer []byte) {
 }
 
 // end gives a batch, which is empty, its own memory back, and reports whether the payloads did not
-// fit into what was lent.
-func (l *lentBuffer) end(b *record.Batch) (outgrown bool) {
+// fit into the buffer.
+func (l *borrowedBuffer) end(b *record.Batch) (outgrown bool) {
 	if l.bytes == 0 {
 		return false
 	}
@@ -80,6 +80,6 @@ func (l *lentBuffer) end(b *record.Batch) (outgrown bool) {
 	if !outgrown {
 		b.Data = l.own[:0]
 	}
-	*l = lentBuffer{}
+	*l = borrowedBuffer{}
 	return outgrown
 }

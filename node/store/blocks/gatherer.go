@@ -19,8 +19,8 @@ type Gatherer struct {
 type gathering struct {
 	Consumer Consumer
 	Columns  segment.Columns // of rows
-	lent     lentBuffer      // to the batch
-	nested   bool            // other rows are gathered already, see SetAside
+	borrowed borrowedBuffer  // to the batch
+	nested   bool            // other rows are gathered already, see BeginNested
 	Resolver Resolver        // nil: all rows are shown
 }
 
@@ -30,23 +30,23 @@ type Resolver interface {
 }
 
 type gathererMemory struct {
-	Batch      record.Batch // of what was gathered
-	prefetched []*Prefetched
-	ring       [3]Prefetched         // blocks that are opened and searched ahead
-	prefetch   segment.PrefetchQueue // of the next of these
-	aside      record.Batch          // see SetAside
-	lentAside  lentBuffer            // to it
-	single     [1]index.Candidate    // held by itself
-	span       [1]segment.Span
+	Batch         record.Batch // of what was gathered
+	prefetched    []*Prefetched
+	prefetchRing  [3]Prefetched         // blocks that are opened and searched ahead
+	prefetch      segment.PrefetchQueue // of the next of these
+	outer         record.Batch          // see BeginNested
+	borrowedOuter borrowedBuffer        // to it
+	single        [1]index.Candidate    // held by itself
+	span          [1]segment.Span
 }
 
 // Reset forgets everything but memory, and of that what only unusual rows need.
 func (w *Gatherer) Reset() {
-	w.lent.end(&w.Batch)
-	w.lentAside.end(&w.aside)
+	w.borrowed.end(&w.Batch)
+	w.borrowedOuter.end(&w.outer)
 	w.gathering = gathering{}
 	Empty(&w.Batch)
-	Empty(&w.aside)
+	Empty(&w.outer)
 	w.Reader.reset()
 }
 
@@ -70,11 +70,11 @@ const TaskBlocks = 8
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
 func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
-		n, hold := 1, w.IsBatchable(seg, candidates[0])
-		for n < len(candidates) && w.IsBatchable(seg, candidates[n]) == hold {
+		n, batched := 1, w.IsSelective(seg, candidates[0])
+		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == batched {
 			n++
 		}
-		if err := w.scanBlocks(seg, candidates[:n], hold); err != nil {
+		if err := w.scanBlocks(seg, candidates[:n], batched); err != nil {
 			return err
 		}
 		candidates = candidates[n:]
@@ -83,9 +83,9 @@ func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
 }
 
 func (w *Gatherer) scanBlocks(
-	seg *Planned, candidates []index.Candidate, hold bool,
+	seg *Planned, candidates []index.Candidate, batched bool,
 ) error {
-	if hold {
+	if batched {
 		return w.scanBatch(seg, candidates)
 	}
 	for i, c := range candidates {
@@ -104,7 +104,7 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 	if f := seg.lookupCached(c.Block); f != nil {
 		return w.takeCached(seg, f)
 	}
-	if w.IsBatchable(seg, c) {
+	if w.IsSelective(seg, c) {
 		w.single[0] = c
 		return w.scanBatch(seg, w.single[:])
 	}
@@ -115,14 +115,14 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	if c.Untested == 0 && !w.CountOnly {
+	if c.Residual == 0 && !w.CountOnly {
 		return w.takeSpan(seg, w.Block, 0, w.Block.Rows())
 	}
-	if w.CountOnly && c.Untested&NeedTombstones == 0 {
-		w.Rows += uint64(w.count(seg, info, c.Untested))
+	if w.CountOnly && c.Residual&ResidualTombstones == 0 {
+		w.Rows += uint64(w.count(seg, info, c.Residual))
 		return nil
 	}
-	w.Chosen = w.Choose(seg, info, c.Untested)
+	w.Chosen = w.Choose(seg, info, c.Residual)
 	if w.CountOnly {
 		w.Rows += uint64(len(w.Chosen))
 		return nil
@@ -190,7 +190,7 @@ func (w *Gatherer) take(
 ) error {
 	start, parts := w.Batch.Len(), w.Columns
 	if start == 0 && w.Consumer.PayloadBuffer != nil {
-		w.lent.begin(&w.Batch, w.Consumer.PayloadBuffer(w.nested))
+		w.borrowed.begin(&w.Batch, w.Consumer.PayloadBuffer(w.nested))
 	}
 	if err := b.GatherColumns(sel, spans, parts, &w.Batch); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (w *Gatherer) Flush() error {
 	w.Rows += uint64(n)
 	err := w.Consumer.Rows(&w.Batch)
 	w.Batch.Reset()
-	if w.lent.end(&w.Batch) {
+	if w.borrowed.end(&w.Batch) {
 		w.Consumer.PayloadBuffer = nil // it is too small
 	}
 	return cmp.Or(err, w.CPU.Yield(w.Ctx))
@@ -224,16 +224,16 @@ func (w *Gatherer) Flush() error {
 // KeysOnly reports whether no payload is read.
 func (w *Gatherer) KeysOnly() bool { return w.Columns&segment.Payloads == 0 }
 
-// SetAside begins a batch of its own: rows that were gathered before stay where they are, until
-// TakeBack.
-func (w *Gatherer) SetAside() {
+// BeginNested begins a batch of its own: rows that were gathered before stay where they are, until
+// EndNested.
+func (w *Gatherer) BeginNested() {
 	if w.nested = w.Batch.Len() > 0; w.nested {
 		w.swapBatches()
 	}
 }
 
-// TakeBack goes on with the batch that SetAside left. The other one is empty.
-func (w *Gatherer) TakeBack() {
+// EndNested goes on with the batch that BeginNested left. The other one is empty.
+func (w *Gatherer) EndNested() {
 	if w.nested {
 		w.swapBatches()
 		w.nested = false
@@ -241,12 +241,12 @@ func (w *Gatherer) TakeBack() {
 }
 
 func (w *Gatherer) swapBatches() {
-	w.Batch, w.aside, w.lent, w.lentAside = w.aside, w.Batch, w.lentAside, w.lent
+	w.Batch, w.outer, w.borrowed, w.borrowedOuter = w.outer, w.Batch, w.borrowedOuter, w.borrowed
 }
 
-// CloseRing ends the use of the blocks that Next opened.
-func (w *Gatherer) CloseRing() {
-	for i := range w.ring {
-		w.ring[i].close()
+// ClosePrefetchRing ends the use of the blocks that Next opened.
+func (w *Gatherer) ClosePrefetchRing() {
+	for i := range w.prefetchRing {
+		w.prefetchRing[i].close()
 	}
 }

@@ -61,7 +61,7 @@ func (seg *Planned) RowsIn(box *record.Box, c index.Candidate) int {
 		if record.Dim(d) == record.Acq {
 			set = seg.Ranks
 		}
-		if c.Untested>>d&1 == 0 || len(set) > fewRanges {
+		if c.Residual>>d&1 == 0 || len(set) > fewRanges {
 			continue
 		}
 		least, end, in := float64(info.Min[d]), float64(info.Max[d])+1, 0.0

@@ -40,20 +40,20 @@ func (w *Reader) prefetchFront(seg *Planned, c index.Candidate) {
 
 // prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
 func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
-	need := c.Untested &^ NeedTombstones
-	if need == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
+	residual := c.Residual &^ ResidualTombstones
+	if residual == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
 		return
 	}
 	first := filterOrder[0]
 	for _, d := range filterOrder {
-		if need>>d&1 != 0 {
+		if residual>>d&1 != 0 {
 			first = d
 			break
 		}
 	}
 	info := seg.Index.Block(c.Block)
 	from, to := 0.0, 1.0
-	if set := w.Box[record.MID]; need>>record.MID&1 != 0 && len(set) == 1 {
+	if set := w.Box[record.MID]; residual>>record.MID&1 != 0 && len(set) == 1 {
 		width := float64(info.Max[record.MID]-info.Min[record.MID]) + 1
 		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
 		to = min(1, float64(set[0].To-info.Min[record.MID])/width)

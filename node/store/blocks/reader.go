@@ -90,7 +90,7 @@ func (w *Reader) openAs(
 	w.Blocks++
 	w.Bytes += uint64(info.Size)
 	w.Examined += uint64(info.Rows)
-	if c.Untested == 0 {
+	if c.Residual == 0 {
 		w.Inside++
 	}
 	return info, nil
@@ -114,7 +114,7 @@ func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
 	if err != nil {
 		return err
 	}
-	w.Chosen = w.Choose(seg, info, c.Untested)
+	w.Chosen = w.Choose(seg, info, c.Residual)
 	to.Reset()
 	if err := w.Block.Gather(w.Chosen, true, to); err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// NeedTombstones is the bit of a candidate's Untested which says that a range tombstone may cover
-// some rows of the block. It is above the bits of the dimensions.
-const NeedTombstones = 1 << 7
+// ResidualTombstones is the bit of a candidate's Residual which says that a range tombstone may
+// cover some rows of the block. It is above the bits of the dimensions.
+const ResidualTombstones = 1 << 7
 
 // applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
 // one covers whole, and marks those that some may cover in part.
 func (seg *Planned) applyTombstones(by []*tombstone.Range) {
 	for _, t := range by {
-		if t.Kind != event.Erase && !t.HideOnly && seg.IsClean(t) {
+		if t.Kind != event.Erase && !t.HideOnly && seg.HasNoneOf(t) {
 			continue
 		}
 		if box, ok := seg.Ranked(&t.Box); ok {
@@ -33,7 +33,7 @@ func (seg *Planned) applyTombstones(by []*tombstone.Range) {
 			continue
 		}
 		if some {
-			c.Untested |= NeedTombstones
+			c.Residual |= ResidualTombstones
 		}
 		rest = append(rest, c)
 	}

@@ -18,13 +18,13 @@ import (
 // Log is the check of a log, or of one file of it. NewLog begins one.
 type Log struct {
 	*Checker
-	path     string
-	sequence uint64   // of the last flush; 0: not known
-	durable  uint64   // a flush that the manifest names; 0: none
-	next     []uint64 // per shard the index of the next entry; 0: not known
-	lines    uint64   // that the manifest must have
-	sealed   []uint64 // per shard the index up to which segments hold everything
-	batch    record.Batch
+	path          string
+	sequence      uint64   // of the last flush; 0: not known
+	durable       uint64   // a flush that the manifest names; 0: none
+	next          []uint64 // per shard the index of the next entry; 0: not known
+	manifestLines uint64   // that the manifest must have
+	sealed        []uint64 // per shard the index up to which segments hold everything
+	batch         record.Batch
 }
 
 // NewLog begins the check of files of a log, of which nothing else is known.
@@ -79,9 +79,9 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		c.Damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
 			"files or the end of this one are missing", l.sequence, l.durable)
 	}
-	if m != nil && l.lines > m.Number {
+	if m != nil && l.manifestLines > m.Number {
 		c.Damaged(filepath.Join(dir, layout.ManifestFile), 0, "it ends with line %d, and had %d "+
-			"lines when the log was written: its end is missing", m.Number, l.lines)
+			"lines when the log was written: its end is missing", m.Number, l.manifestLines)
 	}
 	for shard, next := range l.next {
 		if next != 0 && next <= l.sealed[shard] {
@@ -157,9 +157,9 @@ func (l *Log) entry(e *wal.Entry) error {
 	case layout.EntryApplied:
 		_, _, err := layout.ParseAppliedEntry(e.Data)
 		return err
-	case layout.EntryLines:
-		n, err := layout.ParseLinesEntry(e.Data)
-		l.lines = max(l.lines, n)
+	case layout.EntryManifestLines:
+		n, err := layout.ParseManifestLinesEntry(e.Data)
+		l.manifestLines = max(l.manifestLines, n)
 		return err
 	case layout.EntryRows:
 		var h segment.RowsHeader

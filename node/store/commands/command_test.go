@@ -90,7 +90,7 @@ func TestFormatExamples(t *testing.T) {
 	f("split", got, err)
 	f("within", AppendWithin(nil, split.Keep, AppendPromote(nil)), nil)
 	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
-	f("lines", layout.LinesEntry(5).Data, nil)
+	f("lines", layout.ManifestLinesEntry(5).Data, nil)
 	if len(found) != 0 {
 		t.Errorf("examples that nobody reads: %v", found)
 	}

@@ -45,7 +45,7 @@ type comparison struct {
 	stats  scan.Stats
 	fromNs int64
 	acq    [1]record.Range // of the box
-	reader blocks.Gatherer // opens blocks beside the finder
+	reader blocks.Gatherer // opens blocks concurrently with VersionLookup
 	sink   Sink
 
 	before []*tombstone.Range // hide rows at the first moment
@@ -102,9 +102,9 @@ func (d *comparison) run() error {
 		}
 		return d.flush()
 	}, d.Mappings)
-	d.reader.Rows, d.Finder.Rows = 0, 0
+	d.reader.Rows, d.VersionLookup.Rows = 0, 0
 	d.stats.Add(&d.reader.Counts)
-	d.stats.Add(&d.Finder.Counts)
+	d.stats.Add(&d.VersionLookup.Counts)
 	return err
 }
 
@@ -139,7 +139,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 		d.PlanPartition(p)
 		d.stats.Segments += len(p.Segments)
 	}
-	if p.Flagged > limit && d.CutByZones(p) {
+	if p.Superseding > limit && d.CutByZones(p) {
 		return nil
 	}
 	err := d.FindNewest(p, limit)
@@ -252,7 +252,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 		}
 		seg.Free()
 	}
-	d.Finder.Box = nil
+	d.VersionLookup.Box = nil
 	return err
 }
 
@@ -260,7 +260,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 func (d *comparison) eachErasedOf(
 	p *versions.Partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
 ) error {
-	w := &d.Finder
+	w := &d.VersionLookup
 	w.Box = box
 	if err := w.Keys(seg, c, &w.Batch); err != nil {
 		return err
@@ -344,7 +344,7 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 			if info, err = w.Open(seg, c); err != nil {
 				continue
 			}
-			w.Chosen = w.Choose(seg, info, c.Untested)
+			w.Chosen = w.Choose(seg, info, c.Residual)
 			if err = w.TakeChosen(seg); err == nil && w.Batch.Len() >= blocks.BatchRows {
 				err = w.Flush()
 			}

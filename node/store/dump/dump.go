@@ -326,9 +326,9 @@ func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
 	case layout.EntryApplied:
 		out.Kind = "applied"
 		out.Index, out.FirstNs, err = layout.ParseAppliedEntry(e.Data)
-	case layout.EntryLines:
+	case layout.EntryManifestLines:
 		out.Kind = "lines"
-		out.Index, err = layout.ParseLinesEntry(e.Data)
+		out.Index, err = layout.ParseManifestLinesEntry(e.Data)
 	default:
 		out.Kind = fmt.Sprintf("unknown %d", e.Kind)
 	}

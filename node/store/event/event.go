@@ -56,7 +56,7 @@ type Event struct {
 	// devices with these slots. Both 0: of all.
 	FromSlot, ToSlot uint32
 
-	Kept slots.Range // of Split: the devices that it does not concern
+	ExceptSlots slots.Range // of Split: the devices that it does not concern
 }
 
 // Removal says what becomes of the rows that a retention hides.

@@ -102,7 +102,7 @@ func (l *search) findLost() error {
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(versions.Resolver)
 	sc.Begin(l.asked.Ctx, &l.asked.Source)
-	sc.Box, sc.Winners, sc.View = lost, l.asked.Winners, l.asked.View
+	sc.Box, sc.NewestAcqs, sc.View = lost, l.asked.NewestAcqs, l.asked.View
 	sc.Horizon, sc.Tombstones = l.asked.Horizon, l.asked.Tombstones
 	sc.Cache.Once = true
 	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
@@ -112,9 +112,9 @@ func (l *search) findLost() error {
 		more, err := sc.NextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.Blocks += sc.Finder.Blocks
-			l.Bytes += sc.Finder.Bytes
-			l.Examined += sc.Finder.Examined
+			l.Blocks += sc.VersionLookup.Blocks
+			l.Bytes += sc.VersionLookup.Bytes
+			l.Examined += sc.VersionLookup.Examined
 			return err
 		}
 		for _, p := range sc.Pass {

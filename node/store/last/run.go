@@ -36,7 +36,7 @@ func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
 		return nil
 	}
-	if _, err := l.Open(&s.Planned, index.Candidate{Block: r.block, Untested: 1}); err != nil {
+	if _, err := l.Open(&s.Planned, index.Candidate{Block: r.block, Residual: 1}); err != nil {
 		return err
 	}
 	if err := l.findSpans(info, r.needs, lo, hi); err != nil {

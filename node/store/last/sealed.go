@@ -113,9 +113,9 @@ func (l *search) listSegments() {
 			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
 		}
 		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
-		if len(l.asked.Winners) > 0 {
+		if len(l.asked.NewestAcqs) > 0 {
 			s.shown = shards.AppendRanks(s.shown[:0], sealed,
-				&record.Box{record.Acq: l.asked.Winners})
+				&record.Box{record.Acq: l.asked.NewestAcqs})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))
 			}
@@ -184,7 +184,7 @@ func (l *search) collect(s *segmentState) (*index.SeriesSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.Chosen = l.Choose(&s.Planned, info, c.Untested)
+		l.Chosen = l.Choose(&s.Planned, info, c.Residual)
 		l.found.Reset()
 		if err := l.Block.Gather(l.Chosen, true, &l.found); err != nil {
 			return nil, err

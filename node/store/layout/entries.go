@@ -19,22 +19,22 @@ const (
 	// EntryApplied is the entry with which each flush of a replicated store ends: u64 index of the
 	// last command that was applied, i64 ns the least acq that the next one may give.
 	EntryApplied = 3
-	// EntryLines says how many lines the manifest had when the flush was written, u64: a manifest
-	// with fewer has lost its end.
-	EntryLines = 4
+	// EntryManifestLines says how many lines the manifest had when the flush was written, u64: a
+	// manifest with fewer has lost its end.
+	EntryManifestLines = 4
 )
 
 // ClockEntry is shard 0's by convention; it has no index and is never deleted after a seal.
-func ClockEntry(ns int64, clean bool) wal.Entry {
+func ClockEntry(ns int64, closedCleanly bool) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
-	if clean {
+	if closedCleanly {
 		return wal.Entry{Kind: EntryClock, Data: append(data, 1)}
 	}
 	return wal.Entry{Kind: EntryClock, Data: append(data, 0)}
 }
 
 // ParseClockEntry reads the data of an EntryClock.
-func ParseClockEntry(data []byte) (ns int64, clean bool, err error) {
+func ParseClockEntry(data []byte) (ns int64, closedCleanly bool, err error) {
 	if len(data) != 9 || data[8] > 1 {
 		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
 	}
@@ -56,13 +56,13 @@ func ParseAppliedEntry(data []byte) (index uint64, nextNs int64, err error) {
 	return binary.LittleEndian.Uint64(data), int64(binary.LittleEndian.Uint64(data[8:])), nil
 }
 
-// LinesEntry says how many lines the manifest has.
-func LinesEntry(n uint64) wal.Entry {
-	return wal.Entry{Kind: EntryLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
+// ManifestLinesEntry says how many lines the manifest has.
+func ManifestLinesEntry(n uint64) wal.Entry {
+	return wal.Entry{Kind: EntryManifestLines, Data: binary.LittleEndian.AppendUint64(nil, n)}
 }
 
-// ParseLinesEntry reads the data of an EntryLines.
-func ParseLinesEntry(data []byte) (uint64, error) {
+// ParseManifestLinesEntry reads the data of an EntryManifestLines.
+func ParseManifestLinesEntry(data []byte) (uint64, error) {
 	if len(data) != 8 {
 		return 0, errors.New("entry of the lines of the manifest is not 8 bytes")
 	}

@@ -95,7 +95,7 @@ type Edit struct {
 	Promote bool  `json:"release,omitempty"` // the store is a copy no more
 
 	// Applied says of a replica how far its log was applied: all up to there is durable.
-	Applied *acqtime.Position `json:"applied,omitempty"`
+	Applied *acqtime.Applied `json:"applied,omitempty"`
 
 	// Slots that a replica holds once its group was split, and the index of the last log entry that
 	// is not of its own group but of the one that was split.
@@ -126,7 +126,7 @@ type Manifest struct {
 	Copy        *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
-	Applied    acqtime.Position
+	Applied    acqtime.Applied
 	Slots      slots.Range // that it holds; zero of one that was never split
 	IndexBase  uint64
 

@@ -38,12 +38,13 @@ type Run struct {
 func (r Run) IsNone() bool { return r.To == 0 }
 
 // Due returns the smallest run that is due: FanIn or more neighbours of which none is much larger
-// than the others. Segments of an age window that is over are merged as those of an idle store are.
+// than the others. Segments of an age window that is closed are merged as those of an idle store
+// are.
 func Due(all []Segment) (best Run) {
 	for at, end := range eachUndamaged(all) {
 		for from, to := range eachMergeable(all, at, end) {
 			run := dueIn(all, from, to)
-			if run.IsNone() && isOver(all, from, to, end) {
+			if run.IsNone() && isClosed(all, from, to, end) {
 				run = idleIn(all, from, to)
 			}
 			if !run.IsNone() && (best.IsNone() || run.Rows < best.Rows) {
@@ -66,9 +67,9 @@ func Idle(all []Segment) Run {
 	return Run{}
 }
 
-// Mergeable returns the most mergeable segments that one window has: those that merges still make
-// fewer.
-func Mergeable(all []Segment) (most int) {
+// Backlog returns how many segments of one window merges still make fewer: of the window that has
+// most of them.
+func Backlog(all []Segment) (most int) {
 	for from, to := range eachMergeable(all, 0, len(all)) {
 		count := 0
 		for _, seg := range all[from:to] {

@@ -33,7 +33,7 @@ func TestIdle(t *testing.T) {
 
 // Only segments that merges still make fewer are counted: not those of at least a quarter of the
 // largest, which four of are never merged.
-func TestMergeable(t *testing.T) {
+func TestBacklog(t *testing.T) {
 	most := int64(MaxRows)
 	f := func(small, large, want int) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestMergeable(t *testing.T) {
 		}
 		add(small, most/4-1)
 		add(large, most/4)
-		if got := Mergeable(all); got != want {
+		if got := Backlog(all); got != want {
 			t.Errorf("%d small, %d large segments: %d, want %d", small, large, got, want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestMergeable(t *testing.T) {
 }
 
 // Neighbours of about one size are due, the smallest first, but for those with a damaged segment
-// between them; those of a window that is over may be fewer.
+// between them; those of a window that is closed may be fewer.
 func TestDue(t *testing.T) {
 	f := func(all []Segment, want Run) {
 		t.Helper()

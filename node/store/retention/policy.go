@@ -172,8 +172,8 @@ func (p *Policy) Events() (all []event.Event) {
 	return all
 }
 
-// EachGone visits what the policy has made removable, as an event with the acq of that step.
-func (p *Policy) EachGone(visit func(e event.Event, r Removal)) {
+// EachRemovable visits what the policy has made removable, as an event with the acq of that step.
+func (p *Policy) EachRemovable(visit func(e event.Event, r Removal)) {
 	for _, d := range p.dimensions() {
 		for i, g := range d.Gone {
 			r := Removal{Removable: g, Key: RemovalKey{ScopeKey: p.Key(), dim: d.dim},

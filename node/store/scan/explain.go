@@ -95,7 +95,7 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 	}
 	out.Lists, out.Listed = plan.Stats.Lists, plan.Stats.Listed
 	out.ByZones = dimCounts(plan.Stats.ByZones)
-	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
+	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Covered
 	return out
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // mostWorkers returns how many workers the scan may have.
-func (sc *Scan) mostWorkers() int { return max(1, sc.runner.Workers/max(1, sc.Among)) }
+func (sc *Scan) mostWorkers() int { return max(1, sc.runner.Workers/max(1, sc.ConcurrentScans)) }
 
 // workers returns how many workers are worth it for the tasks.
 func (sc *Scan) workers() int {

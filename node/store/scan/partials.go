@@ -55,18 +55,18 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 // partialOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and
 // the box cuts it simply and leaves enough.
 func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok bool) {
-	if c.Untested&blocks.NeedTombstones != 0 {
+	if c.Residual&blocks.ResidualTombstones != 0 {
 		return p, false
 	}
 	info := t.segment.Index.Block(c.Block)
 	if w.scan.View != record.ViewAll &&
-		(len(w.scan.Winners) > 0 || !t.partition.Newest.Misses(info)) {
+		(len(w.scan.NewestAcqs) > 0 || !t.partition.Newest.Misses(info)) {
 		return p, false
 	}
-	p.Block, p.Bounded = c.Block, uint32(c.Untested)
+	p.Block, p.Bounded = c.Block, uint32(c.Residual)
 	rows, cuts := float64(info.Rows), 0
 	for d := range record.NumDims {
-		if c.Untested>>d&1 == 0 {
+		if c.Residual>>d&1 == 0 {
 			continue
 		}
 		set := w.Box[d]
@@ -107,7 +107,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 		return err
 	}
 	w.scan.Readahead.Ask(t.segment.Segment, open)
-	defer w.CloseRing()
+	defer w.ClosePrefetchRing()
 	next := 0
 	for i, c := range candidates {
 		var h *blocks.Prefetched
@@ -135,12 +135,12 @@ func (w *worker) scanPartial(t *task, c index.Candidate, h *blocks.Prefetched) e
 	if !w.Consumer.Partials.Begin() {
 		return nil
 	}
-	w.SetAside()
+	w.BeginNested()
 	err := w.GatherOpened(t.segment, c, h)
 	if err == nil {
 		err = w.Flush()
 	}
-	w.TakeBack()
+	w.EndNested()
 	if err == nil {
 		err = t.segment.VerifyBlock(c.Block) // what came of its rows is kept, and not read again
 	}

@@ -83,9 +83,9 @@ type asking struct {
 	Empty     bool   // nothing can lie in the box
 	verify    bool   // every block that is opened is verified
 	lastN     uint32 // readings of each series; 0: all
-	// Among is how many scans of the process serve the same query at the same time, this one
-	// included: each uses its share of the processors. 0: it is the only one.
-	Among int
+	// ConcurrentScans is how many scans of the process serve the same query at the same time, this
+	// one included: each uses its share of the processors. 0: it is the only one.
+	ConcurrentScans int
 
 	acq           [1]record.Range
 	countedInside uint64
@@ -112,8 +112,8 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
 	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
 	sc.ordered = q.Aggregate.Name != ""
-	sc.NoTombs = sc.ordered || len(q.Filters) > 0
-	sc.Finder.Verify = q.Verify
+	sc.DropTombstones = sc.ordered || len(q.Filters) > 0
+	sc.VersionLookup.Verify = q.Verify
 	sc.Stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
@@ -128,7 +128,7 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 			sc.Empty = len(sc.Box[record.Acq]) == 0
 			return sc
 		}
-		sc.Winners = acq
+		sc.NewestAcqs = acq
 	}
 	sc.Empty = from >= end
 	sc.acq[0] = record.Range{From: from, To: end}
@@ -189,7 +189,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 			w.Resolver = w
 		}
 		w.Verify = sc.verify
-		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.NoTombs
+		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
 	}
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {
@@ -217,7 +217,7 @@ func (sc *Scan) collect(all []*worker) {
 		sc.Stats.Partials += w.partialCount
 		sc.Stats.PartialsKnown += w.partialsKnown
 	}
-	sc.Stats.Add(&sc.Finder.Counts)
+	sc.Stats.Add(&sc.VersionLookup.Counts)
 }
 
 // discard makes the consumer of scans that only count.

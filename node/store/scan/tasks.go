@@ -45,7 +45,7 @@ func (sc *Scan) countInside(p *versions.Partition, seg *blocks.Planned) {
 	rest := seg.Plan.Candidates[:0]
 	for _, c := range seg.Plan.Candidates {
 		info := seg.Index.Block(c.Block)
-		if c.Untested == 0 && sc.ShowsAll(p, info) {
+		if c.Residual == 0 && sc.ShowsAll(p, info) {
 			sc.countedInside += uint64(info.Rows)
 			sc.Stats.BlocksInside++
 		} else {

@@ -90,7 +90,7 @@ func (w *worker) do(t *task) error {
 	w.Box, w.partition = &t.partition.Box, t.partition
 	candidates := t.segment.Plan.Candidates[t.from:t.to]
 	partials := w.Consumer.Partials
-	if partials != nil && partials.Wants(&t.segment.Kept, t.segment.Index.Blocks()) {
+	if partials != nil && partials.Wants(&t.segment.Partials, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
 	w.scan.Readahead.Ask(t.segment.Segment, candidates)

@@ -23,11 +23,11 @@ import (
 // Segment is an open sealed segment and its index. It is unmapped when its last use ends: those of
 // read states, of snapshots and of merges that read it.
 type Segment struct {
-	Meta   manifest.Segment
-	File   *segment.File
-	Index  *index.Segment
-	Series *index.SeriesTable     // nil when the segment has none
-	Kept   partials.SegmentTables // what sinks know of its blocks
+	Meta     manifest.Segment
+	File     *segment.File
+	Index    *index.Segment
+	Series   *index.SeriesTable     // nil when the segment has none
+	Partials partials.SegmentTables // what sinks know of its blocks
 
 	users atomic.Int64 // what Pin counts; the first use is that of the caller of Open
 
@@ -47,7 +47,7 @@ func (seg *Segment) Pin() { seg.users.Add(1) }
 // Unpin ends a use of the segment; the last one unmaps it.
 func (seg *Segment) Unpin() {
 	if seg.users.Add(-1) == 0 {
-		seg.Kept.Drop()
+		seg.Partials.Drop()
 		_ = seg.File.Close() // unmaps what was only read
 	}
 }
@@ -139,8 +139,8 @@ func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
 	return ranked, len(box[record.Acq]) == 0 || len(ranked[record.Acq]) > 0
 }
 
-// IsClean reports whether the segment is known to hold no row that a tombstone covers.
-func (seg *Segment) IsClean(t *tombstone.Range) bool {
+// HasNoneOf reports whether the segment is known to hold no row that a tombstone covers.
+func (seg *Segment) HasNoneOf(t *tombstone.Range) bool {
 	return t.AcqNs <= seg.Meta.PurgesAppliedAcqNs ||
 		t.Kind == event.Purge && t.AcqNs <= seg.PurgedTo.Load()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // State is the immutable list of the segments and heads of a shard. The rows of Sealed come before
-// those of Immutable, and those before the rows of Head, in acq. In the state of a pair, the
+// those of Immutable, and those before the rows of Head, in acq. In a combined read state, the
 // backdated rows have acqs among the others.
 type State struct {
 	Sealed    []*Segment
@@ -21,8 +21,8 @@ type State struct {
 	first     uint64 // log index of the first entry in head
 	Info      BackdatedInfo
 
-	// Main and Backdated are what a pair was made of, a shard and its backdated shard; nil
-	// otherwise.
+	// Main and Backdated are what a combined read state was made of, the states of a shard and of
+	// its backdated shard; nil otherwise.
 	Main, Backdated *State
 
 	users atomic.Int64 // the shard, while this is its present state, and scans
@@ -81,29 +81,29 @@ func (sh *Shard) Pin() *State {
 	return now
 }
 
-// PinPair returns what the shard and its backdated shard hold as one read state, to be unpinned
+// PinCombined returns the combined read state of the shard and its backdated shard, to be unpinned
 // by the caller.
-func (sh *Shard) PinPair() *State {
+func (sh *Shard) PinCombined() *State {
 	main := sh.Pin()
 	if sh.Backdated.State.Load().IsEmpty() {
 		return main
 	}
 	below := sh.Backdated.Pin()
-	pair := &State{Main: main, Backdated: below, Head: main.Head,
+	combined := &State{Main: main, Backdated: below, Head: main.Head,
 		Sealed:    slices.Concat(below.Sealed, main.Sealed),
 		Immutable: slices.Concat(below.Immutable, main.Immutable)}
 	if below.Head.Rows() > 0 {
 		last := &ImmutableHead{Head: below.Head, Info: below.Info}
-		pair.Immutable = append([]*ImmutableHead{last}, pair.Immutable...)
+		combined.Immutable = append([]*ImmutableHead{last}, combined.Immutable...)
 	}
-	pair.users.Store(1)
-	return pair
+	combined.users.Store(1)
+	return combined
 }
 
-// PinFor is PinPair for a box: where no row that came below the horizon lies in it, only
+// PinFor is PinCombined for a box: where no row that came below the horizon lies in it, only
 // what the shard holds.
 func (sh *Shard) PinFor(box *record.Box) *State {
-	now := sh.PinPair()
+	now := sh.PinCombined()
 	if now.Backdated == nil || now.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
 		return now
 	}

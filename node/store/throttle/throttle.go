@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	// From is how many mergeable segments a shard may have before commits are delayed: twice as
-	// many as merging leaves. Each further segment adds to the delay, until merges keep up.
-	From = 24
-	// NsPerRow is the delay of a commit for each of its rows and each segment above From;
+	// SlowdownFrom is how many mergeable segments a shard may have before commits are delayed:
+	// twice as many as merging leaves. Each further segment adds to the delay, until merges keep
+	// up.
+	SlowdownFrom = 24
+	// NsPerRow is the delay of a commit for each of its rows and each segment above
+	// SlowdownFrom;
 	// maxDelay is the longest delay.
 	NsPerRow = 100
 	maxDelay = 100 * time.Millisecond
@@ -22,26 +24,27 @@ const (
 // Throttle is how far the merges of a store are behind. All methods may be called from many
 // goroutines.
 type Throttle struct {
-	over      atomic.Int64 // segments above From
+	excess    atomic.Int64 // segments above SlowdownFrom
 	delayedNs atomic.Int64
 }
 
 // SetSegments notes how many mergeable segments the fullest shard has.
-func (t *Throttle) SetSegments(count int) { t.over.Store(int64(max(0, count-From))) }
+func (t *Throttle) SetSegments(count int) { t.excess.Store(int64(max(0, count-SlowdownFrom))) }
 
-// Over returns by how many segments the fullest shard exceeds From.
-func (t *Throttle) Over() int64 { return t.over.Load() }
+// Excess returns by how many segments the fullest shard exceeds
+// SlowdownFrom.
+func (t *Throttle) Excess() int64 { return t.excess.Load() }
 
 // DelayedNs returns by how long commits were delayed.
 func (t *Throttle) DelayedNs() int64 { return t.delayedNs.Load() }
 
 // Wait delays a commit of this number of rows while merges are behind, until stop is closed.
 func (t *Throttle) Wait(rows int, stop <-chan struct{}) {
-	over := t.over.Load()
-	if over == 0 {
+	excess := t.excess.Load()
+	if excess == 0 {
 		return
 	}
-	delay := min(maxDelay, time.Duration(over*NsPerRow*int64(rows)))
+	delay := min(maxDelay, time.Duration(excess*NsPerRow*int64(rows)))
 	t.delayedNs.Add(int64(delay))
 	select {
 	case <-time.After(delay):

@@ -9,12 +9,12 @@ func TestOver(t *testing.T) {
 		var one Throttle
 		one.SetSegments(segments)
 		one.Wait(1, nil)
-		if one.Over() != want || one.DelayedNs() != want*NsPerRow {
-			t.Errorf("%d segments: over by %d, delayed by %d ns", segments, one.Over(),
+		if one.Excess() != want || one.DelayedNs() != want*NsPerRow {
+			t.Errorf("%d segments: over by %d, delayed by %d ns", segments, one.Excess(),
 				one.DelayedNs())
 		}
 	}
 	f(0, 0)
-	f(From, 0)
-	f(From+3, 3)
+	f(SlowdownFrom, 0)
+	f(SlowdownFrom+3, 3)
 }

@@ -48,7 +48,7 @@ func FirstOver(all []*Range, k record.Key) *Range {
 
 // Of returns the tombstone of an event; ok is false if the box lies above the event's acq.
 func Of(e *event.Event) (r *Range, ok bool) {
-	r = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.Kept}
+	r = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.ExceptSlots}
 	if e.Kind == event.Split {
 		r.Kind = event.Purge
 	}
@@ -74,9 +74,9 @@ type Set struct {
 	NewestPurge, NewestRemovable int64
 
 	// Tree finds the tombstones that meet a box. Purged is of purges and of what retentions hide;
-	// Reported also of what retentions hid before an undo: answers from before may differ from
-	// those after it.
-	Tree, Purged, Reported *Tree
+	// HistoryChanges also of what retentions hid before an undo: answers from before may differ
+	// from those after it.
+	Tree, Purged, HistoryChanges *Tree
 
 	Events []event.Event // erases, purges and the present steps of retentions
 }
@@ -85,7 +85,7 @@ type Set struct {
 // oldest first. Held says that no policy lets rows be removed.
 func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 	next := &Set{Ages: retention.Ages(policies)}
-	var purged, reported []*Range
+	var purged, historyChanges []*Range
 	for _, e := range events {
 		if e.Kind != event.Split {
 			next.Events = append(next.Events, e)
@@ -108,18 +108,18 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 			purged = append(purged, r)
 		}
 	}
-	reported, next.NewestRemovable = slices.Clone(purged), next.NewestPurge
+	historyChanges, next.NewestRemovable = slices.Clone(purged), next.NewestPurge
 	for i := range policies {
 		p := &policies[i]
 		for _, e := range p.Shown() {
 			if r, ok := Of(&e); ok {
-				reported = append(reported, r)
+				historyChanges = append(historyChanges, r)
 			}
 		}
 		if p.Held || held {
 			continue
 		}
-		p.EachGone(func(e event.Event, removal retention.Removal) {
+		p.EachRemovable(func(e event.Event, removal retention.Removal) {
 			if r, ok := Of(&e); ok {
 				r.Removal = removal
 				next.Removable = append(next.Removable, r)
@@ -133,8 +133,8 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 		next.NewestRemovable = max(next.NewestRemovable, r.AcqNs)
 	}
 	next.Tree, next.Purged = NewTree(next.tombstones), NewTree(purged)
-	if next.Reported = next.Purged; len(reported) > len(purged) {
-		next.Reported = NewTree(reported)
+	if next.HistoryChanges = next.Purged; len(historyChanges) > len(purged) {
+		next.HistoryChanges = NewTree(historyChanges)
 	}
 	return next
 }

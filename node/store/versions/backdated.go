@@ -97,7 +97,7 @@ func (r *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
 
 // findNewerInSegment reads the blocks of a segment that can hold one of the readings.
 func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error {
-	w := &r.Finder
+	w := &r.VersionLookup
 	w.Box = &p.Box
 	wanted := r.blocksWithNewer(p, seg)
 	for c := range r.Readahead.Each(seg.Segment, wanted) {

@@ -8,12 +8,12 @@ import (
 // CountsHead reports whether CountHead can count the rows of a head that are shown.
 func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 	switch {
-	case r.NoTombs && h.HasTombs():
+	case r.DropTombstones && h.HasTombs():
 		return false
 	case r.View == record.ViewAll:
 		return true
 	}
-	return len(r.Winners) == 0 && !h.HasTombs() && p.Newest.len() <= maxZoneTests
+	return len(r.NewestAcqs) == 0 && !h.HasTombs() && p.Newest.len() <= maxZoneTests
 }
 
 // CountHead returns how many rows of a head lie in the box of a partition, without those that have

@@ -10,7 +10,7 @@ import (
 //
 // Errors: ErrFull when they are more readings than there is space for.
 func (r *Resolver) FindNewest(p *Partition, limit int) error {
-	if p.Flagged == 0 {
+	if p.Superseding == 0 {
 		return nil
 	}
 	p.Newest = NewTable(limit)
@@ -54,15 +54,15 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 func (r *Resolver) findFlagged(
 	p *Partition, seg *blocks.Planned, candidates []index.Candidate,
 ) error {
-	w := &r.Finder
+	w := &r.VersionLookup
 	w.Box = &p.Box
 	for len(candidates) > 0 {
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		n, hold := 1, w.IsBatchable(seg, candidates[0])
+		n, hold := 1, w.IsSelective(seg, candidates[0])
 		for n < min(len(candidates), blocks.TaskBlocks) &&
-			w.IsBatchable(seg, candidates[n]) == hold {
+			w.IsSelective(seg, candidates[n]) == hold {
 			n++
 		}
 		r.Readahead.Ask(seg.Segment, candidates[:n])
@@ -85,7 +85,7 @@ func (r *Resolver) findFlagged(
 
 // addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
 func (r *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cached) error {
-	w := &r.Finder
+	w := &r.VersionLookup
 	if f.InSpans {
 		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
 	} else {

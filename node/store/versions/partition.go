@@ -14,14 +14,14 @@ import (
 // into partitions whose versions fit its memory, and scans as many of them in a pass as fit
 // together. All versions of a reading are in one partition, since a box is cut by what they share.
 type Partition struct {
-	State     *shards.State
-	Box       record.Box
-	Planned   bool // its segments are listed
-	Segments  []*blocks.Planned
-	Flagged   int       // rows in the box that may hide others, at most
-	inHeads   int       // of these, rows in heads, most of which only came late
-	Newest    *Table    // with views that resolve versions
-	backdated []Reading // those with backdated rows
+	State              *shards.State
+	Box                record.Box
+	Planned            bool // its segments are listed
+	Segments           []*blocks.Planned
+	Superseding        int       // rows in the box that may supersede others, at most
+	supersedingInHeads int       // of these, rows in heads, most of which only came late
+	Newest             *Table    // with views that resolve versions
+	backdated          []Reading // those with backdated rows
 }
 
 var partitions = sync.Pool{New: func() any { return new(Partition) }}

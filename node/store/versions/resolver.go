@@ -47,13 +47,13 @@ type resolverState struct {
 	Source
 	Ctx context.Context
 
-	Box      record.Box      // what rows must satisfy to be looked at
-	Winners  record.RangeSet // what acqs the newest version must have to be shown; empty: any
-	View     record.View
-	NoTombs  bool  // also in the view of all versions: plugins never see tombstones
-	BySeries bool  // nothing is planned: each partition is read series by series
-	Horizon  int64 // rows with this acq or a greater one are not there
-	End      int64 // rows and erases with this acq or a greater one are not looked at
+	Box            record.Box      // what rows must satisfy to be looked at
+	NewestAcqs     record.RangeSet // acqs of the newest versions that are shown; empty: any
+	View           record.View
+	DropTombstones bool  // in the view of all versions, too: plugins never see tombstones
+	BySeries       bool  // nothing is planned: each partition is read series by series
+	Horizon        int64 // rows with this acq or a greater one are not there
+	End            int64 // rows and erases with this acq or a greater one are not looked at
 
 	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
 	// horizon that meets the box, 0 for none.
@@ -61,13 +61,13 @@ type resolverState struct {
 }
 
 type resolverMemory struct {
-	Tombstones []*tombstone.Range // what hides rows of the box, oldest first
-	States     []*shards.State
-	Waiting    []*Partition    // not scanned yet; the last one comes next
-	Pass       []*Partition    // being scanned
-	Finder     blocks.Gatherer // opens blocks to find newer versions
-	Cache      blocks.Cache
-	flagged    []index.Candidate // in which to look for newer versions
+	Tombstones    []*tombstone.Range // what hides rows of the box, oldest first
+	States        []*shards.State
+	Waiting       []*Partition    // not scanned yet; the last one comes next
+	Pass          []*Partition    // being scanned
+	VersionLookup blocks.Gatherer // opens blocks to find newer versions
+	Cache         blocks.Cache
+	flagged       []index.Candidate // in which to look for newer versions
 }
 
 // resolvers are kept with the memory that they have gathered.
@@ -88,7 +88,7 @@ func (r *Resolver) GiveBack() {
 
 // Begin begins a use of the resolver, which is new or was reset.
 func (r *Resolver) Begin(ctx context.Context, from *Source) {
-	r.Ctx, r.Source, r.Finder.Ctx = ctx, *from, ctx
+	r.Ctx, r.Source, r.VersionLookup.Ctx = ctx, *from, ctx
 	r.Readahead.Clock.Refresh()
 }
 
@@ -105,7 +105,7 @@ func (r *Resolver) Mappings(yield func(*segment.File) bool) {
 
 // Reset forgets everything but memory.
 func (r *Resolver) Reset() {
-	r.Finder.Reset()
+	r.VersionLookup.Reset()
 	clear(r.States)
 	clear(r.Tombstones)
 	r.States, r.Tombstones = r.States[:0], r.Tombstones[:0]
@@ -119,13 +119,13 @@ func (r *Resolver) PinStates() {
 	var all *tombstone.Set
 	r.States, all = r.Pin(&r.Box, r.States)
 	r.pickTombstones(all)
-	r.notePuts()
+	r.trackBackdatedPuts()
 }
 
 // pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
 // views that resolve versions the erases from before the time of an as-of query.
 func (r *Resolver) pickTombstones(from *tombstone.Set) {
-	if from.Tree == nil && from.Reported == nil {
+	if from.Tree == nil && from.HistoryChanges == nil {
 		return
 	}
 	b := bounds.Of(&r.Box)
@@ -137,11 +137,11 @@ func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	slices.SortFunc(r.Tombstones, func(a, b *tombstone.Range) int {
 		return cmp.Compare(a.AcqNs, b.AcqNs)
 	})
-	r.HistoryChangedAcqNs = from.Reported.NewestOf(&r.Box, &b, 0)
+	r.HistoryChangedAcqNs = from.HistoryChanges.NewestOf(&r.Box, &b, 0)
 }
 
-// notePuts counts a backdated put as a change of the box below the horizon.
-func (r *Resolver) notePuts() {
+// trackBackdatedPuts counts a backdated put as a change of the box below the horizon.
+func (r *Resolver) trackBackdatedPuts() {
 	for _, now := range r.States {
 		if now.Backdated != nil {
 			r.HistoryChangedAcqNs = now.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
@@ -178,11 +178,11 @@ func (r *Resolver) NextPass() (bool, error) {
 		if !p.Planned {
 			r.PlanPartition(p)
 		}
-		if p.Flagged > limit && len(r.Pass) > 0 {
+		if p.Superseding > limit && len(r.Pass) > 0 {
 			break
 		}
 		r.Waiting = r.Waiting[:last]
-		if p.Flagged-p.inHeads > limit && r.CutByZones(p) {
+		if p.Superseding-p.supersedingInHeads > limit && r.CutByZones(p) {
 			continue
 		}
 		found := r.Cache.Taken
@@ -241,16 +241,16 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	}
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
-			p.Flagged += int(seg.Index.Block(c.Block).Flagged)
+			p.Superseding += int(seg.Index.Block(c.Block).Flagged)
 		}
 	}
-	p.inHeads = 0
-	p.EachHead(func(h *index.Head) { p.inHeads += h.Flagged() })
-	if p.Flagged+p.inHeads > r.MaxReadings {
-		p.inHeads = 0
-		p.eachHeadZone(func(z index.FlaggedZone) { p.inHeads += z.Flagged })
+	p.supersedingInHeads = 0
+	p.EachHead(func(h *index.Head) { p.supersedingInHeads += h.Flagged() })
+	if p.Superseding+p.supersedingInHeads > r.MaxReadings {
+		p.supersedingInHeads = 0
+		p.eachHeadZone(func(z index.FlaggedZone) { p.supersedingInHeads += z.Flagged })
 	}
-	p.Flagged += p.inHeads
+	p.Superseding += p.supersedingInHeads
 }
 
 func (r *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
@@ -274,14 +274,14 @@ func (r *Resolver) DropCovered(b *record.Batch) {
 }
 
 // Shows reports whether a row, the newest version of its reading, is one that the query asked for.
-func (r *Resolver) Shows(k record.Key) bool { return r.Winners.Contains(k.AcqNs) }
+func (r *Resolver) Shows(k record.Key) bool { return r.NewestAcqs.Contains(k.AcqNs) }
 
 // Keep removes from a batch the rows at or after start that a newer version in the partition
 // hides, or that the query did not ask for, such as tombstones. It returns how many a newer version
 // hides.
 func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded uint64) {
 	if r.View == record.ViewAll {
-		if r.NoTombs && len(b.Tombs) > 0 {
+		if r.DropTombstones && len(b.Tombs) > 0 {
 			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
 		}
 		return 0
@@ -294,7 +294,7 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 		}
 	}
 	out.end()
-	if len(b.Tombs) > 0 || len(r.Winners) > 0 {
+	if len(b.Tombs) > 0 || len(r.NewestAcqs) > 0 {
 		keepRows(b, start, func(i int) bool { return !b.Tomb(i) && r.Shows(b.Key(i)) })
 	}
 	return superseded
@@ -303,10 +303,10 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 // ShowsAll reports whether Keep is known to remove no row of a block.
 func (r *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
 	if r.View == record.ViewAll {
-		return !r.NoTombs
+		return !r.DropTombstones
 	}
 	// Tombstones are flagged.
-	return len(r.Winners) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
+	return len(r.NewestAcqs) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
 }
 
 // keepRows removes the rows at or after start that are not to stay.

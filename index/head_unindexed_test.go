@@ -8,9 +8,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestPending wants all that look at a head to see the same, whether rows still wait for their
+// TestUnindexed wants all that look at a head to see the same, whether rows still wait for their
 // cells when he comes or someone has looked after each insert.
-func TestPending(t *testing.T) {
+func TestUnindexed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -58,16 +58,16 @@ func TestPending(t *testing.T) {
 				lazy.Insert(b)
 				eager.Insert(b)
 				eager.drain()
-				most = max(most, lazy.pending.Load())
+				most = max(most, lazy.unindexed.Load())
 				if got, want := lazy.Rows(), eager.Rows(); got != want {
 					t.Fatalf("%d rows, want %d", got, want)
 				}
 				if from = to; rng.IntN(30) > 0 && from < rows.Len() {
 					continue
 				}
-				pending := lazy.pending.Load()
+				unindexed := lazy.unindexed.Load()
 				if got, want := look(lazy), look(eager); !reflect.DeepEqual(got, want) {
-					t.Fatalf("%d of %d rows wait: %v, want %v", pending, to, got, want)
+					t.Fatalf("%d of %d rows wait: %v, want %v", unindexed, to, got, want)
 				}
 			}
 			if most < 500 || lazy.Bytes() != eager.Bytes() {

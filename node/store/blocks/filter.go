@@ -16,45 +16,45 @@ var filterOrder = [record.NumDims]record.Dim{
 
 // Choose returns the positions of the rows of the open block that lie in the box and are not
 // hidden, in ascending order.
-func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, need uint8) []uint32 {
+func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, residual uint8) []uint32 {
 	sel := w.Chosen[:0]
-	if need == 0 {
+	if residual == 0 {
 		return w.filterSpan(seg, 0, 0, w.Block.Rows(), sel)
 	}
-	w.findDevices(info, need)
+	w.findDevices(info, residual)
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if untested, some := w.needOf(seg, sub, need); some && lo < hi {
-			sel = w.filterSub(seg, untested, lo, hi, sel)
+		if ofSub, some := w.residualOf(seg, sub, residual); some && lo < hi {
+			sel = w.filterSub(seg, ofSub, lo, hi, sel)
 		}
 		lo = hi
 	}
-	if need&NeedTombstones != 0 {
+	if residual&ResidualTombstones != 0 {
 		return w.dropCovered(seg, info, sel)
 	}
 	return sel
 }
 
 // count returns how many rows Choose would return, where none can be hidden.
-func (w *Reader) count(seg *Planned, info *index.BlockInfo, need uint8) (rows int) {
-	w.findDevices(info, need)
+func (w *Reader) count(seg *Planned, info *index.BlockInfo, residual uint8) (rows int) {
+	w.findDevices(info, residual)
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		switch untested, some := w.needOf(seg, sub, need); {
+		switch ofSub, some := w.residualOf(seg, sub, residual); {
 		case !some || lo == hi:
-		case untested == 0:
+		case ofSub == 0:
 			rows += hi - lo
-		case w.searched && untested == 1<<record.MID:
+		case w.searched && ofSub == 1<<record.MID:
 			for _, m := range w.devices {
 				from, to := w.Block.SearchMIDs(lo, hi, m)
 				rows += max(0, to-from)
 			}
 		default:
-			w.Chosen = w.filterSub(seg, untested, lo, hi, w.Chosen[:0])
+			w.Chosen = w.filterSub(seg, ofSub, lo, hi, w.Chosen[:0])
 			rows += len(w.Chosen)
 		}
 		lo = hi
@@ -62,29 +62,29 @@ func (w *Reader) count(seg *Planned, info *index.BlockInfo, need uint8) (rows in
 	return rows
 }
 
-// needOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its own
-// zones may lie inside the box, or outside.
-func (w *Reader) needOf(
-	seg *Planned, sub *index.SubRun, need uint8,
-) (untested uint8, some bool) {
+// residualOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its
+// own zones may lie inside the box, or outside.
+func (w *Reader) residualOf(
+	seg *Planned, sub *index.SubRun, residual uint8,
+) (ofSub uint8, some bool) {
 	caps, rankLo, rankHi := w.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
 	if !caps.Meets(sub.CapLo, sub.CapHi) || !seg.Ranks.Meets(rankLo, rankHi) {
 		return 0, false
 	}
 	if caps.Covers(sub.CapLo, sub.CapHi) {
-		need &^= 1 << record.Cap
+		residual &^= 1 << record.Cap
 	}
 	if seg.Ranks.Covers(rankLo, rankHi) {
-		need &^= 1 << record.Acq
+		residual &^= 1 << record.Acq
 	}
-	return need, true
+	return residual, true
 }
 
 // findDevices translates the devices of the box for the open block, where its sub-runs are sorted
 // by device.
-func (w *Reader) findDevices(info *index.BlockInfo, need uint8) {
+func (w *Reader) findDevices(info *index.BlockInfo, residual uint8) {
 	w.devices = w.devices[:0]
-	if w.searched = need>>record.MID&1 == 1 && SortedByDevice(info); w.searched {
+	if w.searched = residual>>record.MID&1 == 1 && SortedByDevice(info); w.searched {
 		w.devices = w.devicesOf(w.Block, info, w.devices)
 	}
 }
@@ -110,24 +110,24 @@ func (w *Reader) devicesOf(
 
 // filterSub appends the positions of the matching rows of a sub-run.
 func (w *Reader) filterSub(
-	seg *Planned, need uint8, lo, hi int, sel []uint32,
+	seg *Planned, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {
 	if !w.searched {
-		return w.filterSpan(seg, need, lo, hi, sel)
+		return w.filterSpan(seg, residual, lo, hi, sel)
 	}
 	for _, m := range w.devices {
 		if from, to := w.Block.SearchMIDs(lo, hi, m); from < to {
-			sel = w.filterSpan(seg, need&^(1<<record.MID), from, to, sel)
+			sel = w.filterSpan(seg, residual&^(1<<record.MID), from, to, sel)
 		}
 	}
 	return sel
 }
 
 // filterSpan tests the needed dimensions on the rows [lo, hi).
-func (w *Reader) filterSpan(seg *Planned, need uint8, lo, hi int, sel []uint32) []uint32 {
+func (w *Reader) filterSpan(seg *Planned, residual uint8, lo, hi int, sel []uint32) []uint32 {
 	start, first := len(sel), true
 	for _, d := range filterOrder {
-		if need>>d&1 == 0 {
+		if residual>>d&1 == 0 {
 			continue
 		}
 		set := w.Box[d]

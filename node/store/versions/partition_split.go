@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// CutByZones puts two halves in place of a partition, if there is a cap or a device that parts the
-// flagged rows of its blocks and heads.
+// CutByZones puts two halves in place of a partition, if there is a cap or a device that parts
+// the flagged rows of its blocks and heads.
 func (r *Resolver) CutByZones(p *Partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.Segments {
@@ -24,12 +24,12 @@ func (r *Resolver) CutByZones(p *Partition) bool {
 		}
 	}
 	p.eachHeadZone(func(z index.FlaggedZone) { zones = append(zones, z) })
-	byCap, capLeft := bestCut(zones, p.Flagged, bounds.Extent(p.Box[record.Cap], record.Cap),
+	byCap, capLeft := bestCut(zones, p.Superseding, bounds.Extent(p.Box[record.Cap], record.Cap),
 		func(z *index.FlaggedZone) index.Bound { return z.Cap })
-	byMID, midLeft := bestCut(zones, p.Flagged, bounds.Extent(p.Box[record.MID], record.MID),
+	byMID, midLeft := bestCut(zones, p.Superseding, bounds.Extent(p.Box[record.MID], record.MID),
 		func(z *index.FlaggedZone) index.Bound { return z.MID })
 	switch {
-	case min(capLeft, midLeft) >= p.Flagged:
+	case min(capLeft, midLeft) >= p.Superseding:
 		return false
 	case capLeft <= midLeft:
 		r.cut(p, record.Cap, byCap)

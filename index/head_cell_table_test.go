@@ -38,7 +38,7 @@ func TestCellTable(t *testing.T) {
 // TestFlagsWithinGroup: rows of one batch flag each other the same, whether their cell gets its
 // table before them, among them or not at all.
 func TestFlagsWithinGroup(t *testing.T) {
-	for rows := 1; rows <= 3*enterRows; rows++ {
+	for rows := 1; rows <= 3*lookUpRows; rows++ {
 		h, b := NewHead(NewWatermarks()), new(record.Batch)
 		newest := map[int64]int64{}
 		want := 0

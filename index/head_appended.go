@@ -27,15 +27,15 @@ type rowGroup struct {
 	sameHead []uint64 // bitmap: the row superseded is in this head
 }
 
-// arrivals are the rows of a head in order of arrival.
-type arrivals struct {
+// appendedRows are the rows of a head in order of arrival.
+type appendedRows struct {
 	groups []*rowGroup
 	memory memory
 }
 
 // append copies rows of a batch from a number on, as many as the last group takes, and returns
 // their number.
-func (a *arrivals) append(b *record.Batch, from int) int {
+func (a *appendedRows) append(b *record.Batch, from int) int {
 	last := len(a.groups) - 1
 	if last < 0 || !a.groups[last].takes(b, from) {
 		a.groups = append(a.groups, a.newRowGroup())
@@ -70,7 +70,7 @@ func payloadBytes(b *record.Batch, from, to int) int {
 }
 
 // memoryFor returns what so many rows and bytes more are to lie in, nil for the heap.
-func (a *arrivals) memoryFor(rows, bytes int) *memory {
+func (a *appendedRows) memoryFor(rows, bytes int) *memory {
 	if first := &a.groups[0].rows; len(a.groups) == 1 && first.Len()+rows < slabRows &&
 		len(first.Data)+bytes < slabBytes {
 		return nil
@@ -122,7 +122,7 @@ func growthFor(length, capacity, n, limit int) int {
 
 // newRowGroup makes space for all rows of a row group, unless it is the first: most heads of many
 // shards stay small.
-func (a *arrivals) newRowGroup() *rowGroup {
+func (a *appendedRows) newRowGroup() *rowGroup {
 	p := &rowGroup{}
 	if len(a.groups) == 0 {
 		return p
@@ -135,7 +135,7 @@ func (a *arrivals) newRowGroup() *rowGroup {
 
 // spare returns how much of its memory the last group has that no row lies in yet. Of a slab of its
 // own, which is larger than a page, only what was touched takes any.
-func (a *arrivals) spare() int {
+func (a *appendedRows) spare() int {
 	if a.memory.lease == nil || len(a.groups) == 0 {
 		return 0
 	}
@@ -148,12 +148,12 @@ func (a *arrivals) spare() int {
 }
 
 // row returns the group of a place, and the number of the row in it.
-func (a *arrivals) row(at place) (*rowGroup, int) {
+func (a *appendedRows) row(at place) (*rowGroup, int) {
 	return a.groups[at>>rowGroupShift], int(at & (rowGroupRows - 1))
 }
 
 // len returns the number of rows.
-func (a *arrivals) len() int {
+func (a *appendedRows) len() int {
 	if len(a.groups) == 0 {
 		return 0
 	}
@@ -162,7 +162,7 @@ func (a *arrivals) len() int {
 }
 
 // below returns how many rows have an acq below a moment.
-func (a *arrivals) below(acqNs int64) int {
+func (a *appendedRows) below(acqNs int64) int {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
 		return 0
@@ -173,7 +173,7 @@ func (a *arrivals) below(acqNs int64) int {
 
 // bound returns the place behind that of the last row with an acq below a moment. Rows yet to come
 // have greater places.
-func (a *arrivals) bound(acqNs int64) place {
+func (a *appendedRows) bound(acqNs int64) place {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
 		return 0
@@ -184,7 +184,7 @@ func (a *arrivals) bound(acqNs int64) place {
 }
 
 // nth returns the place of the n-th row that came.
-func (a *arrivals) nth(n int) place {
+func (a *appendedRows) nth(n int) place {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].first > n }) - 1
 	return place(i<<rowGroupShift | (n - a.groups[i].first))
 }

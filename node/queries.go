@@ -14,59 +14,59 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Asker asks a node with options; see [Node.AllowPartial] and [Node.Fresh].
-type Asker struct {
-	engine *engine.Engine
-	asked  request.Options
+// Reader runs queries on a node with options; see [Node.AllowPartial] and [Node.Fresh].
+type Reader struct {
+	engine  *engine.Engine
+	options request.Options
 }
 
-// AllowPartial returns what asks for answers that may omit unavailable sources: the end of such an
+// AllowPartial returns a reader whose answers may omit unavailable sources: the end of such an
 // answer says that it is not complete, and what is missing.
-func (n *Node) AllowPartial() Asker { return Asker{n.engine, request.Options{Partial: true}} }
+func (n *Node) AllowPartial() Reader { return Reader{n.engine, request.Options{Partial: true}} }
 
-// Fresh returns what asks for aggregates that read all rows of their box instead of using the
+// Fresh returns a reader whose aggregates read all rows of their box instead of using the
 // partial-aggregate cache. The answers are the same.
-func (n *Node) Fresh() Asker { return Asker{n.engine, request.Options{NoCache: true}} }
+func (n *Node) Fresh() Reader { return Reader{n.engine, request.Options{NoCache: true}} }
 
-// plainly asks without options.
-func (n *Node) plainly() Asker { return Asker{n.engine, request.Options{}} }
+// withoutOptions returns a reader without options.
+func (n *Node) withoutOptions() Reader { return Reader{n.engine, request.Options{}} }
 
 // Query is [Node.Query] with the options.
-func (a Asker) Query(
+func (r Reader) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
 	if err := q.Normalize(); err != nil {
 		return wire.End{}, err
 	}
-	return a.engine.Query(ctx, a.asked, q, emit)
+	return r.engine.Query(ctx, r.options, q, emit)
 }
 
 // Count is [Node.Count] with the options.
-func (a Asker) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
+func (r Reader) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
 	if err := q.Normalize(); err != nil {
 		return 0, wire.End{}, err
 	}
-	return a.engine.Count(ctx, a.asked, q)
+	return r.engine.Count(ctx, r.options, q)
 }
 
 // Aggregate is [Node.Aggregate] with the options.
-func (a Asker) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
+func (r Reader) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
 	if err := q.Normalize(); err != nil {
 		return nil, wire.End{}, err
 	}
-	return a.engine.Aggregate(ctx, a.asked, q)
+	return r.engine.Aggregate(ctx, r.options, q)
 }
 
 // Diff is [Node.Diff] with the options.
-func (a Asker) Diff(
+func (r Reader) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	return a.engine.Diff(ctx, a.asked, ask, emit)
+	return r.engine.Diff(ctx, r.options, ask, emit)
 }
 
 // Versions is [Node.Versions] with the options.
-func (a Asker) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	return a.engine.Versions(ctx, a.asked, box)
+func (r Reader) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
+	return r.engine.Versions(ctx, r.options, box)
 }
 
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during
@@ -74,18 +74,18 @@ func (a Asker) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 func (n *Node) Query(
 	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return n.plainly().Query(ctx, q, emit)
+	return n.withoutOptions().Query(ctx, q, emit)
 }
 
 // Count returns the number of records that a query finds, without limit and order.
 func (n *Node) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
-	return n.plainly().Count(ctx, q)
+	return n.withoutOptions().Count(ctx, q)
 }
 
 // Aggregate runs an aggregate and returns its groups in the order of keys, up to the limit. A query
 // that finds nothing has no groups.
 func (n *Node) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
-	return n.plainly().Aggregate(ctx, q)
+	return n.withoutOptions().Aggregate(ctx, q)
 }
 
 // States emits the groups of an aggregate as saved states, for a node that merges them with those
@@ -113,12 +113,12 @@ func (n *Node) Explain(ctx context.Context, q *record.Query) (api.Explanation, e
 func (n *Node) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	return n.plainly().Diff(ctx, ask, emit)
+	return n.withoutOptions().Diff(ctx, ask, emit)
 }
 
 // Versions returns every version of the readings in a box; see [store.Store.Versions].
 func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	return n.plainly().Versions(ctx, box)
+	return n.withoutOptions().Versions(ctx, box)
 }
 
 // Horizon returns an acq below which nothing changes any more.
