@@ -33,3 +33,13 @@ func memoryGroups(opt *Options) int {
 	held := memory.Total(opt.MemoryBytes).Part(memoryGroupShare, maxGroupsInMemory)
 	return min(opt.MaxGroups, int(held))
 }
+
+const (
+	// Slices of feeds whose readers are slow have a feedPart-th of the memory of the node.
+	feedPart      = 16
+	mostFeedBytes = 1 << 30
+)
+
+func feedBytes(opt *Options) int64 {
+	return memory.Total(opt.MemoryBytes).Part(feedPart, mostFeedBytes)
+}

@@ -352,7 +352,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 		Queries: n.queries, PeerQueries: n.peerQueries, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
-			ResultBytes: n.opt.ResultBytes}}, alone)
+			ResultBytes: n.opt.ResultBytes, FeedBytes: feedBytes(&n.opt)}}, alone)
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
 		Engine: n.engine, Clock: n.clock, NonGuestWork: n.nonGuestWork, Outbox: n.opt.Outbox,
 		Open: n.open, MaxPuts: n.opt.MaxPuts})

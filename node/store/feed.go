@@ -196,6 +196,16 @@ func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
 	}
 }
 
+// MemoryBytes returns about how much memory the rows of a slice take.
+func (out *Slice) MemoryBytes() int64 {
+	bytes := 4 * cap(out.order)
+	for _, b := range []*record.Batch{&out.Rows, &out.raw} {
+		keys := 4*(cap(b.CID)+cap(b.MOID)) + 8*(cap(b.MID)+cap(b.CapNs)+cap(b.AcqNs))
+		bytes += keys + 8*cap(b.Tombs) + 4*cap(b.Offsets) + cap(b.Data)
+	}
+	return int64(bytes)
+}
+
 // reset empties a slice and keeps its memory, unless a slice of large payloads left it.
 func (out *Slice) reset(fromNs, endNs int64) {
 	for _, b := range []*record.Batch{&out.Rows, &out.raw} {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/feed"
@@ -54,6 +55,7 @@ type Limits struct {
 	MemoryGroups int   // groups that a worker has in memory before it spills them
 	MaxGroups    int   // groups of one aggregate at most
 	ResultBytes  int64 // of an answer that is held in memory, at most
+	FeedBytes    int64 // of slices that feeds hold; see sliceWait
 }
 
 // Cluster is what queries need of the node's part in a cluster; a [member.Member] has it.
@@ -97,8 +99,9 @@ type Engine struct {
 	needsCatchUp chan struct{}            // wakes CatchUp
 
 	readers  chan struct{} // of feeds, which use at most half of the permits of queries
-	slices   atomic.Int64  // of feeds, in memory
 	failures registry.Failures
+	// sliceMemory is that of the slices of feeds.
+	sliceMemory *budget.Budget
 	// Merged are the feeds that other nodes merge.
 	Merged feed.Demands
 	// wideQueries numbers queries over several tenants, each of which has a scheduling key of its
@@ -116,7 +119,7 @@ func New(o Options, alone bool) *Engine {
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:    o.Open,
 		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
-		needsCatchUp: make(chan struct{}, 1)}
+		needsCatchUp: make(chan struct{}, 1), sliceMemory: budget.New(o.Limits.FeedBytes, 0)}
 	e.routes.Store(&routingTable{})
 	if alone {
 		e.routes.Store(singleStoreTable(&localSource{engine: e, store: o.Store}))

@@ -27,7 +27,8 @@ func openEngine(t *testing.T) *Engine {
 		}
 	})
 	return New(Options{Store: s, Readers: 8, Processors: cpushare.New(2), Open: t.Context(),
-		Queries: admission.New(admission.Options{Permits: 8})}, true)
+		Queries: admission.New(admission.Options{Permits: 8}),
+		Limits:  Limits{FeedBytes: 1 << 30}}, true)
 }
 
 func f64(v float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)) }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/internal/feed"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
@@ -26,10 +27,6 @@ const Heartbeat = 15 * time.Second
 
 // LeastHeartbeat keeps a reader from being told all the time how far it is.
 const LeastHeartbeat = 50 * time.Millisecond
-
-// sharedSlices is the number of slices in memory above which they are made smaller, so that a
-// thousand stalled feeds take a few hundred MiB instead of tens of GiB.
-const sharedSlices = 32
 
 var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 
@@ -143,12 +140,13 @@ func (e *Engine) nextSlice(
 	ctx context.Context, q *prepared, feed *store.Feed,
 	emit func(slice *store.Slice, more bool) error,
 ) (more bool, err error) {
-	slice := slicePool.Get().(*store.Slice)
-	defer slicePool.Put(slice)
-	slice.Share = int(e.slices.Add(1) / sharedSlices)
-	defer e.slices.Add(-1)
+	held := e.sliceMemory.Share()
+	defer held.End()
 	from := feed.NextNs()
-	more, err = e.readSlice(ctx, q, feed, slice)
+	slice, more, err := e.readSlice(ctx, q, feed, held)
+	if slice != nil {
+		defer returnSlice(slice)
+	}
 	if err == nil {
 		err = emit(slice, more)
 	}
@@ -161,17 +159,21 @@ func (e *Engine) nextSlice(
 // readSlice reads and filters a slice, under a permit of queries. Many feeds wake up at once and
 // wait for permits without a limit; they use at most half of them.
 func (e *Engine) readSlice(
-	ctx context.Context, q *prepared, feed *store.Feed, slice *store.Slice,
-) (more bool, err error) {
+	ctx context.Context, q *prepared, feed *store.Feed, held *budget.Share,
+) (slice *store.Slice, more bool, err error) {
 	select {
 	case e.readers <- struct{}{}:
 		defer func() { <-e.readers }()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return nil, false, ctx.Err()
+	}
+	share, took, err := e.takeSliceMemory(ctx, held)
+	if err != nil {
+		return nil, false, err
 	}
 	place, err := e.admissionOf(q.options).AcquireUnbounded(ctx, feedsKey)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer place.Release()
 	task := e.processors.BeginLong(feedsKey)
@@ -179,15 +181,17 @@ func (e *Engine) readSlice(
 	worker := task.Start()
 	defer worker.Stop()
 	if err := worker.Yield(ctx); err != nil {
-		return false, err
+		return nil, false, err
 	}
+	slice = takeSlice(share)
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(q.filters) > 0 && slice.Rows.Len() > 0 {
 		if err = filterSlice(ctx, q, slice); err != nil {
 			e.notePluginFailure(q.Query, err)
 		}
 	}
-	return more, err
+	keepSliceMemory(held, took, slice)
+	return slice, more, err
 }
 
 // filterSlice removes the rows of a slice that are neither tombstones nor kept by the filters.

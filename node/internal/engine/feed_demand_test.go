@@ -39,7 +39,8 @@ func openIdleGroup(t *testing.T, number byte) *idleGroup {
 		t.Fatal(err)
 	}
 	e := New(Options{Store: s, Readers: 8, Processors: cpushare.New(2), Open: t.Context(),
-		Queries: admission.New(admission.Options{Permits: 8})}, false)
+		Queries: admission.New(admission.Options{Permits: 8}),
+		Limits:  Limits{FeedBytes: 1 << 30}}, false)
 	g := &idleGroup{T: t,
 		localSource: &localSource{engine: e, store: s, group: cluster.GroupID(number)}}
 	g.apply(commands.AppendClose(nil))
