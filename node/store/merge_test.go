@@ -91,7 +91,7 @@ func TestMergeOfDamage(t *testing.T) {
 	mustPut(t, s, sh.batch(rng, 1000, 0), WriterSeq{})
 	var damage *durable.CorruptError
 	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
-		t.Fatalf("merged over damage in %s: %v", path, err)
+		t.Fatalf("merged over damage in %s: %v; %+v", path, err, s.Stats())
 	}
 	if st := s.Stats(); st.Segments != mergepolicy.FanIn || st.Merges != 0 || st.MergeErr == nil {
 		t.Fatalf("%d segments, %d merges, %v", st.Segments, st.Merges, st.MergeErr)
