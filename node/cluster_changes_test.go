@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -45,7 +46,7 @@ func TestChangesOfACluster(t *testing.T) {
 	t.Logf("seed %d", seed)
 	f := &feedTest{nodesTogether: openTogether(t, 3, 4), acked: map[record.Key]int64{}}
 	f.live = append(f.live, f.nodes...)
-	batches := fewer(500)
+	batches := rounds.Of(500, 250, 100)
 	var writers, readers sync.WaitGroup
 	for w := range feedWriters {
 		writers.Go(func() { f.write(w, batches) })

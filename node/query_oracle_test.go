@@ -34,12 +34,8 @@ func TestPluginsAgainstLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	putMixed(t, n, rng, 20_000)
-	rounds := 60
-	if testing.Short() {
-		rounds = 5
-	}
 	parallel := 0
-	for round := range rounds {
+	for round := range rounds.Of(60, 25, 5) {
 		q := randomQuestion(rng)
 		if round == 0 { // of all there is, which is work for several
 			q.Box, q.View = record.Box{}, record.ViewAll

@@ -219,7 +219,7 @@ func TestRowsOfManySources(t *testing.T) {
 }
 
 // fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
-func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
+func fewer(all int) int { return rounds.Of(all, (all+3)/4, all/5) }
 
 // rows returns the rows of an answer as texts.
 func (s *spread) rows(n *Node, q *record.Query) (rows []string, end wire.End) {

@@ -116,6 +116,16 @@ func (c *codeCache) owners() (map[string]codeOwner, error) {
 	return all, nil
 }
 
+// knows reports whether this module was valid and compiled before: only then it gets a line. The
+// validator is that of the version of wazero which the directory is named after.
+func (c *codeCache) knows(digest [32]byte) bool {
+	if c.dir == "" {
+		return false
+	}
+	_, err := os.Stat(c.ownerPath(digest))
+	return err == nil
+}
+
 // owns reports whether the code of a module is there, by its line: without a look at all others,
 // of which there may be thousands.
 func (c *codeCache) owns(digest [32]byte, rewritten []byte) bool {

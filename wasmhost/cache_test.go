@@ -40,6 +40,9 @@ func TestDiscard(t *testing.T) {
 	m := mustLoad(t, h, tagged('a'))
 	defer m.Close()
 	wantCode(t, h, "one", 1, 1)
+	if h.cache.knows(sha256.Sum256(tagged('b'))) || !h.cache.knows(sha256.Sum256(tagged('a'))) {
+		t.Error("only what was loaded is known to be valid")
+	}
 	b := mustLoad(t, h, tagged('b'))
 	b.Close()
 	wantCode(t, h, "the same code twice", 1, 2)
@@ -52,6 +55,9 @@ func TestDiscard(t *testing.T) {
 	discard(t, h, tagged('b'))
 	discard(t, h, tagged('a'))
 	wantCode(t, h, "both are gone", 0, 0)
+	if h.cache.knows(sha256.Sum256(tagged('a'))) {
+		t.Error("what was discarded is known to be valid")
+	}
 	checkGood(t, m)
 	c := mustLoad(t, h, tagged('c')) // in memory there is its code still
 	defer c.Close()

@@ -243,8 +243,10 @@ func (h *Host) compile(ctx context.Context, e *entry, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := validate(ctx, wasm, &e.lim); err != nil {
-		return err
+	if !h.cache.knows(e.digest) {
+		if err := validate(ctx, wasm, &e.lim); err != nil {
+			return err
+		}
 	}
 	out := m.instrument(functions, e.startFuel(), e.depthLimit())
 	e.hasStart, e.trampoline = out.hasStart, out.trampoline

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 )
 
 // simGroup is what consensus has of a group.
@@ -216,10 +218,7 @@ func TestPlannerUntilStable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	total := map[string]int{}
-	runs := 30
-	if testing.Short() {
-		runs = 8
-	}
+	runs := rounds.Of(30, 12, 8)
 	all := []string{"death", "removal", "transfer", "*cluster.AbortPlan", "*cluster.FinishPlan"}
 	never := func(what string) bool { return total[what] == 0 }
 	for run := 0; run < runs || slices.ContainsFunc(all, never); run++ {

@@ -30,7 +30,7 @@ func TestModel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runs := rounds.Of(3, 2, 1)
+	runs := rounds.Of(3, 1, 1)
 	if text := os.Getenv("PENTAD_EDGE_RUNS"); text != "" {
 		var err error
 		if runs, err = strconv.Atoi(text); err != nil {

@@ -135,7 +135,7 @@ func TestPutBackModel(t *testing.T) {
 	e := openEdge(t, opt)
 	images := []string{c.image()}
 	losses := uint64(0)
-	for range rounds.Of(50, 50, 15) {
+	for range rounds.Of(50, 25, 15) {
 		switch rng.IntN(12) {
 		case 0:
 			c.set(always(cutOff))
@@ -384,7 +384,7 @@ func TestPutBackWhileShipping(t *testing.T) {
 	e := openEdge(t, Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
 		Retry: time.Millisecond, Batch: 20})
 	images := []string{c.image()}
-	for range rounds.Of(12, 12, 4) {
+	for range rounds.Of(12, 8, 4) {
 		put(t, e, from.batch(400))
 	}
 	c.set(always(pass))

@@ -152,7 +152,7 @@ func TestJournalFlippedBytes(t *testing.T) {
 	quarantines, spared := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		for at := range d.names[name].data {
-			if rng.IntN(10) > 0 {
+			if rng.IntN(rounds.Of(10, 25, 25)) > 0 {
 				continue
 			}
 			bad := copyDisk(d)
@@ -212,7 +212,7 @@ func TestJournalLastFlush(t *testing.T) {
 		again, report := testJournal(t, bad)
 		return contents(t, again), report
 	}
-	for bit := 8 * start; bit < 8*len(whole); bit++ {
+	for bit := 8 * start; bit < 8*len(whole); bit += rounds.Of(1, 5, 5) {
 		data := slices.Clone(whole)
 		data[bit/8] ^= 1 << (bit % 8)
 		got, report := open(data)

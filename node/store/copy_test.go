@@ -350,7 +350,7 @@ const copyTimeVariable = "PENTAD_COPY_FOR"
 // TestCopyLong copies with ever new keys and options until its time is over.
 func TestCopyLong(t *testing.T) {
 	rounds.NotUnderRace(t, "TestModelLong copies, too")
-	limit := 2 * time.Second
+	limit := time.Second
 	if text := os.Getenv(copyTimeVariable); text != "" && !testing.Short() {
 		var err error
 		if limit, err = time.ParseDuration(text); err != nil {

@@ -23,7 +23,7 @@ import (
 func later() int64 { return time.Now().Add(time.Hour).UnixNano() }
 
 // fewer is a number of rounds: all in make test-long, half of them, with -short a fifth.
-func fewer(all int) int { return rounds.Of(all, (all+1)/2, all/5) }
+func fewer(all int) int { return rounds.Of(all, (all+3)/4, all/5) }
 
 // The log is cut at some bytes of its last 4 KiB, in make test-long at every one: the store opens
 // with whole batches, a prefix of what was put, and takes new rows.

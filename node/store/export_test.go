@@ -108,11 +108,7 @@ func TestBackupDuringWrites(t *testing.T) {
 		opt: Options{Dir: t.TempDir(), Shards: 2, SealRows: 400, Now: leapingClock(),
 			Index: index.Options{BlockRows: 64}, TileBytes: 20_000}}
 	r.store = openTest(t, r.opt)
-	parts := 6
-	if testing.Short() {
-		parts = 3
-	}
-	for range parts {
+	for range rounds.Of(6, 4, 3) {
 		r.part()
 	}
 	report, err := archive.Check(t.Context(), r.to)

@@ -42,7 +42,7 @@ func TestFeedInsideAnAcq(t *testing.T) {
 	maps.Copy(want, putShared(t, s, 5, 3, 10))
 	maps.Copy(want, putShared(t, s, 10, 3*sliceRows/2, 0))
 	maps.Copy(want, putShared(t, s, 11, 1, 10))
-	maps.Copy(want, putShared(t, s, 20, 45, 1<<20))
+	maps.Copy(want, putShared(t, s, 20, 35, 1<<20))
 	maps.Copy(want, putShared(t, s, 21, 3, 10))
 	check := func() {
 		t.Helper()

@@ -195,7 +195,7 @@ func (w *world) check(t *testing.T, fromNs int64, rows []seen) {
 // random moments on and are killed, over seals, merges, restarts, crashes and steps of the clock:
 // what they saw is what was acknowledged, each row once, in the order of acq.
 func TestFeedLosesNothing(t *testing.T) {
-	limit := 3 * time.Second
+	limit := 3 * time.Second / 2
 	if testing.Short() {
 		limit = time.Second
 	}

@@ -95,7 +95,7 @@ func (f *frozen) look(t *testing.T, s *Store) {
 // frozenRows returns how many rows TestFrozen writes.
 func frozenRows(t *testing.T) int {
 	t.Helper()
-	rows := rounds.Of(100_000, 30_000, 20_000)
+	rows := rounds.Of(100_000, 20_000, 20_000)
 	if text := os.Getenv(frozenRowsVariable); text != "" && !testing.Short() {
 		var err error
 		if rows, err = strconv.Atoi(text); err != nil {

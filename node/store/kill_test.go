@@ -220,7 +220,7 @@ func TestKilledWhileSealing(t *testing.T) {
 	rng := randomSource(t)
 	dir := t.TempDir()
 	next, below := [2]uint64{1, 1}, []int64(nil)
-	for range rounds.Of(6, 4, 3) {
+	for range rounds.Of(6, 3, 3) {
 		acked, purged, came := runVictim(t, dir, next, 1+rng.IntN(300))
 		below = append(below, came...)
 		s := openTest(t, victimOptions(dir))

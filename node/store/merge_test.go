@@ -30,7 +30,7 @@ func TestMerge(t *testing.T) {
 				Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10}
 			s := openTest(t, opt)
 			m := &model{}
-			for step := range rounds.Of(60, 40, 25) {
+			for step := range rounds.Of(60, 30, 25) {
 				b := sh.batch(rng, 1+rng.IntN(300), time.Now().UnixNano())
 				m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
 				if rng.IntN(3) > 0 {

@@ -15,7 +15,7 @@ const modelTimeVariable = "PENTAD_MODEL_FOR"
 
 // TestModelLong runs the model with ever new keys and options until its time is over.
 func TestModelLong(t *testing.T) {
-	limit := 5 * time.Second
+	limit := 2 * time.Second
 	if text := os.Getenv(modelTimeVariable); text != "" && !testing.Short() {
 		var err error
 		if limit, err = time.ParseDuration(text); err != nil {

@@ -219,7 +219,7 @@ func TestReplicasAreAlike(t *testing.T) {
 			newReplica(t, rng, log, Options{SealRows: 500, Now: leapingClock()}),
 			newReplica(t, rng, log, Options{Now: func() int64 { return math.MinInt64 }}),
 		}
-		for step := range rounds.Of(250, 120, 40) {
+		for step := range rounds.Of(250, 60, 40) {
 			for range rng.IntN(8) {
 				log.more(rng)
 			}

@@ -39,7 +39,7 @@ func TestScanColumns(t *testing.T) {
 	if _, err := s.Erase(t.Context(), record.Box{record.MID: {{From: 40, To: 45}}}); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	for range rounds.Of(100, 40, 40) {
 		q := &record.Query{View: record.View(rng.IntN(2)),
 			Aggregate: record.PluginCall{Name: "in-turn"}}
 		for _, d := range []record.Dim{record.MID, record.Cap} {

@@ -242,7 +242,7 @@ func TestMorselsAreAlike(t *testing.T) {
 		several, many := 0, 0
 		for _, view := range []record.View{record.ViewAll, record.ViewLatest} {
 			// Which workers come in time is chance, so scans go on until several did.
-			for n := 0; n < rounds.Of(10, 10, 2) || several == 0 || many < 4; n++ {
+			for n := 0; n < rounds.Of(10, 4, 2) || several == 0 || many < 4; n++ {
 				if n == 2000 {
 					t.Fatalf("%d workers more than one did a morsel, of %d", several, many)
 				}
