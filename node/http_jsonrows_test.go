@@ -102,13 +102,13 @@ func TestRecordsComeBack(t *testing.T) {
 		t.Errorf("keys have payloads: %s", keys)
 	}
 	for _, kind := range []string{"base64", "text", "f64", "i64"} {
-		all := a.expect("GET", "/v1/records?cid=1&format=ndjson&view=latest&type="+kind, "", 200)
+		all := a.expect("GET", "/v1/records?cid=1&format=ndjson&type="+kind, "", 200)
 		rows, _, _ := strings.Cut(all, `{"end"`)
 		a.expect("POST", "/v1/records?type="+kind, rows, 200, `"written":3}`,
 			`"rejected":0`)
 	}
 	for mid, payload := range []string{"", "/w==", "AAAAAAAA8H8="} {
-		got := a.expect("GET", fmt.Sprintf("/v1/records?mid=%d", mid+1), "", 200)
+		got := a.expect("GET", fmt.Sprintf("/v1/records?view=all&mid=%d", mid+1), "", 200)
 		if n := strings.Count(got, `"payload":"`+payload+`"`); n != 5 {
 			t.Errorf("mid %d: payload %q %d times, want 5: %s", mid+1, payload, n, got)
 		}

@@ -81,7 +81,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		_, err = fmt.Fprint(c, "GET /v1/records?format=ndjson HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		_, err = fmt.Fprint(c, "GET /v1/records?view=all&format=ndjson HTTP/1.1\r\n"+
+			"Host: localhost\r\n\r\n")
 		if err != nil {
 			t.Fatal(err)
 		}
