@@ -28,9 +28,10 @@ const (
 	// slowSlice is how long a slice may take to read before the next one passes over fewer rows:
 	// whoever waits for it hears nothing meanwhile.
 	slowSlice = 2 * time.Second
-	// maxShare keeps slices large enough to be worth their reading.
-	maxShare = 64
 )
+
+// MaxShare is the greatest share of a [Slice]: 16 rows, or 4 KiB of payloads and one row.
+const MaxShare = 4096
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
 // position is of another store, or of this one before it was restored.
@@ -51,7 +52,7 @@ type Slice struct {
 	Events   []event.Event // erases, purges and steps of retentions that meet the box
 
 	// Share makes slices smaller, the so manieth part of 65,536 rows and 16 MiB: for those who hold
-	// many at once. 0 is 1.
+	// many at once. 0 is 1, at most MaxShare.
 	Share int
 
 	raw   record.Batch
@@ -147,7 +148,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	if f.next > horizon {
 		return false, fmt.Errorf("acq %d, horizon %d: %w", f.next, horizon, ErrAhead)
 	}
-	share := min(max(out.Share, 1), maxShare)
+	share := min(max(out.Share, 1), MaxShare)
 	for {
 		if len(f.inside) > 0 {
 			return f.readInside(ctx, out, horizon, share)
@@ -270,16 +271,31 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 	take := func(b *record.Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
-		rows, bytes := out.raw.Len(), len(out.raw.Data)
-		out.raw.AppendRows(b, 0, b.Len())
-		if rows > 0 &&
-			(rows+b.Len() > sliceRows/share || bytes+len(b.Data) > sliceBytes/share) {
+		if !out.appendFitting(b, share) {
 			return errSliceFull
 		}
 		return nil
 	}
 	_, err := f.store.Scan(ctx, &q, func(int) (Sink, error) { return take, nil })
 	return err
+}
+
+// appendFitting appends the rows of b, or so many of them that the slice is more than full; one row
+// always fits.
+func (out *Slice) appendFitting(b *record.Batch, share int) (fit bool) {
+	maxRows, maxBytes := sliceRows/share, sliceBytes/share
+	rows, bytes := out.raw.Len(), len(out.raw.Data)
+	if rows+b.Len() <= maxRows && bytes+len(b.Data) <= maxBytes || rows == 0 && b.Len() == 1 {
+		out.raw.AppendRows(b, 0, b.Len())
+		return true
+	}
+	n := 0
+	for n < b.Len() && (rows+n < 2 || rows+n <= maxRows && bytes <= maxBytes) {
+		bytes += len(b.RawPayload(n))
+		n++
+	}
+	out.raw.AppendRows(b, 0, n)
+	return false
 }
 
 // sort puts the rows that were gathered into the order of acq.

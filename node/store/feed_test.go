@@ -133,7 +133,7 @@ func checkFeed(
 	t.Helper()
 	f := feedOf(t, s, box, fromNs)
 	f.span = 1 + rng.IntN(300)
-	rows, events := readFeed(t, f, rng.IntN(2*maxShare))
+	rows, events := readFeed(t, f, rng.IntN(2*MaxShare))
 	f.Close()
 	wantRows, wantEvents := m.changes(&box, fromNs)
 	if !slices.IsSortedFunc(rows, func(a, b modelRow) int {
@@ -265,8 +265,8 @@ func TestFeedAdapts(t *testing.T) {
 	step(10, 1000, 1, 0, 2000)
 	step(10, 999, 1, 0, 2000) // the horizon ended it
 	step(10, 2000, 1, slowSlice+1, 1000)
-	step(1000, 1000, maxShare, 0, 1000)
-	step(500, 1000, maxShare, 0, 2000)
+	step(9, 1000, MaxShare, 0, 1000)
+	step(8, 1000, MaxShare, 0, 2000)
 	f.span = 1
 	step(1, 1, 1, slowSlice+1, 1)
 	f.span = maxSpan

@@ -159,6 +159,19 @@ func (s *Share) Release(n int64) {
 	b.serve()
 }
 
+// Settle sets what a request holds that has arrived completely, which may be more than it took, or
+// than the budget has.
+func (s *Share) Settle(bytes int64) {
+	s.Whole()
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held += bytes - s.held
+	b.most = max(b.most, b.held)
+	s.held = bytes
+	b.serve()
+}
+
 // Whole is called when a request has arrived completely: it takes no more, and is not the elder.
 func (s *Share) Whole() {
 	b := s.budget
@@ -171,14 +184,4 @@ func (s *Share) Whole() {
 }
 
 // End releases all bytes of the share.
-func (s *Share) End() {
-	s.Whole()
-	b := s.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s.held > 0 {
-		b.held -= s.held
-		s.held = 0
-		b.serve()
-	}
-}
+func (s *Share) End() { s.Settle(0) }

@@ -156,21 +156,15 @@ func (e *Engine) nextSlice(
 	return more, err
 }
 
-// readSlice reads and filters a slice, under a permit of queries. Many feeds wake up at once and
-// wait for permits without a limit; they use at most half of them.
+// readSlice reads and filters a slice, under a permit of queries; feeds use at most half of them.
 func (e *Engine) readSlice(
 	ctx context.Context, q *prepared, feed *store.Feed, held *budget.Share,
 ) (slice *store.Slice, more bool, err error) {
-	select {
-	case e.readers <- struct{}{}:
-		defer func() { <-e.readers }()
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	}
-	share, took, err := e.takeSliceMemory(ctx, held)
+	share, release, err := e.beginSlice(ctx, held)
 	if err != nil {
 		return nil, false, err
 	}
+	defer release()
 	place, err := e.admissionOf(q.options).AcquireUnbounded(ctx, feedsKey)
 	if err != nil {
 		return nil, false, err
@@ -190,7 +184,7 @@ func (e *Engine) readSlice(
 			e.notePluginFailure(q.Query, err)
 		}
 	}
-	keepSliceMemory(held, took, slice)
+	held.Settle(slice.MemoryBytes())
 	return slice, more, err
 }
 

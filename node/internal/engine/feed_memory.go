@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/budget"
+	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/store"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
 	// sliceCost is what a whole slice may take: its payloads, columns and order, all twice
 	// while they are sorted.
 	sliceCost = 40 << 20
-	// leastSliceCost is what the smallest slice takes that a feed asks for.
-	leastSliceCost = sliceCost / leastShare
-	leastShare     = 64
+	// leastSliceCost is what the smallest slice takes, of some rows.
+	leastSliceCost = sliceCost / store.MaxShare
 	// A slice takes a quarter of what is free at most, so that others find some.
 	partOfFree = 4
-	// sliceWait is how long a feed waits for memory. Then it reads the smallest slice all the same:
-	// in a cluster those that hold memory may wait for it.
-	sliceWait = 2 * time.Second
+	// sliceWait is how long a feed waits for memory. Readers that take nothing lose theirs sooner;
+	// in a cluster those that hold memory may wait for this feed.
+	sliceWait = 15 * time.Second
 )
 
 // takeSlice returns a slice. Only whole ones keep their memory for the next reader.
@@ -40,27 +41,51 @@ func returnSlice(s *store.Slice) {
 	}
 }
 
-// takeSliceMemory takes memory for a slice, and says how small that must be. Readers that take
-// nothing hold theirs for a minute.
-//
-// Returns: the share of the slice, and how many bytes are held for it.
-func (e *Engine) takeSliceMemory(
-	ctx context.Context, held *budget.Share,
-) (share int, took int64, err error) {
-	may := max((e.Limits.FeedBytes-e.sliceMemory.Used())/partOfFree, leastSliceCost)
+// FeedsShort reports whether slices that are read or written fill the memory of feeds but for a
+// reserve: readers that take nothing should not keep theirs for long.
+func (e *Engine) FeedsShort() bool { return e.sliceMemory.Used() > e.Limits.FeedBytes/2 }
+
+// sliceShare says how small a slice must be: those that are held fill half of the memory of feeds
+// at most, and above that each is the smallest.
+func (e *Engine) sliceShare() (share int, bytes int64) {
+	may := max((e.Limits.FeedBytes/2-e.sliceMemory.Used())/partOfFree, leastSliceCost)
 	share = int(max(1, (sliceCost+may-1)/may))
-	took = sliceCost / int64(share)
-	err = held.Take(ctx, took, sliceWait)
-	if errors.Is(err, budget.ErrFull) {
-		return leastShare, 0, nil
-	}
-	return share, took, err
+	return share, sliceCost / int64(share)
 }
 
-// keepSliceMemory releases what a slice that was read did not need of what it took.
-func keepSliceMemory(held *budget.Share, took int64, s *store.Slice) {
-	held.Whole()
-	if unused := took - s.MemoryBytes(); unused > 0 {
-		held.Release(unused)
+// beginSlice takes a place of a reader and memory for a slice, and says how small that must be.
+// Many feeds wake up at once and wait for places without a limit; while one waits for memory, which
+// it seldom does, it has none.
+//
+// Errors: an overloaded [wire.Error]; ctx.Err().
+func (e *Engine) beginSlice(
+	ctx context.Context, held *budget.Share,
+) (share int, release func(), err error) {
+	if err := e.takeReader(ctx); err != nil {
+		return 0, nil, err
+	}
+	release = func() { <-e.readers }
+	share, bytes := e.sliceShare()
+	err = held.Take(ctx, bytes, 0)
+	if !errors.Is(err, budget.ErrFull) {
+		return share, release, err
+	}
+	release()
+	if err := held.Take(ctx, leastSliceCost, sliceWait); errors.Is(err, budget.ErrFull) {
+		return 0, nil, &wire.Error{Kind: wire.KindOverloaded, RetryAfterMs: nodeerror.RetryAfterMs,
+			Message: "other readers of changes, which take nothing, hold the memory of feeds; " +
+				"go on from the last position"}
+	} else if err != nil {
+		return 0, nil, err
+	}
+	return store.MaxShare, release, e.takeReader(ctx)
+}
+
+func (e *Engine) takeReader(ctx context.Context) error {
+	select {
+	case e.readers <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -5,18 +5,20 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pentad-db/pentad/node/internal/budget"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // TestStalledFeedsShareMemory: readers that take nothing hold no more than the memory of feeds, and
 // the slices are the smaller, the less of it is free.
 func TestStalledFeedsShareMemory(t *testing.T) {
-	const feeds, rows = 40, 20_000
+	const feeds, rows = 200, 20_000
 	e := openEngine(t)
-	e.Limits.FeedBytes = 32 << 20 // whole slices take three times as much
+	e.Limits.FeedBytes = 8 << 20
 	e.sliceMemory = budget.New(e.Limits.FeedBytes, 0)
 	b := &record.Batch{}
 	for i := range int64(rows) {
@@ -61,9 +63,79 @@ func TestStalledFeedsShareMemory(t *testing.T) {
 	if held == 0 || held > e.Limits.FeedBytes {
 		t.Errorf("stalled feeds hold %d bytes, want at most %d", held, e.Limits.FeedBytes)
 	}
+	if read := readAllChanges(t, e); read != rows {
+		t.Errorf("beside stalled feeds %d rows are read, want %d", read, rows)
+	}
 	cancel()
 	done.Wait()
 	if used := e.sliceMemory.Used(); used != 0 {
 		t.Errorf("%d bytes are held after the feeds have ended", used)
 	}
+}
+
+func readAllChanges(t *testing.T, e *Engine) (rows int) {
+	t.Helper()
+	feed, err := e.store.Feed(record.Box{}, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	for more := true; more; {
+		more, err = e.nextSlice(t.Context(), &prepared{Query: &record.Query{}}, feed,
+			func(s *store.Slice, _ bool) error {
+				rows += s.Rows.Len()
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+// TestSliceWaits: a feed waits for memory without a place of a reader, which others have meanwhile,
+// and gives up at last.
+func TestSliceWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const total = 1 << 20
+		e := &Engine{readers: make(chan struct{}, 1), sliceMemory: budget.New(total, 0)}
+		e.Limits.FeedBytes = total
+		stalled := e.sliceMemory.Share()
+		begin := func() error {
+			held := e.sliceMemory.Share()
+			defer held.End()
+			share, release, err := e.beginSlice(t.Context(), held)
+			if err == nil {
+				if share != store.MaxShare {
+					t.Errorf("a slice beside stalled readers has a share of %d", share)
+				}
+				release()
+			}
+			return err
+		}
+		stalled.Settle(total * 3 / 4)
+		if err := begin(); err != nil || !e.FeedsShort() {
+			t.Errorf("three quarters are held: %v, short: %v", err, e.FeedsShort())
+		}
+		stalled.Settle(2 * total)
+		failed := make(chan error)
+		go func() { failed <- begin() }()
+		synctest.Wait()
+		if len(e.readers) > 0 {
+			t.Error("a feed that waits for memory holds a place")
+		}
+		var refused *wire.Error
+		if err := <-failed; !errors.As(err, &refused) || refused.Kind != wire.KindOverloaded {
+			t.Errorf("after the wait: %v", err)
+		}
+		go func() { failed <- begin() }()
+		synctest.Wait()
+		stalled.End()
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+		if used := e.sliceMemory.Used(); used != 0 || len(e.readers) > 0 {
+			t.Errorf("%d bytes and %d places are held after all", used, len(e.readers))
+		}
+	})
 }

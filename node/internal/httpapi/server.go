@@ -45,6 +45,9 @@ const (
 	bodyPart   = 16
 	leastBody  = 4 << 20
 	mostBodies = 512 << 20
+	// feedCost is what a reader of changes costs that takes nothing, beside its slice.
+	feedCost  = 32 << 10
+	mostFeeds = 1 << 14
 )
 
 // Parts are the parts of a node that handlers call. All are needed unless they say otherwise; they
@@ -112,9 +115,11 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 		Other: func(ctx *fasthttp.RequestCtx, method, path string) bool {
 			return strings.HasPrefix(path, routeCluster) && s.askMember(ctx, method, path)
 		},
-		Serves:   s.serves,
-		Monitors: func(path string) bool { return monitors[path] },
-		Answered: opt.Answered,
+		MaxFeeds:   int(min(parts.Engine.Limits.FeedBytes/feedCost, mostFeeds)),
+		FeedsShort: parts.Engine.FeedsShort,
+		Serves:     s.serves,
+		Monitors:   func(path string) bool { return monitors[path] },
+		Answered:   opt.Answered,
 	})
 	return s
 }

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// maxFeeds bounds the readers of changes; an idle one costs some 15 KiB.
-	maxFeeds = 1 << 14
 	// maxPageFeeds bounds the readers of one site's pages. A browser opens six to a name, but a
 	// page may have others load it.
 	maxPageFeeds = 32
-	// stallTimeout is how long a reader of changes may take nothing.
-	stallTimeout = time.Minute
+	// stallTimeout is how long a reader of changes may take nothing, and shortStallTimeout while
+	// such readers hold the memory of others.
+	stallTimeout      = time.Minute
+	shortStallTimeout = 10 * time.Second
 )
 
 // feeds are the connections that changes are written to. fasthttp has let go of them, with all
 // buffers that it has per connection.
 type feeds struct {
+	most  int // open at once
 	mu    sync.Mutex
 	open  int            // guarded by mu
 	pages map[string]int // guarded by mu: those of open that are of web pages, by site
@@ -65,7 +66,7 @@ func (f *feeds) checkLimit(site string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.open >= maxFeeds:
+	case f.open >= f.most:
 		return tooBusy("")
 	case site != "" && f.pages[site] >= maxPageFeeds:
 		return tooBusy(fmt.Sprintf(": pages of %q read %d streams of changes already", site,
@@ -109,7 +110,7 @@ func (s *Server) CheckFeed(ctx *fasthttp.RequestCtx) error {
 func (s *Server) StartFeed(ctx *fasthttp.RequestCtx, done func(), run func(*Feed)) {
 	s.conns.onClose(ctx.Conn(), done)
 	site := siteOf(ctx)
-	out := &Feed{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11()}
+	out := &Feed{conn: ctx.Conn(), chunked: ctx.Request.Header.IsHTTP11(), short: s.opt.FeedsShort}
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {
 		if own, ok := out.conn.(*conn); ok {
@@ -142,6 +143,7 @@ func (s *Server) hangUp(out *Feed) {
 type Feed struct {
 	conn    net.Conn
 	chunked bool // HTTP/1.1; before it an answer ends with its connection
+	short   func() bool
 }
 
 // Begin writes the header, which tells proxies not to buffer the answer.
@@ -191,7 +193,11 @@ func (c *Feed) End() error {
 }
 
 func (c *Feed) send(parts ...[]byte) error {
-	if err := c.conn.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil {
+	timeout := stallTimeout
+	if c.short() {
+		timeout = shortStallTimeout
+	}
+	if err := c.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
 	to := c.conn

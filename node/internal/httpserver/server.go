@@ -51,6 +51,11 @@ type Options struct {
 	Bodies *budget.Budget // memory of request bodies
 	Log    *slog.Logger
 	Routes []Route
+	// MaxFeeds is how many readers of changes there may be.
+	MaxFeeds int
+	// FeedsShort reports whether readers of changes that take nothing hold the memory of others:
+	// they are hung up on sooner.
+	FeedsShort func() bool
 	// Parse parses and checks the options of every request, before the parameters of its route are
 	// checked. Its errors are those of the protocol.
 	Parse func(*fasthttp.Args) (request.Options, error)
@@ -83,7 +88,9 @@ type Server struct {
 
 // New returns a server of a listener, which it owns from then on. Serve begins.
 func New(l net.Listener, opt Options) *Server {
-	s := &Server{opt: opt, feeds: feeds{pages: map[string]int{}}, routes: newRouter(opt.Routes),
+	s := &Server{opt: opt,
+		feeds:  feeds{most: opt.MaxFeeds, pages: map[string]int{}},
+		routes: newRouter(opt.Routes),
 		conns: conns{open: map[net.Conn]func(){},
 			places: newPlaces(accept.AtMost(maxConnections))},
 		maxBody: maxBody(opt.Bodies)}
