@@ -48,7 +48,7 @@ func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 func (d Dir) open(name string, flags int) (File, error) {
 	f, err := os.OpenFile(d.path(name), flags, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, noteLack(err)
 	}
 	return dataFile{f}, nil
 }
@@ -85,7 +85,9 @@ func (d Dir) Truncate(name string, size int64) error {
 }
 
 // Rename implements [Folder].
-func (d Dir) Rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
+func (d Dir) Rename(from, to string) error {
+	return noteLack(os.Rename(d.path(from), d.path(to)))
+}
 
 // Remove implements [Folder].
 func (d Dir) Remove(name string) error { return os.Remove(d.path(name)) }
@@ -129,12 +131,12 @@ func SyncDir(dir string) error {
 
 // MakeDir makes a directory, and those above it that are missing, durably.
 func MakeDir(dir string) error {
-	err := os.Mkdir(dir, 0o755)
+	err := noteLack(os.Mkdir(dir, 0o755))
 	if errors.Is(err, os.ErrNotExist) && dir != filepath.Dir(dir) {
 		if err := MakeDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
-		err = os.Mkdir(dir, 0o755)
+		err = noteLack(os.Mkdir(dir, 0o755))
 	}
 	if errors.Is(err, os.ErrExist) {
 		return nil

@@ -25,18 +25,40 @@ func IsNoSpace(err error) bool {
 // NoSpace returns the ErrNoSpace of what was done to a file, as "write" or "make". It names the
 // file once, also when the cause does, and says what has run out where the cause does not.
 func NoSpace(doing, path string, cause error) error {
-	hint := ""
-	switch lackOf(cause) {
-	case fileSize:
-		hint = ": the limit on the size of a file is reached (ulimit -f)"
-	case inodes:
-		hint = ": no inodes are free"
-	}
+	cause = noteLack(cause)
 	if strings.Contains(cause.Error(), path) {
-		return fmt.Errorf("%w: %w%s", ErrNoSpace, cause, hint)
+		return fmt.Errorf("%w: %w", ErrNoSpace, cause)
 	}
-	return fmt.Errorf("%w: %s %s: %w%s", ErrNoSpace, doing, path, cause, hint)
+	return fmt.Errorf("%w: %s %s: %w", ErrNoSpace, doing, path, cause)
 }
+
+// spaceError is an error of a file system with what was lacking at that moment.
+type spaceError struct {
+	cause error
+	lack  lack
+}
+
+// noteLack adds to an error what is lacking, when it is of a lack of space.
+func noteLack(err error) error {
+	if !IsNoSpace(err) || errors.As(err, new(*spaceError)) {
+		return err
+	}
+	return &spaceError{err, lackOf(err)}
+}
+
+// Error implements error.
+func (e *spaceError) Error() string {
+	switch e.lack {
+	case fileSize:
+		return e.cause.Error() + ": the limit on the size of a file is reached (ulimit -f)"
+	case inodes:
+		return e.cause.Error() + ": no inodes are free"
+	}
+	return e.cause.Error()
+}
+
+// Unwrap returns the error of the file system.
+func (e *spaceError) Unwrap() error { return e.cause }
 
 // SpaceAdvice says what ends a lack of space.
 //
@@ -65,7 +87,10 @@ const (
 )
 
 func lackOf(err error) lack {
+	var noted *spaceError
 	switch {
+	case errors.As(err, &noted):
+		return noted.lack
 	case errors.Is(err, syscall.EFBIG):
 		return fileSize
 	case errors.Is(err, syscall.EDQUOT):

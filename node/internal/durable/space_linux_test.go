@@ -82,4 +82,14 @@ func TestNoInodes(t *testing.T) {
 	if got := SpaceAdvice(link); link != nil && !strings.Contains(got, "inodes") {
 		t.Errorf("%v: advice %q", link, got)
 	}
+	_, made := Dir(dir).Create("2.seg")
+	if made == nil || !strings.HasSuffix(made.Error(), ": no inodes are free") {
+		t.Errorf("create: %v", made)
+	}
+	if err := os.Remove(filepath.Join(dir, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := SpaceAdvice(fmt.Errorf("seal: %w", made)); !strings.Contains(got, "inodes") {
+		t.Errorf("when inodes are free again: %v: advice %q", made, got)
+	}
 }
