@@ -19,7 +19,7 @@ const (
 	// stallTimeout is how long a reader of changes may take nothing, and shortStallTimeout while
 	// such readers hold the memory of others.
 	stallTimeout      = time.Minute
-	shortStallTimeout = 10 * time.Second
+	shortStallTimeout = 5 * time.Second
 )
 
 // feeds are the connections that changes are written to. fasthttp has let go of them, with all
