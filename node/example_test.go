@@ -29,7 +29,7 @@ func ExampleOpen() {
 
 	key := record.Key{CID: 1, MID: 42, MOID: 7,
 		CapNs: time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC).UnixNano()}
-	var known []int64 // when each version was
+	var known []int64                                  // when each version was
 	for _, reading := range []string{"21.5", "22.5"} { // a correction has the same key
 		b := new(record.Batch)
 		b.Append(key, []byte(reading))
