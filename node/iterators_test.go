@@ -7,6 +7,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // TestIterators: loops end at the last record, at an error and where they are left, and whatever
@@ -59,5 +60,23 @@ func TestIterators(t *testing.T) {
 	}
 	if followed != rows || !errors.Is(failed, context.Canceled) {
 		t.Errorf("followed %d records, %v", followed, failed)
+	}
+}
+
+// TestExportedErrors: what programs look for is what the methods return.
+func TestExportedErrors(t *testing.T) {
+	n := openTest(t, Options{})
+	_, err := n.Cursor(t.Context(), "none")
+	if !errors.Is(err, ErrUnknownCursor) || n.Kind(err) != wire.KindNotFound {
+		t.Errorf("cursor: %v, kind %v", err, n.Kind(err))
+	}
+	if _, err := n.RemovePlugin("none"); n.Kind(err) != wire.KindUnknownPlugin {
+		t.Errorf("plugin: %v, kind %v", err, n.Kind(err))
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.Count(t.Context(), &record.Query{}); !errors.Is(err, ErrClosing) {
+		t.Errorf("count on a closed node: %v", err)
 	}
 }

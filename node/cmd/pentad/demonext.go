@@ -81,7 +81,11 @@ func (s *demoShow) next() {
 	if s.app.Addr != cli.DefaultAddr && s.serves {
 		addr = " --addr " + s.app.Addr
 	}
-	s.title("What to type next:")
+	where := ""
+	if s.serves {
+		where = ", in another terminal"
+	}
+	s.title("What to type next%s:", where)
 	if !s.serves {
 		fmt.Fprintf(s.app.Stdout, "  %s serve --dir %s &\n  %s health --wait 10s\n", program,
 			filepath.Join(s.home, "node"), program)
