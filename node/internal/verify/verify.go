@@ -42,7 +42,7 @@ func New(opt Options) *Verifier { return &Verifier{opt: opt, permit: admission.N
 // Drain waits for a verification in flight. None begins afterwards.
 func (v *Verifier) Drain() { v.permit.Drain() }
 
-// Running reports whether a verification is under way.
+// Running reports whether a verification is in flight.
 func (v *Verifier) Running() bool { return len(v.permit) > 0 }
 
 // All verifies everything that the node stores; see [store.Store.Verify]. In a cluster it

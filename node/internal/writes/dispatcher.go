@@ -51,10 +51,10 @@ func NewDispatcher(opt Options) *Dispatcher {
 	return &Dispatcher{opt: opt, puts: admission.NewPermits(opt.MaxPuts)}
 }
 
-// Puts returns the number of puts under way.
+// Puts returns the number of puts in flight.
 func (d *Dispatcher) Puts() int { return len(d.puts) }
 
-// Drain waits for puts under way. None begins afterwards.
+// Drain waits for puts in flight. None begins afterwards.
 func (d *Dispatcher) Drain() { d.puts.Drain() }
 
 // begin acquires a permit for a put. The caller releases it.
