@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 )
