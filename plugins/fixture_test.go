@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -33,13 +34,26 @@ type fixture struct {
 
 // fixtureRecord is a line as pentad get -o ndjson prints it.
 type fixtureRecord struct {
-	CID     int32     `json:"cid"`
-	MID     int64     `json:"mid"`
-	MOID    int32     `json:"moid"`
-	Cap     time.Time `json:"cap"`
-	Acq     time.Time `json:"acq"`
-	Value   *float64  `json:"value"`
-	Payload string    `json:"payload_hex"`
+	CID    int32     `json:"cid"`
+	MID    int64     `json:"mid"`
+	MOID   int32     `json:"moid"`
+	Cap    time.Time `json:"cap"`
+	Acq    time.Time `json:"acq"`
+	Value  *float64  `json:"value"`
+	Hex    string    `json:"payload_hex"`
+	Base64 []byte    `json:"payload"`
+}
+
+func (r *fixtureRecord) payload(t *testing.T) []byte {
+	t.Helper()
+	payload, err := hex.DecodeString(r.Hex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Value != nil {
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(*r.Value))
+	}
+	return append(payload, r.Base64...)
 }
 
 func readFixture(t *testing.T, dir string) *fixture {
@@ -75,15 +89,8 @@ func (f *fixture) batch(t *testing.T) *record.Batch {
 	t.Helper()
 	b := &record.Batch{}
 	for _, r := range f.records {
-		payload, err := hex.DecodeString(r.Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Value != nil {
-			payload = binary.LittleEndian.AppendUint64(nil, math.Float64bits(*r.Value))
-		}
 		b.AppendStamped(record.Key{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.Cap.UnixNano(),
-			AcqNs: r.Acq.UnixNano()}, payload)
+			AcqNs: r.Acq.UnixNano()}, r.payload(t))
 	}
 	return b
 }
@@ -222,9 +229,14 @@ func (f *fixture) filter(t *testing.T, m *wasmhost.Module, params []byte) []map[
 	slices.SortStableFunc(kept, func(a, b fixtureRecord) int { return int(a.MID - b.MID) })
 	var rows []map[string]any
 	for _, r := range kept {
-		rows = append(rows, map[string]any{"cid": int64(r.CID), "mid": r.MID,
-			"moid": int64(r.MOID), "cap": stamp(r.Cap.UnixNano()),
-			"acq": stamp(r.Acq.UnixNano()), "value": *r.Value})
+		row := map[string]any{"cid": int64(r.CID), "mid": r.MID, "moid": int64(r.MOID),
+			"cap": stamp(r.Cap.UnixNano()), "acq": stamp(r.Acq.UnixNano()), "value": nil}
+		if r.Value != nil {
+			row["value"] = *r.Value
+		} else {
+			row["payload"] = base64.StdEncoding.EncodeToString(r.payload(t))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

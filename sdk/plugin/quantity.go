@@ -105,6 +105,9 @@ func (d *Doc) Fit(
 	if field != "" && (values["type"] != "" || values["offset"] != "") {
 		return fmt.Errorf("field %s stands for type and offset; leave them out", field)
 	}
+	if field == "" && !d.has("type") && d.readsAny() {
+		return nil // it does not matter what the quantities are
+	}
 	asked, err := askedFor(all, moids, field)
 	if err != nil || len(asked) == 0 {
 		return err
@@ -138,6 +141,10 @@ func (d *Doc) Fit(
 	return nil
 }
 
+func (d *Doc) readsAny() bool {
+	return len(d.Payload) == 0 || slices.Contains(d.Payload, anyPayload)
+}
+
 func (d *Doc) has(param string) bool {
 	return slices.ContainsFunc(d.Params, func(p Param) bool { return p.Name == param })
 }
@@ -150,8 +157,7 @@ func (d *Doc) takes(param, value string) bool {
 
 func (d *Doc) checkPayload(q *Quantity, at layout, given string) error {
 	const way = "; ask for it unchecked if you know better"
-	if len(d.Payload) > 0 && !slices.Contains(d.Payload, anyPayload) &&
-		!slices.Contains(d.Payload, at.kind) {
+	if !d.readsAny() && !slices.Contains(d.Payload, at.kind) {
 		return fmt.Errorf("plugin %s reads %s, and quantity %s is %s"+way, d.Name,
 			strings.Join(d.Payload, ", "), q.label(), at.kind)
 	}

@@ -79,6 +79,7 @@ func TestFit(t *testing.T) {
 	f(stats, "field=power type=f64", at(3), false, "! stands for type and offset")
 	f(count, "field=power", at(3), false, "! no parameters type and offset")
 	f(count, "", nil, true, "")
+	f(count, "", nil, false, "") // whatever the quantities are
 	f(count, "", at(5), false, "")
 	f(own, "field=7", at(1), false, "field=7")
 }

@@ -67,6 +67,7 @@ func (s *demoShow) stats(ctx context.Context) error {
 		"pentad plugin run stats --moid %d --group cid",
 		output.Thousands(queryflags.SumRecords(groups)), len(groups), output.Duration(took),
 		demodata.PowerKW)
-	w := s.table(queryflags.GroupColumns(q.GroupBy, doc)...)
-	return queryflags.WriteGroups(w, q.GroupBy, doc, groups[:min(len(groups), maxShownTowns)])
+	w := s.table(queryflags.GroupColumns(q.GroupBy, doc, nil)...)
+	return queryflags.WriteGroups(w, q.GroupBy, doc, nil,
+		groups[:min(len(groups), maxShownTowns)])
 }

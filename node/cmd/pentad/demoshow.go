@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -159,7 +160,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 			for i := range b.Len() {
 				last = b.AcqNs[i]
 				if err := w.Row(output.Text(name), output.Time(last),
-					output.F64.Value(b.Payload(i))); err != nil {
+					output.Payload(quantity.F64, b.Payload(i))); err != nil {
 					return err
 				}
 			}

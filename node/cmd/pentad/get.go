@@ -33,7 +33,7 @@ that column. --deleted implies --view all.`,
   pentad get --cid 1 --view all --type f64
   pentad get --cid 1 --type f64 --deleted -o csv
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, form) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, &form) },
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
@@ -50,29 +50,24 @@ func (a *app) addRecordFlags(c *cobra.Command, q *queryflags.Flags, form *record
 		"order of records: key, acq or none (default: key in a table, else none)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of records, e.g. 100 (0: no limit)")
 	cli.Complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
-	a.addType(c, form)
+	form.kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
 }
 
-// addType adds how payloads are shown.
-func (a *app) addType(c *cobra.Command, form *recordForm) {
-	c.Flags().StringVar(&form.payload, "type", cli.OrElse(a.Getenv("PENTAD_TYPE"), "base64"),
-		"type of payloads: "+output.PayloadTypes+" (PENTAD_TYPE)")
-	cli.Complete(c, "type", "f64", "i64", "text", "hex", "base64")
-}
+// undeclaredType is the type of payloads of quantities that are not declared.
+func (a *app) undeclaredType() string { return cli.OrElse(a.Getenv("PENTAD_TYPE"), "base64") }
 
 // recordForm says how records are shown.
 type recordForm struct {
-	payload string // a type
-	deleted bool   // CSV has a column for tombstones
+	kind    queryflags.TypeFlag
+	deleted bool // CSV has a column for tombstones
 
-	kind output.PayloadType // of payload
-	cut  bool               // a table is cut, with a note of how many there are
+	payloads *queryflags.Payloads
+	cut      bool // a table is cut, with a note of how many there are
 }
 
-func (a *app) get(ctx context.Context, q *queryflags.Flags, form recordForm) error {
-	var err error
-	if form.kind, err = output.ParsePayloadType(form.payload); err != nil {
-		return cli.Usage(err)
+func (a *app) get(ctx context.Context, q *queryflags.Flags, form *recordForm) error {
+	if err := form.kind.Check(a.undeclaredType()); err != nil {
+		return err
 	}
 	format, err := a.Format()
 	if err != nil {
@@ -101,7 +96,11 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form recordForm) err
 		return err
 	}
 	defer db.Close()
-	shown, err := a.showRecords(ctx, db, query, &form)
+	form.payloads, err = form.kind.Payloads(ctx, a.App, db, q, query.Box[record.MOID])
+	if err != nil {
+		return err
+	}
+	shown, err := a.showRecords(ctx, db, query, form)
 	switch {
 	case err != nil:
 		return err
@@ -118,8 +117,12 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form recordForm) err
 func (a *app) showRecords(
 	ctx context.Context, db *client.Client, q *record.Query, form *recordForm,
 ) (uint64, error) {
-	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
-		cli.Left("cap"), cli.Left("acq"), form.kind.Column()}
+	p := form.payloads
+	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid")}
+	quantityAt := len(columns)
+	columns = append(append(columns, p.QuantityColumn()...), cli.Left("cap"), cli.Left("acq"))
+	valueAt := len(columns)
+	columns = append(columns, p.Column())
 	if form.deleted {
 		columns = append(columns, cli.Left("deleted"))
 	}
@@ -139,8 +142,9 @@ func (a *app) showRecords(
 			if csv && b.Tomb(i) && !form.deleted {
 				return tombInCSV(k)
 			}
-			row = append(row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
-				output.Time(k.CapNs), output.Time(k.AcqNs), queryflags.ValueOf(b, i, form.kind))
+			row = append(row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID))
+			row = append(p.AppendQuantity(row, k.MOID), output.Time(k.CapNs),
+				output.Time(k.AcqNs), p.ValueOf(b, i))
 			if form.deleted {
 				row = append(row, output.Bool(b.Tomb(i)))
 			}
@@ -154,6 +158,7 @@ func (a *app) showRecords(
 		// What has come is shown: it is true, and the exit code says that it is not all.
 		return 0, errors.Join(err, w.Flush())
 	}
+	p.Head(w, quantityAt, valueAt)
 	if err := w.Close(); err != nil {
 		return 0, err
 	}

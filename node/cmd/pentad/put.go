@@ -10,6 +10,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -18,7 +20,8 @@ import (
 // putFlags are the flags of one record, and the form of many on stdin.
 type putFlags struct {
 	cid, mid, moid, cap, value string
-	kind, format               string
+	format                     string
+	kind                       queryflags.TypeFlag
 }
 
 func (a *app) putCommand() *cobra.Command {
@@ -53,50 +56,48 @@ import of a file.`,
 	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
 	flags.StringVar(&p.cap, "cap", "now", "capture time, e.g. 2026-11-21T09:45:00Z")
 	flags.StringVar(&p.value, "value", "", "payload, read as --type")
-	flags.StringVar(&p.kind, "type", "f64", "type of values: "+output.PayloadTypes)
+	p.kind.Add(c, "type of values", undeclaredValues)
 	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
-	cli.Complete(c, "type", "f64", "i64", "text", "hex", "base64")
 	cli.Complete(c, "format", "ndjson", "csv")
 	return c
 }
 
+// undeclaredValues is the type of values of quantities that are not declared.
+const undeclaredValues = "f64"
+
 // putOne stores one record and shows the acquisition time that it got.
 func (a *app) putOne(ctx context.Context, p *putFlags) error {
-	key, payload, err := p.record(a)
+	if err := p.kind.Check(undeclaredValues); err != nil {
+		return err
+	}
+	key, err := p.key(a)
 	if err != nil {
 		return cli.Usage(err)
-	}
-	var b record.Batch
-	b.Append(key, payload)
-	if err := b.Validate(); err != nil {
-		return err
 	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	types, err := p.kind.Types(ctx, db)
+	if err != nil {
+		return err
+	}
+	payload, err := quantity.Read(nil, types, key.MOID, p.value)
+	if err != nil {
+		return cli.Usagef("--value: %w", err)
+	}
+	var b record.Batch
+	b.Append(key, payload)
+	if err := b.Validate(); err != nil {
+		return err
+	}
 	reply, err := db.Put(ctx, &b, [16]byte{}, 0)
 	if err != nil {
 		return err
 	}
 	return a.One([]output.Column{cli.Right("written"), cli.Right("rejected"), cli.Left("acq")},
 		output.Count(reply.Records), output.Count(0), output.Time(reply.FirstAcqNs))
-}
-
-// record reads the flags of one record.
-func (p *putFlags) record(a *app) (key record.Key, payload []byte, err error) {
-	if key, err = p.key(a); err != nil {
-		return key, nil, err
-	}
-	kind, err := output.ParsePayloadType(p.kind)
-	if err != nil {
-		return key, nil, err
-	}
-	if payload, err = kind.AppendPayload(nil, p.value); err != nil {
-		return key, nil, fmt.Errorf("--value: %w", err)
-	}
-	return key, payload, nil
 }
 
 // key reads the flags of a key.
@@ -139,9 +140,8 @@ func moment(a *app, text string) (int64, error) {
 
 // putMany stores what stdin holds.
 func (a *app) putMany(ctx context.Context, p *putFlags) error {
-	kind, err := output.ParsePayloadType(p.kind)
-	if err != nil {
-		return cli.Usage(err)
+	if err := p.kind.Check(undeclaredValues); err != nil {
+		return err
 	}
 	if p.format != "ndjson" && p.format != "csv" {
 		return cli.Usagef("--format %q is unknown; use ndjson or csv", p.format)
@@ -155,15 +155,19 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 		return err
 	}
 	defer db.Close()
+	types, err := p.kind.Types(ctx, db)
+	if err != nil {
+		return err
+	}
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
 	var written, lines int64
 	var rejects input.Rejected
 	if p.format == "csv" {
-		written, lines, err = input.FromCSV(ctx, "stdin", in, w.AddRecord, kind, &rejects)
+		written, lines, err = input.FromCSV(ctx, "stdin", in, w.AddRecord, types, &rejects)
 	} else {
-		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, kind, &rejects)
+		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, types, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr

@@ -33,8 +33,9 @@ const (
 type tailFlags struct {
 	queryflags.Flags
 
-	since, cursor, payload string
-	once                   bool
+	since, cursor string
+	once          bool
+	kind          queryflags.TypeFlag
 }
 
 func (a *app) tailCommand() *cobra.Command {
@@ -67,9 +68,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 		"name of the cursor to continue from and to move")
 	flags.BoolVar(&f.once, "once", false, "end at the horizon instead of waiting for more")
 	flags.Uint64Var(&f.Limit, "limit", 0, "maximum number of rows, e.g. 100 (0: no limit)")
-	flags.StringVar(&f.payload, "type", cli.OrElse(a.Getenv("PENTAD_TYPE"), "base64"),
-		"type of payloads: "+output.PayloadTypes+" (PENTAD_TYPE)")
-	cli.Complete(c, "type", "f64", "i64", "text", "hex", "base64")
+	f.kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
 	return c
 }
 
@@ -77,9 +76,11 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 type tailing struct {
 	db     *client.Client
 	out    *output.Writer
-	kind   output.PayloadType
 	limit  uint64
 	cursor string
+
+	payloads            *queryflags.Payloads
+	quantityAt, valueAt int // columns
 
 	closedNs  int64 // all below is in the output
 	committed int64
@@ -89,9 +90,8 @@ type tailing struct {
 }
 
 func (a *app) tail(ctx context.Context, f *tailFlags) error {
-	kind, err := output.ParsePayloadType(f.payload)
-	if err != nil {
-		return cli.Usage(err)
+	if err := f.kind.Check(a.undeclaredType()); err != nil {
+		return err
 	}
 	if a.OutputName == "" {
 		a.OutputName = "ndjson"
@@ -109,16 +109,14 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	if err != nil {
 		return err
 	}
-	t := tailing{kind: kind, limit: limit, cursor: f.cursor, committed: -1}
-	t.out, err = a.Writer(false, cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
-		cli.Left("cap"), cli.Left("acq"), kind.Column(), cli.Left("event"))
-	if err != nil {
-		return err
-	}
+	t := tailing{limit: limit, cursor: f.cursor, committed: -1}
 	if t.db, err = a.Connect(ctx); err != nil {
 		return err
 	}
 	defer t.db.Close()
+	if err := t.open(ctx, a, f, q); err != nil {
+		return err
+	}
 	if q.Filters, err = f.Calls(ctx, t.db, &q.Box); err != nil {
 		return err
 	}
@@ -130,6 +128,21 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 		changes = t.db.PastChanges(ctx, q, t.closedNs)
 	}
 	return t.run(ctx, changes)
+}
+
+// open begins the output.
+func (t *tailing) open(ctx context.Context, a *app, f *tailFlags, q *record.Query) (err error) {
+	t.payloads, err = f.kind.Payloads(ctx, a.App, t.db, &f.Flags, q.Box[record.MOID])
+	if err != nil {
+		return err
+	}
+	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid")}
+	t.quantityAt = len(columns)
+	columns = append(append(columns, t.payloads.QuantityColumn()...), cli.Left("cap"),
+		cli.Left("acq"))
+	t.valueAt = len(columns)
+	t.out, err = a.Writer(false, append(columns, t.payloads.Column(), cli.Left("event"))...)
+	return err
 }
 
 // tailFrom chooses where to begin.
@@ -174,6 +187,7 @@ func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCommit)
 	defer cancel()
+	t.payloads.Head(t.out, t.quantityAt, t.valueAt)
 	if err := t.out.Close(); err != nil {
 		return err // nothing is committed that may not have been written
 	}
@@ -191,9 +205,9 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 		if b.Rows.Tomb(i) {
 			event = "delete"
 		}
-		t.row = append(t.row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
-			output.Time(k.CapNs), output.Time(k.AcqNs), queryflags.ValueOf(b.Rows, i, t.kind),
-			output.Text(event))
+		t.row = append(t.row[:0], output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID))
+		t.row = append(t.payloads.AppendQuantity(t.row, k.MOID), output.Time(k.CapNs),
+			output.Time(k.AcqNs), t.payloads.ValueOf(b.Rows, i), output.Text(event))
 		if err := t.out.Row(t.row...); err != nil {
 			return true, err
 		}
@@ -203,7 +217,7 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 		}
 	}
 	if b.Event != nil {
-		if err := t.out.Row(eventRow(b.Event)...); err != nil {
+		if err := t.out.Row(t.eventRow(b.Event)...); err != nil {
 			return true, err
 		}
 	}
@@ -212,12 +226,15 @@ func (t *tailing) batch(b *client.ChangeBatch) (done bool, err error) {
 }
 
 // eventRow is an event with its box in the place of a key.
-func eventRow(e *wire.Change) []output.Value {
+func (t *tailing) eventRow(e *wire.Change) []output.Value {
 	var row []output.Value
 	for d := range record.Acq {
 		part := output.All()
 		if set := e.Box[d]; len(set) > 0 {
 			part = output.Text(selector.Format(d, set))
+		}
+		if d == record.Cap {
+			row = append(row, make([]output.Value, len(t.payloads.QuantityColumn()))...)
 		}
 		row = append(row, part)
 	}

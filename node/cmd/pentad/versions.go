@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func (a *app) latestCommand() *cobra.Command {
 		Example: `  pentad latest --cid 1 --last 1 --type f64
   pentad latest --mid 7,9 --cap 2026-11 -o csv
   pentad latest --acq now-1d.. --order key`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, form) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, &form) },
 	}
 	q.AddSelectors(c)
 	q.AddLast(c)
@@ -52,7 +53,7 @@ Later records, corrections, deletes and erases do not change the answer; only a 
 				return cli.Usagef("TIME: %w", err)
 			}
 			q.AsOf = args[0]
-			return a.get(c.Context(), &q, form)
+			return a.get(c.Context(), &q, &form)
 		},
 	}
 	q.AddSelectors(c)
@@ -64,7 +65,7 @@ Later records, corrections, deletes and erases do not change the answer; only a 
 
 func (a *app) diffCommand() *cobra.Command {
 	var q queryflags.Flags
-	var form recordForm
+	var kind queryflags.TypeFlag
 	c := &cobra.Command{
 		Use:   "diff FROM [TO]",
 		Short: "Show what changed between two points in time",
@@ -79,18 +80,18 @@ of records acquired or erased in between.`,
   pentad diff 2026-01-01 2026-02-01 --cap 2025-12 -o csv
   pentad diff 2026-01-20T09:45:00Z now --mid 7..9 --moid 1`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.diff(c.Context(), &q, args, form.payload)
+			return a.diff(c.Context(), &q, args, &kind)
 		},
 	}
 	q.AddReadings(c)
-	a.addType(c, &form)
+	kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
 	c.Flags().BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing differs")
 	return c
 }
 
 func (a *app) versionsCommand() *cobra.Command {
 	var q queryflags.Flags
-	var form recordForm
+	var kind queryflags.TypeFlag
 	everything := false
 	c := &cobra.Command{
 		Use:   "versions",
@@ -103,11 +104,11 @@ and which an erase hides and since when.
 		Example: `  pentad versions --cid 1 --mid 7 --moid 1 --cap 2026-11-21T09:45:00Z --type f64
   pentad versions --mid 7 --cap 2026-11 -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.versions(c.Context(), &q, form.payload, everything)
+			return a.versions(c.Context(), &q, &kind, everything)
 		},
 	}
 	q.AddReadings(c)
-	a.addType(c, &form)
+	kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
 	flags := c.Flags()
 	flags.BoolVar(&everything, "everything", false,
 		"select all readings; needed if no selector is given")
@@ -131,10 +132,11 @@ func (a *app) moments(args []string) (fromNs, toNs int64, err error) {
 	return out[0], out[1], nil
 }
 
-func (a *app) diff(ctx context.Context, q *queryflags.Flags, args []string, payload string) error {
-	kind, err := output.ParsePayloadType(payload)
-	if err != nil {
-		return cli.Usage(err)
+func (a *app) diff(
+	ctx context.Context, q *queryflags.Flags, args []string, kind *queryflags.TypeFlag,
+) error {
+	if err := kind.Check(a.undeclaredType()); err != nil {
+		return err
 	}
 	query, err := q.Query(a.App)
 	if err != nil {
@@ -147,19 +149,19 @@ func (a *app) diff(ctx context.Context, q *queryflags.Flags, args []string, payl
 	if err := ask.Normalize(); err != nil {
 		return cli.Usage(err)
 	}
-	value := kind.Column()
-	old := value
-	old.Name = "old_" + old.Name
-	s, err := a.shower(cli.Left("change"), cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
-		cli.Left("cap"), cli.Left("old_acq"), old, cli.Left("acq"), value)
-	if err != nil {
-		return err
-	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	p, err := kind.Payloads(ctx, a.App, db, q, query.Box[record.MOID])
+	if err != nil {
+		return err
+	}
+	s, err := a.diffShower(p)
+	if err != nil {
+		return err
+	}
 	var counts [record.DiffDeleted + 1]uint64
 	end, err := db.DiffBatches(ctx, ask, func(d *record.Differences) error {
 		counts[d.Kind] += uint64(d.Len())
@@ -168,11 +170,12 @@ func (a *app) diff(ctx context.Context, q *queryflags.Flags, args []string, payl
 			oldAcq, oldValue := output.Null(), output.Null()
 			if d.Kind != record.DiffAdded {
 				oldAcq = output.Time(d.Old.AcqNs[i])
-				oldValue = queryflags.ValueOf(&d.Old, i, kind)
+				oldValue = p.ValueOf(&d.Old, i)
 			}
-			if err := s.row(output.Text(d.Kind.String()), output.Int(k.CID), output.Int(k.MID),
-				output.Int(k.MOID), output.Time(k.CapNs), oldAcq, oldValue, output.Time(k.AcqNs),
-				queryflags.ValueOf(&d.New, i, kind)); err != nil {
+			row := []output.Value{output.Text(d.Kind.String()), output.Int(k.CID),
+				output.Int(k.MID), output.Int(k.MOID)}
+			if err := s.row(k.MOID, row, output.Time(k.CapNs), oldAcq, oldValue,
+				output.Time(k.AcqNs), p.ValueOf(&d.New, i)); err != nil {
 				return err
 			}
 		}
@@ -186,12 +189,20 @@ func (a *app) diff(ctx context.Context, q *queryflags.Flags, args []string, payl
 	return err
 }
 
+// diffShower shows differences.
+func (a *app) diffShower(p *queryflags.Payloads) (*shower, error) {
+	value := p.Column()
+	old := value
+	old.Name = "old_" + old.Name
+	return a.shower(p, []output.Column{cli.Left("change"), cli.Right("cid"), cli.Right("mid"),
+		cli.Right("moid")}, cli.Left("cap"), cli.Left("old_acq"), old, cli.Left("acq"), value)
+}
+
 func (a *app) versions(
-	ctx context.Context, q *queryflags.Flags, payload string, everything bool,
+	ctx context.Context, q *queryflags.Flags, kind *queryflags.TypeFlag, everything bool,
 ) error {
-	kind, err := output.ParsePayloadType(payload)
-	if err != nil {
-		return cli.Usage(err)
+	if err := kind.Check(a.undeclaredType()); err != nil {
+		return err
 	}
 	query, err := q.Query(a.App)
 	if err != nil {
@@ -205,16 +216,7 @@ func (a *app) versions(
 	if err := box.Check(); err != nil {
 		return cli.Usagef("no selector given; use --cid, --mid, --moid or --cap, or --everything")
 	}
-	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
-		cli.Left("cap"), cli.Left("acq"), kind.Column(), cli.Left("latest"), cli.Left("erased")}
 	format, err := a.Format()
-	if err != nil {
-		return err
-	}
-	if format == output.CSV {
-		columns = append(columns, cli.Left("deleted"))
-	}
-	s, err := a.shower(columns...)
 	if err != nil {
 		return err
 	}
@@ -223,23 +225,35 @@ func (a *app) versions(
 		return err
 	}
 	defer db.Close()
+	p, err := kind.Payloads(ctx, a.App, db, q, query.Box[record.MOID])
+	if err != nil {
+		return err
+	}
+	columns := []output.Column{cli.Left("cap"), cli.Left("acq"), p.Column(), cli.Left("latest"),
+		cli.Left("erased")}
+	if format == output.CSV {
+		columns = append(columns, cli.Left("deleted"))
+	}
+	s, err := a.shower(p, []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid")},
+		columns...)
+	if err != nil {
+		return err
+	}
 	for v, failed := range db.Versions(ctx, box) {
 		if err = failed; err != nil {
 			break
 		}
-		value, erased := output.Deleted(), output.Null()
-		if !v.Tomb {
-			value = kind.Value(v.Payload)
-		}
+		erased := output.Null()
 		if v.HiddenAcqNs != 0 {
 			erased = output.Time(v.HiddenAcqNs)
 		}
-		row := []output.Value{output.Int(v.CID), output.Int(v.MID), output.Int(v.MOID),
-			output.Time(v.CapNs), output.Time(v.AcqNs), value, output.Bool(v.Latest), erased}
+		rest := []output.Value{output.Time(v.CapNs), output.Time(v.AcqNs),
+			p.Value(v.MOID, v.Tomb, v.Payload), output.Bool(v.Latest), erased}
 		if format == output.CSV {
-			row = append(row, output.Bool(v.Tomb))
+			rest = append(rest, output.Bool(v.Tomb))
 		}
-		if err = s.row(row...); err != nil {
+		row := []output.Value{output.Int(v.CID), output.Int(v.MID), output.Int(v.MOID)}
+		if err = s.row(v.MOID, row, rest...); err != nil {
 			break
 		}
 	}
@@ -252,22 +266,37 @@ type shower struct {
 	w     *output.Writer
 	table bool
 	rows  uint64
+
+	payloads   *queryflags.Payloads
+	quantityAt int   // where the column of quantities is, if there is one
+	values     []int // columns of payloads
 }
 
-func (a *app) shower(columns ...output.Column) (*shower, error) {
+// shower returns one whose column of quantities is between key and rest.
+func (a *app) shower(
+	p *queryflags.Payloads, key []output.Column, rest ...output.Column,
+) (*shower, error) {
 	format, err := a.Format()
 	if err != nil {
 		return nil, err
 	}
-	w, err := a.Writer(false, columns...)
-	return &shower{app: a, w: w, table: format == output.Table}, err
+	s := &shower{app: a, table: format == output.Table, payloads: p, quantityAt: len(key)}
+	columns := append(append(key, p.QuantityColumn()...), rest...)
+	for i := range columns {
+		if strings.HasSuffix(columns[i].Name, p.Column().Name) {
+			s.values = append(s.values, i)
+		}
+	}
+	s.w, err = a.Writer(false, columns...)
+	return s, err
 }
 
-func (s *shower) row(values ...output.Value) error {
+// row writes the row of a record of a quantity.
+func (s *shower) row(moid int32, key []output.Value, rest ...output.Value) error {
 	if s.rows++; s.table && s.rows > cli.TableRows {
 		return nil
 	}
-	return s.w.Row(values...)
+	return s.w.Row(append(s.payloads.AppendQuantity(key, moid), rest...)...)
 }
 
 // end closes the answer, which may have failed or found nothing.
@@ -275,6 +304,7 @@ func (s *shower) end(end wire.End, err error, failEmpty bool, nothing string) er
 	if err != nil {
 		return errors.Join(err, s.w.Flush()) // what has come is shown, as with get
 	}
+	s.payloads.Head(s.w, s.quantityAt, s.values...)
 	if err := s.w.Close(); err != nil {
 		return err
 	}

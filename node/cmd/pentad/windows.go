@@ -44,6 +44,7 @@ needs an offset.`,
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
+	q.AddSkipUnreadable(c)
 	flags := c.Flags()
 	flags.StringVar(&q.every, "every", "1d", "length of windows, e.g. 15m, 1h, 1d, 1w, 1mo or 1y")
 	flags.StringVar(&q.zone, "tz", time.UTC.String(), "time zone, e.g. Europe/Helsinki or +05:30")
@@ -102,16 +103,19 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if info.Links && q.group == "" {
 		query.GroupBy = query.GroupBy.BySeries(&query.Box)
 	}
-	call.Params, err = queryflags.EncodeParams(ctx, db, doc, params, &query.Box, q.Unchecked)
-	if err != nil {
+	query.Aggregate = call
+	if err := q.AggregateParams(ctx, db, doc, params, query); err != nil {
 		return err
 	}
-	query.Aggregate = call
 	groups, end, err := db.Aggregate(ctx, query)
 	if err != nil {
+		return queryflags.Readable(err)
+	}
+	names, err := q.Names(ctx, a.App, db, query)
+	if err != nil {
 		return err
 	}
-	w, err := a.Writer(false, windowColumns(query.GroupBy, doc)...)
+	w, err := a.Writer(false, windowColumns(query.GroupBy, doc, names)...)
 	if err != nil {
 		return err
 	}
@@ -119,17 +123,16 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWindows(w, cal, query.GroupBy, doc, groups[:shown]); err != nil {
+	if err := writeWindows(w, cal, query.GroupBy, doc, names, groups[:shown]); err != nil {
 		return err
 	}
 	if err := queryflags.CheckEnd(end); err != nil {
 		return err
 	}
-	if shown < len(groups) {
-		a.Note("showing %d of %s; use -o ndjson for all", shown, output.Thousands(len(groups)))
+	err = q.NoteRun(ctx, a.App, db, query, groups, shown, end, "windows")
+	if err != nil {
+		return err
 	}
-	a.Note("ran on %s records in %s, %s windows", output.Thousands(queryflags.SumRecords(groups)),
-		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)))
 	if len(groups) == 0 && q.FailEmpty {
 		return cli.ErrEmpty
 	}
@@ -137,21 +140,24 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 }
 
 // windowColumns are those of groups with start and hours in place of cap.
-func windowColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
+func windowColumns(
+	g record.GroupBy, doc *plugin.Doc, names queryflags.Names,
+) []output.Column {
 	g.Window = record.Window{}
-	columns := queryflags.GroupColumns(g, doc)
-	parts := len(queryflags.KeyValues(g, &wire.Group{}))
+	columns := queryflags.GroupColumns(g, doc, names)
+	parts := len(queryflags.KeyValues(g, names, &wire.Group{}))
 	return append(append(columns[:parts:parts], cli.Left("start"), cli.Right("hours")),
 		columns[parts:]...)
 }
 
 func writeWindows(w *output.Writer, cal *calendar.Calendar, g record.GroupBy, doc *plugin.Doc,
-	groups []wire.Group) error {
+	names queryflags.Names, groups []wire.Group) error {
 	g.Window = record.Window{}
 	for i := range groups {
 		group := &groups[i]
 		from, to := cal.Window(group.CapNs)
-		row := append(queryflags.KeyValues(g, group), output.LocalTime(from, cal.Format(from)),
+		row := append(queryflags.KeyValues(g, names, group),
+			output.LocalTime(from, cal.Format(from)),
 			output.Float(calendar.Hours(from, to)), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/store"
@@ -39,8 +40,8 @@ var ContentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire
 // Writer writes slices for one reader.
 type Writer struct {
 	Form     Form
-	Payloads rowjson.Payloads // of forms other than Frames
-	Keys     bool             // payloads are left out
+	Payloads quantity.Types // of forms other than Frames
+	Keys     bool           // payloads are left out
 	rows     uint64
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/internal/rowjson"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/event"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -21,7 +21,7 @@ func TestChangesOfSharedAcqs(t *testing.T) {
 	}
 	var text strings.Builder
 	w := bufio.NewWriter(&text)
-	c := &Writer{Form: Events, Payloads: rowjson.Base64}
+	c := &Writer{Form: Events, Payloads: quantity.Base64}
 	if err := c.Slice(w, s); err != nil {
 		t.Fatal(err)
 	}

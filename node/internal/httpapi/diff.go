@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
@@ -142,7 +143,7 @@ func (s *Server) getDiff(req *httpserver.Request) {
 		return
 	}
 	s.streamRows(req, "differences", &record.Query{Box: ask.Box}, func(
-		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		end, err := a.Diff(rc, ask, func(d *record.Differences) error {
 			for i := range d.Len() {
@@ -180,7 +181,7 @@ func (s *Server) getVersions(req *httpserver.Request) {
 		return
 	}
 	s.streamRows(req, "versions", &record.Query{Box: box.Box}, func(
-		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		all, end, err := a.Versions(rc, &box.Box)
 		for i := 0; i < len(all) && err == nil; i++ {

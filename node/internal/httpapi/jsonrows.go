@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -46,7 +47,7 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 		return
 	}
 	s.streamRows(req, "records", q, func(
-		rc context.Context, a *engine.Admitted, payloads rowjson.Payloads, out *rowjson.Writer,
+		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		emit := func(b *record.Batch) error {
 			for i := range b.Len() {
@@ -63,7 +64,7 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 // streamRows answers a query with the rows that give writes; of is their member in a document.
 func (s *Server) streamRows(
 	req *httpserver.Request, of string, q *record.Query,
-	give func(rc context.Context, a *engine.Admitted, payloads rowjson.Payloads,
+	give func(rc context.Context, a *engine.Admitted, payloads quantity.Types,
 		out *rowjson.Writer) (wire.End, error),
 ) {
 	payloads, err := s.payloads(req)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
@@ -39,11 +40,11 @@ func (s *Server) parseQuery(req *httpserver.Request) (*record.Query, error) {
 
 // payloads returns how payloads are shown and read: by the parameter type, else as their quantities
 // are declared.
-func (s *Server) payloads(req *httpserver.Request) (rowjson.Payloads, error) {
+func (s *Server) payloads(req *httpserver.Request) (quantity.Types, error) {
 	if text := string(req.QueryArgs().Peek("type")); text != "" {
-		return rowjson.ParsePayloadType(text)
+		return rowjson.ParseType(text)
 	}
-	return rowjson.DeclaredAs(s.Plugins.Quantities()), nil
+	return quantity.NewDeclared(s.Plugins.Quantities(), quantity.Base64), nil
 }
 
 // parseReadings is parseBox for routes whose default is the latest view.

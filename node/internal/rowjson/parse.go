@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -33,7 +34,7 @@ type jsonRecord struct {
 
 // ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the type of its quantity.
-func ParseRecord(src []byte, payloads Payloads, now time.Time) (out record.Record, err error) {
+func ParseRecord(src []byte, payloads quantity.Types, now time.Time) (out record.Record, err error) {
 	var r jsonRecord
 	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)
@@ -63,10 +64,13 @@ func ParseRecord(src []byte, payloads Payloads, now time.Time) (out record.Recor
 		if out.Payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
 			return out, fmt.Errorf("payload: %w", err)
 		}
-		return out, nil
+		if err = payloads.Check(out.MOID, out.Payload); err != nil {
+			err = fmt.Errorf("%w; add ?type=base64 to store it as it is", err)
+		}
+		return out, err
 	}
 	kind := payloads.Of(out.MOID)
-	if kind == Base64 {
+	if kind.Raw() {
 		return out, fmt.Errorf("quantity %d is not declared as a number or text: declare it, or "+
 			"add ?type=f64, i64 or text", out.MOID)
 	}
@@ -103,22 +107,22 @@ func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 	return at.FromNs, err
 }
 
-func parseValue(src json.RawMessage, kind PayloadType) ([]byte, error) {
+func parseValue(src json.RawMessage, kind quantity.Type) ([]byte, error) {
 	little := binary.LittleEndian
 	switch kind {
-	case F64:
+	case quantity.F64:
 		f, err := parseFloat(src, 64)
 		return little.AppendUint64(nil, math.Float64bits(f)), err
-	case F32:
+	case quantity.F32:
 		f, err := parseFloat(src, 32)
 		return little.AppendUint32(nil, math.Float32bits(float32(f))), err
-	case I64:
+	case quantity.I64:
 		n, err := parseInt(src, math.MinInt64, math.MaxInt64)
 		return little.AppendUint64(nil, uint64(n)), err
-	case I32:
+	case quantity.I32:
 		n, err := parseInt(src, math.MinInt32, math.MaxInt32)
 		return little.AppendUint32(nil, uint32(n)), err
-	case U32:
+	case quantity.U32:
 		n, err := parseInt(src, 0, math.MaxUint32)
 		return little.AppendUint32(nil, uint32(n)), err
 	}

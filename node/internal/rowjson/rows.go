@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -59,20 +60,20 @@ func NewEnd(end wire.End, err *wire.Error) End {
 }
 
 // RowOf returns a row of a batch; keys leaves its payload out.
-func RowOf(b *record.Batch, i int, payloads Payloads, keys bool) Row {
+func RowOf(b *record.Batch, i int, payloads quantity.Types, keys bool) Row {
 	r := b.Record(i)
 	return RowOfRecord(&r, payloads, keys)
 }
 
 // RowOfRecord returns the row of a record.
-func RowOfRecord(r *record.Record, payloads Payloads, keys bool) Row {
+func RowOfRecord(r *record.Record, payloads quantity.Types, keys bool) Row {
 	row := Row{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.CapNs, AcqNs: r.AcqNs,
 		Cap: record.FormatNs(r.CapNs), Acq: record.FormatNs(r.AcqNs)}
 	if row.Deleted = r.Tomb; keys || row.Deleted {
 		return row
 	}
 	kind := payloads.Of(r.MOID)
-	if row.Value = kind.Value(r.Payload); kind == Base64 || row.Value == nil {
+	if row.Value = value(kind, r.Payload); row.Value == nil {
 		text := base64.StdEncoding.EncodeToString(r.Payload)
 		row.Value, row.Payload = nil, &text
 	}

@@ -1,6 +1,7 @@
 package rowjson
 
 import (
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -46,7 +47,7 @@ type Difference struct {
 }
 
 // DifferenceOf returns a difference.
-func DifferenceOf(d *record.Differences, i int, payloads Payloads) Difference {
+func DifferenceOf(d *record.Differences, i int, payloads quantity.Types) Difference {
 	out := Difference{Change: d.Kind.String(), Row: RowOf(&d.New, i, payloads, false)}
 	if d.Kind != record.DiffAdded {
 		old := RowOf(&d.Old, i, payloads, false)
@@ -65,7 +66,7 @@ type Version struct {
 }
 
 // VersionOf returns a version.
-func VersionOf(v *record.Version, payloads Payloads) Version {
+func VersionOf(v *record.Version, payloads quantity.Types) Version {
 	row := Version{Row: RowOfRecord(&v.Record, payloads, false), Latest: v.Latest,
 		ErasedNs: v.HiddenAcqNs}
 	if v.HiddenAcqNs != 0 {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Strict bool
 	// Dry leaves the lookup file as it is: lines are only checked.
 	Dry bool
+	// Types are those of the declared quantities, which values have to fit; nil: none is declared.
+	Types quantity.Types
 	// Dir is where relative paths of join files start; "" is the working directory.
 	Dir string
 }

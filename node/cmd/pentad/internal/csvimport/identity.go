@@ -32,6 +32,11 @@ func (im *Importer) Identify(digest io.Writer, fileName string) error {
 			fmt.Fprintf(digest, "%q %q\n", key, table[key])
 		}
 	}
+	for _, v := range im.mapping.Values {
+		if v.ByMOID {
+			fmt.Fprintf(digest, "types %v\n", im.opt.Types)
+		}
+	}
 	if im.lookups != nil {
 		fmt.Fprintf(digest, "lookups %s\n", im.lookups.id)
 	}

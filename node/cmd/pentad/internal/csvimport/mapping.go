@@ -35,6 +35,8 @@ type Mapping struct {
 	// line, whose values must be empty.
 	Deleted string `yaml:"deleted"`
 
+	untyped bool // Type is the default
+
 	// Own is a file that pentad wrote: cells may be hex or base64 too, and the column Deleted may
 	// be missing.
 	Own bool `yaml:"-"`
@@ -67,6 +69,11 @@ type Value struct {
 	Columns string `yaml:"columns"`
 	MOID    *int64 `yaml:"moid"`
 	Type    string `yaml:"type"`
+
+	// ByMOID is a type that each line takes from the quantity of its moid, by [Options].
+	ByMOID bool `yaml:"-" json:",omitempty"`
+
+	assumed bool // the mapping has no type for it
 }
 
 // Fold rules, for local times that occur twice when clocks are set back.
@@ -169,7 +176,7 @@ func (m *Mapping) checkForm() error {
 		m.Skip = []string{""}
 	}
 	if m.Type == "" {
-		m.Type = "f64"
+		m.Type, m.untyped = "f64", true
 	}
 	switch m.Decimal {
 	case "":
@@ -231,14 +238,14 @@ func (m *Mapping) checkValue(v *Value) error {
 		return errors.New("moid: missing; set it for the value or for the mapping")
 	}
 	if v.Type == "" {
-		v.Type = m.Type
+		v.Type, v.assumed = m.Type, m.untyped
 	}
 	kind, err := output.ParsePayloadType(v.Type)
 	if err != nil {
 		return err
 	}
-	if !m.Own && kind != output.F64 && kind != output.I64 && kind != output.UTF8 {
-		return fmt.Errorf("type %q: cells are f64, i64 or text", v.Type)
+	if !m.Own && kind.Raw() {
+		return fmt.Errorf("type %q: cells are f64, f32, i64, i32, u32 or text", v.Type)
 	}
 	if v.Columns != "" {
 		_, _, err = parseColumns(v.Columns)

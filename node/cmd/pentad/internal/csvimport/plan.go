@@ -2,7 +2,6 @@ package csvimport
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -39,7 +39,9 @@ type valuePlan struct {
 	column int
 	label  string
 	moid   *int64
-	kind   output.PayloadType
+	kind   quantity.Type
+	byMOID bool // kind is that of the quantity
+	raw    bool // the column is of payloads and not of values
 }
 
 // problem is why a line is rejected.
@@ -109,6 +111,7 @@ func (p *plan) planValues(h *header) error {
 			return err
 		}
 		var from, to int
+		raw := false
 		if v.Columns != "" {
 			from, to, err = parseColumns(v.Columns)
 			from, to = from-1, to-1
@@ -116,6 +119,9 @@ func (p *plan) planValues(h *header) error {
 				err = fmt.Errorf("columns %s: lines have %d", v.Columns, p.fieldCount)
 			}
 		} else {
+			if name, own := p.ownColumn(h); own {
+				v.Column, kind, raw = name, output.ColumnType(name), true
+			}
 			from, err = h.column(v.Column, p.fieldCount)
 			to = from + 1
 		}
@@ -128,10 +134,35 @@ func (p *plan) planValues(h *header) error {
 			}
 		}
 		for column := from; column < to; column++ {
-			p.values = append(p.values, valuePlan{column, h.name(column), v.MOID, kind})
+			p.values = append(p.values, valuePlan{column, h.name(column), v.MOID, kind,
+				v.ByMOID && !raw, raw})
 		}
 	}
 	return nil
+}
+
+// ownColumn returns the column of payloads of a file that pentad wrote without values.
+func (p *plan) ownColumn(h *header) (name string, found bool) {
+	_, values := h.index["value"]
+	if _, same := p.im.opt.Types.(quantity.Type); values || same || p.im.opt.Types == nil {
+		return "", false
+	}
+	for _, kind := range []quantity.Type{quantity.Base64, quantity.Hex} {
+		name = output.PayloadColumn(kind).Name
+		if _, found = h.index[name]; found {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// kindOf is the type of a value of a line.
+func (p *plan) kindOf(fields [][]byte, v *valuePlan) quantity.Type {
+	if !v.byMOID {
+		return v.kind
+	}
+	moid, _ := p.moid.value(fields, v.label) // a bad one is found with the key
+	return p.im.opt.Types.Of(int32(moid))
 }
 
 // line reads one line. Parts are looked at only when a cell holds a value, so a line of skipped
@@ -148,7 +179,7 @@ func (p *plan) line(fields [][]byte) *problem {
 	var shared lineParts
 	for i := range p.values {
 		v := &p.values[i]
-		skipped, bad := p.cell(fields[v.column], v) // first: a bad one must not give a name an id
+		skipped, bad := p.cell(fields, v) // first: a bad one must not give a name an id
 		if bad != nil {
 			return bad
 		}
@@ -160,6 +191,9 @@ func (p *plan) line(fields [][]byte) *problem {
 		if bad != nil {
 			return bad
 		}
+		if bad := p.fits(key.MOID, v); bad != nil {
+			return bad
+		}
 		p.keys = append(p.keys, key)
 		p.ends = append(p.ends, len(p.payloads))
 	}
@@ -169,8 +203,31 @@ func (p *plan) line(fields [][]byte) *problem {
 	return nil
 }
 
+// fits says why the last payload does not fit its quantity.
+func (p *plan) fits(moid int32, v *valuePlan) *problem {
+	if p.im.opt.Types == nil || p.tomb {
+		return nil
+	}
+	if why := p.contradicts(moid, v); why != "" {
+		return &problem{"value", fmt.Sprintf("column %d: %s", v.column+1, why)}
+	}
+	from := 0
+	if len(p.ends) > 0 {
+		from = p.ends[len(p.ends)-1]
+	}
+	if err := p.im.opt.Types.Check(moid, p.payloads[from:]); err != nil {
+		way := ""
+		if p.im.mapping.Own {
+			way = "; --type base64 stores it as it is"
+		}
+		return &problem{"value", fmt.Sprintf("column %d: %v%s", v.column+1, err, way)}
+	}
+	return nil
+}
+
 // cell reads what is to be stored of a cell; skipped says that it is nothing.
-func (p *plan) cell(cell []byte, v *valuePlan) (skipped bool, bad *problem) {
+func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) {
+	cell := fields[v.column]
 	trimmed := bytes.TrimSpace(cell)
 	empty := p.nulls && cell == nil || p.skips(trimmed)
 	switch {
@@ -181,10 +238,16 @@ func (p *plan) cell(cell []byte, v *valuePlan) (skipped bool, bad *problem) {
 		return false, nil
 	case empty:
 		return true, nil
-	case v.kind != output.UTF8:
+	}
+	kind := p.kindOf(fields, v)
+	if kind != quantity.Text {
 		cell = trimmed
 	}
-	return false, p.value(cell, v)
+	if bad = p.value(cell, v, kind); bad != nil && v.byMOID {
+		moid, _ := p.moid.value(fields, v.label)
+		bad.reason += quantity.Because(p.im.opt.Types, int32(moid))
+	}
+	return false, bad
 }
 
 // readDeleted notes whether the readings of the line are deleted.
@@ -246,26 +309,44 @@ func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key
 	return key, bad
 }
 
-func (p *plan) value(cell []byte, v *valuePlan) *problem {
+func (p *plan) value(cell []byte, v *valuePlan, kind quantity.Type) *problem {
 	text := string(cell)
-	if p.im.mapping.Decimal == "," && v.kind != output.UTF8 {
+	if p.im.mapping.Decimal == "," && kind != quantity.Text {
 		text = strings.Replace(text, ",", ".", 1)
 	}
 	from := len(p.payloads)
-	payloads, err := v.kind.AppendPayload(p.payloads, text)
+	if p.im.mapping.Own {
+		kind, text = rawCell(kind, text)
+	}
+	payloads, err := kind.Append(p.payloads, text)
 	if err != nil {
 		return &problem{"value", fmt.Sprintf("column %d: %v", v.column+1, err)}
 	}
-	if v.kind == output.F64 {
-		f := math.Float64frombits(binary.LittleEndian.Uint64(payloads[from:]))
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return &problem{"value",
-				fmt.Sprintf("column %d: %q is not a value; skip it with skip: [%s]", v.column+1,
-					clip(cell), text)}
-		}
+	if !finite(kind.Decode(payloads[from:])) {
+		return &problem{"value", fmt.Sprintf("column %d: %q is not a value; skip it with skip: [%s]",
+			v.column+1, clip(cell), text)}
 	}
 	p.payloads = payloads
 	return nil
+}
+
+// finite reports whether a value is not a float that JSON does not have.
+func finite(value any) bool {
+	f, ok := value.(float64)
+	if single, is := value.(float32); is {
+		f, ok = float64(single), true
+	}
+	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// rawCell reads the prefix of a payload that get did not write as a value.
+func rawCell(kind quantity.Type, text string) (quantity.Type, string) {
+	name, raw, ok := strings.Cut(text, ":")
+	if t, known := quantity.Parse(name); ok && known && t.Raw() &&
+		kind != quantity.Text {
+		return t, raw
+	}
+	return kind, text
 }
 
 // claimFold keeps the rules first and second from making versions: of two lines with one key in

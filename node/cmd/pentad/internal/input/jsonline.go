@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -36,8 +36,8 @@ func DecodeLine(line []byte) (in Line, key record.Key, err error) {
 	return in, key, err
 }
 
-// ParseLine reads one line of ndjson.
-func ParseLine(line []byte, kind output.PayloadType) (record.Record, error) {
+// ParseLine reads one line of ndjson. A payload has to fit its quantity.
+func ParseLine(line []byte, types quantity.Types) (record.Record, error) {
 	in, key, err := DecodeLine(line)
 	r := record.Record{Key: key, Tomb: in.Deleted}
 	if err != nil {
@@ -51,7 +51,7 @@ func ParseLine(line []byte, kind output.PayloadType) (record.Record, error) {
 		b.AppendTomb(key)
 		return r, b.Validate()
 	}
-	if r.Payload, err = in.payload(kind); err != nil {
+	if r.Payload, err = in.payload(types, key.MOID); err != nil {
 		return r, err
 	}
 	b.Append(key, r.Payload)
@@ -107,19 +107,21 @@ func (in *Line) Key() (key record.Key, err error) {
 	return key, nil
 }
 
-func (in *Line) payload(kind output.PayloadType) ([]byte, error) {
+func (in *Line) payload(types quantity.Types, moid int32) (payload []byte, err error) {
 	hasValue := in.hasValue()
 	switch {
 	case hasValue && (in.Payload != nil || in.PayloadHex != nil):
 		return nil, errors.New("value and payload are both given")
 	case in.Payload != nil:
-		payload, err := base64.StdEncoding.DecodeString(*in.Payload)
-		if err != nil {
+		if payload, err = base64.StdEncoding.DecodeString(*in.Payload); err != nil {
 			return nil, errors.New("payload is not base64")
 		}
-		return payload, nil
+		return checked(types, moid, payload)
 	case in.PayloadHex != nil:
-		return output.Hex.AppendPayload(nil, *in.PayloadHex)
+		if payload, err = quantity.Hex.Append(nil, *in.PayloadHex); err != nil {
+			return nil, err
+		}
+		return checked(types, moid, payload)
 	case !hasValue:
 		return nil, errors.New("value or payload is missing")
 	}
@@ -129,9 +131,16 @@ func (in *Line) payload(kind output.PayloadType) ([]byte, error) {
 			return nil, fmt.Errorf("value: %w", err)
 		}
 	}
-	payload, err := kind.AppendPayload(nil, text)
-	if err != nil {
+	if payload, err = quantity.Read(nil, types, moid, text); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
+	}
+	return payload, nil
+}
+
+// checked returns a payload that fits its quantity.
+func checked(types quantity.Types, moid int32, payload []byte) ([]byte, error) {
+	if err := types.Check(moid, payload); err != nil {
+		return nil, fmt.Errorf("%w; --type base64 stores it as it is", err)
 	}
 	return payload, nil
 }

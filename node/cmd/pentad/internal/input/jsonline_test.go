@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func TestParseLine(t *testing.T) {
 	f := func(line string, want record.Key, payload string) {
 		t.Helper()
-		got, err := ParseLine([]byte(line), output.UTF8)
+		got, err := ParseLine([]byte(line), quantity.Text)
 		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
 			t.Errorf("%s: %+v %v", line, got, err)
 		}
@@ -27,13 +27,13 @@ func TestParseLine(t *testing.T) {
 
 	bad := func(line, want string) {
 		t.Helper()
-		_, err := ParseLine([]byte(line), output.F64)
+		_, err := ParseLine([]byte(line), quantity.F64)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", line, err, want)
 		}
 	}
 	const tomb = `{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":true}`
-	if got, err := ParseLine([]byte(tomb), output.F64); err != nil || !got.Tomb {
+	if got, err := ParseLine([]byte(tomb), quantity.F64); err != nil || !got.Tomb {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if key, err := ParseKeyLine([]byte(tomb)); err != nil || key.CapNs != 4 {
@@ -65,7 +65,7 @@ func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"cid":1,"mid":2,"moid":3,"cap":"1970-01-01T01:00:00+01:00","payload":"eA=="}`))
 	f.Add([]byte(`{"cid":1,"mid":2,"moid":3,"cap_ns":7,"value":1.5}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		r, err := ParseLine(line, output.F64)
+		r, err := ParseLine(line, quantity.F64)
 		if err != nil {
 			return
 		}

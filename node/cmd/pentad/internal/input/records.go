@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -44,15 +45,19 @@ type AddRecord func(ctx context.Context, r record.Record) error
 
 // FromCSV reads the columns of what get writes, by the rules of an import.
 func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
-	kind output.PayloadType, rejects *Rejected) (written, lines int64, err error) {
+	types quantity.Types, rejects *Rejected) (written, lines int64, err error) {
+	kind, same := types.(quantity.Type)
+	if !same {
+		kind = quantity.F64 // whose column is that of all that are declared
+	}
 	m := &csvimport.Mapping{
 		CID: &csvimport.Part{Column: "cid"}, MID: &csvimport.Part{Column: "mid"},
 		MOID:   &csvimport.Part{Column: "moid"},
 		Cap:    &csvimport.Cap{Columns: []string{"cap"}},
-		Values: []csvimport.Value{{Column: kind.Column().Name}}, // what get writes for the type
+		Values: []csvimport.Value{{Column: output.PayloadColumn(kind).Name, ByMOID: true}},
 		Type:   kind.String(), Skip: []string{}, Deleted: "deleted", Own: true,
 	}
-	return FromMapping(ctx, name, in, add, m, csvimport.Options{}, rejects)
+	return FromMapping(ctx, name, in, add, m, csvimport.Options{Types: types}, rejects)
 }
 
 // FromMapping reads a CSV file as a mapping says.
@@ -89,9 +94,9 @@ const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
 
 // FromLines reads ndjson.
 func FromLines(ctx context.Context, name string, source io.Reader, add AddRecord,
-	kind output.PayloadType, rejects *Rejected) (written, lines int64, err error) {
+	types quantity.Types, rejects *Rejected) (written, lines int64, err error) {
 	return EachLine(name, source, rejects, func(line []byte) error {
-		r, err := ParseLine(line, kind)
+		r, err := ParseLine(line, types)
 		if err != nil {
 			return err
 		}

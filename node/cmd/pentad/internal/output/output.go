@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -44,6 +45,7 @@ type Column struct {
 	Name  string
 	Right bool
 	Unit  string // behind the header of a table
+	Omit  bool   // left out of a table
 }
 
 // Options of a Writer.
@@ -65,7 +67,8 @@ type Writer struct {
 
 // NewWriter returns a writer for rows of the given columns.
 func NewWriter(w io.Writer, opt Options, columns ...Column) *Writer {
-	return &Writer{opt: opt, columns: columns, out: bufio.NewWriterSize(w, 1<<16)}
+	return &Writer{opt: opt, columns: slices.Clone(columns),
+		out: bufio.NewWriterSize(w, 1<<16)}
 }
 
 // Rows returns the number of rows written so far.
@@ -157,28 +160,42 @@ func (w *Writer) appendObject(values []Value) {
 func (w *Writer) tableRow(values []Value) {
 	if w.table == nil {
 		w.table = table.NewWriter()
-		header := make(table.Row, len(w.columns))
-		configs := make([]table.ColumnConfig, len(w.columns))
-		for i, c := range w.columns {
-			header[i] = strings.ToUpper(strings.ReplaceAll(c.Name, "_", " "))
-			if c.Unit != "" {
-				header[i] = fmt.Sprintf("%s (%s)", header[i], c.Unit)
-			}
-			configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignLeft,
-				AlignHeader: text.AlignLeft}
-			if c.Right {
-				configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
-			}
-		}
-		w.table.AppendHeader(header)
-		w.table.SetColumnConfigs(configs)
-		w.table.SetStyle(plainStyle(w.opt.Color))
 	}
 	row := make(table.Row, len(values))
 	for i, v := range values {
 		row[i] = v.people()
 	}
 	w.table.AppendRow(row)
+}
+
+// Column returns a column.
+func (w *Writer) Column(i int) Column { return w.columns[i] }
+
+// SetColumn replaces a column of a table, whose header is written by Close.
+func (w *Writer) SetColumn(i int, c Column) {
+	if w.opt.Format == Table {
+		w.columns[i] = c
+	}
+}
+
+// tableHeader sets the header and the form of the columns.
+func (w *Writer) tableHeader() {
+	header := make(table.Row, len(w.columns))
+	configs := make([]table.ColumnConfig, len(w.columns))
+	for i, c := range w.columns {
+		header[i] = strings.ToUpper(strings.ReplaceAll(c.Name, "_", " "))
+		if c.Unit != "" {
+			header[i] = fmt.Sprintf("%s (%s)", header[i], c.Unit)
+		}
+		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignLeft,
+			AlignHeader: text.AlignLeft, Hidden: c.Omit}
+		if c.Right {
+			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	w.table.AppendHeader(header)
+	w.table.SetColumnConfigs(configs)
+	w.table.SetStyle(plainStyle(w.opt.Color))
 }
 
 func plainStyle(color bool) table.Style {
@@ -194,6 +211,7 @@ func plainStyle(color bool) table.Style {
 
 // renderTable drops the padding after the last column, which go-pretty keeps.
 func (w *Writer) renderTable() {
+	w.tableHeader()
 	for line := range strings.SplitSeq(w.table.Render(), "\n") {
 		w.line = append(w.line, strings.TrimRight(line, " ")...)
 		w.line = append(w.line, '\n')

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 )
 
@@ -30,6 +31,7 @@ const (
 	kindRaw
 	kindDeleted
 	kindAll
+	kindRawPayload
 )
 
 // Value is one cell. The zero value is null.
@@ -104,8 +106,11 @@ func opaque(payload []byte) Value {
 // appendMember appends "name":value. Two kinds become two members, so that no reader mistakes
 // one for the other.
 func (v Value) appendMember(dst []byte, name string) []byte {
-	if v.kind == kindDeleted {
+	switch v.kind {
+	case kindDeleted:
 		return append(dst, `"deleted":true`...)
+	case kindRawPayload:
+		name = strings.TrimSuffix(name, "value") + PayloadColumn(quantity.Type(v.number)).Name
 	}
 	dst = appendJSONText(dst, name)
 	dst = append(dst, ':')
@@ -167,6 +172,8 @@ func (v Value) plain() string {
 		return v.time()
 	case kindOpaque:
 		return "base64:" + v.text
+	case kindRawPayload:
+		return quantity.Type(v.number).String() + ":" + v.text
 	case kindAll:
 		return "*"
 	}
@@ -188,6 +195,8 @@ func (v Value) people() string {
 		return strings.Replace(v.time(), "T", " ", 1)
 	case kindOpaque:
 		return fmt.Sprintf("(%s bytes of another type)", Thousands(v.number))
+	case kindRawPayload:
+		return v.text
 	case kindText:
 		return printable(v.text)
 	case kindDeleted:

@@ -81,7 +81,7 @@ func (q *Flags) Calls(ctx context.Context, db *client.Client, box *record.Box) (
 				cli.Usagef("--filter %s: an aggregate, not a filter; use pentad plugin run %s",
 					one.Name, one.Name)
 		}
-		call.Params, err = EncodeParams(ctx, db, doc, one.Params, box, q.Unchecked)
+		call.Params, err = q.EncodeParams(ctx, db, doc, one.Params, box)
 		if err != nil {
 			return nil, err
 		}

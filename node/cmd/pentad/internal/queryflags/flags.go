@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -44,6 +43,9 @@ type Flags struct {
 	Readings bool
 
 	Loc *time.Location // of times without an offset; nil: UTC
+
+	declared   *[]client.Quantity // of the node; nil: not asked for
+	unreadable unreadable
 }
 
 // AddSelectors adds a selector for each axis.
@@ -191,14 +193,6 @@ func ParseGroup(text string) (record.GroupBy, error) {
 		}
 	}
 	return g, nil
-}
-
-// ValueOf is the payload of a record, or that it is a tombstone.
-func ValueOf(b *record.Batch, i int, kind output.PayloadType) output.Value {
-	if b.Tomb(i) {
-		return output.Deleted()
-	}
-	return kind.Value(b.Payload(i))
 }
 
 // CheckEnd turns an incomplete answer into an error.

@@ -135,41 +135,40 @@ func FindPlugin(ctx context.Context, db *client.Client, ref string) (client.Plug
 
 // EncodeParams reads name=value,... and fits them to what the node knows of the quantities of the
 // box.
-func EncodeParams(ctx context.Context, db *client.Client, doc *plugin.Doc, params string,
-	box *record.Box, unchecked bool) ([]byte, error) {
-	values := map[string]string{}
+func (q *Flags) EncodeParams(ctx context.Context, db *client.Client, doc *plugin.Doc,
+	params string, box *record.Box) ([]byte, error) {
+	encoded, _, err := q.encodeParams(ctx, db, doc, params, box)
+	return encoded, err
+}
+
+// encodeParams is EncodeParams, and returns the fitted values, too.
+func (q *Flags) encodeParams(ctx context.Context, db *client.Client, doc *plugin.Doc,
+	params string, box *record.Box) (encoded []byte, values map[string]string, err error) {
+	values = map[string]string{}
 	if params != "" {
 		for pair := range strings.SplitSeq(params, ",") {
 			key, value, ok := strings.Cut(pair, "=")
 			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
-				return nil,
+				return nil, nil,
 					cli.Usagef("parameters %q: malformed; use NAME=VALUE, separated by commas, "+
 						"each once", params)
 			}
 			values[key] = value
 		}
 	}
-	declared, err := db.Quantities(ctx)
+	declared, err := q.quantities(ctx, db, nil)
 	if err != nil {
-		return nil, err
-	}
-	quantities := make([]plugin.Quantity, len(declared))
-	for i, q := range declared {
-		quantities[i] = plugin.Quantity{MOID: q.MOID, Name: q.Name, Unit: q.Unit, Type: q.Type}
-		for _, f := range q.Fields {
-			quantities[i].Fields = append(quantities[i].Fields, plugin.QuantityField(f))
-		}
+		return nil, nil, err
 	}
 	moids := make([][2]int64, len(box[record.MOID]))
 	for i, r := range box[record.MOID] {
 		moids[i] = [2]int64{r.From, r.To}
 	}
-	if err := doc.Fit(values, quantities, moids, unchecked); err != nil {
-		return nil, cli.Usage(err)
+	if err := doc.Fit(values, declared, moids, q.Unchecked); err != nil {
+		return nil, nil, cli.Usage(err)
 	}
-	encoded, err := doc.EncodeParams(values)
-	if err != nil {
-		return nil, cli.Usage(err)
+	if encoded, err = doc.EncodeParams(values); err != nil {
+		return nil, nil, cli.Usage(err)
 	}
-	return encoded, nil
+	return encoded, values, nil
 }

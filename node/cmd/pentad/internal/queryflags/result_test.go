@@ -33,8 +33,8 @@ func TestResultRows(t *testing.T) {
 	by := record.GroupBy{MID: true}
 	write := func(format output.Format) string {
 		var b bytes.Buffer
-		w := output.NewWriter(&b, output.Options{Format: format}, GroupColumns(by, doc)...)
-		if err := WriteGroups(w, by, doc, groups); err != nil {
+		w := output.NewWriter(&b, output.Options{Format: format}, GroupColumns(by, doc, nil)...)
+		if err := WriteGroups(w, by, doc, nil, groups); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
@@ -27,13 +28,23 @@ func (q *Flags) AddAggregate(
 		return nil, cli.Usagef("plugin %s: a filter, not an aggregate; use pentad get --filter",
 			name)
 	}
-	call.Params, err = EncodeParams(ctx, db, doc, params, &query.Box, q.Unchecked)
-	if err != nil {
+	query.Aggregate = call
+	if query.Filters, err = q.Calls(ctx, db, &query.Box); err != nil {
 		return nil, err
 	}
-	query.Aggregate = call
-	query.Filters, err = q.Calls(ctx, db, &query.Box)
-	return doc, err
+	return doc, q.AggregateParams(ctx, db, doc, params, query)
+}
+
+// AggregateParams encodes the parameters of the aggregate of a query whose filters are there, and
+// puts the filter of --skip-unreadable before them.
+func (q *Flags) AggregateParams(ctx context.Context, db *client.Client, doc *plugin.Doc,
+	params string, query *record.Query) error {
+	encoded, values, err := q.encodeParams(ctx, db, doc, params, &query.Box)
+	if err != nil {
+		return err
+	}
+	query.Aggregate.Params = encoded
+	return q.skipUnreadable(ctx, db, doc, values, query)
 }
 
 // ShownGroups returns how many groups are written: a table is cut unless a limit is given.
@@ -43,6 +54,22 @@ func ShownGroups(a *cli.App, q *Flags, groups []wire.Group) (int, error) {
 		return min(len(groups), cli.TableRows), err
 	}
 	return len(groups), err
+}
+
+// NoteRun says what an aggregate ran on, what is not shown and what was left out; what names the
+// groups.
+func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, query *record.Query,
+	groups []wire.Group, shown int, end wire.End, what string) error {
+	if shown < len(groups) {
+		a.Note("showing %d of %s; use -o ndjson for all", shown, output.Thousands(len(groups)))
+	}
+	of, err := q.ofQuantity(ctx, db, query)
+	if err != nil {
+		return err
+	}
+	a.Note("ran on %s records%s in %s, %s %s", output.Thousands(SumRecords(groups)), of,
+		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)), what)
+	return q.noteUnreadable(ctx, a, db, query)
 }
 
 // SumRecords returns the number of records in all groups.
@@ -60,7 +87,8 @@ func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, pa
 	if err != nil {
 		return nil, nil, err
 	}
-	if call.Params, err = EncodeParams(ctx, db, doc, params, &q.Box, false); err != nil {
+	var flags Flags
+	if call.Params, err = flags.EncodeParams(ctx, db, doc, params, &q.Box); err != nil {
 		return nil, nil, err
 	}
 	q.Aggregate = call
@@ -72,13 +100,14 @@ func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, pa
 }
 
 // GroupColumns returns the columns of an aggregate: the key of the groups, then the result.
-func GroupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
+// Names adds the quantity of each moid.
+func GroupColumns(g record.GroupBy, doc *plugin.Doc, names Names) []output.Column {
 	var columns []output.Column
 	for _, c := range []struct {
 		grouped bool
 		column  output.Column
 	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.MOID, cli.Right("moid")},
-		{g.ByCap(), cli.Left("cap")}} {
+		{names != nil, cli.Left("quantity")}, {g.ByCap(), cli.Left("cap")}} {
 		if c.grouped {
 			columns = append(columns, c.column)
 		}
@@ -97,10 +126,11 @@ func GroupColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
 }
 
 // WriteGroups writes a row for each group, and closes the writer.
-func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []wire.Group) error {
+func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, names Names,
+	groups []wire.Group) error {
 	for i := range groups {
 		group := &groups[i]
-		row := append(KeyValues(g, group), output.Count(group.Records))
+		row := append(KeyValues(g, names, group), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {
 			return err
@@ -113,7 +143,7 @@ func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, groups []w
 }
 
 // KeyValues are the parts of the key that are grouped by.
-func KeyValues(g record.GroupBy, group *wire.Group) (row []output.Value) {
+func KeyValues(g record.GroupBy, names Names, group *wire.Group) (row []output.Value) {
 	if g.CID {
 		row = append(row, output.Int(group.CID))
 	}
@@ -122,6 +152,9 @@ func KeyValues(g record.GroupBy, group *wire.Group) (row []output.Value) {
 	}
 	if g.MOID {
 		row = append(row, output.Int(group.MOID))
+	}
+	if names != nil {
+		row = append(row, output.Text(names(group.MOID)))
 	}
 	if g.ByCap() {
 		row = append(row, output.Time(group.CapNs))

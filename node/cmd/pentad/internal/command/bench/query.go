@@ -199,7 +199,7 @@ func (f *benchQueryFlags) aggregate(ctx context.Context, db *client.Client, mix 
 			f.plugin)
 	}
 	call.plugin = found
-	call.plugin.Params, err = queryflags.EncodeParams(ctx, db, doc, f.params, box, f.Unchecked)
+	call.plugin.Params, err = f.EncodeParams(ctx, db, doc, f.params, box)
 	if err != nil {
 		return call, err
 	}

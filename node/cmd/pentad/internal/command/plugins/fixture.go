@@ -22,6 +22,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -141,7 +142,7 @@ type fixture struct {
 
 	by      record.GroupBy
 	params  []byte
-	kind    output.PayloadType
+	kind    quantity.Type
 	records record.Batch
 	out     offline.Outcome
 	answers int
@@ -300,18 +301,19 @@ func (t *fixture) lines() ([]string, error) {
 	var text bytes.Buffer
 	if t.runner.Aggregates() {
 		w := output.NewWriter(&text, output.Options{Format: output.NDJSON},
-			queryflags.GroupColumns(t.by, t.runner.Doc)...)
-		if err := queryflags.WriteGroups(w, t.by, t.runner.Doc, t.out.Groups); err != nil {
+			queryflags.GroupColumns(t.by, t.runner.Doc, nil)...)
+		if err := queryflags.WriteGroups(w, t.by, t.runner.Doc, nil, t.out.Groups); err != nil {
 			return nil, err
 		}
 	} else {
 		w := output.NewWriter(&text, output.Options{Format: output.NDJSON}, cli.Right("cid"),
-			cli.Right("mid"), cli.Right("moid"), cli.Left("cap"), cli.Left("acq"), t.kind.Column())
+			cli.Right("mid"), cli.Right("moid"), cli.Left("cap"), cli.Left("acq"),
+			output.PayloadColumn(t.kind))
 		for _, i := range t.out.Kept {
 			k := t.records.Key(i)
 			if err := w.Row(output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
 				output.Time(k.CapNs), output.Time(k.AcqNs),
-				queryflags.ValueOf(&t.records, i, t.kind)); err != nil {
+				output.Payload(t.kind, t.records.Payload(i))); err != nil {
 				return nil, err
 			}
 		}

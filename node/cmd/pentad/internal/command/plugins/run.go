@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
-	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 )
@@ -38,6 +37,7 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
+	q.AddSkipUnreadable(c)
 	flags := c.Flags()
 	flags.StringVar(&params, "params", "",
 		"parameters of the plugin: NAME=VALUE,...; field=NAME selects a field\nof the quantity, "+
@@ -94,29 +94,30 @@ func (a *app) pluginRun(
 	}
 	groups, end, err := db.Aggregate(ctx, query)
 	if err != nil {
-		return err
+		return queryflags.Readable(err)
 	}
-	w, err := a.Writer(false, queryflags.GroupColumns(query.GroupBy, doc)...)
+	names, err := q.Names(ctx, a.App, db, query)
 	if err != nil {
 		return err
 	}
-	records := queryflags.SumRecords(groups)
+	w, err := a.Writer(false, queryflags.GroupColumns(query.GroupBy, doc, names)...)
+	if err != nil {
+		return err
+	}
 	shown, err := queryflags.ShownGroups(a.App, q, groups)
 	if err != nil {
 		return err
 	}
-	if err := queryflags.WriteGroups(w, query.GroupBy, doc, groups[:shown]); err != nil {
+	if err := queryflags.WriteGroups(w, query.GroupBy, doc, names, groups[:shown]); err != nil {
 		return err
 	}
 	if err := queryflags.CheckEnd(end); err != nil {
 		return err
 	}
-	if shown < len(groups) {
-		a.Note("showing %d of %s; use -o ndjson for all", shown, output.Thousands(len(groups)))
+	if err := q.NoteRun(ctx, a.App, db, query, groups, shown, end, "groups"); err != nil {
+		return err
 	}
-	a.Note("ran on %s records in %s, %s groups", output.Thousands(records),
-		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)))
-	if records == 0 && q.FailEmpty {
+	if queryflags.SumRecords(groups) == 0 && q.FailEmpty {
 		return cli.ErrEmpty
 	}
 	return nil

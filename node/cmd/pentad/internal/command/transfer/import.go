@@ -34,7 +34,8 @@ flags, which override the file:
   skip_lines: 0               # lines before the header
   expect_fields: 10           # default: as many as in the first line
   skip: ["-1", ""]            # cells without a value (default: empty cells)
-  type: f64                   # f64, i64 (8 bytes, little-endian) or text
+  type: f64                   # f64, f32, i64, i32, u32 (little-endian) or text; default: as the
+                              # quantity is declared, else f64
   decimal: "."                # "," reads 1,5
   cid:                        # cid, mid, moid: a constant or a column
     column: detector
@@ -57,6 +58,9 @@ When clocks are set back, an hour occurs twice. first and second take the earlie
 the two moments of each local time, and reject a second line with the same key. both-as-versions
 takes the earlier moment and stores lines with the same key as versions of it, in file order. A
 local time that does not exist because clocks were set forward is always rejected.
+
+A type declares a quantity that is not declared yet, with the name of its column (pentad quantity);
+one that contradicts a declaration is refused.
 
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
@@ -131,7 +135,9 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.separator, "separator", "",
 		"separator of fields: one character, or tab (default: ,)")
 	flags.StringVar(&f.decimal, "decimal", "", "decimal separator: . or , (default: .)")
-	flags.StringVar(&f.kind, "type", "", "type of values: f64, i64 or text (default: f64)")
+	flags.StringVar(&f.kind, "type", "",
+		"type of values: f64, f32, i64, i32, u32 or text\n(default: as declared by pentad quantity, "+
+			"else f64)")
 	flags.StringArrayVar(&f.skip, "skip", nil,
 		"cell without a value, e.g. -1; may be repeated (default: empty cells)")
 	flags.BoolVar(&f.noHeader, "no-header", false, "read the first line as data")

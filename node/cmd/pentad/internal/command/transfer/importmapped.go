@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -27,6 +28,7 @@ type mappedImport struct {
 	opt     csvimport.Options
 	form    exchange.Form
 	again   bool
+	declare []plugin.Quantity // that the mapping gives a type and the node does not
 
 	writer  *client.Writer // of the file
 	before  hash.Hash      // of the files before, where rejects of one depend on them
@@ -36,6 +38,9 @@ type mappedImport struct {
 
 // files imports all of them. With strict set, they are read once before anything is stored.
 func (r *mappedImport) files(ctx context.Context, files []string) error {
+	if err := r.fitTypes(ctx); err != nil {
+		return err
+	}
 	if r.opt.Strict && allRegular(files) {
 		check := r.opt
 		check.Dry = true
@@ -51,6 +56,9 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		r.opt.Rejects = nil // it has its header, and there are none
 	}
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
+		if err := r.declareAll(ctx); err != nil {
+			return err
+		}
 		return input.SendTo(r.writer.AddRecord)(ctx, b)
 	}
 	im, err := csvimport.New(r.mapping, r.opt)

@@ -1,0 +1,44 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/quantity"
+	"github.com/pentad-db/pentad/sdk/plugin"
+)
+
+// fitTypes fits the mapping to the declared quantities of the node.
+func (r *mappedImport) fitTypes(ctx context.Context) error {
+	all, err := r.db.Quantities(ctx)
+	if err != nil {
+		return err
+	}
+	declared := quantity.NewDeclared(all, quantity.F64)
+	if r.declare, err = r.mapping.FitTypes(declared); err != nil {
+		return cli.Usage(err)
+	}
+	r.opt.Types = declared
+	return nil
+}
+
+// declareAll declares the quantities that the mapping gives a type, before their first record is
+// stored.
+func (r *mappedImport) declareAll(ctx context.Context) error {
+	for len(r.declare) > 0 {
+		q := r.declare[0]
+		if err := r.db.SetQuantity(ctx, q); err != nil {
+			return fmt.Errorf("declare quantity %d as %s: %w", q.MOID, q.Type, err)
+		}
+		r.app.Note("%s", declaredNote(&q))
+		r.declare = r.declare[1:]
+	}
+	return nil
+}
+
+// declaredNote says what an import declared, and how to give it a better name and a unit.
+func declaredNote(q *plugin.Quantity) string {
+	return fmt.Sprintf("declared quantity %d: name %q, type %s; to set its unit: pentad quantity "+
+		"set %d --name %q --unit UNIT --type %s", q.MOID, q.Name, q.Type, q.MOID, q.Name, q.Type)
+}
