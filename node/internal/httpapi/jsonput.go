@@ -13,11 +13,6 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-type rejected struct {
-	Line    int    `json:"line"`
-	Message string `json:"message"`
-}
-
 // maxRejectedShown bounds the list of rejected records in an answer.
 const maxRejectedShown = 100
 
@@ -107,12 +102,12 @@ func (s *Server) store(
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	written, last, duplicate := 0, int64(0), true
+	stored, last, duplicate := 0, int64(0), true
 	for rest, part := b, 0; rest.Len() > 0; part++ {
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
 		res, err := s.Writes.Put(rc, some, puts.PartOf(w, part))
 		if err != nil {
-			e := writes.RestOf(err, w, written, some.Len(), b.Len(), keyed)
+			e := writes.RestOf(err, w, stored, some.Len(), b.Len(), keyed)
 			req.Fail(e.WireOf(func(row int) int { return lines[row] }))
 			return
 		}
@@ -120,15 +115,14 @@ func (s *Server) store(
 			req.Fail(otherBody(res.Records, some.Len()))
 			return
 		}
-		written, last, duplicate = written+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
+		stored, last, duplicate = stored+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
 		rest = puts.Tail(rest, some.Len())
 	}
 	if !keyed {
 		s.Writes.Writers.Give(w)
 	}
-	req.JSON(map[string]any{"written": written, "rejected": len(bad),
-		"rejects": bad[:min(len(bad), maxRejectedShown)], "duplicate": duplicate,
-		"acq_ns": last, "acq": record.FormatNs(last)})
+	req.JSON(written{Acq: record.FormatNs(last), AcqNs: last, Duplicate: duplicate,
+		Rejected: len(bad), Rejects: bad[:min(len(bad), maxRejectedShown)], Written: stored})
 }
 
 // otherBody is the error of a body under a key that another one was stored under.

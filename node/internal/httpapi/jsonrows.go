@@ -111,7 +111,7 @@ func (s *Server) count(req *httpserver.Request) {
 		return
 	}
 	setStatus(req, &end)
-	req.JSON(map[string]any{"records": records, "end": rowjson.NewEnd(end, nil)})
+	req.JSON(counted{End: rowjson.NewEnd(end, nil), Records: records})
 }
 
 // runPlugin answers with the groups of an aggregate, each result as its fields.

@@ -17,24 +17,25 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// jsonRecord is a record as people write it.
-type jsonRecord struct {
-	CID     *int32          `json:"cid"`
-	MID     *int64          `json:"mid"`
-	MOID    *int32          `json:"moid"`
-	Cap     json.RawMessage `json:"cap"`
-	CapNs   *int64          `json:"cap_ns"` // stands for cap, as in an answer
-	Acq     json.RawMessage `json:"acq"`    // of an answer; left aside, as pentad gives a new one
-	AcqNs   json.RawMessage `json:"acq_ns"`
-	Value   json.RawMessage `json:"value"`
-	Payload *string         `json:"payload"`
-	Deleted bool            `json:"deleted"` // a tombstone, without value and payload
+// Posted is a record as people write it.
+type Posted struct {
+	CID   *int32          `json:"cid"`
+	MID   *int64          `json:"mid"`
+	MOID  *int32          `json:"moid"`
+	Cap   json.RawMessage `json:"cap,omitzero"`
+	CapNs *int64          `json:"cap_ns,omitzero"` // stands for cap, as in an answer
+	// Acq and AcqNs are of an answer; they are left aside, as pentad gives new ones.
+	Acq     json.RawMessage `json:"acq,omitzero"`
+	AcqNs   json.RawMessage `json:"acq_ns,omitzero"`
+	Value   json.RawMessage `json:"value,omitzero"`
+	Payload *string         `json:"payload,omitzero"`
+	Deleted bool            `json:"deleted,omitzero"` // a tombstone, without value and payload
 }
 
 // ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the type of its quantity.
 func ParseRecord(src []byte, payloads Payloads, now time.Time) (out record.Record, err error) {
-	var r jsonRecord
+	var r Posted
 	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)
 	}
