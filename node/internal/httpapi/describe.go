@@ -48,6 +48,7 @@ type (
 const (
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson"
+	typeCSV   = "text/csv"
 )
 
 // Errors of requests, by status.
@@ -60,7 +61,7 @@ var errorTexts = map[int]string{
 	http.StatusRequestEntityTooLarge: "The request is larger than the node takes.",
 	http.StatusUnsupportedMediaType:  "The body is encoded in a way that the node cannot read.",
 	http.StatusMisdirectedRequest:    "The name in Host is not one of the node.",
-	http.StatusUnprocessableEntity:   "A plugin failed, or is not one that the node accepts.",
+	http.StatusUnprocessableEntity:   "A plugin failed or is bad, or no record of a put is stored.",
 	http.StatusTooManyRequests:       "The node is busy; try again after `Retry-After`.",
 	http.StatusInternalServerError:   "The node failed; its log says more.",
 	http.StatusServiceUnavailable:    "The node, or one that it asks, is not available now.",
@@ -157,7 +158,7 @@ func (r *route) answers() []openapi.Answer {
 		good.Content = []openapi.Media{{Type: typeJSON,
 			Of: openapi.OneOf(gives.done, api.DryRun{})}}
 	case rows:
-		good.Content = gives.media()
+		good.Content, good.Headers = gives.media(), endHeaders
 	case lines:
 		good.Content = []openapi.Media{{Type: typeLines, Of: gives.line}}
 	case changeLines:
@@ -167,10 +168,17 @@ func (r *route) answers() []openapi.Answer {
 			{Type: changestream.ContentTypes[changestream.Events], Of: line}}
 	case text:
 		good.Content = []openapi.Media{{Type: "text/plain"}}
+	case windowed, grouped:
+		good.Content, good.Headers = []openapi.Media{{Type: typeJSON, Of: gives},
+			{Type: typeCSV}}, endHeaders
 	default:
 		good.Content = []openapi.Media{{Type: typeJSON, Of: gives}}
 	}
 	all := []openapi.Answer{good}
+	if r.says.takes == (recordsBody{}) {
+		all = append(all, openapi.Answer{Status: http.StatusMultiStatus, Text: "Some records are " +
+			"stored, and others rejected; `rejects` says which and why", Content: good.Content})
+	}
 	if slices.Contains(slices.Concat(r.Params, r.says.also), request.ParamPartial) {
 		good.Status, good.Text = http.StatusPartialContent, "An answer that is known to be "+
 			"incomplete, to a request with partial=allow; `end.reason` says why"
@@ -178,6 +186,11 @@ func (r *route) answers() []openapi.Answer {
 	}
 	return all
 }
+
+// endHeaders describes how the end of an answer is told apart from its rows.
+var endHeaders = []openapi.Param{{Name: trailerEnd, Text: "The end as JSON, where it is not " +
+	"among the rows: of lines by `Accept`, and of CSV; a trailer of rows.",
+	Schema: openapi.Schema{"type": "string"}}}
 
 // endLine is the last of lines.
 type endLine struct {
@@ -188,7 +201,7 @@ func (r rows) media() []openapi.Media {
 	document := openapi.Schema{"type": "object", "required": []string{r.name, "end"},
 		"properties": openapi.Schema{r.name: openapi.List(r.row), "end": rowjson.End{}}}
 	return []openapi.Media{{Type: typeJSON, Of: document},
-		{Type: typeLines, Of: openapi.OneOf(r.row, endLine{})}}
+		{Type: typeLines, Of: openapi.OneOf(r.row, endLine{})}, {Type: typeCSV}}
 }
 
 // errors returns the statuses of a route's errors.
@@ -205,7 +218,7 @@ func (r *route) errors() []int {
 		slices.Contains(takes, request.ParamGroups) {
 		all = append(all, http.StatusNotFound)
 	}
-	if calls || r.says.takes == (module{}) {
+	if calls || r.says.takes == (module{}) || r.says.takes == (recordsBody{}) {
 		all = append(all, http.StatusUnprocessableEntity)
 	}
 	// A GET may have a body, too.

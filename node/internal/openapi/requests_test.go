@@ -21,14 +21,16 @@ func puts() []request {
 		put("type=f64", contentJSON, "["+oneRecord+"]", 200, `"written":1`),
 		put("type=f64", contentLines, oneRecord+"\n"+oneRecord, 200, `"written":2`),
 		put("", contentJSON, `{"cid":1,"mid":1,"moid":8,"cap_ns":5,"value":"on"}`, 200, ""),
-		put("type=f64", contentJSON, `{"cid":1}`, 400, "cid, mid, moid and cap"),
+		put("type=f64", contentJSON, `{"cid":1}`, 422, "cid, mid, moid and cap"),
+		put("type=f64", contentLines, oneRecord+"\n{}", 207, `"rejected":1`),
+		put("type=f64&atomic=1", contentLines, oneRecord+"\n{}", 422, "nothing is stored"),
 		put("atomc=1", contentJSON, oneRecord, 400, "atomc: is unknown"),
 	}
 }
 
 // questions are those of people.
 func questions() (all []request) {
-	for _, accept := range []string{"", contentLines} {
+	for _, accept := range []string{"", contentLines, "text/csv"} {
 		for path, query := range map[string]string{
 			"/v1/records": "cid=1&view=all&partial=allow", "/v1/latest": "type=f64&keys=1",
 			"/v1/asof": "at=now-1h", "/v1/diff": "from=now-1h&type=f64",
@@ -47,6 +49,8 @@ func questions() (all []request) {
 		request{method: "GET", path: "/v1/explain", query: "cid=1"},
 		request{method: "GET", path: "/v1/windows",
 			query: "moid=7&every=1mo&tz=Europe/Berlin&agg=stats&group=mid", says: `"hours":`},
+		request{method: "GET", path: "/v1/windows", query: "every=1d&agg=count",
+			accept: "text/csv", says: "start,hours,records,count"},
 		request{method: "GET", path: "/v1/windows", query: "every=1d", status: 400},
 		request{method: "GET", path: "/v1/horizon", query: "cid=1"},
 		request{method: "GET", path: "/v1/changes", query: "cid=1", says: `"closed_ns"`},

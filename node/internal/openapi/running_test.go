@@ -237,6 +237,17 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 			t.Errorf("%s: %v are described, %v allowed", path, got, allowed)
 		}
 	}
+	hidden := d.doc.Components.Schemas["Hidden"].Value
+	for text, valid := range map[string]bool{`{"acq":"x","acq_ns":1}`: true, `{"acq":"x"}`: false,
+		`{"acq":"x","acq_ns":1.5}`: false, `{"acq":"x","acq_ns":1,"other":1}`: false} {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := hidden.VisitJSON(v, openapi3.EnableJSONSchema2020()); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	if d.doc.OpenAPI != "3.1.0" || d.doc.Paths.Len() < 40 {
 		t.Errorf("version %s, %d paths", d.doc.OpenAPI, d.doc.Paths.Len())
 	}

@@ -1,7 +1,6 @@
 package rowjson
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -155,30 +154,4 @@ func parseInt(src json.RawMessage, least, most int64) (int64, error) {
 		return 0, fmt.Errorf("value: %.40s is not an integer from %d to %d", src, least, most)
 	}
 	return n, nil
-}
-
-// SplitRecords returns the records of a body, an array, an object or lines, with line numbers.
-func SplitRecords(body []byte) (records [][]byte, lines []int, err error) {
-	trimmed := bytes.TrimSpace(body)
-	if len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-		return [][]byte{trimmed}, []int{1}, nil // one record, maybe on many lines
-	}
-	if len(trimmed) > 0 && trimmed[0] == '[' {
-		var list []json.RawMessage
-		if err := json.Unmarshal(trimmed, &list); err != nil {
-			return nil, nil, err
-		}
-		for i, r := range list {
-			records, lines = append(records, r), append(lines, i+1)
-		}
-		return records, lines, nil
-	}
-	number := 0
-	for line := range bytes.SplitSeq(body, []byte("\n")) {
-		number++
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			records, lines = append(records, line), append(lines, number)
-		}
-	}
-	return records, lines, nil
 }
