@@ -42,10 +42,10 @@ type Head struct {
 	// flaggedKept is how many rows were flagged when ClearFalse had cleared what it could.
 	flaggedKept   atomic.Int64
 	bytes         atomic.Int64
-	reportedBytes atomic.Int64 // of bytes, see TakeGrowth
+	reportedBytes atomic.Int64 // of bytes, see GrowthSinceLastCall
 
-	clearing   sync.Mutex // held by the one who clears flags; guards flagsFixed
-	flagsFixed bool
+	clearing    sync.Mutex // held by the one who clears flags; guards flagsFrozen
+	flagsFrozen bool
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
@@ -120,9 +120,9 @@ func (h *Head) HasTombs() bool { return h.tombs.Load() > 0 }
 // those to come.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
-// TakeGrowth returns how much memory the rows take more than when it was called last. They take
-// more whenever rows go into cells, and any reader may put them there.
-func (h *Head) TakeGrowth() int64 {
+// GrowthSinceLastCall returns by how many bytes the memory of the rows has grown since the last
+// call. It grows whenever rows go into cells, and any reader may put them there.
+func (h *Head) GrowthSinceLastCall() int64 {
 	now := h.bytes.Load()
 	return now - h.reportedBytes.Swap(now)
 }

@@ -19,7 +19,7 @@ const (
 // ascend in order of arrival.
 type place uint32
 
-// rowGroup is a stretch of the rows of a head in order of arrival.
+// rowGroup is consecutive rows of a head in order of arrival.
 type rowGroup struct {
 	rows     record.Batch
 	first    int      // rows before it

@@ -39,7 +39,7 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 		return
 	}
 	defer h.clearing.Unlock()
-	if h.flagsFixed {
+	if h.flagsFrozen {
 		return
 	}
 	h.drain()
@@ -52,11 +52,12 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	h.flaggedKept.Store(h.flagged.Load())
 }
 
-// FixFlags ends ClearFalse, so that what is read of the head in steps has the same flags.
-func (h *Head) FixFlags() {
+// FreezeFlags ends the clearing of flags: ClearFalse does nothing from now on. So all reads of the
+// head see the same flags.
+func (h *Head) FreezeFlags() {
 	h.clearing.Lock()
 	defer h.clearing.Unlock()
-	h.flagsFixed = true
+	h.flagsFrozen = true
 }
 
 // onlyOlder returns the flagged chunks whose rows supersede no row of the head, and the numbers in

@@ -1,10 +1,24 @@
 package node
 
 import (
+	"github.com/pentad-db/pentad/node/internal/cursors"
+	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/writes"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
+
+// Errors that programs tell apart with errors.Is, besides those of packages store, record and
+// wasmhost; [Node.Kind] tells of every error whether it is worth another try.
+var (
+	ErrClosing       error = nodeerror.ErrClosing // the node is being closed
+	ErrNoSpace             = durable.ErrNoSpace   // the disk is full: nothing of a put was stored
+	ErrUnknownCursor       = cursors.ErrUnknown
+	ErrCursorBehind        = cursors.ErrBehind
+)
+
+// DamageError is the error of bytes on disk that are not what was written.
+type DamageError = durable.CorruptError
 
 // SourceError is the failure of one of the sources of an answer.
 type SourceError = nodeerror.SourceError

@@ -32,7 +32,7 @@ func TestGroupWithoutNode(t *testing.T) {
 	}
 	mid := int64(0)
 	for slots.Part(slots.Of(1, mid), 2) != 0 {
-		mid += 1 << slots.BlockBits
+		mid += 1 << slots.DeviceRangeBits
 	}
 	one := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(mid)}}
 	if _, _, err := n.Count(t.Context(), &record.Query{Box: one}); err != nil {

@@ -301,11 +301,13 @@ func checkVar(t *testing.T, s *source, d *ast.GenDecl, spec *ast.ValueSpec) {
 	}
 }
 
-// constant reports whether a value is an error, a table or a pool.
+// constant reports whether a value is an error, also one of another package, a table or a pool.
 func constant(value ast.Expr) bool {
 	switch v := value.(type) {
 	case *ast.CompositeLit, *ast.BasicLit:
 		return true
+	case *ast.SelectorExpr:
+		return strings.HasPrefix(v.Sel.Name, "Err")
 	case *ast.CallExpr:
 		f, ok := v.Fun.(*ast.SelectorExpr)
 		if !ok {

@@ -36,7 +36,7 @@ func TestGroupsOfDevicesAndBoxes(t *testing.T) {
 	}
 	box[record.CID] = record.RangeSet{record.At(3)}
 	box[record.MID] = record.RangeSet{{From: 200, To: 300}}
-	want := []GroupID{v.GroupOf(3, 200), v.GroupOf(3, 299)} // two blocks of 256 devices
+	want := []GroupID{v.GroupOf(3, 200), v.GroupOf(3, 299)} // two ranges of 256 devices
 	slices.Sort(want)
 	if got := v.GroupsOf(&box); !slices.Equal(got, slices.Compact(want)) {
 		t.Fatalf("groups %v, want %v", got, want)

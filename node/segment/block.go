@@ -21,7 +21,7 @@ type Block struct {
 	keys          [record.NumDims]column
 	flags         []byte
 	tombs         []byte
-	words         []column
+	wordColumns   []column
 	sizes         column
 	chunks        []byte // chunk directory
 	data          []byte // what the chunks hold
@@ -51,7 +51,7 @@ func (b *Block) Close() {
 	for d := range b.keys {
 		b.keys[d] = column{}
 	}
-	clear(b.words[:cap(b.words)])
+	clear(b.wordColumns[:cap(b.wordColumns)])
 	b.sizes = column{}
 }
 
@@ -83,7 +83,7 @@ func (b *Block) Rows() int { return b.rows }
 // payloadBytes returns the size of the payloads of the rows [lo, hi), capped well above what a
 // chunk can hold.
 func (b *Block) payloadBytes(lo, hi int) uint64 {
-	if b.kind != payloadVaried {
+	if b.kind != payloadVariableChunks {
 		return uint64(b.stride) * uint64(hi-lo)
 	}
 	total := uint64(0)
@@ -95,7 +95,7 @@ func (b *Block) payloadBytes(lo, hi int) uint64 {
 
 // FitSpans reports whether the payloads of n rows are known to take at most limit bytes together.
 func (b *Block) FitSpans(n, limit int) bool {
-	return b.kind != payloadVaried && uint64(b.stride)*uint64(n) <= uint64(limit)
+	return b.kind != payloadVariableChunks && uint64(b.stride)*uint64(n) <= uint64(limit)
 }
 
 // Fit returns how many of the payloads at the first positions of sel take at most limit bytes
@@ -106,7 +106,7 @@ func (b *Block) Fit(sel []uint32, limit int) int {
 		if total += b.payloadBytes(int(i), int(i)+1); total > uint64(limit) && k > 0 {
 			return k
 		}
-		if b.kind != payloadVaried && total != 0 {
+		if b.kind != payloadVariableChunks && total != 0 {
 			return min(len(sel), max(1, int(uint64(limit)/total)))
 		}
 	}
@@ -115,7 +115,7 @@ func (b *Block) Fit(sel []uint32, limit int) int {
 
 // FitSpan is Fit for the positions [lo, hi); it returns the end of the portion that starts at lo.
 func (b *Block) FitSpan(lo, hi, limit int) (end int) {
-	if b.kind != payloadVaried {
+	if b.kind != payloadVariableChunks {
 		return lo + min(hi-lo, max(1, limit/max(1, b.stride)))
 	}
 	total := uint64(0)

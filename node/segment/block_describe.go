@@ -44,10 +44,10 @@ func (b *Block) Describe() BlockDescription {
 		d.Columns = append(d.Columns, c)
 	}
 	d.Columns[record.Acq].Name = "rank"
-	for w := range b.words {
-		d.Columns = append(d.Columns, b.describeColumn(&b.words[w], "payload"))
+	for w := range b.wordColumns {
+		d.Columns = append(d.Columns, b.describeColumn(&b.wordColumns[w], "payload"))
 	}
-	if b.kind == payloadVaried {
+	if b.kind == payloadVariableChunks {
 		d.Columns = append(d.Columns, b.describeColumn(&b.sizes, "size"))
 	}
 	for i := range len(b.chunks) / chunkEntryBytes {

@@ -23,7 +23,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	rows := binary.LittleEndian.Uint16(body[12:])
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
-		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVaried ||
+		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
 		body[17]&^(blockHasFlags|blockHasTombs|blockHasDictionary) != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
@@ -56,25 +56,27 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	return ""
 }
 
-func (b *Block) parsePayload(p *frontParser, parts uint16) {
-	b.words, b.chunks = b.words[:0], nil
-	hasStride := b.kind == payloadWords || b.kind == payloadFixed
-	if hasStride != (b.stride != 0) || b.kind != payloadEmpty != (parts != 0) ||
-		b.kind == payloadWords && (parts > maxPayloadWords || b.stride != 8*int(parts)) {
+// parsePayload parses what the front has of payloads: the columns of words, or the directory of
+// chunks; count is how many of these there are.
+func (b *Block) parsePayload(p *frontParser, count uint16) {
+	b.wordColumns, b.chunks = b.wordColumns[:0], nil
+	hasStride := b.kind == payloadFixedColumns || b.kind == payloadFixedChunks
+	if hasStride != (b.stride != 0) || b.kind != payloadEmpty != (count != 0) ||
+		b.kind == payloadFixedColumns && (count > maxPayloadWords || b.stride != 8*int(count)) {
 		p.bad = true
 		return
 	}
 	switch b.kind {
-	case payloadWords:
-		for range parts {
-			b.words = append(b.words, column{})
-			p.word(&b.words[len(b.words)-1])
+	case payloadFixedColumns:
+		for range count {
+			b.wordColumns = append(b.wordColumns, column{})
+			p.wordColumn(&b.wordColumns[len(b.wordColumns)-1])
 		}
-	case payloadVaried:
+	case payloadVariableChunks:
 		p.column(&b.sizes)
 		fallthrough
-	case payloadFixed:
-		b.chunks = p.take(uint64(parts) * chunkEntryBytes)
+	case payloadFixedChunks:
+		b.chunks = p.take(uint64(count) * chunkEntryBytes)
 	}
 }
 
@@ -119,8 +121,8 @@ func (p *frontParser) dictionary(c *column) {
 	p.bad = p.bad || len(c.dict) == 0 || c.base != 0 || c.gcd != 1
 }
 
-// word reads a column of payload words: its kind, what the kind needs, and the column.
-func (p *frontParser) word(c *column) {
+// wordColumn reads a column of payload words: its kind, what the kind needs, and the column.
+func (p *frontParser) wordColumn(c *column) {
 	if p.bad || len(p.head) < 5 { // no header is shorter
 		p.bad = true
 		return
@@ -152,15 +154,15 @@ func (b *Block) checkStructure() (reason string) {
 	if reason := b.checkDictionary(); reason != "" {
 		return reason
 	}
-	for w := range b.words {
-		c := &b.words[w]
+	for w := range b.wordColumns {
+		c := &b.wordColumns[w]
 		for i := 0; c.kind == columnDict && i < b.rows; i++ {
 			if c.packed(i) >= uint64(len(c.dict)/8) {
 				return fmt.Sprintf("word %d of payload %d names no entry of the dictionary", w, i)
 			}
 		}
 	}
-	if b.kind != payloadFixed && b.kind != payloadVaried {
+	if b.kind != payloadFixedChunks && b.kind != payloadVariableChunks {
 		if len(b.data) > 0 {
 			return "bytes without a chunk"
 		}

@@ -104,7 +104,7 @@ func TestWordForms(t *testing.T) {
 		p := frontParser{head: e.head, data: append(slices.Clone(e.body), 0, 0, 0, 0, 0, 0, 0, 0),
 			end: uint64(len(e.body)), rows: 1000}
 		var c column
-		if p.word(&c); p.bad || p.at != p.end || len(p.head) != 0 {
+		if p.wordColumn(&c); p.bad || p.at != p.end || len(p.head) != 0 {
 			t.Fatal("does not parse")
 		}
 		if c.kind != kind || c.exponent != exponent || len(e.body) > most {
@@ -161,15 +161,18 @@ func TestPayloadKinds(t *testing.T) {
 		}
 	}
 	f(payloadEmpty, func(*rand.Rand, int) []byte { return nil })
-	f(payloadWords, func(_ *rand.Rand, i int) []byte { return appendWords(nil, uint64(i), 5) })
-	f(payloadWords, randomPayload(16, 0)) // nothing helps; words are found faster
-	f(payloadFixed, randomPayload(15, 0))
-	f(payloadFixed, func(*rand.Rand, int) []byte { return []byte("text of 23 bytes: xxxxx") })
-	f(payloadFixed, func(_ *rand.Rand, i int) []byte { // one byte in eight is noise, at either end
+	f(payloadFixedColumns, func(_ *rand.Rand, i int) []byte {
+		return appendWords(nil, uint64(i), 5)
+	})
+	f(payloadFixedColumns, randomPayload(16, 0)) // nothing helps; words are found faster
+	f(payloadFixedChunks, randomPayload(15, 0))
+	f(payloadFixedChunks, func(*rand.Rand, int) []byte { return []byte("text of 23 bytes: xxxxx") })
+	// One byte in eight is noise, at either end.
+	f(payloadFixedChunks, func(_ *rand.Rand, i int) []byte {
 		return appendWords(nil, uint64(rng.IntN(256))<<56|uint64(rng.IntN(4)))
 	})
-	f(payloadVaried, randomPayload(0, 9))
-	f(payloadFixed, randomPayload(8*maxPayloadWords+8, 0))
+	f(payloadVariableChunks, randomPayload(0, 9))
+	f(payloadFixedChunks, randomPayload(8*maxPayloadWords+8, 0))
 }
 
 // Payloads of up to a mebibyte, among small and empty ones, in one block.

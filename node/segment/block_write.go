@@ -23,10 +23,10 @@ const (
 
 // Kinds of payloads.
 const (
-	payloadEmpty  = 0 // no bytes
-	payloadWords  = 1 // one column per 8-byte word
-	payloadFixed  = 2 // chunks of payloads of one size
-	payloadVaried = 3 // a column of sizes, and chunks
+	payloadEmpty          = 0 // no bytes
+	payloadFixedColumns   = 1 // of one size: a column per 8-byte word
+	payloadFixedChunks    = 2 // of one size: chunks
+	payloadVariableChunks = 3 // of different sizes: a column of sizes, and chunks
 
 	// maxPayloadWords is the longest payload that is split into columns of words: beyond that,
 	// headers and strided writes cost more than LZ4.
@@ -66,16 +66,16 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	}
 	e.appendPayloadColumns(r, &h)
 	front := uint64(blockHeaderBytes + len(e.head) + len(e.body) + 4)
-	if h.kind == payloadFixed || h.kind == payloadVaried {
+	if h.kind == payloadFixedChunks || h.kind == payloadVariableChunks {
 		ends := e.chunks.split(r)
-		h.parts = uint16(len(ends))
+		h.wordsOrChunks = uint16(len(ends))
 		front += uint64(len(ends) * chunkEntryBytes)
 	}
 	at := w.offset()
 	if err := w.reserve(int(front)); err != nil {
 		return 0, err
 	}
-	if h.kind == payloadFixed || h.kind == payloadVaried {
+	if h.kind == payloadFixedChunks || h.kind == payloadVariableChunks {
 		if err := w.writeChunks(r); err != nil {
 			return 0, err
 		}
@@ -94,7 +94,7 @@ type blockHeader struct {
 	size, front, index uint32
 	rows               uint16
 	kind, flags        uint8
-	parts              uint16
+	wordsOrChunks      uint16
 	stride             uint32
 }
 
@@ -107,7 +107,7 @@ func (e *encoder) appendFront(h *blockHeader) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, h.rows)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(blockHeaderBytes+len(e.head)))
 	dst = append(dst, h.kind, h.flags)
-	dst = binary.LittleEndian.AppendUint16(dst, h.parts)
+	dst = binary.LittleEndian.AppendUint16(dst, h.wordsOrChunks)
 	dst = binary.LittleEndian.AppendUint32(dst, h.stride)
 	dst = append(append(dst, e.head...), e.body...)
 	e.front = binary.LittleEndian.AppendUint32(dst, checksum(dst))
@@ -177,7 +177,7 @@ func (e *encoder) appendPayloadColumns(r rowsOf, h *blockHeader) {
 			h.stride = uint32(lo)
 			e.appendFixed(r, h)
 		default:
-			h.kind = payloadVaried
+			h.kind = payloadVariableChunks
 			f := rebase(e.values, int64(lo), int64(hi))
 			e.head = appendFOR(e.head, &f)
 			e.body = appendPacked(e.body, e.values, f.width)
@@ -193,7 +193,7 @@ func (e *encoder) appendPayloadColumns(r rowsOf, h *blockHeader) {
 // appendFixed splits payloads of one size into columns of words, if they can be, and if chunks
 // are not likely to be smaller by a fifth.
 func (e *encoder) appendFixed(r rowsOf, h *blockHeader) {
-	h.kind = payloadFixed
+	h.kind = payloadFixedChunks
 	if h.stride%8 != 0 || h.stride > 8*maxPayloadWords {
 		return
 	}
@@ -208,7 +208,7 @@ func (e *encoder) appendFixed(r rowsOf, h *blockHeader) {
 		e.head, e.body = e.head[:headAt], e.body[:bodyAt]
 		return
 	}
-	h.kind, h.parts = payloadWords, uint16(h.stride/8)
+	h.kind, h.wordsOrChunks = payloadFixedColumns, uint16(h.stride/8)
 }
 
 // loadWord loads the words at an offset of every payload into values.

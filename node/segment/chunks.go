@@ -96,7 +96,7 @@ func (b *Block) openChunk(i int) error {
 
 // setEnds notes where the payloads of a chunk end and reports whether they fill it.
 func (b *Block) setEnds(e *chunkEntry) bool {
-	if b.kind == payloadFixed {
+	if b.kind == payloadFixedChunks {
 		return uint64(b.stride)*uint64(e.end-e.first) == uint64(e.raw)
 	}
 	b.ends = b.ends[:0]
@@ -137,7 +137,7 @@ func (b *Block) decompress(stored []byte, size int, method uint8, rows int) erro
 // openPayload returns the payload of a row of the open chunk.
 func (b *Block) openPayload(row int) []byte {
 	k := row - b.open.first
-	if b.kind == payloadFixed {
+	if b.kind == payloadFixedChunks {
 		return b.open.raw[k*b.stride : (k+1)*b.stride]
 	}
 	from := uint32(0)

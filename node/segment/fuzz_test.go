@@ -175,11 +175,13 @@ func mendChecksums(data []byte) {
 
 // mendChunks does so in the chunk directory, which ends the front.
 func mendChunks(block []byte, front uint64) {
-	parts := uint64(binary.LittleEndian.Uint16(block[18:]))
-	if block[16] != payloadFixed && block[16] != payloadVaried || parts*chunkEntryBytes+4 > front {
+	chunks := uint64(binary.LittleEndian.Uint16(block[18:]))
+	kind := block[16]
+	if kind != payloadFixedChunks && kind != payloadVariableChunks ||
+		chunks*chunkEntryBytes+4 > front {
 		return
 	}
-	directory := block[front-4-parts*chunkEntryBytes : front-4]
+	directory := block[front-4-chunks*chunkEntryBytes : front-4]
 	from := uint64(0)
 	for ; len(directory) > 0; directory = directory[chunkEntryBytes:] {
 		to := uint64(binary.LittleEndian.Uint32(directory[4:]))

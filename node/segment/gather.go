@@ -107,7 +107,7 @@ func (b *Block) GatherColumns(
 // oneByOne reports whether something is gathered that asks for each position by its number.
 func (b *Block) oneByOne(columns Columns) bool {
 	return b.tombs != nil ||
-		columns&Payloads != 0 && (b.kind == payloadFixed || b.kind == payloadVaried)
+		columns&Payloads != 0 && (b.kind == payloadFixedChunks || b.kind == payloadVariableChunks)
 }
 
 // positions are the n of sel, or those of spans when sel is nil.
@@ -237,15 +237,15 @@ func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start
 		}
 		return fmt.Errorf("gather %d payloads of %d bytes: a batch holds 4 GiB at most", p.n, total)
 	}
-	if b.kind == payloadWords {
-		if words == 0 || words > len(b.words) {
-			words = len(b.words)
+	if b.kind == payloadFixedColumns {
+		if words == 0 || words > len(b.wordColumns) {
+			words = len(b.wordColumns)
 		}
 		stride := words * wordBytes
 		out := growPayloads(dst, start, p.n, stride)
 		for w := range words {
 			to := newWordWriter(out[w*wordBytes:], p.n, stride)
-			b.words[w].write(p, &to)
+			b.wordColumns[w].write(p, &to)
 		}
 		return nil
 	}
@@ -254,7 +254,7 @@ func (b *Block) gatherPayloads(p *positions, words int, dst *record.Batch, start
 
 // payloadBytesOf returns the size of the payloads at the positions.
 func (b *Block) payloadBytesOf(p *positions) uint64 {
-	if b.kind != payloadVaried {
+	if b.kind != payloadVariableChunks {
 		return uint64(b.stride) * uint64(p.n)
 	}
 	total := uint64(0)
@@ -287,7 +287,7 @@ func (b *Block) gatherChunks(p *positions, total uint64, dst *record.Batch, star
 		return b.sealed.corrupt(b.offset, "sizes of payloads are damaged")
 	}
 	dst.Data = data[:at]
-	if b.kind == payloadFixed {
+	if b.kind == payloadFixedChunks {
 		growPayloads(dst, start, p.n, b.stride) // finds space and bytes where data left them
 		return nil
 	}

@@ -12,7 +12,7 @@ func adviseRandom(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_RANDOM) // only speed is lost without
 }
 
-// WillNeed asks the system to start reading a stretch of the file. It does not wait.
+// WillNeed asks the system to start reading a range of the file. It does not wait.
 //
 // Cost: about a microsecond, whether or not the bytes are in memory.
 func (s *File) WillNeed(offset, size uint64) {

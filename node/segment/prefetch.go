@@ -117,8 +117,8 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 			yield(&b.keys[d])
 		}
 	}
-	if columns&Payloads != 0 && b.kind == payloadWords {
-		words := b.words
+	if columns&Payloads != 0 && b.kind == payloadFixedColumns {
+		words := b.wordColumns
 		if prefix := int(columns >> prefixShift); prefix > 0 && prefix < len(words) {
 			words = words[:prefix]
 		}

@@ -175,7 +175,7 @@ func verifyBlock(
 
 // directoryOf returns the chunk directory at the end of a front whose checksum is right.
 func directoryOf(front []byte) (directory []byte, ok bool) {
-	if kind := front[16]; kind != payloadFixed && kind != payloadVaried {
+	if kind := front[16]; kind != payloadFixedChunks && kind != payloadVariableChunks {
 		return nil, true
 	}
 	bytes := chunkEntryBytes * int(binary.LittleEndian.Uint16(front[18:]))

@@ -8,7 +8,7 @@ import (
 // VerifyAfter is for how long a block that was verified is read without being verified again. Its
 // bytes are in a mapping: the system may drop them from memory, read them again from a disk that
 // returns others, and says neither. So what rot can do to an answer ends after this time. 10 s: a
-// question that is repeated within it pays nothing, and memory that is read again and again is
+// query that is repeated within it pays nothing, and memory that is read again and again is
 // verified at most every 10 s, which takes 1 to 2 % of a processor per GiB.
 const VerifyAfter = 10 * time.Second
 

@@ -134,7 +134,8 @@ func errKnownAs(k record.Key) error {
 		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrKnown)
 }
 
-// checkBackdated refuses an acq that is not below the horizon: it may yet be given to another row.
+// checkBackdated refuses an acq that is not below the horizon: it may yet be allocated to another
+// row.
 // A horizon that a commit under way holds back is asked for once more, after it.
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	horizon, err := s.ExtendHorizon(ctx)
@@ -304,26 +305,26 @@ func (s *Store) tryBackdated(
 	rows = selectRows(rows, kept)
 	put := &putRequest{rows: rows.Len(), done: make(chan struct{}),
 		byShard: splitByShard(rows, len(s.shards))}
-	stampParts(put.byShard, rows, len(s.shards))
-	parts, err := s.backdatedHeads(put)
+	stampShardRows(put.byShard, rows, len(s.shards))
+	heads, err := s.backdatedHeads(put)
 	if err != nil {
 		return false, err
 	}
 	var failed error
 	err = s.onCommitter(ctx, func() {
-		for i := range parts {
-			again = again || parts[i].shard.State.Load().Head != parts[i].old
+		for i := range heads {
+			again = again || heads[i].shard.State.Load().Head != heads[i].old
 		}
 		if again = again || s.tombstones.Load() != tombstones; !again {
-			res.PutNs, failed = s.commitBackdated(put, parts)
+			res.PutNs, failed = s.commitBackdated(put, heads)
 		}
 	})
 	if err = errors.Join(err, failed); err == nil && !again {
 		res.Stored = rows.Len()
 		return false, nil
 	}
-	for i := range parts {
-		parts[i].head.Unpin()
+	for i := range heads {
+		heads[i].head.Unpin()
 	}
 	return again, err
 }
@@ -335,7 +336,7 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	var parts []backdatedHead
+	var heads []backdatedHead
 	for i := range put.byShard {
 		rows := &put.byShard[i]
 		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
@@ -343,14 +344,14 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 		p.old = now.Head
 		p.head = shards.WithRows(p.old, p.rows)
 		now.Unpin()
-		parts = append(parts, p)
+		heads = append(heads, p)
 	}
-	return parts, nil
+	return heads, nil
 }
 
 // commitBackdated is the part of PutBackdated on the committer. The put has an acq of its own, as
 // events have: from then on answers may differ from those before.
-func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs int64, err error) {
+func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs int64, err error) {
 	switch {
 	case s.failed.Err() != nil:
 		return 0, s.failed.Err()
@@ -358,13 +359,13 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 		return 0, ErrIsCopy
 	}
 	putNs = s.oracle.Reserve(1)
-	entries := make([]wal.Entry, 0, len(parts))
-	for _, p := range parts {
+	entries := make([]wal.Entry, 0, len(heads))
+	for _, p := range heads {
 		e := p.shard.NextEntry()
 		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{
 			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, Shared: true,
 			BatchFirstAcqNs: putNs, BatchRecords: uint32(put.rows),
-			BatchEntries: uint32(len(parts)),
+			BatchEntries: uint32(len(heads)),
 		}, p.rows, nil)
 		entries = append(entries, e)
 	}
@@ -379,9 +380,9 @@ func (s *Store) commitBackdated(put *putRequest, parts []backdatedHead) (putNs i
 	s.recordLogFile(file, entries)
 	grown := int64(0)
 	s.backdatedSeq.Add(1)
-	for _, p := range parts {
+	for _, p := range heads {
 		p.shard.SetHead(p.head, p.rows, putNs)
-		grown += p.head.TakeGrowth() - p.old.Bytes()
+		grown += p.head.GrowthSinceLastCall() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
 	s.headBudget.Add(grown)

@@ -57,7 +57,7 @@ func (r *replay) insertBackdated(sh *shards.Shard) {
 	old := sh.State.Load().Head
 	h := shards.WithRows(old, &a.rows)
 	sh.SetHead(h, &a.rows, a.putNs)
-	r.store.headBudget.Add(h.TakeGrowth() - old.Bytes())
+	r.store.headBudget.Add(h.GrowthSinceLastCall() - old.Bytes())
 	if isBackdatedFull(h) || r.store.isFull(h) {
 		sh.Rotate()
 	}

@@ -70,7 +70,7 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 // the newest one here, nothing is stored. A store that was put back from an older copy tells so how
 // much of the writer it has. One batch of a writer is put so at a time.
 //
-// Errors: *writers.GapError; ErrOverloaded while another batch of the writer is under way.
+// Errors: *writers.GapError; ErrOverloaded while another batch of the writer is in flight.
 func (s *Store) PutAfter(
 	ctx context.Context, b *record.Batch, w WriterSeq, previous uint64,
 ) (PutResult, error) {
@@ -104,7 +104,7 @@ func (s *Store) put(
 	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
 	for w.ID != ([16]byte{}) {
 		known, other, err := s.writers.Admit(w, previous, r)
-		if errors.Is(err, writers.ErrUnderWay) {
+		if errors.Is(err, writers.ErrInFlight) {
 			err = fmt.Errorf("%w: %w", err, ErrOverloaded)
 		}
 		if err != nil {
@@ -170,7 +170,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	}
 }
 
-// splitByShard copies the rows of a batch into one part per shard that has any.
+// splitByShard copies the rows of a batch, apart for each shard that has any.
 func splitByShard(b *record.Batch, shards int) []shardRows {
 	n := b.Len()
 	owner := make([]uint16, n)
@@ -178,20 +178,20 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 	shard := 0
 	for i := range n {
 		if shards > 1 && (i == 0 || b.CID[i] != b.CID[i-1] ||
-			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits) {
+			b.MID[i]>>slots.DeviceRangeBits != b.MID[i-1]>>slots.DeviceRangeBits) {
 			shard = layout.ShardOf(b.CID[i], b.MID[i], shards)
 		}
 		owner[i] = uint16(shard)
 		counts[shard]++
 	}
-	parts := make([]shardRows, 0, shards)
-	at := make([]int, shards) // shard -> its part
+	byShard := make([]shardRows, 0, shards)
+	at := make([]int, shards) // shard -> its index
 	for sh, count := range counts {
 		if count == 0 {
 			continue
 		}
-		at[sh] = len(parts)
-		parts = append(parts, shardRows{shard: sh, rows: record.Batch{
+		at[sh] = len(byShard)
+		byShard = append(byShard, shardRows{shard: sh, rows: record.Batch{
 			CID: make([]int32, 0, count), MID: make([]int64, 0, count),
 			MOID: make([]int32, 0, count), CapNs: make([]int64, 0, count),
 			AcqNs: make([]int64, count), Data: make([]byte, 0, len(b.Data)*count/n),
@@ -200,9 +200,9 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 	for from, to := 0, 0; from < n; from = to {
 		for to = from + 1; to < n && owner[to] == owner[from]; to++ {
 		}
-		parts[at[owner[from]]].rows.AppendRows(b, from, to)
+		byShard[at[owner[from]]].rows.AppendRows(b, from, to)
 	}
-	return parts
+	return byShard
 }
 
 // commitLoop commits puts. Whoever assigns acq, writes the log and inserts into heads is the
@@ -335,7 +335,7 @@ func (r *putRequest) fail(err error) {
 	close(r.done)
 }
 
-// stamp gives the rows of a batch consecutive acquisition times, part by part.
+// stamp gives the rows of a batch consecutive acquisition times, shard by shard.
 func (s *Store) stamp(r *putRequest) {
 	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
@@ -366,7 +366,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 		for i := range r.byShard {
 			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)
-			grown += head.TakeGrowth()
+			grown += head.GrowthSinceLastCall()
 		}
 	}
 	s.headBudget.Add(grown)

@@ -112,7 +112,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	put := &putRequest{done: make(chan struct{})}
 	if r.Len() > 0 {
 		put.rows, put.byShard = r.Len(), splitByShard(r.Rows, len(s.shards))
-		stampParts(put.byShard, r.Rows, len(s.shards))
+		stampShardRows(put.byShard, r.Rows, len(s.shards))
 	}
 	entries := make([]wal.Entry, 0, len(put.byShard)+1)
 	for i := range put.byShard {
@@ -126,11 +126,11 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	return horizonNs, errors.Join(err, failed)
 }
 
-// stampParts gives the parts that a batch was split into the acqs of its rows.
-func stampParts(parts []shardRows, b *record.Batch, shards int) {
+// stampShardRows stamps the rows of a batch that were divided by shard with the acqs of the batch.
+func stampShardRows(byShard []shardRows, b *record.Batch, shards int) {
 	ready := make([][]int64, shards)
-	for i := range parts {
-		ready[parts[i].shard] = parts[i].rows.AcqNs
+	for i := range byShard {
+		ready[byShard[i].shard] = byShard[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
 		sh := layout.ShardOf(b.CID[i], b.MID[i], shards)

@@ -33,3 +33,15 @@ func (s *Store) markDamaged(path string, damaged bool) {
 		}
 	}
 }
+
+// isDamaged reports whether the damage of a live segment is known.
+func (s *Store) isDamaged(id uint64) bool {
+	for _, sh := range s.allShards {
+		for _, seg := range sh.State.Load().Sealed {
+			if seg.Meta.ID == id {
+				return seg.Damaged.Load()
+			}
+		}
+	}
+	return false
+}

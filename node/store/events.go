@@ -103,8 +103,8 @@ func (s *Store) changeEvents(
 }
 
 // logEdit is the part of changeEvents on the committer. The horizon stays below the acqs until the
-// edit is durable and visible. The log is made to prove that they were given, because after a crash
-// it alone decides which acqs come next.
+// edit is durable and visible. The log is made to prove that they were allocated, because after a
+// crash it alone decides which acqs come next.
 func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error)) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()

@@ -41,7 +41,7 @@ var ErrAhead = errors.New("the position lies above the horizon, so it is of anot
 // errSliceFull says that there are more rows than a slice holds.
 var errSliceFull = errors.New("slice is full")
 
-// Slice is what happened in a box in a stretch of acq, in the order of acq. It is memory that one
+// Slice is what happened in a box in a range of acq, in the order of acq. It is memory that one
 // Read hands to the next; what it holds is valid until then.
 type Slice struct {
 	FromNs int64 // the slice begins here

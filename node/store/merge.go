@@ -42,7 +42,7 @@ func (s *Store) mergeLoop() {
 			}
 			permits = s.opt.Background.IdleMerges
 			if run == nil {
-				failed.Forget(began)
+				failed.Forget(began, s.isDamaged)
 				s.mergeErr.Set(err)
 				waiting.answerAll(err)
 				select {

@@ -179,3 +179,41 @@ func TestWaitForMergesKeepsAnEarlierFailure(t *testing.T) {
 		t.Errorf("%d merges, before %d, %v", st.Merges, before, st.MergeErr)
 	}
 }
+
+// A purge that met damage is not tried again at each look while the damage is known, and is when it
+// is gone.
+func TestPurgeOfDamageIsLeftAlone(t *testing.T) {
+	s := openTest(t, Options{Shards: 1, Now: leapingClock(), mergeRetry: 1,
+		Scrub: background.NewScrub(0, 1)}) // so that the purge meets the damage first
+	b := &record.Batch{}
+	for mid := range int64(1000) {
+		b.Append(record.Key{MID: mid, CapNs: 1}, []byte("12345678"))
+	}
+	mustPut(t, s, b, WriterSeq{})
+	mustSeal(t, s)
+	path := s.shards[0].State.Load().Sealed[0].File.Path()
+	flipByte(t, path, 300)
+	mustPurge(t, s, boxOf(record.MID, 0, 10))
+	var damage *durable.CorruptError
+	if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) || damage.File != path {
+		t.Fatalf("purged over damage in %s: %v", path, err)
+	}
+	flipByte(t, path, 300) // only reading it again would tell
+	for look := range 3 {
+		if err := s.WaitForMerges(t.Context()); !errors.As(err, &damage) {
+			t.Fatalf("look %d: tried again: %v", look, err)
+		}
+	}
+	for _, p := range s.Problems() {
+		if p.Code == "merge_failed" && p.Advice != adviceDamagedRetry {
+			t.Errorf("%+v", p)
+		}
+	}
+	s.damaged.SegmentRight(path)
+	if err := s.WaitForMerges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.PurgedRows != 10 || st.MergeErr != nil {
+		t.Errorf("%d rows purged, %v", st.PurgedRows, st.MergeErr)
+	}
+}

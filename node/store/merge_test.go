@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/throttle"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -78,8 +79,9 @@ func checkQueries(
 
 // TestMergeOfDamage: a merge that meets damage says so, and nothing is lost or replaced.
 func TestMergeOfDamage(t *testing.T) {
-	opt := Options{Dir: t.TempDir(), Shards: 1}
-	s := openTest(t, opt)
+	s := openTest(t, Options{Shards: 1,
+		Scrub:     background.NewScrub(0, 1),         // so that a merge meets the damage first
+		idleAfter: time.Hour, mergeRetry: time.Hour}) // however slow the machine is
 	rng := randomSource(t)
 	sh := shape{cids: 1, mids: 50, moids: 1, caps: 1000}
 	for range mergepolicy.FanIn - 1 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -14,6 +15,8 @@ const (
 		"process again: it goes on from what is on disk"
 	adviceRetry = "it is tried again by itself, at least once a minute; if it stays, find out " +
 		"from the kernel's log what is wrong with the disk"
+	adviceDamagedRetry = "it is tried again by itself, at least once an hour; the problem " +
+		"file_damaged says what to do"
 )
 
 // Problems returns what is wrong with the store and stays wrong for longer than a request.
@@ -44,7 +47,7 @@ func (s *Store) Problems() []health.Problem {
 	add("seal_failed", retryAdvice(sealErr), sealErr, s.headBudget.IsFull(), false)
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
-	add("merge_failed", retryAdvice(mergeErr), mergeErr, false, false)
+	add("merge_failed", mergeAdvice(mergeErr), mergeErr, false, false)
 	return append(all, s.damaged.Problems()...)
 }
 
@@ -53,6 +56,13 @@ func retryAdvice(err error) string {
 		return durable.SpaceAdvice(err) + "; it is tried again by itself"
 	}
 	return adviceRetry
+}
+
+func mergeAdvice(err error) string {
+	if errors.As(err, new(*durable.CorruptError)) {
+		return adviceDamagedRetry
+	}
+	return retryAdvice(err)
 }
 
 const (

@@ -64,11 +64,11 @@ func refusedAcq(row int, format string, args ...any) error {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// splitStamps gives the parts that a batch was split into the acqs of its rows.
-func splitStamps(parts []shardRows, b *record.Batch, shards int) {
+// splitStamps stamps the rows of a batch that were divided by shard with the acqs of the batch.
+func splitStamps(byShard []shardRows, b *record.Batch, shards int) {
 	next := make([][]int64, shards)
-	for i := range parts {
-		next[parts[i].shard] = parts[i].rows.AcqNs
+	for i := range byShard {
+		next[byShard[i].shard] = byShard[i].rows.AcqNs
 	}
 	for i, acq := range b.AcqNs {
 		shard := layout.ShardOf(b.CID[i], b.MID[i], shards)
@@ -78,9 +78,9 @@ func splitStamps(parts []shardRows, b *record.Batch, shards int) {
 }
 
 // stampedEntries makes a log entry of each run of consecutive acqs, and says of which shard it is.
-func stampedEntries(parts []shardRows) (entries []wal.Entry, shards []int) {
-	for i := range parts {
-		acqs := parts[i].rows.AcqNs
+func stampedEntries(byShard []shardRows) (entries []wal.Entry, shards []int) {
+	for i := range byShard {
+		acqs := byShard[i].rows.AcqNs
 		var rows []uint32
 		for k, acq := range acqs {
 			rows = append(rows, uint32(k))
@@ -90,9 +90,9 @@ func stampedEntries(parts []shardRows) (entries []wal.Entry, shards []int) {
 			first := acqs[rows[0]]
 			data := segment.AppendRowsEntry(nil, &segment.RowsHeader{FirstAcqNs: first,
 				BatchFirstAcqNs: first, BatchRecords: uint32(len(rows)), BatchEntries: 1},
-				&parts[i].rows, rows)
+				&byShard[i].rows, rows)
 			entries = append(entries, wal.Entry{Data: data})
-			shards = append(shards, parts[i].shard)
+			shards = append(shards, byShard[i].shard)
 			rows = rows[:0]
 		}
 	}

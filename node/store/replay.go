@@ -17,7 +17,7 @@ type replay struct {
 	store         *Store
 	report        *Report
 	batch         record.Batch
-	clockNs       int64 // no acq below this may be given
+	clockNs       int64 // no acq below this may be allocated
 	closedCleanly bool  // the last entry was that of a clean close
 	applied       uint64
 	manifestLines uint64 // that the manifest had when the log was written
@@ -80,7 +80,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	}
 	s.recordLogEntries(file, []wal.Entry{e})
 	n := int64(r.batch.Len())
-	r.clockNs = max(r.clockNs, layout.GivenUntil(&h, &r.batch))
+	r.clockNs = max(r.clockNs, layout.AllocatedUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
 		id, a := WriterSeq{ID: h.Writer, Seq: h.Seq, Persistent: h.Persistent},
 			writers.Answer{Seq: h.Seq, FirstNs: h.BatchFirstAcqNs, Records: h.BatchRecords}
@@ -105,7 +105,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	}
 	head := sh.State.Load().Head
 	head.Insert(&r.batch)
-	s.headBudget.Add(head.TakeGrowth())
+	s.headBudget.Add(head.GrowthSinceLastCall())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.Rotate()
 	}

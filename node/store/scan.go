@@ -22,15 +22,15 @@ func (s *Store) Scan(
 	return s.ScanColumns(ctx, q, segment.AllColumns, newSink)
 }
 
-// ScanColumns is Scan for sinks that look at some parts of rows only: other key columns may hold
+// ScanColumns is Scan for sinks that look at some columns of rows only: other key columns may hold
 // any values, payloads may be empty, and without acq the rows may be unstamped.
 func (s *Store) ScanColumns(
-	ctx context.Context, q *record.Query, parts segment.Columns,
+	ctx context.Context, q *record.Query, columns segment.Columns,
 	newSink func(worker int) (Sink, error),
 ) (ScanStats, error) {
 	return s.ScanInto(ctx, q, 1, func(worker int) (Consumer, error) {
 		sink, err := newSink(worker)
-		return Consumer{Rows: sink, Columns: parts}, err
+		return Consumer{Rows: sink, Columns: columns}, err
 	})
 }
 

@@ -43,35 +43,35 @@ func (s *rowSum) add(b *record.Batch, i int, buf []byte) []byte {
 	return buf
 }
 
-// takesParts takes parts apart and has two buffers, in which it looks for the payloads that it
+// takesPartials takes partials and has two buffers, in which it looks for the payloads that it
 // gets.
-type takesParts struct {
-	rng     *rand.Rand
-	buffers [2][]byte   // the second is for rows beside others
-	found   *rowSum     // what it got
-	mu      *sync.Mutex // guards found and lent
-	lent    *[2]int     // batches that lay in them
-	open    bool
-	parts   int
+type takesPartials struct {
+	rng      *rand.Rand
+	buffers  [2][]byte   // the second is for rows beside others
+	found    *rowSum     // what it got
+	mu       *sync.Mutex // guards found and lent
+	lent     *[2]int     // batches that lay in them
+	open     bool
+	partials int
 }
 
-func (p *takesParts) Wants(*partials.SegmentTables, int) bool { return p.rng.IntN(2) == 0 }
-func (p *takesParts) Plan(_ context.Context, all []BlockPartial) error {
-	p.parts += len(all)
+func (p *takesPartials) Wants(*partials.SegmentTables, int) bool { return p.rng.IntN(2) == 0 }
+func (p *takesPartials) Plan(_ context.Context, all []BlockPartial) error {
+	p.partials += len(all)
 	return nil
 }
-func (p *takesParts) Begin() bool { p.open = true; return true }
-func (p *takesParts) End()        { p.open = false }
+func (p *takesPartials) Begin() bool { p.open = true; return true }
+func (p *takesPartials) End()        { p.open = false }
 
-func (p *takesParts) BeginMorsel(int)  {}
-func (p *takesParts) EndMorsel() error { return nil }
+func (p *takesPartials) BeginMorsel(int)  {}
+func (p *takesPartials) EndMorsel() error { return nil }
 
-func (p *takesParts) ask(beside bool) []byte {
+func (p *takesPartials) ask(inUse bool) []byte {
 	if p.rng.IntN(8) == 0 {
 		return nil
 	}
 	buffer := p.buffers[0]
-	if beside {
+	if inUse {
 		buffer = p.buffers[1]
 	}
 	for i := range buffer {
@@ -80,7 +80,7 @@ func (p *takesParts) ask(beside bool) []byte {
 	return buffer
 }
 
-func (p *takesParts) take(b *record.Batch) error {
+func (p *takesPartials) take(b *record.Batch) error {
 	if err := b.CheckShape(); err != nil {
 		return err
 	}
@@ -134,12 +134,12 @@ func TestPayloadBuffers(t *testing.T) {
 	s := openMixedSizes(t, rng, Options{Index: index.Options{BlockRows: 1024}})
 	var mu sync.Mutex
 	var lent [2]int
-	parts := 0
-	scan := func(q *record.Query, bufferBytes int, apart bool) (rowSum, []*takesParts) {
+	partials := 0
+	scan := func(q *record.Query, bufferBytes int, apart bool) (rowSum, []*takesPartials) {
 		var found rowSum
-		var takers []*takesParts
+		var takers []*takesPartials
 		_, err := s.ScanInto(t.Context(), q, 1, func(int) (Consumer, error) {
-			p := &takesParts{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
+			p := &takesPartials{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), found: &found, mu: &mu,
 				lent:    &lent,
 				buffers: [2][]byte{make([]byte, bufferBytes), make([]byte, bufferBytes)}}
 			takers = append(takers, p)
@@ -155,9 +155,9 @@ func TestPayloadBuffers(t *testing.T) {
 		return found, takers
 	}
 	// Which workers get rows of which morsels is chance, so scans go on until each kind came.
-	for n := 0; n < rounds.Of(80, 80, 15) || lent[0] == 0 || lent[1] == 0 || parts == 0; n++ {
+	for n := 0; n < rounds.Of(80, 80, 15) || lent[0] == 0 || lent[1] == 0 || partials == 0; n++ {
 		if n == 2000 {
-			t.Fatalf("%v batches lay in buffers, %d parts came", lent, parts)
+			t.Fatalf("%v batches lay in buffers, %d partials came", lent, partials)
 		}
 		q := &record.Query{}
 		for _, d := range []record.Dim{record.MID, record.Cap} {
@@ -171,7 +171,7 @@ func TestPayloadBuffers(t *testing.T) {
 		for _, p := range takers {
 			clear(p.buffers[0])
 			clear(p.buffers[1])
-			parts += p.parts
+			partials += p.partials
 		}
 		want, _ := scan(q, 0, false)
 		if got != want {

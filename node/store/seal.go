@@ -115,7 +115,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 	}
 	sh.Replace(immutable, seg)
 	s.throttle.SetSegments(largestBacklog(s.allShards))
-	s.headBudget.Add(immutable.Head.TakeGrowth() - immutable.Head.Bytes())
+	s.headBudget.Add(immutable.Head.GrowthSinceLastCall() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
@@ -134,7 +134,7 @@ func (s *Store) writeSegment(
 	work := sealMemories.Get().(*sealMemory)
 	defer work.giveBack()
 	rows := &work.rows
-	immutable.Head.FixFlags()
+	immutable.Head.FreezeFlags()
 	flags := immutable.Head.ReadAll(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())

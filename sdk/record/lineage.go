@@ -24,7 +24,7 @@ type Timeline struct {
 type Lineage []Timeline
 
 // With returns the lineage with a timeline, which ends those that begin at its FromNs or later:
-// no acq was given under them. The receiver stays as it was.
+// no acq was allocated under them. The receiver stays as it was.
 func (l Lineage) With(t Timeline) Lineage {
 	kept := len(l)
 	for kept > 0 && l[kept-1].FromNs >= t.FromNs {

@@ -93,15 +93,14 @@ func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
 		return err
 	}
 	s := &demoShow{app: a, db: db, plan: marker.plan(), records: marker.Records,
-		dir: filepath.Join(f.dir, "node", "store")}
+		home: f.dir, serves: a.StdoutTerminal, dir: filepath.Join(f.dir, "node", "store")}
 	if err := s.run(ctx); err != nil {
 		return err
 	}
 	if !a.StdoutTerminal {
 		return nil
 	}
-	fmt.Fprintf(a.Stdout, "\n  query  pentad get --cid 1 --moid 1 --cap now-24h.. --type f64\n"+
-		"  stop   Ctrl-C\n\nlistening on http://%s\n", a.Addr)
+	fmt.Fprintf(a.Stdout, "\nlistening on http://%s until Ctrl-C\n", a.Addr)
 	<-ctx.Done()
 	return nil
 }

@@ -22,7 +22,10 @@ type demoShow struct {
 	app     *app
 	db      *client.Client
 	plan    demodata.Plan
+	home    string // of the demo
 	dir     string // of the records on disk
+	serves  bool   // the node goes on after the show
+	box     string // of the reading that was corrected, as flags
 	records int64
 }
 
@@ -33,6 +36,7 @@ func (s *demoShow) run(ctx context.Context) error {
 			return err
 		}
 	}
+	s.next()
 	return nil
 }
 
@@ -128,8 +132,10 @@ func (s *demoShow) arrival(ctx context.Context) (string, error) {
 // correction shows the versions of one reading that was corrected.
 func (s *demoShow) correction(ctx context.Context) error {
 	var key record.Key
+	noon := s.plan.Start().Add(12 * time.Hour).UnixNano() // there are readings before it
 	for r := range s.plan.All() {
-		if r.Kind == demodata.Correction && r.Key.MOID == demodata.PowerKW {
+		if r.Kind == demodata.Correction && r.Key.MOID == demodata.PowerKW &&
+			r.Key.CapNs >= noon {
 			key = r.Key
 			break
 		}
@@ -139,6 +145,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 	}
 	box := fmt.Sprintf("--cid %d --mid %d --moid %d --cap %s", key.CID, key.MID, key.MOID,
 		timeparse.Format(key.CapNs))
+	s.box = box
 	s.title("A reading that was corrected: %s --type f64", box)
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)
@@ -163,14 +170,18 @@ func (s *demoShow) correction(ctx context.Context) error {
 	if err := add("--view all", " --view all"); err != nil {
 		return err
 	}
-	asOf := timeparse.Format(last)
+	corrected := last
+	asOf := timeparse.Format(corrected)
 	if err := add("(latest)", ""); err != nil {
 		return err
 	}
 	if err := add("--asof "+asOf, " --asof "+asOf); err != nil {
 		return err
 	}
-	return w.Close()
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return s.chart(ctx, key, corrected)
 }
 
 // sizes shows what the records take on disk: in the segments that answer queries, and in the log

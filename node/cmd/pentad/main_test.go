@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"shape": shape, "exits": exits, "examples": runExamples,
 			"bend": bend, "settle": settle, "walk": walk,
+			"next": typeNext,
 		},
 	})
 }
@@ -224,4 +225,16 @@ func walk(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("walk.sh"), []byte(script), 0o600))
 	ts.Check(ts.Exec("sh", "-x", "walk.sh"))
+}
+
+// typeNext runs what the demo that ran before says to type next.
+func typeNext(ts *testscript.TestScript, _ bool, _ []string) {
+	_, lines, found := strings.Cut(ts.ReadFile("stdout"), "\nWhat to type next:\n")
+	if !found || strings.Count(lines, "\n") < 6 {
+		ts.Fatalf("the demo says: %s", lines)
+	}
+	ts.Setenv("PENTAD_LISTEN", ts.Getenv("PENTAD_ADDR"))
+	script := "set -e\ntrap 'kill $! 2>/dev/null || true; wait' EXIT\n" + lines
+	ts.Check(os.WriteFile(ts.MkAbs("next.sh"), []byte(script), 0o600))
+	ts.Check(ts.Exec("sh", "-x", "next.sh"))
 }

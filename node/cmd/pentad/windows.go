@@ -55,7 +55,7 @@ needs an offset.`,
 	return c
 }
 
-// query puts the question together, without the plugin.
+// query builds the query, without the plugin.
 func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
 	var err error
 	if q.Loc, err = calendar.Zone(q.zone); err != nil {

@@ -164,7 +164,7 @@ func (r *restore) storeAny() error {
 
 // storeAbove stores records above what the database has assigned or leased. Those below must be
 // there already, which is looked for first. When that bound has moved before anything is stored, as
-// after a question of another client, this begins again.
+// after a query of another client, this begins again.
 func (r *restore) storeAbove() error {
 	before := r.stored
 	for {

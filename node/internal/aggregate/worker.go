@@ -65,12 +65,12 @@ func (a *Worker) PayloadPrefix() uint32 { return a.guest.PayloadPrefix() }
 
 // PayloadBuffer returns buffers for payloads in memory of the instance; nil if that may be closed
 // while rows are in it.
-func (a *Worker) PayloadBuffer(ctx context.Context) func(beside bool) []byte {
+func (a *Worker) PayloadBuffer(ctx context.Context) func(inUse bool) []byte {
 	guest := a.guest
 	if !a.groups.all() && guest.HeapStates() {
 		return nil
 	}
-	return func(beside bool) []byte { return halfOf(guest.PayloadBuffer(ctx), beside) }
+	return func(inUse bool) []byte { return halfOf(guest.PayloadBuffer(ctx), inUse) }
 }
 
 // UsePartials lets the worker aggregate partials of blocks separately; it returns nil for queries

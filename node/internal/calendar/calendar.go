@@ -104,14 +104,15 @@ func ParseEvery(text, zone string) (record.Window, error) {
 	return w, w.Validate()
 }
 
-// stretch is a time in which the clock is not changed, in seconds since 1970.
-type stretch struct{ from, to, offset int64 }
+// offsetPeriod is a period with one offset from UTC, between two changes of the clock, in seconds
+// since 1970.
+type offsetPeriod struct{ from, to, offset int64 }
 
-func (c *Calendar) stretch(second int64) stretch {
+func (c *Calendar) offsetPeriodAt(second int64) offsetPeriod {
 	t := time.Unix(second, 0).In(c.loc)
 	_, offset := t.Zone()
 	from, to := t.ZoneBounds()
-	s := stretch{math.MinInt64 / 4, math.MaxInt64 / 4, int64(offset)}
+	s := offsetPeriod{math.MinInt64 / 4, math.MaxInt64 / 4, int64(offset)}
 	if !from.IsZero() {
 		s.from = from.Unix()
 	}

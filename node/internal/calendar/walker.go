@@ -1,17 +1,17 @@
 package calendar
 
-// walker finds windows and remembers the stretch and the day of the last one.
+// walker finds windows and remembers the offset period and the day of the last one.
 type walker struct {
 	*Calendar
-	near   stretch
+	near   offsetPeriod
 	day    int64 // the number of today
 	today  int64 // its first second
 	nextAt int64 // the first second of the day after; 0, as today, before the first use
 }
 
-func (w *walker) at(second int64) stretch {
+func (w *walker) at(second int64) offsetPeriod {
 	if second < w.near.from || second >= w.near.to {
-		w.near = w.stretch(second)
+		w.near = w.offsetPeriodAt(second)
 	}
 	return w.near
 }

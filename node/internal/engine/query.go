@@ -63,8 +63,8 @@ func (e *Engine) queryInto(
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.nonGuestWork.Begin()
-		defer e.nonGuestWork.End()
+		e.hostWork.Begin()
+		defer e.hostWork.End()
 	} else {
 		var done func()
 		q, done = e.withSchedulingKey(q)
@@ -110,8 +110,8 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.nonGuestWork.Begin()
-		defer e.nonGuestWork.End()
+		e.hostWork.Begin()
+		defer e.hostWork.End()
 	} else {
 		var done func()
 		q, done = e.withSchedulingKey(q)

@@ -88,7 +88,7 @@ func (e *Engine) prepareCall(
 // admit acquires a permit for a normalized query before its answer begins, so that a streamed
 // answer can fail with an HTTP status instead of an error frame. Its filters are not resolved.
 //
-// Errors: those of acquire; a moment in the future.
+// Errors: those of acquire; an as-of time in the future.
 func (e *Engine) admit(
 	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
@@ -104,11 +104,12 @@ func (e *Engine) admit(
 	return a, nil
 }
 
-// begin begins the CPU time of an admitted query, which leave ends, and waits until its moment has
-// passed, or returns the query so that its sources wait for that.
+// begin begins the CPU time of an admitted query, which leave ends. It waits until the horizon has
+// passed the as-of time of the query; where each source has a horizon of its own, it returns a
+// query that makes the sources wait.
 func (e *Engine) begin(
 	ctx context.Context, q *prepared,
-) (taskCtx context.Context, reached *prepared, leave func(), err error) {
+) (taskCtx context.Context, ready *prepared, leave func(), err error) {
 	share := e.processors.Begin(schedulingKeyOf(q.Box[record.CID]))
 	ctx = cpushare.With(ctx, share)
 	if q, err = e.waitForAsOf(ctx, q); err != nil {

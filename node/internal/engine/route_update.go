@@ -14,8 +14,8 @@ import (
 // avoidFor is how long a node that failed is queried only if no other node can be.
 const avoidFor = 2 * time.Second
 
-// Places say which nodes hold which groups; a [member.Member] knows it.
-type Places interface {
+// Placement tells which nodes hold which groups; a [member.Member] does.
+type Placement interface {
 	View() *cluster.View
 	Self() cluster.NodeID
 	Store(group cluster.GroupID) *store.Store // here; nil without a replica
@@ -42,7 +42,7 @@ type Place struct {
 
 // Route updates the routes from the view of the cluster: groups with a replica here are read here,
 // others from a node that answers.
-func (e *Engine) Route(m Places) {
+func (e *Engine) Route(m Placement) {
 	e.routing.Lock() // called by installs of snapshots and by changes of the view
 	defer e.routing.Unlock()
 	v := m.View()
@@ -136,7 +136,7 @@ func (e *Engine) Reach() (out Reach) {
 
 // CheckRouted returns nil once the routing table has had all replicas that this node shall have;
 // they are routed to a moment after they start.
-func (e *Engine) CheckRouted(m Places) error {
+func (e *Engine) CheckRouted(m Placement) error {
 	if e.allRouted.Load() {
 		return nil
 	}

@@ -20,7 +20,7 @@ func rowsByGroup(b *record.Batch, owners *slots.Map) [][]uint32 {
 	group := slots.GroupID(0)
 	for i := range n {
 		if i == 0 || b.CID[i] != b.CID[i-1] ||
-			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits {
+			b.MID[i]>>slots.DeviceRangeBits != b.MID[i-1]>>slots.DeviceRangeBits {
 			group = owners.Group(slots.Of(b.CID[i], b.MID[i]))
 		}
 		owner[i] = uint32(group)
@@ -63,7 +63,7 @@ func RowsBySlot(b *record.Batch, owners *slots.Map) [][]uint32 {
 	slot := uint32(0)
 	for i := range n {
 		if i == 0 || b.CID[i] != b.CID[i-1] ||
-			b.MID[i]>>slots.BlockBits != b.MID[i-1]>>slots.BlockBits {
+			b.MID[i]>>slots.DeviceRangeBits != b.MID[i-1]>>slots.DeviceRangeBits {
 			slot = work.memo.Of(b.CID[i], b.MID[i])
 		}
 		of[i] = slot

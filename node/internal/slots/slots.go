@@ -15,20 +15,20 @@ import (
 const (
 	// Count is the number of slots; it never changes.
 	Count = 1 << 14
-	// BlockBits is the number of low bits of a device that do not change its slot, so that adjacent
-	// devices, which are often queried together, are stored together: as many as in a cell of a
-	// head.
-	BlockBits = 8
-	// maxBlocks is the number of (cid, 256 devices) pairs of a box up to which its slots are
+	// DeviceRangeBits is the number of low bits of a device that do not change its slot. The
+	// devices that differ in them only are a device range: adjacent devices are often queried
+	// together, and so are stored together. A cell of a head has as many.
+	DeviceRangeBits = 8
+	// maxDeviceRanges is the number of (cid, device range) pairs of a box up to which its slots are
 	// computed; a larger box overlaps most parts anyway.
-	maxBlocks = 64
+	maxDeviceRanges = 64
 )
 
 // Of returns the slot of a device: 256 adjacent devices share one.
 func Of(cid int32, mid int64) uint32 {
 	var key [12]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(cid))
-	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>BlockBits))
+	binary.LittleEndian.PutUint64(key[4:], uint64(mid>>DeviceRangeBits))
 	return uint32(xxh3.Hash(key[:])) & (Count - 1)
 }
 
@@ -63,21 +63,21 @@ func named(box *record.Box) (slots []uint32, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	var blocks []int64
+	var ranges []int64
 	for _, r := range box[record.MID] {
-		if uint64(r.To-r.From)>>BlockBits >= maxBlocks {
+		if uint64(r.To-r.From)>>DeviceRangeBits >= maxDeviceRanges {
 			return nil, false
 		}
-		for b := r.From >> BlockBits; b <= (r.To-1)>>BlockBits; b++ {
-			blocks = append(blocks, b)
+		for b := r.From >> DeviceRangeBits; b <= (r.To-1)>>DeviceRangeBits; b++ {
+			ranges = append(ranges, b)
 		}
 	}
-	if len(blocks) == 0 || len(blocks)*len(cids) > maxBlocks {
+	if len(ranges) == 0 || len(ranges)*len(cids) > maxDeviceRanges {
 		return nil, false
 	}
 	for _, cid := range cids {
-		for _, b := range blocks {
-			slots = append(slots, Of(int32(cid), b<<BlockBits))
+		for _, b := range ranges {
+			slots = append(slots, Of(int32(cid), b<<DeviceRangeBits))
 		}
 	}
 	return slots, true
@@ -87,7 +87,7 @@ func named(box *record.Box) (slots []uint32, ok bool) {
 func values(set record.RangeSet) ([]int64, bool) {
 	var out []int64
 	for _, r := range set {
-		if uint64(r.To-r.From) > maxBlocks || len(out) > maxBlocks {
+		if uint64(r.To-r.From) > maxDeviceRanges || len(out) > maxDeviceRanges {
 			return nil, false
 		}
 		for v := r.From; v < r.To; v++ {
@@ -101,18 +101,18 @@ func values(set record.RangeSet) ([]int64, bool) {
 // a time.
 type Memo struct {
 	known [256]struct {
-		block int64
-		cid   int32
-		next  uint32 // the slot plus 1; 0 for none
+		deviceRange int64
+		cid         int32
+		next        uint32 // the slot plus 1; 0 for none
 	}
 }
 
 // Of is [Of], in a fifth of the time for a device in the cache.
 func (m *Memo) Of(cid int32, mid int64) uint32 {
-	block := mid >> BlockBits
-	k := &m.known[uint8(block)^uint8(uint32(cid)*59)]
-	if k.block != block || k.cid != cid || k.next == 0 {
-		k.block, k.cid, k.next = block, cid, Of(cid, mid)+1
+	deviceRange := mid >> DeviceRangeBits
+	k := &m.known[uint8(deviceRange)^uint8(uint32(cid)*59)]
+	if k.deviceRange != deviceRange || k.cid != cid || k.next == 0 {
+		k.deviceRange, k.cid, k.next = deviceRange, cid, Of(cid, mid)+1
 	}
 	return k.next - 1
 }

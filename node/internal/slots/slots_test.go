@@ -113,7 +113,7 @@ func TestUnboundedBoxesMeetAllParts(t *testing.T) {
 	f(nil, one)
 	f(one, record.RangeSet{record.All(record.MID)})
 	f(record.RangeSet{record.All(record.CID)}, one)
-	f(one, record.RangeSet{{From: 0, To: (maxBlocks + 1) << BlockBits}})
+	f(one, record.RangeSet{{From: 0, To: (maxDeviceRanges + 1) << DeviceRangeBits}})
 }
 
 func TestOnePartHoldsAll(t *testing.T) {

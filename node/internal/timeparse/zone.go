@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Zone turns wall-clock times of one place into moments. It remembers the last stretch without a
+// Zone turns wall-clock times of one place into moments. It remembers the last period without a
 // clock change, so it is cheap for sorted times and not safe for concurrent use.
 type Zone struct {
 	name string
 	loc  *time.Location
 
-	// The stretch [fromNs, toNs) with one offset from UTC that was used last.
+	// The period [fromNs, toNs) with one offset from UTC that was used last.
 	fromNs, toNs, offsetNs int64
 }
 
@@ -51,7 +51,7 @@ func (z *Zone) Moments(wallNs int64) (first, second int64, count int) {
 		return wallNs - z.offsetNs, 0, 1
 	}
 	for at := wallNs - maxOffsetNs; at <= wallNs+maxOffsetNs; {
-		fromNs, toNs, offsetNs := z.stretch(at)
+		fromNs, toNs, offsetNs := z.offsetPeriod(at)
 		if moment := wallNs - offsetNs; fromNs <= moment && moment < toNs {
 			if count == 0 {
 				first = moment
@@ -64,12 +64,12 @@ func (z *Zone) Moments(wallNs int64) (first, second int64, count int) {
 			break
 		}
 	}
-	z.fromNs, z.toNs, z.offsetNs = z.stretch(wallNs)
+	z.fromNs, z.toNs, z.offsetNs = z.offsetPeriod(wallNs)
 	return first, second, count
 }
 
-// stretch returns the time around a moment in which the offset does not change.
-func (z *Zone) stretch(atNs int64) (fromNs, toNs, offsetNs int64) {
+// offsetPeriod returns the period around a moment in which the offset does not change.
+func (z *Zone) offsetPeriod(atNs int64) (fromNs, toNs, offsetNs int64) {
 	t := time.Unix(0, atNs).In(z.loc)
 	_, seconds := t.Zone()
 	from, to := t.ZoneBounds()

@@ -32,18 +32,18 @@ type Options struct {
 
 // Verifier verifies what a node stores. All methods may be called from many goroutines.
 type Verifier struct {
-	opt   Options
-	place admission.Places // one
+	opt    Options
+	permit admission.Permits // one
 }
 
 // New returns the verifier of a node.
-func New(opt Options) *Verifier { return &Verifier{opt: opt, place: admission.NewPlaces(1)} }
+func New(opt Options) *Verifier { return &Verifier{opt: opt, permit: admission.NewPermits(1)} }
 
-// Drain waits for a verification under way. None begins afterwards.
-func (v *Verifier) Drain() { v.place.Drain() }
+// Drain waits for a verification in flight. None begins afterwards.
+func (v *Verifier) Drain() { v.permit.Drain() }
 
-// Running reports whether a verification is under way.
-func (v *Verifier) Running() bool { return len(v.place) > 0 }
+// Running reports whether a verification is in flight.
+func (v *Verifier) Running() bool { return len(v.permit) > 0 }
 
 // All verifies everything that the node stores; see [store.Store.Verify]. In a cluster it
 // verifies the node's replicas, and compares them with those of other nodes. It ends when the node
@@ -52,11 +52,11 @@ func (v *Verifier) All(ctx context.Context, opt check.Options) (api.CheckReport,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(v.opt.Open, func() { cancel(nodeerror.ErrClosing) })()
-	if !v.place.Take() {
+	if !v.permit.TryAcquire() {
 		return api.CheckReport{}, fmt.Errorf("verify: %w: one runs already",
 			nodeerror.ErrTooBusy)
 	}
-	defer v.place.Free()
+	defer v.permit.Release()
 	var report api.CheckReport
 	var err error
 	if m := v.opt.Member.Load(); m != nil {

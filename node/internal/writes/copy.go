@@ -39,19 +39,20 @@ func (g Groups) PutRange(
 		if only > 0 && group != only {
 			return nil
 		}
-		own := *r
+		groupRange := *r
 		split.Lock()
 		if of != v {
 			of, parts = v, puts.SplitByGroup(rows, v.Owners())
 		}
-		own.Rows = parts[group]
+		groupRange.Rows = parts[group]
 		split.Unlock()
-		if only > 0 && (own.Rows == nil && rows.Len() > 0 || own.Rows != nil &&
-			own.Rows.Len() < rows.Len()) {
+		if only > 0 && (groupRange.Rows == nil && rows.Len() > 0 || groupRange.Rows != nil &&
+			groupRange.Rows.Len() < rows.Len()) {
 			return notOfGroup(group, rows, v)
 		}
-		own.Box, own.Events = cloneBox(&r.Box), slices.Clone(r.Events) // normalized in place
-		command, err := commands.AppendRange(nil, &own)
+		// They are normalized in place.
+		groupRange.Box, groupRange.Events = cloneBox(&r.Box), slices.Clone(r.Events)
+		command, err := commands.AppendRange(nil, &groupRange)
 		if err == nil {
 			_, err = g.member.Do(ctx, group, fenced(v, group, command), true)
 		}

@@ -27,42 +27,42 @@ type Outbox interface {
 // Options are what a dispatcher works with. All fields are needed unless they say otherwise; what
 // they point to stays the caller's.
 type Options struct {
-	Store        *store.Store                   // the node's own
-	Member       *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
-	Engine       *engine.Engine
-	Clock        *clock.Clock
-	NonGuestWork *wasmhost.NonGuestWork
-	Outbox       Outbox          // nil: the node is not an edge node
-	Open         context.Context // ends when the node begins to close
-	MaxPuts      int             // concurrent puts, at most
+	Store    *store.Store                   // the node's own
+	Member   *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
+	Engine   *engine.Engine
+	Clock    *clock.Clock
+	HostWork *wasmhost.HostWork
+	Outbox   Outbox          // nil: the node is not an edge node
+	Open     context.Context // ends when the node begins to close
+	MaxPuts  int             // concurrent puts, at most
 }
 
 // Dispatcher takes all writes of a node: it hands them to the node's store, or in a cluster to the
 // groups. All methods may be called from many goroutines.
 type Dispatcher struct {
 	opt  Options
-	puts admission.Places
+	puts admission.Permits
 	// Writers are for puts whose clients name none.
 	Writers puts.WriterPool
 }
 
 // NewDispatcher returns the dispatcher of a node.
 func NewDispatcher(opt Options) *Dispatcher {
-	return &Dispatcher{opt: opt, puts: admission.NewPlaces(opt.MaxPuts)}
+	return &Dispatcher{opt: opt, puts: admission.NewPermits(opt.MaxPuts)}
 }
 
-// Puts returns the number of puts under way.
+// Puts returns the number of puts in flight.
 func (d *Dispatcher) Puts() int { return len(d.puts) }
 
-// Drain waits for puts under way. None begins afterwards.
+// Drain waits for puts in flight. None begins afterwards.
 func (d *Dispatcher) Drain() { d.puts.Drain() }
 
-// begin takes a place for a put. The caller frees it.
+// begin acquires a permit for a put. The caller releases it.
 func (d *Dispatcher) begin() error {
 	if err := d.checkOpen(); err != nil {
 		return err
 	}
-	if !d.puts.Take() {
+	if !d.puts.TryAcquire() {
 		return nodeerror.ErrTooBusy
 	}
 	return nil
@@ -97,24 +97,24 @@ func (d *Dispatcher) PutAfter(
 		})
 }
 
-// put stores a batch in groups of a cluster, or as own does.
+// put stores a batch in groups of a cluster, or of a node by itself with putToStore.
 func (d *Dispatcher) put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
-	own func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
+	putToStore func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
 ) (store.PutResult, error) {
 	if err := d.begin(); err != nil {
 		return store.PutResult{}, err
 	}
-	defer d.puts.Free()
-	d.opt.NonGuestWork.Begin()
-	defer d.opt.NonGuestWork.End()
+	defer d.puts.Release()
+	d.opt.HostWork.Begin()
+	defer d.opt.HostWork.End()
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).Put(ctx, b, w)
 	}
 	if o := d.opt.Outbox; o != nil {
-		return o.Put(ctx, b, func() (store.PutResult, error) { return own(ctx, b, w) })
+		return o.Put(ctx, b, func() (store.PutResult, error) { return putToStore(ctx, b, w) })
 	}
-	return own(ctx, b, w)
+	return putToStore(ctx, b, w)
 }
 
 // Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].

@@ -22,11 +22,11 @@ func (g Groups) Put(
 	if err := b.Validate(); err != nil {
 		return out, err
 	}
-	own := w.ID == [16]byte{}
-	if own {
+	pooledWriter := w.ID == [16]byte{}
+	if pooledWriter {
 		w = g.writers.Take()
 	}
-	out.Duplicate = !own
+	out.Duplicate = !pooledWriter
 	left := putting{rows: b.Len(), rest: b, writer: w}
 	err = g.retrySplits(ctx, func(v *cluster.View) error {
 		return g.putParts(ctx, v, &left, &out)
@@ -34,7 +34,7 @@ func (g Groups) Put(
 	switch {
 	case errors.Is(err, store.ErrOtherSlots): // after member.SplitTimeout
 		err = left.fail(err)
-	case err == nil && own: // else the client may retry with this writer
+	case err == nil && pooledWriter: // else the client may retry with this writer
 		g.writers.Give(w)
 	}
 	if err != nil {

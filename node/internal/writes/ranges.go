@@ -20,7 +20,7 @@ func (d *Dispatcher) PutRange(
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
-	defer d.puts.Free()
+	defer d.puts.Release()
 	if m := d.opt.Member.Load(); m != nil {
 		if err := d.checkCopies(ctx, m, only, r); err != nil {
 			return 0, err

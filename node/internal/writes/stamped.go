@@ -15,7 +15,7 @@ func (d *Dispatcher) PutBackdated(
 	if err := d.begin(); err != nil {
 		return res, err
 	}
-	defer d.puts.Free()
+	defer d.puts.Release()
 	if d.opt.Member.Load() != nil {
 		return res, rejectStamped("below the horizon, which feeds at other " +
 			"nodes rely on")
@@ -48,7 +48,7 @@ func (d *Dispatcher) PutStamped(ctx context.Context, b *record.Batch) (floorNs i
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
-	defer d.puts.Free()
+	defer d.puts.Release()
 	if d.opt.Member.Load() != nil {
 		return 0, rejectStamped("under acqs that they bring: each group's horizon follows the " +
 			"clock, so what is older lies below it at once")

@@ -15,7 +15,7 @@ import (
 const LeaseNs = int64(time.Second)
 
 // Oracle allocates acquisition times: strictly increasing, close to the wall clock, never below a
-// horizon that was given to a reader. It is the timestamp oracle of a store.
+// horizon that a reader got. It is the timestamp oracle of a store.
 //
 //	            durable         inFlight         next   durable + LeaseNs
 //	--- visible ---|--- visible ---|--- commit ---|--- free ---|---> acq
@@ -31,15 +31,16 @@ type Oracle struct {
 	next          int64  // no acq below this will be allocated from now on
 	durable       int64  // the log proves that acqs below this were allocated or leased
 	durableAtOpen int64  // the same, proven by what was on disk when the store opened
-	inFlight      int64  // first acq of the commit under way, 0 when there is none
+	inFlight      int64  // first acq of the commit in flight, 0 when there is none
 	finished      bool   // the log says that the store was closed cleanly, at next
-	copied        bool   // the store is a copy: next is its horizon, and waits between ranges
+	copied        bool   // the store is a copy: next is its horizon, and moves with ranges only
 	replicated    bool   // the store is a replica: next moves with its log only
 	index         uint64 // of the last command of the log of a replica that was applied
-	// leaderLeaseNs is the lease of a leader on the horizon of the group that holds here, apart
-	// from the log; pendingLease holds once its command was applied. While the replica is a copy
-	// there is none, as its acqs are not those of the group; priorHorizonNs is its horizon from
-	// before.
+	// leaderLeaseNs is how far the horizon of a replica may be ahead of what it has applied: the
+	// group's leader leased the acqs below it. pendingLease is a lease that comes into force when
+	// the command with its index has been applied. A replica that is a copy has no lease, because
+	// its acqs come from the store that it copies, not from the group; priorHorizonNs is the
+	// horizon that it had before it became a copy.
 	leaderLeaseNs  int64
 	pendingLease   Applied
 	leasesRevoked  bool
@@ -197,7 +198,8 @@ func (o *Oracle) SetApplied(at Applied) {
 	}
 }
 
-// RevokeLeases ends the leases of leaders: the replica has become a copy, whose acqs are others.
+// RevokeLeases ends the leases of leaders: the replica has become a copy, and takes acqs from the
+// store that it copies.
 func (o *Oracle) RevokeLeases(horizonNs int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -205,16 +207,17 @@ func (o *Oracle) RevokeLeases(horizonNs int64) {
 	o.leaderLeaseNs, o.pendingLease = 0, Applied{}
 }
 
-// AcceptLeases accepts leases again.
+// AcceptLeases accepts leases again: the replica is no longer a copy.
 func (o *Oracle) AcceptLeases() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.leasesRevoked, o.priorHorizonNs = false, 0
 }
 
-// GrantLease takes the lease of a leader that every command after the one at an index gives acqs
-// from ns on, and reports whether that holds here already.
-func (o *Oracle) GrantLease(index uint64, ns int64) (holds bool) {
+// GrantLease takes a lease of the leader: every command after the one at index allocates acqs from
+// ns on. It reports whether the lease is in force: the replica has applied that command. Otherwise
+// the lease is pending until SetApplied reaches the index.
+func (o *Oracle) GrantLease(index uint64, ns int64) (inForce bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -271,5 +274,5 @@ func (o *Oracle) UnreserveFrom(first int64) {
 // log: the same commands from there on give the same state.
 type Applied struct {
 	Index  uint64 `json:"index"`       // of the last command that was applied
-	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it gives a smaller acq
+	NextNs int64  `json:"next_acq_ns"` // the horizon: no command after it allocates a smaller acq
 }

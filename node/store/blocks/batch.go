@@ -197,11 +197,11 @@ func (w *Gatherer) Next(
 	seg *Planned, open []index.Candidate, i int,
 ) (*Prefetched, error) {
 	prefetchRing := &w.prefetchRing
-	toOpen, toSearch, toLoad := i+2, i+1, i+frontDistance
+	toOpen, toSearch, toLoad := i+2, i+1, i+frontPrefetchDistance
 	if i == 0 {
 		toOpen, toSearch, toLoad = 0, 0, 0
 	}
-	for k := toLoad; k < min(i+frontDistance+1, len(open)); k++ {
+	for k := toLoad; k < min(i+frontPrefetchDistance+1, len(open)); k++ {
 		w.prefetchFront(seg, open[k])
 	}
 	for k := toOpen; k < min(i+3, len(open)); k++ {

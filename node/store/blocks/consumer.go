@@ -19,11 +19,11 @@ type Consumer struct {
 	// Partials gets rows of whole blocks one by one, see [PartialSink]; nil: Rows gets all.
 	Partials PartialSink
 	// PayloadBuffer, unless it is nil, is called before a batch is gathered, and returns a buffer
-	// for its payloads, or nil. The buffer belongs to the worker until Rows has returned. nested:
+	// for its payloads, or nil. The buffer belongs to the worker until Rows has returned. inUse:
 	// the buffer of the last call is still in use, so another one is needed. Payloads that do not
 	// fit are stored elsewhere. In a view that resolves versions the buffer may contain payloads of
 	// rows that are dropped.
-	PayloadBuffer func(nested bool) []byte
+	PayloadBuffer func(inUse bool) []byte
 	// Done, unless it is nil, is called after a worker other than the first has delivered its last
 	// row. The scan does not wait for it to return.
 	Done func()
@@ -49,37 +49,38 @@ type PartialSink interface {
 	EndMorsel() error
 	// Plan announces the next partials of the segment, and sets Known. They are valid until the
 	// next Plan.
-	Plan(ctx context.Context, parts []BlockPartial) error
+	Plan(ctx context.Context, partials []BlockPartial) error
 	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
 	// then End is called.
 	Begin() (rows bool)
 	End()
 }
 
-// borrowedBuffer is memory of a consumer in which the payloads of a batch are put together.
-type borrowedBuffer struct {
-	bytes int    // 0: there is none
-	own   []byte // of the batch
+// consumerBuffer is a buffer of the consumer that is in use: the payloads of a batch are gathered
+// in it.
+type consumerBuffer struct {
+	size      int    // of the buffer; 0: none is in use
+	batchData []byte // the memory of the batch, which it gets back
 }
 
-// begin lets the payloads of an empty batch lie in a buffer.
-func (l *borrowedBuffer) begin(b *record.Batch, buffer []byte) {
-	if l.bytes == 0 && len(buffer) > 0 {
-		l.bytes, l.own = len(buffer), b.Data
+// begin makes an empty batch gather payloads in a buffer of the consumer.
+func (l *consumerBuffer) begin(b *record.Batch, buffer []byte) {
+	if l.size == 0 && len(buffer) > 0 {
+		l.size, l.batchData = len(buffer), b.Data
 		b.Data = buffer[:0:len(buffer)]
 	}
 }
 
 // end gives a batch, which is empty, its own memory back, and reports whether the payloads did not
 // fit into the buffer.
-func (l *borrowedBuffer) end(b *record.Batch) (outgrown bool) {
-	if l.bytes == 0 {
+func (l *consumerBuffer) end(b *record.Batch) (outgrown bool) {
+	if l.size == 0 {
 		return false
 	}
-	outgrown = cap(b.Data) != l.bytes
+	outgrown = cap(b.Data) != l.size
 	if !outgrown {
-		b.Data = l.own[:0]
+		b.Data = l.batchData[:0]
 	}
-	*l = borrowedBuffer{}
+	*l = consumerBuffer{}
 	return outgrown
 }

@@ -11,17 +11,17 @@ import (
 // Gatherer is a reader that gathers the rows that it chooses, for a consumer.
 type Gatherer struct {
 	Reader
-	gathering
+	gathererState
 	gathererMemory
 }
 
-// gathering is what a gatherer works for.
-type gathering struct {
-	Consumer Consumer
-	Columns  segment.Columns // of rows
-	borrowed borrowedBuffer  // to the batch
-	nested   bool            // other rows are gathered already, see BeginNested
-	Resolver Resolver        // nil: all rows are shown
+// gathererState is what a gatherer works for, which Reset forgets.
+type gathererState struct {
+	Consumer      Consumer
+	Columns       segment.Columns // of rows
+	payloadBuffer consumerBuffer  // of the batch
+	separate      bool            // outer has rows, see BeginSeparateBatch
+	Resolver      Resolver        // nil: all rows are shown
 }
 
 // Resolver removes from a batch the rows from start on that are not to be shown.
@@ -30,21 +30,21 @@ type Resolver interface {
 }
 
 type gathererMemory struct {
-	Batch         record.Batch // of what was gathered
-	prefetched    []*Prefetched
-	prefetchRing  [3]Prefetched         // blocks that are opened and searched ahead
-	prefetch      segment.PrefetchQueue // of the next of these
-	outer         record.Batch          // see BeginNested
-	borrowedOuter borrowedBuffer        // to it
-	single        [1]index.Candidate    // held by itself
-	span          [1]segment.Span
+	Batch              record.Batch // of what was gathered
+	prefetched         []*Prefetched
+	prefetchRing       [3]Prefetched         // blocks that are opened and searched ahead
+	prefetch           segment.PrefetchQueue // of the next of these
+	outer              record.Batch          // see BeginSeparateBatch
+	outerPayloadBuffer consumerBuffer        // of outer
+	single             [1]index.Candidate    // held by itself
+	span               [1]segment.Span
 }
 
 // Reset forgets everything but memory, and of that what only unusual rows need.
 func (w *Gatherer) Reset() {
-	w.borrowed.end(&w.Batch)
-	w.borrowedOuter.end(&w.outer)
-	w.gathering = gathering{}
+	w.payloadBuffer.end(&w.Batch)
+	w.outerPayloadBuffer.end(&w.outer)
+	w.gathererState = gathererState{}
 	Empty(&w.Batch)
 	Empty(&w.outer)
 	w.Reader.reset()
@@ -89,7 +89,7 @@ func (w *Gatherer) scanBlocks(
 		return w.scanBatch(seg, candidates)
 	}
 	for i, c := range candidates {
-		if len(candidates) > frontDistance {
+		if len(candidates) > frontPrefetchDistance {
 			w.prefetchNext(seg, candidates, i)
 		}
 		if err := w.GatherBlock(seg, c); err != nil {
@@ -188,14 +188,14 @@ func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
 func (w *Gatherer) take(
 	seg *Planned, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
-	start, parts := w.Batch.Len(), w.Columns
+	start, columns := w.Batch.Len(), w.Columns
 	if start == 0 && w.Consumer.PayloadBuffer != nil {
-		w.borrowed.begin(&w.Batch, w.Consumer.PayloadBuffer(w.nested))
+		w.payloadBuffer.begin(&w.Batch, w.Consumer.PayloadBuffer(w.separate))
 	}
-	if err := b.GatherColumns(sel, spans, parts, &w.Batch); err != nil {
+	if err := b.GatherColumns(sel, spans, columns, &w.Batch); err != nil {
 		return err
 	}
-	if parts>>record.Acq&1 != 0 {
+	if columns>>record.Acq&1 != 0 {
 		if err := seg.StampRows(w.Batch.AcqNs[start:]); err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (w *Gatherer) Flush() error {
 	w.Rows += uint64(n)
 	err := w.Consumer.Rows(&w.Batch)
 	w.Batch.Reset()
-	if w.borrowed.end(&w.Batch) {
+	if w.payloadBuffer.end(&w.Batch) {
 		w.Consumer.PayloadBuffer = nil // it is too small
 	}
 	return cmp.Or(err, w.CPU.Yield(w.Ctx))
@@ -224,24 +224,26 @@ func (w *Gatherer) Flush() error {
 // KeysOnly reports whether no payload is read.
 func (w *Gatherer) KeysOnly() bool { return w.Columns&segment.Payloads == 0 }
 
-// BeginNested begins a batch of its own: rows that were gathered before stay where they are, until
-// EndNested.
-func (w *Gatherer) BeginNested() {
-	if w.nested = w.Batch.Len() > 0; w.nested {
+// BeginSeparateBatch begins a separate batch: rows that were gathered before stay in outer until
+// EndSeparateBatch.
+func (w *Gatherer) BeginSeparateBatch() {
+	if w.separate = w.Batch.Len() > 0; w.separate {
 		w.swapBatches()
 	}
 }
 
-// EndNested goes on with the batch that BeginNested left. The other one is empty.
-func (w *Gatherer) EndNested() {
-	if w.nested {
+// EndSeparateBatch continues the batch that BeginSeparateBatch set aside. The separate one is
+// empty.
+func (w *Gatherer) EndSeparateBatch() {
+	if w.separate {
 		w.swapBatches()
-		w.nested = false
+		w.separate = false
 	}
 }
 
 func (w *Gatherer) swapBatches() {
-	w.Batch, w.outer, w.borrowed, w.borrowedOuter = w.outer, w.Batch, w.borrowedOuter, w.borrowed
+	w.Batch, w.outer = w.outer, w.Batch
+	w.payloadBuffer, w.outerPayloadBuffer = w.outerPayloadBuffer, w.payloadBuffer
 }
 
 // ClosePrefetchRing ends the use of the blocks that Next opened.

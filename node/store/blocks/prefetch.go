@@ -7,28 +7,28 @@ import (
 )
 
 // Opening a block is dominated by cache misses on its front and on the first column that is
-// filtered. Both are prefetched some blocks ahead.
+// filtered. Both are prefetched this many blocks ahead.
 const (
-	frontDistance   = 5
-	columnDistance  = 2
-	deviceSlackRows = 24 // that a device is found away from where it would be if ids were even
+	frontPrefetchDistance  = 5
+	columnPrefetchDistance = 2
+	deviceSlackRows        = 24 // how far a device may be from where evenly spaced ids are
 )
 
 // prefetchNext asks for what is needed soon when candidate i is opened next.
 func (w *Reader) prefetchNext(seg *Planned, candidates []index.Candidate, i int) {
 	if i == 0 {
-		for _, c := range candidates[:min(frontDistance, len(candidates))] {
+		for _, c := range candidates[:min(frontPrefetchDistance, len(candidates))] {
 			w.prefetchFront(seg, c)
 		}
-		for _, c := range candidates[:min(columnDistance, len(candidates))] {
+		for _, c := range candidates[:min(columnPrefetchDistance, len(candidates))] {
 			w.prefetchColumn(seg, c)
 		}
 	}
-	if i+frontDistance < len(candidates) {
-		w.prefetchFront(seg, candidates[i+frontDistance])
+	if i+frontPrefetchDistance < len(candidates) {
+		w.prefetchFront(seg, candidates[i+frontPrefetchDistance])
 	}
-	if i+columnDistance < len(candidates) {
-		w.prefetchColumn(seg, candidates[i+columnDistance])
+	if i+columnPrefetchDistance < len(candidates) {
+		w.prefetchColumn(seg, candidates[i+columnPrefetchDistance])
 	}
 }
 

@@ -65,7 +65,7 @@ func (t *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
 		return all, some
 	}
 	cid, least, most := info.Min[record.CID], info.Min[record.MID], info.Max[record.MID]
-	if cid != info.Max[record.CID] || least>>slots.BlockBits != most>>slots.BlockBits {
+	if cid != info.Max[record.CID] || least>>slots.DeviceRangeBits != most>>slots.DeviceRangeBits {
 		return false, true
 	}
 	except := t.exceptSlots.Has(int32(cid), least)

@@ -126,7 +126,7 @@ func (c *Command) LiesIn(r slots.Range) bool {
 	cids, mids := c.Rows.CID, c.Rows.MID
 	for i := range mids {
 		same := i > 0 && cids[i] == cids[i-1] &&
-			mids[i]>>slots.BlockBits == mids[i-1]>>slots.BlockBits
+			mids[i]>>slots.DeviceRangeBits == mids[i-1]>>slots.DeviceRangeBits
 		if !same && !r.Has(cids[i], mids[i]) {
 			return false
 		}

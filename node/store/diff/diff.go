@@ -241,7 +241,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 		})
 	})
 	for _, sealed := range slices.Backward(p.State.Sealed) {
-		if _, ok := shards.Missed(sealed, box); ok || err != nil {
+		if _, ok := shards.PrunedBy(sealed, box); ok || err != nil {
 			continue
 		}
 		seg := blocks.Plan(sealed, box, d.before)

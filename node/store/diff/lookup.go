@@ -128,7 +128,7 @@ func (d *comparison) planPairs(sealed *shards.Segment) {
 	l.Point.Box[record.Acq] = below(d.End)
 	for i := range d.table.pairs {
 		l.MoveTo(&d.table.pairs[i].Reading)
-		if _, ok := shards.Missed(sealed, &l.Point.Box); ok {
+		if _, ok := shards.PrunedBy(sealed, &l.Point.Box); ok {
 			continue
 		}
 		sealed.Index.Plan(&l.Point.Box, &l.plan)

@@ -14,10 +14,10 @@ import (
 const (
 	// EntryRows is rows of one batch and shard.
 	EntryRows = 1
-	// EntryClock is i64 ns: no acq below is given any more; u8 1 after a clean close.
+	// EntryClock is i64 ns: no acq below is allocated any more; u8 1 after a clean close.
 	EntryClock = 2
 	// EntryApplied is the entry with which each flush of a replicated store ends: u64 index of the
-	// last command that was applied, i64 ns the least acq that the next one may give.
+	// last command that was applied, i64 ns the least acq that the next one may allocate.
 	EntryApplied = 3
 	// EntryManifestLines says how many lines the manifest had when the flush was written, u64: a
 	// manifest with fewer has lost its end.
@@ -81,10 +81,11 @@ func CheckRowsEntry(e *wal.Entry, h *segment.RowsHeader, shards int) error {
 	return nil
 }
 
-// GivenUntil returns the acq below which those that an entry of rows took are. It is never above
-// what the clock gave: a copy that ends with the entry lacks what was given from there on.
-func GivenUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
-	if h.Shared { // below the horizon: the put took one, whose rows have lower ones
+// AllocatedUntil returns the acq below which all acqs are that were allocated to an entry of rows.
+// It is never above the next acq of the oracle: a copy that ends with the entry lacks what was
+// allocated from there on.
+func AllocatedUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
+	if h.Shared { // backdated rows: one acq was allocated to the put, and theirs are below it
 		return h.BatchFirstAcqNs + 1
 	}
 	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))

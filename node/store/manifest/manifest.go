@@ -62,6 +62,18 @@ type Segment struct {
 
 // Edit is one line of the manifest: a change of the set of live segments that takes effect whole.
 // A merge is one edit that adds its output and removes its inputs.
+//
+// Some members of the JSON have older names than the fields:
+//
+//	clock_ns              ClockNs, the least acq that may be allocated
+//	gone                  EmptyRanges
+//	removed               PurgedRows
+//	done                  PurgesDone
+//	remove                Remove, of segments
+//	retention_time        Steps
+//	release               Promote
+//	void_ns in copy       Copy.PriorHorizonNs
+//	purged_acq_ns in add  Segment.PurgesAppliedAcqNs
 type Edit struct {
 	// Number is one more than that of the line before; the first line of a file that was written
 	// again has the number of the last line that it stands for.
@@ -80,11 +92,11 @@ type Edit struct {
 	Replicated bool      `json:"replicated,omitempty"`
 	Add        []Segment `json:"add,omitempty"`
 	Remove     []uint64  `json:"remove,omitempty"`
-	ClockNs    int64     `json:"clock_ns,omitempty"` // no acq below this is given any more
+	ClockNs    int64     `json:"clock_ns,omitempty"` // no acq below this is allocated any more
 
 	EmptyRanges []EmptyRange `json:"gone,omitempty"`
 	Events      []event.Meta `json:"events,omitempty"`
-	PurgedRows  []PurgedRows `json:"removed,omitempty"` // rows of purges that left with this edit
+	PurgedRows  []PurgedRows `json:"removed,omitempty"` // rows of purges that this edit removes
 	PurgesDone  []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []retention.Policy `json:"policies,omitempty"` // in place of those of their scopes

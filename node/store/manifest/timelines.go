@@ -29,9 +29,9 @@ func (m *Manifest) applyLineage(e *Edit) error {
 	return nil
 }
 
-// BeginTimeline makes the next edit of the manifest say that acqs from fromNs on are given by this
-// process. fromNs is what the directory itself proves to hold: a lease beyond it may be of what
-// the directory lost. Replicas have no timelines: other replicas notice what one of them lost.
+// BeginTimeline makes the next edit of the manifest say that acqs from fromNs on are allocated by
+// this process. fromNs is what the directory itself proves to hold: a lease beyond it may be of
+// what the directory lost. Replicas have no timelines: other replicas notice what one of them lost.
 func (m *Manifest) BeginTimeline(fromNs int64) {
 	if !m.Replicated {
 		t := NewTimeline(fromNs)

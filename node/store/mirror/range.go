@@ -1,4 +1,4 @@
-// Package mirror has what a copy of a store takes: all that the store has in a stretch of acq.
+// Package mirror has what a copy of a store takes: all that the store has in a range of acq.
 //
 // It does not know stores, nor how a range gets from one to another. Its main type is [Range]. It
 // starts no goroutine.

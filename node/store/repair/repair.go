@@ -231,7 +231,7 @@ func (r *repair) keep(f *wal.Flush) error {
 				return err
 			}
 			if err == nil {
-				r.keptNs = max(r.keptNs, layout.GivenUntil(&h, &r.batch))
+				r.keptNs = max(r.keptNs, layout.AllocatedUntil(&h, &r.batch))
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 	out := api.SegmentPlan{Shard: sealed.Meta.Shard, ID: sealed.Meta.ID, Rows: sealed.Index.Rows(),
 		Backdated: sealed.Meta.IsBackdated(), Blocks: sealed.Index.Blocks(),
 		Bytes: sealed.File.Size()}
-	if d, ok := shards.Missed(sealed, box); ok {
+	if d, ok := shards.PrunedBy(sealed, box); ok {
 		out.SkippedBy = d.String()
 		return out
 	}

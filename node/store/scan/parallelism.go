@@ -94,10 +94,10 @@ func (sc *Scan) workTogether(
 	sc.runner.running.Add(1)
 	defer sc.runner.running.Add(-1)
 	errs := make([]error, len(all))
-	question := cpushare.Of(sc.Ctx)
+	share := cpushare.Of(sc.Ctx)
 	work := func(i int) {
 		w := all[i]
-		w.CPU = question.Start()
+		w.CPU = share.Start()
 		defer w.CPU.Stop()
 		errs[i] = segment.Guard(func() error {
 			if allTaken.Load() { // as it woke late

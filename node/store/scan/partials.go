@@ -13,34 +13,34 @@ const minPartialRows = 512
 
 // partialMemory is what a worker needs to hand over partials.
 type partialMemory struct {
-	parts     []blocks.BlockPartial
-	isPartial []bool            // by candidate, whether it is a part
+	partials  []blocks.BlockPartial
+	isPartial []bool            // by candidate, whether it is a partial
 	open      []index.Candidate // that are likely to be opened
 }
 
 // planPartials announces the partials among candidates, and returns the candidates that are opened.
 func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Candidate, error) {
 	a := &w.partials
-	a.parts, a.isPartial, a.open = a.parts[:0], a.isPartial[:0], a.open[:0]
+	a.partials, a.isPartial, a.open = a.partials[:0], a.isPartial[:0], a.open[:0]
 	for _, c := range candidates {
 		p, ok := w.partialOf(t, c)
 		if ok {
-			a.parts = append(a.parts, blocks.BlockPartial{Partial: p})
+			a.partials = append(a.partials, blocks.BlockPartial{Partial: p})
 		}
 		a.isPartial = append(a.isPartial, ok)
 	}
-	if len(a.parts) == 0 {
+	if len(a.partials) == 0 {
 		return candidates, nil
 	}
-	w.partialCount += uint64(len(a.parts))
-	if err := w.Consumer.Partials.Plan(w.scan.Ctx, a.parts); err != nil {
+	w.partialCount += uint64(len(a.partials))
+	if err := w.Consumer.Partials.Plan(w.scan.Ctx, a.partials); err != nil {
 		return nil, err
 	}
 	next := 0
 	for i, c := range candidates {
 		known := false
 		if a.isPartial[i] {
-			if known = a.parts[next].Known; known {
+			if known = a.partials[next].Known; known {
 				w.partialsKnown++
 			}
 			next++
@@ -129,18 +129,18 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	return nil
 }
 
-// scanPartial hands over the rows of a part, if they are needed. Rows that were gathered before
-// stay where they are, so that they come in the same batches whether the part is known or not.
+// scanPartial hands over the rows of a partial, if they are needed. Rows that were gathered before
+// stay where they are, so that they come in the same batches whether the partial is known or not.
 func (w *worker) scanPartial(t *task, c index.Candidate, h *blocks.Prefetched) error {
 	if !w.Consumer.Partials.Begin() {
 		return nil
 	}
-	w.BeginNested()
+	w.BeginSeparateBatch()
 	err := w.GatherOpened(t.segment, c, h)
 	if err == nil {
 		err = w.Flush()
 	}
-	w.EndNested()
+	w.EndSeparateBatch()
 	if err == nil {
 		err = t.segment.VerifyBlock(c.Block) // what came of its rows is kept, and not read again
 	}

@@ -13,12 +13,12 @@ import (
 // worker runs tasks and gathers rows for its consumer.
 type worker struct {
 	blocks.Gatherer
-	doing
+	workerState
 	partials partialMemory
 }
 
-// doing is what a worker works at, and what it has done.
-type doing struct {
+// workerState is what a worker does, and what it has done: all of it that reset forgets.
+type workerState struct {
 	scan      *Scan
 	partition *versions.Partition // that is being scanned
 	number    int
@@ -28,7 +28,7 @@ type doing struct {
 
 // reset forgets everything but memory, and of that what only unusual rows need.
 func (w *worker) reset() {
-	w.doing = doing{}
+	w.workerState = workerState{}
 	w.Gatherer.Reset()
 }
 
@@ -48,9 +48,9 @@ func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
 	return w.Flush()
 }
 
-// work does whichever tasks are next, which is faster when tasks differ, or processors. Of morsels
-// each worker has a stretch of its own first, and then helps with those of others: so a question
-// that is asked again finds more of its blocks in the caches of the processor that read them.
+// work does whichever tasks are next, which is faster when tasks differ, or processors. Each
+// worker first does the morsels of one contiguous range, and then helps with those of others: so a
+// query that is repeated finds more of its blocks in the caches of the processor that read them.
 func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
 	if w.Consumer.Partials == nil {
@@ -143,14 +143,14 @@ func (w *worker) attach(
 	return err
 }
 
-// columnsRead returns which parts of rows are read for who looks at some. Views that resolve
+// columnsRead returns which columns are read for a consumer that looks at some. Views that resolve
 // versions look at whole keys.
-func (sc *Scan) columnsRead(parts segment.Columns) segment.Columns {
+func (sc *Scan) columnsRead(columns segment.Columns) segment.Columns {
 	if sc.keysOnly {
-		parts &= segment.Keys
+		columns &= segment.Keys
 	}
 	if sc.View != record.ViewAll {
-		parts |= segment.Keys
+		columns |= segment.Keys
 	}
-	return parts
+	return columns
 }

@@ -43,7 +43,7 @@ type BackdatedInfo struct {
 func (s *State) NewestPut(box *record.Box, found int64) int64 {
 	b := bounds.Of(box)
 	for _, seg := range s.Sealed {
-		if _, ok := Missed(seg, box); !ok {
+		if _, ok := PrunedBy(seg, box); !ok {
 			found = max(found, seg.Meta.PutAcqNs)
 		}
 	}

@@ -102,8 +102,9 @@ func (seg *Segment) VerifyBlock(number uint32) error {
 	return seg.File.VerifyBlock(int(number), info.Offset, info.Size)
 }
 
-// Missed returns the first dimension in which a box misses the bounds of a segment.
-func Missed(sealed *Segment, box *record.Box) (record.Dim, bool) {
+// PrunedBy reports whether a segment is pruned: a box misses its bounds. It returns the first
+// dimension in which it does.
+func PrunedBy(sealed *Segment, box *record.Box) (record.Dim, bool) {
 	bounds := sealed.Index.Bounds()
 	for d := range record.NumDims {
 		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {

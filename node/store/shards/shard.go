@@ -19,7 +19,8 @@ import (
 	"github.com/pentad-db/pentad/node/wal"
 )
 
-// Shard is a part of a store, by hash of devices, with a head and sealed segments of its own.
+// Shard is a part of a store, by hash of tenant and device range, with a head and sealed segments
+// of its own.
 type Shard struct {
 	ID        uint32
 	Backdated *Shard // of the backdated rows; nil when this is such a one

@@ -125,7 +125,7 @@ func (r *Resolver) blocksWithNewer(p *Partition, seg *blocks.Planned) []index.Ca
 		at.Box[record.Acq] = p.Box[record.Acq]
 		for i := range p.backdated {
 			at.MoveTo(&p.backdated[i])
-			if _, ok := shards.Missed(seg.Segment, &at.Box); ok {
+			if _, ok := shards.PrunedBy(seg.Segment, &at.Box); ok {
 				continue
 			}
 			seg.Index.Plan(&at.Box, &plan)

@@ -254,7 +254,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 }
 
 func (r *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
-	if _, ok := shards.Missed(sealed, &p.Box); ok {
+	if _, ok := shards.PrunedBy(sealed, &p.Box); ok {
 		return
 	}
 	seg := blocks.Plan(sealed, &p.Box, r.Tombstones)
@@ -287,7 +287,7 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 		return 0
 	}
 	out := removal{b: b, keep: start, from: start}
-	for i := p.Newest.suspect(b, start); i < b.Len(); i = p.Newest.suspect(b, i+1) {
+	for i := p.Newest.nextCandidate(b, start); i < b.Len(); i = p.Newest.nextCandidate(b, i+1) {
 		if p.Newest.Supersedes(b.Key(i)) {
 			out.remove(i)
 			superseded++

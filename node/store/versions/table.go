@@ -143,9 +143,9 @@ func (n *Table) grow() {
 	}
 }
 
-// suspect returns the first row of a batch, from a row number on, whose tag is in the table, so
-// that supersedes must be asked; the number of rows if there is none.
-func (n *Table) suspect(b *record.Batch, from int) int {
+// nextCandidate returns the first row of a batch, from a row number on, that may be superseded: its
+// tag is in the table. It returns the number of rows if there is none.
+func (n *Table) nextCandidate(b *record.Batch, from int) int {
 	rows := b.Len()
 	if n == nil || n.count == 0 {
 		return rows

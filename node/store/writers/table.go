@@ -44,9 +44,9 @@ var (
 	ErrTooOld = errors.New("sequence is too old: its first answer is no longer known")
 	// ErrTooMany means that the table of writers is full.
 	ErrTooMany = errors.New("too many writers at once")
-	// ErrUnderWay means that a batch that is to follow another one came while such a batch of its
+	// ErrInFlight means that a batch that is to follow another one came while such a batch of its
 	// writer is not answered yet.
-	ErrUnderWay = errors.New("another batch of the writer is under way")
+	ErrInFlight = errors.New("another batch of the writer is under way")
 )
 
 // GapError means that a put is to follow a batch of its writer that is not the newest one that the
@@ -93,7 +93,7 @@ func New[R any]() *Table[R] {
 // the other request), or new, in which case r is registered as in flight. Unless previous is nil,
 // that must be the newest sequence of the writer that the table knows, 0 for none.
 //
-// Errors: ErrTooOld, ErrTooMany, ErrUnderWay, *GapError.
+// Errors: ErrTooOld, ErrTooMany, ErrInFlight, *GapError.
 func (t *Table[R]) Admit(
 	id Seq, previous *uint64, r *R,
 ) (known *Answer, other *R, err error) {
@@ -124,7 +124,7 @@ func (t *Table[R]) Admit(
 func (t *Table[R]) fly(id Seq, f flight[R]) error {
 	if f.chained {
 		if t.chained[id.Writer()] {
-			return ErrUnderWay
+			return ErrInFlight
 		}
 		t.chained[id.Writer()] = true
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/cluster-test/required"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/plugin/template"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -307,5 +308,28 @@ func refuses(t *testing.T, m *wasmhost.Module, doc *plugin.Doc) {
 		want(a.Add(t.Context(), &b, nil, 1), plugin.StatusPayload,
 			"has a payload of 11 bytes, the number ends at byte 12")
 		a.Close()
+	}
+}
+
+// TestColumnsHeader builds a new plugin in C that reads columns, as it stands.
+func TestColumnsHeader(t *testing.T) {
+	if _, err := exec.LookPath("clang-19"); err != nil {
+		required.Skip(t, required.Clang, "a plugin in C with columns.h; apt-get install clang-19 "+
+			"lld-19")
+	}
+	dir := write(t, "c", "peak", false)
+	source := filepath.Join(dir, "plugin.c")
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(`#include "pentad.h"`), []byte(`#include "columns.h"`), 1)
+	if err := os.WriteFile(source, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "make")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("make: %v\n%s", err, out)
 	}
 }
