@@ -159,6 +159,10 @@ bench-compare: ## compare Go benchmarks with REF=main by benchstat; RE= PKG= COU
 profile: ## show where the CPU time of a query or of ingest goes; Q=Q2, Q=ingest
 	$(IN_BENCH) $(GO) run . profile --query '$(or $(Q),Q1)' $(BENCH_FLAGS)
 
+.PHONY: api-page
+api-page: ## write sdk/docs/http.md from the description of the routes
+	$(GO) test -vet=off -count 1 -run 'TestPage$$' ./node/internal/openapi -update
+
 fuzz: ## run every fuzz target for FUZZTIME=10s
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \

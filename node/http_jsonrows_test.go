@@ -35,9 +35,9 @@ func TestDoubledKeys(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	const one = `{"cid":1,"mid":1,"moid":1,"cap":1,"value":5}`
 	a.expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "}", `,"cap":2}`, 1),
-		200, `"written":1`, `{"line":2,"message":"the key \"cap\" is there twice`)
+		207, `"written":1`, `{"line":2,"message":"the key \"cap\" is there twice`)
 	a.expect("POST", "/v1/records?type=f64&atomic=1", "["+one+","+strings.Replace(one, "}",
-		`,"Value":2}`, 1)+"]", 400, `on line 2: the key \"Value\" is there twice`)
+		`,"Value":2}`, 1)+"]", 422, `on line 2: the key \"Value\" is there twice`)
 	a.expect("PUT", "/v1/quantities/1", `{"name":"a","type":"f64","name":"b"}`, 400,
 		`the key \"name\" is there twice`)
 	a.expect("GET", "/v1/count", "", 200, `"records":1`)
@@ -49,7 +49,7 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("GET", "/v1/records?cid=", "", 400, `"part":"cid"`, "cid: is empty; give it a value")
 	a.expect("GET", "/v1/records?cid=1&cid=2", "", 400, "cid: is given twice; a list is joined by")
-	a.expect("GET", "/v1/records?format=csv", "", 400, `\"csv\" is not json or ndjson`)
+	a.expect("GET", "/v1/records?format=xml", "", 400, `\"xml\" is not json, ndjson or`)
 	a.expect("GET", "/v1/records?keys=all", "", 400, `keys: \"all\" is not 1 or 0`)
 	a.expect("GET", "/v1/records?group=mid", "", 400, "group: is unknown; there are cid, mid")
 	a.expect("GET", "/v1/count?limit=5", "", 400, "limit: is unknown")
@@ -88,7 +88,7 @@ func TestRecordsComeBack(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("POST", "/v1/records", ``, 400, "it holds none")
 	a.expect("POST", "/v1/records", `[]`, 400, "it holds none")
-	a.expect("POST", "/v1/records?type=f64", `{"cid":-1,"mid":1,"moid":1,"cap":1,"value":1}`, 400,
+	a.expect("POST", "/v1/records?type=f64", `{"cid":-1,"mid":1,"moid":1,"cap":1,"value":1}`, 422,
 		"first on line 1: cid: out of range")
 	a.expect("POST", "/v1/records", `{"cid":1,"mid":1,"moid":1,"cap":1,"payload":""}`, 200)
 	a.expect("POST", "/v1/records", `{"cid":1,"mid":2,"moid":1,"cap":1,"payload":"/w=="}`, 200)

@@ -121,7 +121,7 @@ func TestHeadKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestPackedBody: a body that is compressed is refused.
+// TestPackedBody: a body that is compressed in an unknown way is refused.
 func TestPackedBody(t *testing.T) {
 	n := openTest(t, Options{})
 	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.Addr().String()+
@@ -129,7 +129,7 @@ func TestPackedBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Encoding", "gzip")
+	req.Header.Set("Content-Encoding", "br")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil || resp.StatusCode != 415 {
 		t.Fatalf("a packed body: %v, %v", resp, err)

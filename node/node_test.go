@@ -445,10 +445,10 @@ func TestJSONForPeople(t *testing.T) {
 	expect("GET", "/version", "", 200, "pentad")
 	expect("GET", "/v1/horizon", "", 200, "horizon_ns")
 	expect("GET", "/metrics", "", 200, "pentad_store_rows 2", "pentad_node_request_seconds")
-	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 200, `"rejected":1`, `"line":2`)
-	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 400, `"code":"invalid"`,
+	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 207, `"rejected":1`, `"line":2`)
+	expect("POST", "/v1/records?type=f64&atomic=1", one+"\n{\"cid\":1}\n", 422, `"code":"invalid"`,
 		"line 2")
-	expect("POST", "/v1/records", one, 400, "quantity 3 is not declared")
+	expect("POST", "/v1/records", one, 422, "quantity 3 is not declared")
 	expect("GET", "/v1/records?mid=9..3", "", 400, `"part":"mid"`)
 	expect("GET", "/v1/records?sid=1", "", 400, "unknown")
 	expect("GET", "/v1/records?view=now", "", 400, `"part":"view"`)

@@ -72,9 +72,9 @@ func TestJSONOfDeclaredQuantities(t *testing.T) {
 	one := func(value string) string {
 		return `{"cid":1,"mid":2,"moid":3,"cap":"2026-03-03T12:00:00Z","value":` + value + `}`
 	}
-	a.expect("POST", "/v1/records", one("21.5"), 400, "quantity 3 is not declared as a number")
+	a.expect("POST", "/v1/records", one("21.5"), 422, "quantity 3 is not declared as a number")
 	a.expect("PUT", "/v1/quantities/3", `{"name":"heat","unit":"K","type":"f64"}`, 200)
-	a.expect("POST", "/v1/records", one(`"hot"`), 400, `value: \"hot\" is not a number`)
+	a.expect("POST", "/v1/records", one(`"hot"`), 422, `value: \"hot\" is not a number`)
 	a.expect("POST", "/v1/records", one("21.5"), 200, `"written":1`)
 	a.expect("POST", "/v1/records", one("22"), 200, `"written":1`)
 	a.expect("GET", "/v1/records?moid=3", "", 200, `"value":22}`)

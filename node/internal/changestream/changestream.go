@@ -45,8 +45,8 @@ type Writer struct {
 	rows     uint64
 }
 
-// jsonChange is an event among changes as people read it.
-type jsonChange struct {
+// EventLine is an event among changes as people read it.
+type EventLine struct {
 	Event string            `json:"event"`
 	Acq   string            `json:"acq"`
 	AcqNs int64             `json:"acq_ns"`
@@ -54,7 +54,8 @@ type jsonChange struct {
 	Slots []uint32          `json:"slots,omitempty"` // from and to; without, of all devices
 }
 
-type jsonClosed struct {
+// ClosedLine says how far the reader is.
+type ClosedLine struct {
 	Closed   string `json:"closed"`
 	ClosedNs int64  `json:"closed_ns"`
 }
@@ -141,7 +142,7 @@ func (c *Writer) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
 		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err
 	}
-	out := jsonChange{Event: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
+	out := EventLine{Event: e.Kind.String(), Acq: record.FormatNs(e.AcqNs), AcqNs: e.AcqNs,
 		Box: selector.FormatBox(&e.Box)}
 	if e.ToSlot > 0 {
 		out.Slots = []uint32{e.FromSlot, e.ToSlot}
@@ -154,7 +155,7 @@ func (c *Writer) closed(w *bufio.Writer, ns int64) error {
 		_, err := w.Write(wire.AppendClosed(nil, ns))
 		return err
 	}
-	return c.line(w, "closed", ns, jsonClosed{record.FormatNs(ns), ns})
+	return c.line(w, "closed", ns, ClosedLine{record.FormatNs(ns), ns})
 }
 
 // End writes how the answer ended: at the horizon, or with an error.

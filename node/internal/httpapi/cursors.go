@@ -55,7 +55,7 @@ func (s *Server) deleteCursor(req *httpserver.Request) {
 	if err == nil {
 		err = s.Cursors.Remove(rc, req.Name)
 	}
-	reply(req, map[string]string{"removed": req.Name}, err)
+	reply(req, removedName{req.Name}, err)
 }
 
 // answerCursor answers with the cursor that do returns, and how far it is behind.

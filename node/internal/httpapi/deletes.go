@@ -64,7 +64,7 @@ func (s *Server) deleteRange(req *httpserver.Request, view record.View, purge bo
 		req.SetContentType(wire.ContentType)
 		req.SetBody(wire.AppendEvent(nil, &wire.Event{AcqNs: acq}))
 	default:
-		req.JSON(map[string]any{"acq_ns": acq, "acq": record.FormatNs(acq)})
+		req.JSON(hidden{Acq: record.FormatNs(acq), AcqNs: acq})
 	}
 }
 
@@ -261,7 +261,7 @@ func (s *Server) holdRetention(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	req.JSON(map[string]any{"action": string(req.QueryArgs().Peek("action"))})
+	req.JSON(heldAction{string(req.QueryArgs().Peek("action"))})
 }
 
 func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {

@@ -142,7 +142,7 @@ func (s *Server) getDiff(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	s.streamRows(req, "differences", &record.Query{Box: ask.Box}, func(
+	s.streamRows(req, "differences", rowjson.Difference{}, &record.Query{Box: ask.Box}, func(
 		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		end, err := a.Diff(rc, ask, func(d *record.Differences) error {
@@ -180,7 +180,7 @@ func (s *Server) getVersions(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	s.streamRows(req, "versions", &record.Query{Box: box.Box}, func(
+	s.streamRows(req, "versions", rowjson.Version{}, &record.Query{Box: box.Box}, func(
 		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		all, end, err := a.Versions(rc, &box.Box)

@@ -3,20 +3,17 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/puts"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/writes"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
-
-type rejected struct {
-	Line    int    `json:"line"`
-	Message string `json:"message"`
-}
 
 // maxRejectedShown bounds the list of rejected records in an answer.
 const maxRejectedShown = 100
@@ -30,7 +27,8 @@ func withoutRow(err error) error {
 	return err
 }
 
-// postRecords stores valid records and lists invalid ones; with atomic=1 it stores all or none.
+// postRecords stores valid records and lists invalid ones, with status 207; with atomic=1 it stores
+// all or none.
 func (s *Server) postRecords(req *httpserver.Request) {
 	var atomic bool
 	payloads, err := s.payloads(req)
@@ -45,49 +43,67 @@ func (s *Server) postRecords(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	records, lines, err := rowjson.SplitRecords(req.PostBody())
-	if err == nil && len(records) == 0 {
-		err = errors.New("it holds none")
-	}
+	p, err := s.parseRecords(req.PostBody(), payloads)
 	if err != nil {
 		req.Fail(&wire.Error{Kind: wire.KindInvalid, Part: "body",
 			Message: fmt.Sprintf(
-				"body is not a JSON record, an array of them or one a line: %v", err)})
+				"body is not a JSON record, an array of them or one after another: %v", err)})
 		return
 	}
-	var b record.Batch
-	bad := []rejected{}
-	good := make([]int, 0, len(records)) // lines of what b has
+	if p.rejected > 0 && (atomic || p.rows.Len() == 0) {
+		req.Refuse(http.StatusUnprocessableEntity, &wire.Error{Kind: wire.KindInvalid,
+			Part: "body", Message: fmt.Sprintf(
+				"nothing is stored: %d of %d records are wrong, first on line %d: %s",
+				p.rejected, p.rejected+p.rows.Len(), p.rejects[0].Line, p.rejects[0].Message)})
+		return
+	}
+	httpserver.Decoded(req.RequestCtx)
+	s.store(req, p, atomic)
+}
+
+// posted are the records of a body.
+type posted struct {
+	rows     record.Batch
+	lines    []int // of the body, of rows
+	rejected int
+	rejects  []rejected // the first of them
+}
+
+// parseRecords reads the records of a body.
+//
+// Errors: that it holds none, or is not JSON.
+func (s *Server) parseRecords(body []byte, payloads quantity.Types) (*posted, error) {
+	p := &posted{rejects: []rejected{}}
 	now := s.Clock.Now()
-	for i, src := range records {
+	records, err := rowjson.Records(body)
+	if err != nil {
+		return nil, err
+	}
+	for line, src := range records {
 		r, err := rowjson.ParseRecord(src, payloads, now)
 		if err == nil {
 			one := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
 				CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}
 			err = withoutRow(one.Validate())
 		}
-		if err != nil {
-			bad = append(bad, rejected{lines[i], err.Error()})
+		if err == nil {
+			p.rows.AppendRecord(r)
+			p.lines = append(p.lines, line)
 			continue
 		}
-		b.AppendRecord(r)
-		good = append(good, lines[i])
+		if p.rejected++; p.rejected <= maxRejectedShown {
+			p.rejects = append(p.rejects, rejected{line, err.Error()})
+		}
 	}
-	if len(bad) > 0 && (atomic || b.Len() == 0) {
-		req.Fail(&wire.Error{Kind: wire.KindInvalid, Part: "body",
-			Message: fmt.Sprintf(
-				"nothing is stored: %d of %d records are wrong, first on line %d: %s",
-				len(bad), len(records), bad[0].Line, bad[0].Message)})
-		return
+	if p.rejected+p.rows.Len() == 0 {
+		return nil, errors.New("it holds none")
 	}
-	httpserver.Decoded(req.RequestCtx)
-	s.store(req, &b, good, bad, atomic)
+	return p, nil
 }
 
-// store stores the records of some lines of a body.
-func (s *Server) store(
-	req *httpserver.Request, b *record.Batch, lines []int, bad []rejected, atomic bool,
-) {
+// store stores the records of a body.
+func (s *Server) store(req *httpserver.Request, p *posted, atomic bool) {
+	b := &p.rows
 	if atomic && b.Len() > record.MaxBatchRecords {
 		req.Fail(&wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
 			"%d records at once, at most %d with atomic=1", b.Len(), record.MaxBatchRecords)})
@@ -107,28 +123,30 @@ func (s *Server) store(
 	}
 	rc, cancel := s.context()
 	defer cancel()
-	written, last, duplicate := 0, int64(0), true
+	stored, last, duplicate := 0, int64(0), true
 	for rest, part := b, 0; rest.Len() > 0; part++ {
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
 		res, err := s.Writes.Put(rc, some, puts.PartOf(w, part))
 		if err != nil {
-			e := writes.RestOf(err, w, written, some.Len(), b.Len(), keyed)
-			req.Fail(e.WireOf(func(row int) int { return lines[row] }))
+			e := writes.RestOf(err, w, stored, some.Len(), b.Len(), keyed)
+			req.Fail(e.WireOf(func(row int) int { return p.lines[row] }))
 			return
 		}
 		if res.Records != some.Len() {
 			req.Fail(otherBody(res.Records, some.Len()))
 			return
 		}
-		written, last, duplicate = written+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
+		stored, last, duplicate = stored+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
 		rest = puts.Tail(rest, some.Len())
 	}
 	if !keyed {
 		s.Writes.Writers.Give(w)
 	}
-	req.JSON(map[string]any{"written": written, "rejected": len(bad),
-		"rejects": bad[:min(len(bad), maxRejectedShown)], "duplicate": duplicate,
-		"acq_ns": last, "acq": record.FormatNs(last)})
+	if p.rejected > 0 {
+		req.SetStatusCode(http.StatusMultiStatus)
+	}
+	req.JSON(written{Acq: record.FormatNs(last), AcqNs: last, Duplicate: duplicate,
+		Rejected: p.rejected, Rejects: p.rejects, Written: stored})
 }
 
 // otherBody is the error of a body under a key that another one was stored under.

@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
@@ -24,14 +27,19 @@ func newEnd(end wire.End, err error) rowjson.End {
 	return rowjson.NewEnd(end, nil)
 }
 
-// parseLines reports whether the client wants lines instead of one document.
-func parseLines(req *httpserver.Request) (bool, error) {
-	return rowjson.ParseLines(string(req.QueryArgs().Peek("format")),
+// trailerEnd has the end of an answer whose rows do not have it: a trailer, or a header of an
+// answer that is whole before it is sent.
+const trailerEnd = "Pentad-End"
+
+// parseForm returns the form of rows that the client wants.
+func parseForm(req *httpserver.Request) (rowjson.Form, error) {
+	return rowjson.ParseForm(string(req.QueryArgs().Peek("format")),
 		string(req.Request.Header.Peek("Accept")))
 }
 
-// getRecords answers with records: as lines, the last of which is {"end": ...}, or as one document
-// {"records": [...], "end": ...}. The end contains an error of the stream.
+// getRecords answers with records: as one document {"records": [...], "end": ...}, as lines or as
+// CSV. The end contains an error of the stream. Where it is told apart from the rows, an answer
+// that fails is cut off, so that no client takes it for whole.
 func (s *Server) getRecords(req *httpserver.Request) {
 	q, err := s.parseReadings(req)
 	if err == nil {
@@ -46,7 +54,7 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 		fail(req, err)
 		return
 	}
-	s.streamRows(req, "records", q, func(
+	s.streamRows(req, "records", rowjson.Row{}, q, func(
 		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		emit := func(b *record.Batch) error {
@@ -61,16 +69,17 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 	})
 }
 
-// streamRows answers a query with the rows that give writes; of is their member in a document.
+// streamRows answers a query with the rows that give writes; of is their member in a document, and
+// row one of their type.
 func (s *Server) streamRows(
-	req *httpserver.Request, of string, q *record.Query,
+	req *httpserver.Request, of string, row any, q *record.Query,
 	give func(rc context.Context, a *engine.Admitted, payloads quantity.Types,
 		out *rowjson.Writer) (wire.End, error),
 ) {
 	payloads, err := s.payloads(req)
-	var lines bool
+	var form rowjson.Form
 	if err == nil {
-		lines, err = parseLines(req)
+		form, err = parseForm(req)
 	}
 	var admitted *engine.Admitted
 	if err == nil {
@@ -80,19 +89,41 @@ func (s *Server) streamRows(
 		fail(req, err)
 		return
 	}
-	req.SetContentType("application/json")
-	if lines {
-		req.SetContentType("application/x-ndjson")
-	}
+	req.SetContentType(form.ContentType())
+	req.Response.Header.Set("Vary", "Accept")
 	if req.IsHead() {
 		admitted.Done()
 		return // fasthttp would end an empty stream with one line too many
 	}
-	s.streamIn(req, admitted, func(rc context.Context, w *bufio.Writer) error {
-		out := rowjson.Writer{W: w, Lines: lines, Name: of}
-		end, err := give(rc, admitted, payloads, &out)
-		return out.End(newEnd(end, err))
+	if form.EndsApart() {
+		if err := req.Response.Header.AddTrailer(trailerEnd); err != nil {
+			panic("BUG: not a trailer: " + err.Error())
+		}
+	}
+	s.streamZipped(req, admitted, func(rc context.Context, w *bufio.Writer) error {
+		out := rowjson.Writer{W: w, Form: form, Name: of}
+		if err := out.Begin(row); err != nil {
+			return err
+		}
+		end, failure := give(rc, admitted, payloads, &out)
+		last := newEnd(end, failure)
+		if err := out.End(last); err != nil || !form.EndsApart() {
+			return err
+		}
+		if failure != nil {
+			return errors.Join(w.Flush(), failure)
+		}
+		return setEnd(req, last)
 	})
+}
+
+// setEnd tells the end of an answer apart from its rows.
+func setEnd(req *httpserver.Request, end rowjson.End) error {
+	text, err := json.Marshal(end)
+	if err == nil {
+		req.Response.Header.SetBytesV(trailerEnd, text)
+	}
+	return err
 }
 
 func (s *Server) count(req *httpserver.Request) {
@@ -112,7 +143,7 @@ func (s *Server) count(req *httpserver.Request) {
 		return
 	}
 	setStatus(req, &end)
-	req.JSON(map[string]any{"records": records, "end": rowjson.NewEnd(end, nil)})
+	req.JSON(counted{End: rowjson.NewEnd(end, nil), Records: records})
 }
 
 // runPlugin answers with the groups of an aggregate, each result as its fields.
@@ -164,5 +195,21 @@ func (s *Server) answerGroups(
 		out = append(out, row)
 	}
 	setStatus(req, &end)
-	req.JSON(map[string]any{list: out, "end": rowjson.NewEnd(end, nil)})
+	last := rowjson.NewEnd(end, nil)
+	req.Response.Header.Set("Vary", "Accept")
+	if form, _ := rowjson.ParseForm("", string(req.Request.Header.Peek("Accept"))); form !=
+		rowjson.CSV {
+		req.JSON(map[string]any{list: out, "end": last})
+		return
+	}
+	req.SetContentType(rowjson.CSV.ContentType())
+	var text bytes.Buffer
+	if err = rowjson.WriteGroups(&text, out); err == nil {
+		err = setEnd(req, last)
+	}
+	if err != nil {
+		fail(req, err)
+		return
+	}
+	req.SetBody(text.Bytes())
 }

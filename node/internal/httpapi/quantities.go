@@ -39,9 +39,9 @@ func (s *Server) deleteQuantity(req *httpserver.Request) {
 	if err == nil {
 		err = s.Plugins.ForgetQuantity(s.opt.Open, moid)
 	}
-	reply(req, map[string]int32{"removed": moid}, err)
+	reply(req, removedMOID{moid}, err)
 }
 
 func (s *Server) listQuantities(req *httpserver.Request) {
-	req.JSON(map[string]any{"quantities": s.Plugins.Quantities()})
+	req.JSON(quantities{s.Plugins.Quantities()})
 }

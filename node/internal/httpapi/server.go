@@ -104,7 +104,8 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 	}
 	var routes []httpserver.Route
 	for _, r := range s.routeTable() {
-		routes = append(routes, httpserver.Route(r))
+		routes = append(routes, httpserver.Route{Method: r.Method, Path: r.Path,
+			Mutates: r.Mutates, Params: r.Params, Handle: r.Handle})
 	}
 	s.http = httpserver.New(l, httpserver.Options{
 		Hosts:  opt.Hosts,
@@ -158,7 +159,7 @@ func reply(req *httpserver.Request, v any, err error) {
 }
 
 func (s *Server) version(req *httpserver.Request) {
-	req.JSON(map[string]string{"name": "pentad", "version": version()})
+	req.JSON(versionAnswer{Name: "pentad", Version: version()})
 }
 
 func (s *Server) metrics(req *httpserver.Request) {

@@ -10,7 +10,7 @@ func (s *Server) deleteSnapshot(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	req.JSON(map[string]string{"removed": req.Name})
+	req.JSON(removedName{req.Name})
 }
 
 func (s *Server) createSnapshot(req *httpserver.Request) {

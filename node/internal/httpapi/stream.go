@@ -58,6 +58,15 @@ func (s *Server) streamIn(
 		Produce: produce, Permit: a.Permit(), End: a.Done})
 }
 
+// streamZipped is streamIn of an answer that may be compressed.
+func (s *Server) streamZipped(
+	req *httpserver.Request, a *engine.Admitted,
+	produce func(rc context.Context, w *bufio.Writer) error,
+) {
+	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: s.begin(req.Conn(), a.Options()),
+		Produce: produce, Zipped: true, Permit: a.Permit(), End: a.Done})
+}
+
 // begin returns what begins the context of a streamed answer.
 func (s *Server) begin(
 	conn net.Conn, asked request.Options,

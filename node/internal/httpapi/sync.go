@@ -77,8 +77,8 @@ func (s *Server) digest(req *httpserver.Request) {
 		return
 	}
 	sum := storewire.Sum(&all[0])
-	req.JSON(map[string]any{"rows": all[0].Rows, "bytes": all[0].Bytes,
-		"sum": hex.EncodeToString(sum[:]), "until_acq_ns": cuts[1], "purged_acq_ns": purged})
+	req.JSON(digestAnswer{Rows: all[0].Rows, Bytes: all[0].Bytes,
+		Sum: hex.EncodeToString(sum[:]), UntilNs: cuts[1], PurgedNs: purged})
 }
 
 // syncState answers with the source of a mirror, and the acq that it has reached.
@@ -106,11 +106,9 @@ func (s *Server) syncState(req *httpserver.Request) {
 		req.SetContentType(wire.ContentType)
 		req.SetBody(wire.AppendState(nil, out))
 	default:
-		req.JSON(map[string]any{"store": st.Store, "copy_of": st.Of,
-			"box":   selector.FormatBox(&st.Box),
-			"empty": st.Empty, "horizon_ns": st.HorizonNs,
-			"horizon": record.FormatNs(st.HorizonNs), "events": len(st.Events),
-			"policies": len(st.Policies), "groups": groups})
+		req.JSON(syncAnswer{Store: st.Store, Of: st.Of, Box: selector.FormatBox(&st.Box),
+			Empty: st.Empty, HorizonNs: st.HorizonNs, Horizon: record.FormatNs(st.HorizonNs),
+			Events: len(st.Events), Policies: len(st.Policies), Groups: groups})
 	}
 }
 

@@ -65,11 +65,24 @@ func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 			"Content-Length and Transfer-Encoding; send one of them"}
 	}
 	stream, own := ctx.RequestBodyStream(), connOf(ctx)
-	if stream == nil || own == nil || length >= 0 && length <= smallBody {
+	zipped := isZipped(ctx)
+	if zipped && (length == 0 || length == -2) {
+		ctx.Request.Header.Del(fasthttp.HeaderContentEncoding)
+		return nil
+	}
+	if own == nil || !zipped && (stream == nil || length >= 0 && length <= smallBody) {
 		return nil
 	}
 	own.body = &body{server: s, share: s.opt.Bodies.Share(), bytes: bodies.Get().(*[]byte)}
-	err := own.body.read(stream, length)
+	var err error
+	switch {
+	case zipped && stream == nil:
+		err = own.body.unzip(ctx, bytes.NewReader(ctx.Request.Body()))
+	case zipped:
+		err = own.body.unzip(ctx, stream)
+	default:
+		err = own.body.read(stream, length)
+	}
 	own.body.share.Whole()
 	switch {
 	case own.ended:

@@ -35,6 +35,9 @@ type Request struct {
 // Fail answers with an error; see [WriteError].
 func (r *Request) Fail(e *wire.Error) { WriteError(r.RequestCtx, e) }
 
+// Refuse answers with an error and a status that HTTP has and kinds do not tell apart.
+func (r *Request) Refuse(code int, e *wire.Error) { writeProblem(r.RequestCtx, code, e) }
+
 // JSON answers with a document in JSON.
 func (r *Request) JSON(v any) { WriteJSON(r.RequestCtx, v) }
 
@@ -110,7 +113,7 @@ func (s *Server) route(ctx *fasthttp.RequestCtx) {
 	case coding != "" && coding != "identity":
 		writeProblem(ctx, http.StatusUnsupportedMediaType, &wire.Error{Kind: wire.KindInvalid,
 			Part: "body", Message: fmt.Sprintf("Content-Encoding %q is not supported; send the "+
-				"body uncompressed", params.Clip(coding))})
+				"body as gzip or uncompressed", params.Clip(coding))})
 	case at >= 0:
 		methods[at].Handle(&Request{ctx, name, asked})
 	case methods != nil:

@@ -228,6 +228,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	s.route(ctx)
+	s.zipBody(ctx)
 }
 
 func (s *Server) logPanic(where string, fault any) {

@@ -28,6 +28,9 @@ type Stream struct {
 	// Produce writes the answer, after the handler has returned. Its writes fail after the client
 	// has disconnected.
 	Produce func(ctx context.Context, w *bufio.Writer) error
+	// Zipped says that the answer may be compressed. It is then sent late: Produce does not have
+	// what it flushes sent.
+	Zipped bool
 	// Permit is lent to others while the client does not read; nil for none.
 	Permit *admission.Permit
 	// End is called when the answer ends, or when nothing is produced. It may be called more than
@@ -37,7 +40,11 @@ type Stream struct {
 
 // Stream answers with what a stream produces.
 func (s *Server) Stream(ctx *fasthttp.RequestCtx, answer Stream) {
-	ctx.SetBodyStream(&streamBody{s, ctx.Conn(), answer}, -1)
+	body := &streamBody{server: s, conn: ctx.Conn(), answer: answer}
+	if answer.Zipped {
+		body.zip = s.newZip(ctx)
+	}
+	ctx.SetBodyStream(body, -1)
 }
 
 // streamBody is the body of a response.
@@ -45,14 +52,24 @@ type streamBody struct {
 	server *Server
 	conn   net.Conn
 	answer Stream
+	zip    *zip // nil: it is not compressed
 }
 
-// Close ends the answer. fasthttp also calls it when it gives the answer up.
+// Close ends the answer. fasthttp calls it after WriteTo, and when it gives the answer up.
 func (b *streamBody) Close() error {
+	b.end()
+	if b.zip != nil {
+		b.zip.end()
+		b.zip = nil
+	}
+	return nil
+}
+
+// end ends the work on the answer.
+func (b *streamBody) end() {
 	if b.answer.End != nil {
 		b.answer.End()
 	}
-	return nil
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo.
@@ -68,6 +85,9 @@ func (b *streamBody) Read([]byte) (int, error) {
 func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
 	ctx, cancel := b.answer.Begin()
 	defer cancel()
+	if b.zip != nil {
+		w = b.zip.begin(w)
+	}
 	buf := answerBuffers.Get().(*bufio.Writer)
 	buf.Reset(w)
 	defer func() {
@@ -84,13 +104,19 @@ func (b *streamBody) WriteTo(w io.Writer) (n int64, err error) {
 		defer own.keepPermit()
 	}
 	err = b.answer.Produce(ctx, buf)
-	_ = b.Close() // before the client has the end of the answer
+	b.end() // before the client has the end of the answer
 	if err != nil {
+		if b.zip != nil {
+			_ = b.zip.flush() // what was said of the error; the client may have disconnected
+		}
 		return 0, err
 	}
 	if own != nil {
 		own.keepPermit()
 		own.bufferEnd()
 	}
-	return 0, buf.Flush()
+	if err = buf.Flush(); err == nil && b.zip != nil {
+		err = b.zip.finish()
+	}
+	return 0, err
 }

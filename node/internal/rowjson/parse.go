@@ -1,7 +1,6 @@
 package rowjson
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -18,24 +17,27 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// jsonRecord is a record as people write it.
-type jsonRecord struct {
-	CID     *int32          `json:"cid"`
-	MID     *int64          `json:"mid"`
-	MOID    *int32          `json:"moid"`
-	Cap     json.RawMessage `json:"cap"`
-	CapNs   *int64          `json:"cap_ns"` // stands for cap, as in an answer
-	Acq     json.RawMessage `json:"acq"`    // of an answer; left aside, as pentad gives a new one
-	AcqNs   json.RawMessage `json:"acq_ns"`
-	Value   json.RawMessage `json:"value"`
-	Payload *string         `json:"payload"`
-	Deleted bool            `json:"deleted"` // a tombstone, without value and payload
+// Posted is a record as people write it.
+type Posted struct {
+	CID   *int32          `json:"cid"`
+	MID   *int64          `json:"mid"`
+	MOID  *int32          `json:"moid"`
+	Cap   json.RawMessage `json:"cap,omitzero"`
+	CapNs *int64          `json:"cap_ns,omitzero"` // stands for cap, as in an answer
+	// Acq and AcqNs are of an answer; they are left aside, as pentad gives new ones.
+	Acq     json.RawMessage `json:"acq,omitzero"`
+	AcqNs   json.RawMessage `json:"acq_ns,omitzero"`
+	Value   json.RawMessage `json:"value,omitzero"`
+	Payload *string         `json:"payload,omitzero"`
+	Deleted bool            `json:"deleted,omitzero"` // a tombstone, without value and payload
 }
 
 // ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the type of its quantity.
-func ParseRecord(src []byte, payloads quantity.Types, now time.Time) (out record.Record, err error) {
-	var r jsonRecord
+func ParseRecord(
+	src []byte, payloads quantity.Types, now time.Time,
+) (out record.Record, err error) {
+	var r Posted
 	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)
 	}
@@ -158,30 +160,4 @@ func parseInt(src json.RawMessage, least, most int64) (int64, error) {
 		return 0, fmt.Errorf("value: %.40s is not an integer from %d to %d", src, least, most)
 	}
 	return n, nil
-}
-
-// SplitRecords returns the records of a body, an array, an object or lines, with line numbers.
-func SplitRecords(body []byte) (records [][]byte, lines []int, err error) {
-	trimmed := bytes.TrimSpace(body)
-	if len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-		return [][]byte{trimmed}, []int{1}, nil // one record, maybe on many lines
-	}
-	if len(trimmed) > 0 && trimmed[0] == '[' {
-		var list []json.RawMessage
-		if err := json.Unmarshal(trimmed, &list); err != nil {
-			return nil, nil, err
-		}
-		for i, r := range list {
-			records, lines = append(records, r), append(lines, i+1)
-		}
-		return records, lines, nil
-	}
-	number := 0
-	for line := range bytes.SplitSeq(body, []byte("\n")) {
-		number++
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			records, lines = append(records, line), append(lines, number)
-		}
-	}
-	return records, lines, nil
 }

@@ -2,6 +2,7 @@ package rowjson
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,26 +76,41 @@ func TestParseRecord(t *testing.T) {
 	bad(``, quantity.F64, "EOF")
 }
 
-func TestSplitRecords(t *testing.T) {
+func TestRecords(t *testing.T) {
 	f := func(body string, want ...string) {
 		t.Helper()
-		records, lines, err := SplitRecords([]byte(body))
-		if err != nil || len(records) != len(want) || len(lines) != len(want) {
-			t.Errorf("%q: %d records, %v", body, len(records), err)
+		all, err := Records([]byte(body))
+		if err != nil {
+			t.Errorf("%q: %v", body, err)
 			return
 		}
-		for i := range want {
-			if string(records[i]) != want[i] {
-				t.Errorf("%q: record %d is %q, want %q", body, i, records[i], want[i])
-			}
+		var got []string
+		for number, src := range all {
+			got = append(got, fmt.Sprintf("%d %s", number, src))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}
 	f("")
-	f("{\n \"cid\": 1\n}", "{\n \"cid\": 1\n}")
-	f("{\"a\":1}\n\n{\"b\":2}\n", `{"a":1}`, `{"b":2}`)
-	f(` [{"a":1}, {"b":2}]`, `{"a":1}`, `{"b":2}`)
-	f("{\"a\":1}\nbroken\n", `{"a":1}`, "broken")
-	if _, _, err := SplitRecords([]byte("[1,")); err == nil {
+	f("[]")
+	f("{\n \"cid\": 1\n}", "1 {\n \"cid\": 1\n}")
+	f("{\"a\":1}\n\n{\"b\":2}\n", `1 {"a":1}`, `3 {"b":2}`)
+	f(` [{"a":1}, {"b":2}]`, `1 {"a":1}`, `2 {"b":2}`)
+	f("{\"a\":1}\nbroken\n", `1 {"a":1}`, "2 broken")
+	// As curl -d sends a file.
+	f(`{"a":1}{"b":"}{"} {"c":"\""}`, `1 {"a":1}`, `2 {"b":"}{"}`, `3 {"c":"\""}`)
+	f(`{"a":1}{"b":2`, `1 {"a":1}`, `2 {"b":2`)
+	f(`{"a":1}, {"b":2}`, `1 {"a":1}, {"b":2}`)
+	f("{\"a\":1}{\"b\":2}\r\n{\"c\":3}", `1 {"a":1}`, `1 {"b":2}`, `2 {"c":3}`)
+	// An object on several lines, and those that do not end.
+	f("{\n\"a\":1\n}\n{\n\"b\":[2,\n3]}", "1 {\n\"a\":1\n}", "4 {\n\"b\":[2,\n3]}")
+	f("{\"a\":1\n{\"b\":2}\n", `1 {"a":1`, `2 {"b":2}`)
+	f("{\"a\":\"1\n{\"b\":2}", `1 {"a":"1`, `2 {"b":2}`)
+	f("{\"a\":1\nx\n{\"b\":2}", `1 {"a":1`, "2 x", `3 {"b":2}`)
+	f("{]\n}", "1 {]", "2 }")
+	f("{}\n[", "1 {}", "2 [")
+	if _, err := Records([]byte("[1,")); err == nil {
 		t.Error("half an array")
 	}
 }
@@ -148,19 +164,25 @@ func TestDeclared(t *testing.T) {
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":"now-1h","value":1.5}`), uint8(quantity.F64))
 	f.Add([]byte(`[{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}]`), uint8(0))
+	f.Add([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":1}{}{`), uint8(quantity.F64))
 	now := time.Unix(1_700_000_000, 0)
 	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
-		records, lines, err := SplitRecords(body)
+		all, err := Records(body)
 		if err != nil {
 			return
 		}
-		for i, src := range records {
+		last := 0
+		for number, src := range all {
+			if number < max(last, 1) || len(src) == 0 {
+				t.Fatalf("record %d after %d, %d bytes", number, last, len(src))
+			}
+			last = number
 			r, err := ParseRecord(src, quantity.Type(kind%8), now)
 			if err != nil {
 				continue
 			}
-			if lines[i] < 1 || len(r.Payload) > len(body)+8 {
-				t.Fatalf("line %d: %d bytes", lines[i], len(r.Payload))
+			if len(r.Payload) > len(body)+8 {
+				t.Fatalf("line %d: %d bytes", number, len(r.Payload))
 			}
 			_ = value(quantity.Type(kind%8), r.Payload)
 		}

@@ -1,13 +1,8 @@
 package rowjson
 
 import (
-	"bufio"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"strings"
 
-	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -78,64 +73,4 @@ func RowOfRecord(r *record.Record, payloads quantity.Types, keys bool) Row {
 		row.Value, row.Payload = nil, &text
 	}
 	return row
-}
-
-// ParseLines reports whether the client wants lines instead of one document, by the parameter
-// format or the header Accept.
-func ParseLines(format, accept string) (bool, error) {
-	switch format {
-	case "":
-		return strings.Contains(accept, "application/x-ndjson"), nil
-	case "json", "ndjson":
-		return format == "ndjson", nil
-	default:
-		return false, params.Bad("format", fmt.Errorf("%q is not json or ndjson",
-			params.Clip(format)))
-	}
-}
-
-// Writer writes rows as lines or as one document.
-type Writer struct {
-	W     *bufio.Writer
-	Name  string // of the member with the rows
-	Lines bool
-	Rows  int // that were written
-}
-
-// Row writes a row.
-func (o *Writer) Row(row any) error {
-	text, err := json.Marshal(row)
-	if err != nil {
-		return err
-	}
-	switch {
-	case o.Lines:
-	case o.Rows == 0:
-		text = append([]byte(`{"`+o.Name+`":[`+"\n"), text...)
-	default:
-		text = append([]byte(",\n"), text...)
-	}
-	if o.Lines {
-		text = append(text, '\n')
-	}
-	o.Rows++
-	_, err = o.W.Write(text)
-	return err
-}
-
-// End writes the end of the answer.
-func (o *Writer) End(end End) error {
-	text, err := json.Marshal(end)
-	if err != nil {
-		return err
-	}
-	opening := `{"end":`
-	if !o.Lines {
-		opening = "\n],\"end\":"
-		if o.Rows == 0 {
-			opening = `{"` + o.Name + `":[],"end":`
-		}
-	}
-	_, err = o.W.WriteString(opening + string(text) + "}\n")
-	return err
 }

@@ -1,0 +1,105 @@
+package httpapi
+
+import "github.com/pentad-db/pentad/node/internal/request"
+
+var (
+	// queryOptions are the parameters of questions in frames.
+	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
+		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
+	putOptions = []string{"previous", "writer", "persistent"}
+)
+
+// required lists the parameters that a route cannot do without.
+var required = map[string][]string{
+	"GET /v1/asof":         {"at"},
+	"GET /v1/diff":         {"from"},
+	"GET /v1/windows":      {"every", "agg"},
+	"PUT /v1/cursors/NAME": {"acq"},
+	"POST /v1/retention":   {"action"},
+}
+
+// paramDocs describes parameters by name, or by path and name where they differ from others.
+var paramDocs = map[string]paramDoc{
+	"cid":  {"", "Tenants: a list of numbers and ranges, e.g. `1,3..5`."},
+	"mid":  {"", "Devices: a list of numbers and ranges, e.g. `40..50,100..`."},
+	"moid": {"", "Quantities: a list of numbers and ranges, e.g. `7`."},
+	"cap":  {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
+	"acq":  {"", "Acquisition times, written as those of capture. Every version is shown."},
+	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},
+	"asof": {"", "Show readings as known at this moment, e.g. `now-1h`."},
+	"last": {"integer", "Only this many newest readings of each series."},
+	"filter": {"", "Filter plugin by name, or NAME@DIGEST; up to 8, each sees what those before " +
+		"it kept."},
+	"filter_params": {"", "Parameters of the filter before it: `name=value,name=value`."},
+	"unchecked": {"flag", "Call plugins also where their parameters do not fit the declared " +
+		"quantities."},
+	"order": {"none|acq|key", "Order of the records; `none` is the default."},
+	"limit": {"integer", "Records or groups, at most; 0 for all."},
+	"keys":  {"flag", "Leave payloads out."},
+	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
+		"their quantities are declared, else base64."},
+	"format": {"json|ndjson|csv", "Form of the answer: one document; a line for each row, and " +
+		"one for the end; a table. Default: by `Accept`, else json; by `Accept`, lines have no " +
+		"end among them."},
+	"/v1/changes format": {"ndjson|sse", "Form of the answer: lines, or server-sent events. " +
+		"Default: by `Accept`, else ndjson."},
+	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
+	"group":      {"", "Key parts to group by: `cid`, `mid`, `moid`, joined by commas."},
+	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
+	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
+	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
+	"at":         {"", "Moment to show, e.g. `now-1h`."},
+	"from":       {"", "Moment from which on changes are listed, e.g. `now-1d`."},
+	"to":         {"", "Moment up to which changes are listed; default now."},
+	"everything": {"flag", "Confirm that no selector means all records."},
+	"dry_run":    {"flag", "Change nothing; say what would be done."},
+	"since": {"", "Where changes begin: the acq of the last `closed_ns`, a time, or `now`; " +
+		"default: the first record."},
+	"follow":  {"flag", "Go on with what comes; else the answer ends at the horizon."},
+	"beat_ms": {"integer", "How often to say how far the feed is, in ms."},
+	"atomic":  {"flag", "Store all records or none."},
+	"Idempotency-Key": {"", "Makes it safe to send the same body again: each record is stored " +
+		"once. Any text, new for each body, e.g. a UUID."},
+
+	"/v1/windows every":      {"", "Width of windows, e.g. `15min`, `1d`, `1mo`, `1y`."},
+	"/v1/cursors/NAME NAME":  {"", "Name of the cursor."},
+	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
+	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
+
+	"/v1/retention cid":         {"integer", "Tenant; default: all."},
+	"/v1/retention moid":        {"integer", "Quantity; default: all."},
+	"/v1/retention cap_age":     {"", "Age since capture after which records expire, e.g. `90d`."},
+	"/v1/retention acq_age":     {"", "Age since acquisition after which records expire."},
+	"/v1/retention delay":       {"", "How long expired records are hidden before removal."},
+	"/v1/retention action":      {"hold|resume|undo", "What to do with the policies."},
+	"/v1/retention trust_clock": {"flag", "Resume from what the clock says."},
+
+	"/v1/plugins/NAME NAME":         {"", "Name of the plugin, or NAME@DIGEST for one version."},
+	"/v1/plugins/NAME/run NAME":     {"", "Name of the plugin, or NAME@DIGEST for one version."},
+	"/v1/plugins/NAME/promote NAME": {"", "NAME@DIGEST of the version."},
+	"owner":                         {"", "Who owns the plugin."},
+	"description":                   {"", "What the plugin does."},
+	"plugin":                        {"", "Only failures of this plugin."},
+	"/v1/quantities/NAME NAME":      {"integer", "Number of the quantity (moid)."},
+	"/v1/snapshots/NAME NAME":       {"", "Name of the snapshot."},
+	"name":                          {"", "Name of the snapshot; default: the time."},
+	"rate":                          {"integer", "Bytes read per second, at most."},
+	"/v1/verify group":              {"integer", "Group of the segment, in a cluster."},
+	"segment":                       {"integer", "Check only this segment."},
+
+	"node":                        {"", "Node, by id or address."},
+	"fewer_copies":                {"flag", "Drain although groups will have fewer copies."},
+	"copies":                      {"integer", "Copies that a node takes in at a time."},
+	"bytes_per_sec":               {"integer", "Bytes of copies that a node sends per second."},
+	routeCluster + "/split group": {"", "Number of the group, or `all`."},
+	"/v1/put previous":            {"integer", "Sequence of the newest batch of the writer here."},
+	"/v1/put writer":              {"", "Writer to ask for, 32 hex digits, without a body."},
+	"/v1/put persistent":          {"flag", "The writer is persistent."},
+	request.ParamPartial:          {"|allow", "`allow` leaves out nodes that do not answer."},
+	request.ParamFresh:            {"flag", "Read every record, and keep no partial results."},
+	request.ParamRead:             {"|linearizable", "See all that was acknowledged before."},
+	request.ParamAfter:            {"", "Wait until all records with a lower acq are there."},
+	request.ParamWithin:           {"integer", "Milliseconds that the answer may take."},
+	request.ParamGroups:           {"", "Of other nodes: groups to read, e.g. `1,4,8`."},
+	request.ParamOfGroup:          {"integer", "Only this group of the cluster, from 1 on."},
+}
