@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -222,9 +223,18 @@ func (f *fixture) filter(t *testing.T, m *wasmhost.Module, params []byte) []map[
 	slices.SortStableFunc(kept, func(a, b fixtureRecord) int { return int(a.MID - b.MID) })
 	var rows []map[string]any
 	for _, r := range kept {
-		rows = append(rows, map[string]any{"cid": int64(r.CID), "mid": r.MID,
-			"moid": int64(r.MOID), "cap": stamp(r.Cap.UnixNano()),
-			"acq": stamp(r.Acq.UnixNano()), "value": *r.Value})
+		row := map[string]any{"cid": int64(r.CID), "mid": r.MID, "moid": int64(r.MOID),
+			"cap": stamp(r.Cap.UnixNano()), "acq": stamp(r.Acq.UnixNano()), "value": nil}
+		if r.Value != nil {
+			row["value"] = *r.Value
+		} else {
+			payload, err := hex.DecodeString(r.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row["payload"] = base64.StdEncoding.EncodeToString(payload)
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
