@@ -78,6 +78,10 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	b, err := p.batch(key, p.kind.Named())
+	if err != nil && p.kind.Given() {
+		return err // without asking the node
+	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
@@ -87,21 +91,26 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return err
 	}
-	payload, err := quantity.Read(nil, types, key.MOID, p.value)
-	if err != nil {
-		return cli.Usagef("--value: %w", err)
-	}
-	var b record.Batch
-	b.Append(key, payload)
-	if err := b.Validate(); err != nil {
+	if b, err = p.batch(key, types); err != nil {
 		return err
 	}
-	reply, err := db.Put(ctx, &b, [16]byte{}, 0)
+	reply, err := db.Put(ctx, b, [16]byte{}, 0)
 	if err != nil {
 		return err
 	}
 	return a.One([]output.Column{cli.Right("written"), cli.Right("rejected"), cli.Left("acq")},
 		output.Count(reply.Records), output.Count(0), output.Time(reply.FirstAcqNs))
+}
+
+// batch is the record.
+func (p *putFlags) batch(key record.Key, types quantity.Types) (*record.Batch, error) {
+	payload, err := quantity.Read(nil, types, key.MOID, p.value)
+	if err != nil {
+		return nil, cli.Usagef("--value: %w", err)
+	}
+	var b record.Batch
+	b.Append(key, payload)
+	return &b, b.Validate()
 }
 
 // key reads the flags of a key.
