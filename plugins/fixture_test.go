@@ -34,26 +34,13 @@ type fixture struct {
 
 // fixtureRecord is a line as pentad get -o ndjson prints it.
 type fixtureRecord struct {
-	CID    int32     `json:"cid"`
-	MID    int64     `json:"mid"`
-	MOID   int32     `json:"moid"`
-	Cap    time.Time `json:"cap"`
-	Acq    time.Time `json:"acq"`
-	Value  *float64  `json:"value"`
-	Hex    string    `json:"payload_hex"`
-	Base64 []byte    `json:"payload"`
-}
-
-func (r *fixtureRecord) payload(t *testing.T) []byte {
-	t.Helper()
-	payload, err := hex.DecodeString(r.Hex)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Value != nil {
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(*r.Value))
-	}
-	return append(payload, r.Base64...)
+	CID     int32     `json:"cid"`
+	MID     int64     `json:"mid"`
+	MOID    int32     `json:"moid"`
+	Cap     time.Time `json:"cap"`
+	Acq     time.Time `json:"acq"`
+	Value   *float64  `json:"value"`
+	Payload string    `json:"payload_hex"`
 }
 
 func readFixture(t *testing.T, dir string) *fixture {
@@ -89,8 +76,15 @@ func (f *fixture) batch(t *testing.T) *record.Batch {
 	t.Helper()
 	b := &record.Batch{}
 	for _, r := range f.records {
+		payload, err := hex.DecodeString(r.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Value != nil {
+			payload = binary.LittleEndian.AppendUint64(nil, math.Float64bits(*r.Value))
+		}
 		b.AppendStamped(record.Key{CID: r.CID, MID: r.MID, MOID: r.MOID, CapNs: r.Cap.UnixNano(),
-			AcqNs: r.Acq.UnixNano()}, r.payload(t))
+			AcqNs: r.Acq.UnixNano()}, payload)
 	}
 	return b
 }
@@ -234,7 +228,11 @@ func (f *fixture) filter(t *testing.T, m *wasmhost.Module, params []byte) []map[
 		if r.Value != nil {
 			row["value"] = *r.Value
 		} else {
-			row["payload"] = base64.StdEncoding.EncodeToString(r.payload(t))
+			payload, err := hex.DecodeString(r.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row["payload"] = base64.StdEncoding.EncodeToString(payload)
 		}
 		rows = append(rows, row)
 	}

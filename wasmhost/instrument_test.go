@@ -211,6 +211,7 @@ func TestRewrittenPlugins(t *testing.T) {
 			"between":   {0, 0, 0, 0x4059 << 48, 1},
 			"gaps":      {5, 0, 100, 0},
 			"histogram": {0, 0, 0, 0x4059 << 48, 10},
+			"readable":  {0, 0, 0},
 			"threshold": {0, 0, 0, 0},
 		}[p.Name] {
 			params = binary.LittleEndian.AppendUint64(params, v)

@@ -27,7 +27,7 @@ A table and JSON mark tombstones. In CSV a tombstone would look like an empty re
 stops with an error at one unless --deleted adds a column that marks it; put and import csv read
 that column. --deleted implies --view all.`,
 		Args: cli.NoCommand,
-		Example: `  pentad get --cid 1 --cap now-24h.. --type f64
+		Example: `  pentad get --cid 1 --cap now-24h..
   pentad get --mid 7,9 --moid 1..=3 -o csv
   pentad get --cid 1 --last 1 --type f64
   pentad get --cid 1 --view all --type f64

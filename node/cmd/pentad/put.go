@@ -33,14 +33,18 @@ func (a *app) putCommand() *cobra.Command {
 
 A line of NDJSON is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
 be an integer in ns, and "payload" (base64) may replace "value". CSV has a header with cid, mid,
-moid, cap and value (payload with --type base64, payload_hex with --type hex). put reads the output
-of get: acq is ignored, because pentad assigns a new one, and "deleted":true, or true in a column
-deleted, deletes the reading. Each run stores all of its input; pentad import resumes an interrupted
-import of a file.`,
+moid, cap and value; payload or payload_hex may replace it.
+
+Values are of the type that their quantity is declared as (pentad quantity), else f64; --type names
+another one. What does not fit the declaration is rejected, unless --type is given.
+
+put reads the output of get: acq is ignored, because pentad assigns a new one, and "deleted":true,
+or true in a column deleted, deletes the reading. Each run stores all of its input; pentad import
+resumes an interrupted import of a file.`,
 		Args: cli.NoCommand,
 		Example: `  pentad put --cid 1 --mid 7 --moid 1 --value 21.5
-  pentad get --cid 1 --type f64 -o ndjson | pentad put --addr 127.0.0.1:5151
-  pentad put --format csv --type i64 < readings.csv`,
+  pentad get --cid 1 -o ndjson | pentad put --addr 127.0.0.1:5151
+  pentad put --format csv < readings.csv`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"cid", "mid", "moid", "cap", "value"} {
 				if c.Flags().Changed(name) {
@@ -55,7 +59,7 @@ import of a file.`,
 	flags.StringVar(&p.mid, "mid", "", "device, an integer")
 	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
 	flags.StringVar(&p.cap, "cap", "now", "capture time, e.g. 2026-11-21T09:45:00Z")
-	flags.StringVar(&p.value, "value", "", "payload, read as --type")
+	flags.StringVar(&p.value, "value", "", "payload, as its quantity is declared or as --type")
 	p.kind.Add(c, "type of values", undeclaredValues)
 	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
 	cli.Complete(c, "format", "ndjson", "csv")
@@ -74,6 +78,10 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	b, err := p.batch(key, p.kind.Named())
+	if err != nil && p.kind.Given() {
+		return err // without asking the node
+	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
@@ -83,21 +91,26 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return err
 	}
-	payload, err := quantity.Read(nil, types, key.MOID, p.value)
-	if err != nil {
-		return cli.Usagef("--value: %w", err)
-	}
-	var b record.Batch
-	b.Append(key, payload)
-	if err := b.Validate(); err != nil {
+	if b, err = p.batch(key, types); err != nil {
 		return err
 	}
-	reply, err := db.Put(ctx, &b, [16]byte{}, 0)
+	reply, err := db.Put(ctx, b, [16]byte{}, 0)
 	if err != nil {
 		return err
 	}
 	return a.One([]output.Column{cli.Right("written"), cli.Right("rejected"), cli.Left("acq")},
 		output.Count(reply.Records), output.Count(0), output.Time(reply.FirstAcqNs))
+}
+
+// batch is the record.
+func (p *putFlags) batch(key record.Key, types quantity.Types) (*record.Batch, error) {
+	payload, err := quantity.Read(nil, types, key.MOID, p.value)
+	if err != nil {
+		return nil, cli.Usagef("--value: %w", err)
+	}
+	var b record.Batch
+	b.Append(key, payload)
+	return &b, b.Validate()
 }
 
 // key reads the flags of a key.

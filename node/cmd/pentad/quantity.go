@@ -19,6 +19,9 @@ func (a *app) quantityCommand() *cobra.Command {
 			"  pentad plugin run stats --moid 7",
 		a.quantitySetCommand(), a.quantityListCommand(), a.quantityRemoveCommand())
 	c.Long = `Manage declarations of quantities: name, unit and payload type of a moid. Records do not change.
+Commands show and read payloads as declared, without --type; tables name the quantity and its unit;
+put and import csv reject what does not fit. Quantities that are bytes take every payload.
+
 Plugins that read numbers decode payloads as declared, and are refused if they cannot; --unchecked
 runs them anyway.`
 	return c

@@ -24,7 +24,8 @@ type TypeFlag struct {
 // Add adds --type; other is the type of quantities that are not declared.
 func (f *TypeFlag) Add(c *cobra.Command, usage, other string) {
 	c.Flags().Var((*cli.FilledFlag)(&f.name), "type",
-		usage+": "+output.PayloadTypes+"\n(default: as declared by pentad quantity, else "+other+")")
+		usage+": "+output.PayloadTypes+
+			"\n(default: as declared by pentad quantity, else "+other+")")
 	cli.Complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "hex", "base64")
 }
 
@@ -33,17 +34,20 @@ func (f *TypeFlag) Check(other string) (err error) {
 	if f.other, err = output.ParsePayloadType(other); err != nil {
 		return cli.Usage(err)
 	}
-	if f.name != "" {
-		f.kind, err = output.ParsePayloadType(f.name)
+	if f.name == "" {
+		return nil
 	}
-	if err != nil {
-		return cli.Usagef("--type: %w", err)
+	if f.kind, err = output.ParsePayloadType(f.name); err != nil {
+		return cli.Usage(err)
 	}
 	return nil
 }
 
 // Given reports whether the flag is there: then declarations do not count.
 func (f *TypeFlag) Given() bool { return f.name != "" }
+
+// Named is the type that the flag names, if it is given.
+func (f *TypeFlag) Named() quantity.Type { return f.kind }
 
 // Types returns how payloads are read. It asks for the declared quantities unless the flag is
 // given.
