@@ -34,7 +34,9 @@ type jsonRecord struct {
 
 // ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
 // the type of its quantity.
-func ParseRecord(src []byte, payloads quantity.Types, now time.Time) (out record.Record, err error) {
+func ParseRecord(
+	src []byte, payloads quantity.Types, now time.Time,
+) (out record.Record, err error) {
 	var r jsonRecord
 	if err := strictjson.Unmarshal(src, &r); err != nil {
 		return out, jsonError(err)

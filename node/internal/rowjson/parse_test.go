@@ -68,7 +68,8 @@ func TestParseRecord(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4.5,"value":1}`, quantity.F64,
 		"cap: 4.5 is neither a time in quotes nor whole ns since 1970")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"Infinity"}`, quantity.F64, "is not a number")
-	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, quantity.F64, "cid, mid, moid and cap must be there")
+	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, quantity.F64,
+		"cid, mid, moid and cap must be there")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"cap":5}`, quantity.F64,
 		`the key "cap" is there twice`)
 	bad(`{`, quantity.F64, "unexpected EOF")

@@ -323,8 +323,9 @@ func (p *plan) value(cell []byte, v *valuePlan, kind quantity.Type) *problem {
 		return &problem{"value", fmt.Sprintf("column %d: %v", v.column+1, err)}
 	}
 	if !finite(kind.Decode(payloads[from:])) {
-		return &problem{"value", fmt.Sprintf("column %d: %q is not a value; skip it with skip: [%s]",
-			v.column+1, clip(cell), text)}
+		return &problem{"value",
+			fmt.Sprintf("column %d: %q is not a value; skip it with skip: [%s]", v.column+1,
+				clip(cell), text)}
 	}
 	p.payloads = payloads
 	return nil

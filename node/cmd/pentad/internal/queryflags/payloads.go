@@ -24,7 +24,8 @@ type TypeFlag struct {
 // Add adds --type; other is the type of quantities that are not declared.
 func (f *TypeFlag) Add(c *cobra.Command, usage, other string) {
 	c.Flags().Var((*cli.FilledFlag)(&f.name), "type",
-		usage+": "+output.PayloadTypes+"\n(default: as declared by pentad quantity, else "+other+")")
+		usage+": "+output.PayloadTypes+
+			"\n(default: as declared by pentad quantity, else "+other+")")
 	cli.Complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "hex", "base64")
 }
 

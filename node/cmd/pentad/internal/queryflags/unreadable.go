@@ -91,9 +91,9 @@ func (q *Flags) noteUnreadable(
 		a.Note("no record was left out: the plugin can read all payloads")
 		return nil
 	}
-	a.Note("left out %s records whose payload the plugin cannot read; to see them: pentad get with "+
-		"the same selectors, --filter %s --filter-params %s", output.Thousands(n), readableFilter,
-		q.unreadable.params)
+	a.Note("left out %s records whose payload the plugin cannot read; to see them: pentad get "+
+		"with the same selectors, --filter %s --filter-params %s", output.Thousands(n),
+		readableFilter, q.unreadable.params)
 	return nil
 }
 

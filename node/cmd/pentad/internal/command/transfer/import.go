@@ -136,8 +136,8 @@ func (f *importFlags) add(c *cobra.Command) {
 		"separator of fields: one character, or tab (default: ,)")
 	flags.StringVar(&f.decimal, "decimal", "", "decimal separator: . or , (default: .)")
 	flags.StringVar(&f.kind, "type", "",
-		"type of values: f64, f32, i64, i32, u32 or text\n(default: as declared by pentad quantity, "+
-			"else f64)")
+		"type of values: f64, f32, i64, i32, u32 or text\n(default: as declared by "+
+			"pentad quantity, else f64)")
 	flags.StringArrayVar(&f.skip, "skip", nil,
 		"cell without a value, e.g. -1; may be repeated (default: empty cells)")
 	flags.BoolVar(&f.noHeader, "no-header", false, "read the first line as data")
