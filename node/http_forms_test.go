@@ -248,3 +248,39 @@ func TestTrailersOnOneConnection(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedAnswersAreCut: rows without an end among them do not look whole when the answer fails.
+func TestFailedAnswersAreCut(t *testing.T) {
+	n := openTest(t, Options{})
+	putShort(t, n)
+	get := func(coding, accept string) []byte {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+n.Addr().String()+
+			"/v1/records?filter=threshold&filter_params=value=0", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", coding)
+		req.Header.Set("Accept", accept)
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err := io.ReadAll(resp.Body)
+		if whole := accept == "application/json"; (err == nil) != whole || resp.StatusCode != 200 ||
+			resp.Trailer.Get("Pentad-End") != "" {
+			t.Errorf("%s, %q: status %d, %v, %v", accept, coding, resp.StatusCode, err,
+				resp.Trailer)
+		}
+		return text
+	}
+	const failed = `"end":{"complete":false,"error":`
+	for _, accept := range []string{"application/json", "application/x-ndjson", "text/csv"} {
+		said := get("identity", accept)
+		if got := strings.Contains(string(said), failed); got != (accept != "text/csv") {
+			t.Errorf("%s: %.200s", accept, said)
+		}
+		get("gzip", accept)
+	}
+}

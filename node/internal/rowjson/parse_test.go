@@ -116,6 +116,21 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestRecordsOfOneLine: a body without line ends takes as long as one with them.
+func TestRecordsOfOneLine(t *testing.T) {
+	const record = `{"cid":1,"mid":2,"moid":3,"cap":4,"value":1}`
+	all, err := Records([]byte(strings.Repeat(record, 500_000)))
+	last := 0
+	for number, src := range all {
+		if last++; number != last || string(src) != record {
+			t.Fatalf("record %d is number %d: %.80s", last, number, src)
+		}
+	}
+	if err != nil || last != 500_000 {
+		t.Errorf("%d records, %v", last, err)
+	}
+}
+
 func TestDeclared(t *testing.T) {
 	declared := quantity.NewDeclared([]plugin.Quantity{{MOID: 3, Type: plugin.F32},
 		{MOID: 4, Type: plugin.Bytes}, {MOID: 5, Type: plugin.U32}, {MOID: 6, Type: plugin.I32}},

@@ -71,25 +71,25 @@ func skipSpace(src []byte) (rest []byte, lines int) {
 }
 
 // recordEnd returns the size of the record at the beginning of src: an object, if white space or
-// another object follows it, else the line.
+// another object follows it, else the line. It reads no further than that, as a body may be one
+// line of many records.
 func recordEnd(src []byte) int {
-	end := bytes.IndexByte(src, '\n')
-	if end < 0 {
-		end = len(src)
-	}
 	size := objectSize(src)
-	if size == 0 {
-		return end
+	if size > 0 {
+		rest := bytes.TrimLeft(src[size:min(len(src), size+maxBlanks)], " \t\r")
+		if len(rest) == 0 || rest[0] == '\n' || rest[0] == '{' {
+			return size
+		}
 	}
-	line := src[size:]
-	if next := bytes.IndexByte(line, '\n'); next >= 0 {
-		line = line[:next]
+	if end := bytes.IndexByte(src[size:], '\n'); end >= 0 {
+		return size + end
 	}
-	if rest := bytes.TrimSpace(line); len(rest) > 0 && rest[0] != '{' {
-		return size + len(line)
-	}
-	return size
+	return len(src)
 }
+
+// maxBlanks is how far after an object the next one is looked for; what is further away is a record
+// of its own.
+const maxBlanks = 64
 
 // objectSize returns the size of the object at the beginning of src, 0 if there is none that ends.
 // Only the first of its lines may begin with a brace: an object that lacks its end does not take
