@@ -72,6 +72,7 @@ type Importer struct {
 	rejects *csv.Writer
 	pending record.Batch
 	folds   map[record.Key]struct{}
+	marks   marks // of the file
 	summary Summary
 }
 
@@ -129,6 +130,7 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	im.summary.Files++
+	im.marks = marks{}
 	f := &file{im: im, name: name, lines: newLineReader(plain)}
 	err = f.run(ctx)
 	// After any other error the records that wait must not leave: Send may have had them already.
@@ -148,8 +150,8 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 
 // flush makes new ids durable and only then lets the records go that use them.
 func (im *Importer) flush(ctx context.Context) error {
-	if im.pending.Len() == 0 {
-		return ctx.Err()
+	if im.pending.Len() == 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if im.lookups != nil && !im.opt.Dry {
 		if err := im.lookups.Save(); err != nil {
@@ -162,6 +164,15 @@ func (im *Importer) flush(ctx context.Context) error {
 	im.summary.Records += int64(im.pending.Len())
 	im.pending.Reset()
 	return nil
+}
+
+// ended returns why an import that goes on must not, nil if it may. It looks once in many lines.
+func ended(ctx context.Context, line int) error {
+	const lookEvery = 256
+	if line%lookEvery != 0 {
+		return nil
+	}
+	return context.Cause(ctx)
 }
 
 func (im *Importer) reject(e *RejectError, text []byte) error {

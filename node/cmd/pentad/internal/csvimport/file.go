@@ -35,9 +35,13 @@ func (f *file) run(ctx context.Context) error {
 			return err
 		}
 	}
+	f.im.marks.head = int64(f.lines.number)
 	for {
 		line, err := f.lines.next()
 		number := f.lines.number
+		if stop := ended(ctx, number); stop != nil {
+			return stop
+		}
 		if errors.Is(err, errLongLine) {
 			f.im.summary.Lines++
 			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, line)
@@ -114,6 +118,7 @@ func (f *file) line(line []byte, number int) error {
 		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason}, text)
 	}
 	f.plan.commit(&f.im.pending)
+	f.im.marks.add(len(f.plan.keys), int64(f.lines.number))
 	return nil
 }
 
