@@ -41,25 +41,29 @@ type Options struct {
 // Summary counts what an import did.
 type Summary struct {
 	Files    int
-	Lines    int64 // data lines: without headers, skipped lines and blank lines
+	Lines    int64 // data lines: without headers, skipped lines and blank lines; a record is one
 	Records  int64 // handed to Send
 	Skipped  int64 // cells of stored lines that hold a skip value
-	Rejected int64 // lines
+	Rejected int64 // lines, of a record in quotes all
 	Reasons  map[string]int64
 	First    *RejectError // the first rejected line, nil if there was none
 	NewIDs   int64        // names that got an id in this run
 }
 
-// RejectError is a line that could not be stored.
+// RejectError is a line, or a record of several lines, that could not be stored.
 type RejectError struct {
 	File   string
 	Line   int
+	Last   int    // line; above Line where a quoted field goes over several
 	Kind   string // fields, quotes, key, time, fold, value, size: for counting
 	Reason string
 }
 
 // Error implements error.
 func (e *RejectError) Error() string {
+	if e.Last > e.Line {
+		return fmt.Sprintf("%s lines %d to %d: %s", e.File, e.Line, e.Last, e.Reason)
+	}
 	return fmt.Sprintf("%s line %d: %s", e.File, e.Line, e.Reason)
 }
 
@@ -176,13 +180,18 @@ func ended(ctx context.Context, line int) error {
 }
 
 func (im *Importer) reject(e *RejectError, text []byte) error {
-	im.summary.Rejected++
-	im.summary.Reasons[e.Kind]++
+	count := int64(e.Last - e.Line + 1)
+	im.summary.Rejected += count
+	im.summary.Reasons[e.Kind] += count
 	if im.summary.First == nil {
 		im.summary.First = e
 	}
 	if im.rejects != nil {
-		row := []string{e.File, strconv.Itoa(e.Line), e.Reason, string(text)}
+		reason := e.Reason
+		if e.Last > e.Line {
+			reason = fmt.Sprintf("%s (lines %d to %d)", reason, e.Line, e.Last)
+		}
+		row := []string{e.File, strconv.Itoa(e.Line), reason, string(text)}
 		if err := im.rejects.Write(row); err != nil {
 			return fmt.Errorf("write the rejects file: %w", err)
 		}

@@ -50,7 +50,7 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 		}
 		im.summary.Lines++
 		if problem := f.plan.line(cells); problem != nil {
-			err := im.reject(&RejectError{name, number, problem.kind, problem.reason}, nil)
+			err := im.reject(&RejectError{name, number, number, problem.kind, problem.reason}, nil)
 			if err != nil {
 				return errors.Join(im.flush(ctx), err)
 			}

@@ -58,6 +58,9 @@ the two moments of each local time, and reject a second line with the same key. 
 takes the earlier moment and stores lines with the same key as versions of it, in file order. A
 local time that does not exist because clocks were set forward is always rejected.
 
+A quoted field may go over at most 100 lines. It ends as never closed, and its lines are rejected,
+at three lines without quotes that have as many fields as all lines (at least three).
+
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
 anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
@@ -65,9 +68,10 @@ to the same names permanently: keep it with the data, and use one for all import
 
 Ctrl-C ends an import within a second and says how many lines are stored. To resume an interrupted
 import, run it again within seven days with the same files, mapping and lookup file: it stores only
-what is missing, and "known" counts the records that were stored already. A file is recognized by its content, so a changed file is stored completely; --again stores
-everything again. Input from stdin and pipes cannot be recognized: each run stores all of it, and
---strict stores the records before the rejected line.`
+what is missing, and "known" counts the records that were stored already. A file is recognized by
+its content, so a changed file is stored completely; --again stores everything again. Input from
+stdin and pipes cannot be recognized: each run stores all of it, and --strict stores the records
+before the rejected line.`
 
 const againHelp = "store everything again, including what an earlier import stored"
 
