@@ -98,8 +98,14 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 		err = closeErr
 	}
 	if err != nil {
-		a.Note("deleted at least %s readings before the error",
-			output.Thousands(w.Stats().Records))
+		left := "nothing was deleted"
+		if n := w.Stats().Records; n > 0 || lines > 0 {
+			left = "at least " + output.Thousands(n) + " readings deleted; another run deletes all"
+		}
+		if ctx.Err() != nil {
+			return cli.Stopped(ctx, err, left)
+		}
+		a.Note("%s", left)
 		return err
 	}
 	if err := a.One([]output.Column{cli.Right("deleted"), cli.Right("rejected")},

@@ -125,7 +125,7 @@ func (a *app) hide(ctx context.Context, f *hideFlags, view record.View,
 	}
 	acq, err := do(db, ctx, &wire.Box{Box: q.Box, Everything: f.everything})
 	if err != nil {
-		return err
+		return cli.Stopped(ctx, err, "pentad events shows whether it is done")
 	}
 	return a.One([]output.Column{cli.Left("acq")}, output.Time(acq))
 }

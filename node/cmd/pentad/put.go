@@ -186,7 +186,15 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 		err = closeErr
 	}
 	if err != nil {
-		a.Note("stored at least %s records before the error", output.Thousands(w.Stats().Records))
+		left := "nothing was stored"
+		if n := w.Stats().Records; n > 0 || lines > 0 {
+			left = "at least " + output.Thousands(n) + " of the records read so far are stored; " +
+				"another run stores all of its input"
+		}
+		if ctx.Err() != nil {
+			return cli.Stopped(ctx, err, left)
+		}
+		a.Note("%s", left)
 		return err
 	}
 	if err := a.One([]output.Column{cli.Right("written"), cli.Right("rejected")},

@@ -190,9 +190,16 @@ func (a *app) copyNode(ctx context.Context, f *syncFlags, from, to string) error
 	}
 	shown.Close()
 	if err != nil {
+		left := "nothing was copied; run the same command to start again"
 		if report.Ranges > 0 {
-			a.Note("%s records were copied; the next run continues from there",
-				output.Thousands(report.Rows))
+			left = output.Thousands(report.Rows) +
+				" records copied; run the same command to continue"
+		}
+		if ctx.Err() != nil {
+			return cli.Stopped(ctx, err, left)
+		}
+		if report.Ranges > 0 {
+			a.Note("%s", left)
 		}
 		return cli.CopyError(err)
 	}

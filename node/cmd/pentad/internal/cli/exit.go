@@ -51,6 +51,30 @@ type CodeError struct {
 
 func (e CodeError) Unwrap() error { return e.error }
 
+// StoppedError is a command that a signal or --timeout stopped: how far it came, and what to do.
+type StoppedError struct {
+	Done string // e.g. "12 of 20 lines stored; run the same command to continue"
+	err  error
+}
+
+// Error implements error.
+func (e *StoppedError) Error() string { return e.err.Error() + ": " + e.Done }
+
+// Unwrap returns what stopped the command.
+func (e *StoppedError) Unwrap() error { return e.err }
+
+// Stopped says how far a command came if its context has ended; otherwise it returns err as it is.
+func Stopped(ctx context.Context, err error, done string) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil || cause == nil || errors.As(err, new(*StoppedError)):
+		return err
+	case !errors.Is(err, cause): // what else went wrong follows from the end
+		err = cause
+	}
+	return &StoppedError{done, err}
+}
+
 // ErrEmpty ends a command that --fail-empty was given to.
 var ErrEmpty = CodeError{exitEmpty, errors.New("nothing matched")}
 
@@ -127,6 +151,9 @@ func (a *App) explain(ctx context.Context, err error) string {
 	text := strings.Join(strings.Fields(strings.Join(lines, "; ")), " ")
 	switch exitCode(ctx, err) {
 	case ExitInterrupted:
+		if stopped := (*StoppedError)(nil); errors.As(err, &stopped) {
+			return "interrupted: " + stopped.Done
+		}
 		return "interrupted"
 	case exitEmpty:
 		return "" // --fail-empty asks for the code alone

@@ -44,25 +44,29 @@ type Options struct {
 // Summary counts what an import did.
 type Summary struct {
 	Files    int
-	Lines    int64 // data lines: without headers, skipped lines and blank lines
+	Lines    int64 // data lines: without headers, skipped lines and blank lines; a record is one
 	Records  int64 // handed to Send
 	Skipped  int64 // cells of stored lines that hold a skip value
-	Rejected int64 // lines
+	Rejected int64 // lines, of a record in quotes all
 	Reasons  map[string]int64
 	First    *RejectError // the first rejected line, nil if there was none
 	NewIDs   int64        // names that got an id in this run
 }
 
-// RejectError is a line that could not be stored.
+// RejectError is a line, or a record of several lines, that could not be stored.
 type RejectError struct {
 	File   string
 	Line   int
+	Last   int    // line; above Line where a quoted field goes over several
 	Kind   string // fields, quotes, key, time, fold, value, size: for counting
 	Reason string
 }
 
 // Error implements error.
 func (e *RejectError) Error() string {
+	if e.Last > e.Line {
+		return fmt.Sprintf("%s lines %d to %d: %s", e.File, e.Line, e.Last, e.Reason)
+	}
 	return fmt.Sprintf("%s line %d: %s", e.File, e.Line, e.Reason)
 }
 
@@ -75,6 +79,7 @@ type Importer struct {
 	rejects *csv.Writer
 	pending record.Batch
 	folds   map[record.Key]struct{}
+	marks   marks // of the file
 	summary Summary
 }
 
@@ -132,6 +137,7 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	im.summary.Files++
+	im.marks = marks{}
 	f := &file{im: im, name: name, lines: newLineReader(plain)}
 	err = f.run(ctx)
 	// After any other error the records that wait must not leave: Send may have had them already.
@@ -151,8 +157,8 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 
 // flush makes new ids durable and only then lets the records go that use them.
 func (im *Importer) flush(ctx context.Context) error {
-	if im.pending.Len() == 0 {
-		return ctx.Err()
+	if im.pending.Len() == 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if im.lookups != nil && !im.opt.Dry {
 		if err := im.lookups.Save(); err != nil {
@@ -167,14 +173,28 @@ func (im *Importer) flush(ctx context.Context) error {
 	return nil
 }
 
+// ended returns why an import that goes on must not, nil if it may. It looks once in many lines.
+func ended(ctx context.Context, line int) error {
+	const lookEvery = 256
+	if line%lookEvery != 0 {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
 func (im *Importer) reject(e *RejectError, text []byte) error {
-	im.summary.Rejected++
-	im.summary.Reasons[e.Kind]++
+	count := int64(e.Last - e.Line + 1)
+	im.summary.Rejected += count
+	im.summary.Reasons[e.Kind] += count
 	if im.summary.First == nil {
 		im.summary.First = e
 	}
 	if im.rejects != nil {
-		row := []string{e.File, strconv.Itoa(e.Line), e.Reason, string(text)}
+		reason := e.Reason
+		if e.Last > e.Line {
+			reason = fmt.Sprintf("%s (lines %d to %d)", reason, e.Line, e.Last)
+		}
+		row := []string{e.File, strconv.Itoa(e.Line), reason, string(text)}
 		if err := im.rejects.Write(row); err != nil {
 			return fmt.Errorf("write the rejects file: %w", err)
 		}

@@ -35,12 +35,16 @@ func (f *file) run(ctx context.Context) error {
 			return err
 		}
 	}
+	f.im.marks.head = int64(f.lines.number)
 	for {
 		line, err := f.lines.next()
 		number := f.lines.number
+		if stop := ended(ctx, number); stop != nil {
+			return stop
+		}
 		if errors.Is(err, errLongLine) {
 			f.im.summary.Lines++
-			err = f.im.reject(&RejectError{f.name, number, "size", err.Error()}, line)
+			err = f.im.reject(&RejectError{f.name, number, number, "size", err.Error()}, line)
 		} else if err != nil {
 			return f.atEnd(err)
 		} else if len(line) > 0 {
@@ -87,7 +91,7 @@ func (f *file) makePlan(h *header, fieldCount int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	f.plan = p
+	f.plan, f.split.expect = p, fieldCount
 	return nil
 }
 
@@ -99,21 +103,21 @@ func (f *file) line(line []byte, number int) error {
 			return err
 		}
 	}
-	f.im.summary.Lines++
+	last := f.lines.number
 	if err != nil {
 		if !errors.Is(err, errQuote) && !errors.Is(err, errOpen) {
 			return f.atEnd(err)
 		}
-		reason := err.Error()
-		if last := f.lines.number; last > number {
-			reason = fmt.Sprintf("%s (lines %d to %d)", reason, number, last)
-		}
-		return f.im.reject(&RejectError{f.name, number, "quotes", reason}, text)
+		f.im.summary.Lines += int64(last - number + 1)
+		return f.im.reject(&RejectError{f.name, number, last, "quotes", err.Error()}, text)
 	}
+	f.im.summary.Lines++
 	if problem := f.plan.line(fields); problem != nil {
-		return f.im.reject(&RejectError{f.name, number, problem.kind, problem.reason}, text)
+		f.im.summary.Lines += int64(last - number)
+		return f.im.reject(&RejectError{f.name, number, last, problem.kind, problem.reason}, text)
 	}
 	f.plan.commit(&f.im.pending)
+	f.im.marks.add(len(f.plan.keys), int64(f.lines.number))
 	return nil
 }
 

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// identityVersion counts changes of how the same file and mapping become records. 1: first.
-const identityVersion = 1
+// identityVersion counts changes of how the same file and mapping become records. 1: first;
+// 2: an open quote ends where lines look like records.
+const identityVersion = 2
 
 // Identify writes to a digest all that decides which records a file becomes, in addition to its
 // content and to the files before it: the mapping, the tables that it joins, the lookup file, and

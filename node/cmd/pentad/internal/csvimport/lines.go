@@ -15,6 +15,9 @@ const (
 	// maxQuotedLines bounds the lines of one quoted record, so that a quote that is never closed
 	// costs a hundred lines and not the file.
 	maxQuotedLines = 100
+	// An open quote is also found by this many lines in succession that are records by themselves:
+	// without a quote, and with as many fields as all lines. With two fields, prose may be so.
+	maxOpenRecords, leastOpenFields = 3, 3
 )
 
 var (
@@ -104,6 +107,7 @@ func (l *lineReader) readLong(start []byte) ([]byte, error) {
 // splitter cuts records into fields. Its memory is reused by the next record.
 type splitter struct {
 	separator byte
+	expect    int // fields of a line; 0: not known
 	fields    [][]byte
 	text      []byte // the whole record where it has quotes; fields alias it then
 	plain     []byte // the fields of a record with quotes, unquoted
@@ -122,12 +126,13 @@ func (s *splitter) record(line []byte, lines *lineReader) (fields [][]byte, text
 		return s.fields, line, nil
 	}
 	s.text = append(s.text[:0], line...)
+	records := 0
 	for count := 1; ; count++ {
 		err := s.splitQuoted()
 		if err != errOpen {
 			return s.fields, s.text, err
 		}
-		if count == maxQuotedLines || len(s.text) > maxLineBytes {
+		if count == maxQuotedLines || len(s.text) > maxLineBytes || records == maxOpenRecords {
 			return nil, s.text, err
 		}
 		ending := lines.ending
@@ -138,8 +143,17 @@ func (s *splitter) record(line []byte, lines *lineReader) (fields [][]byte, text
 		if nextErr != nil {
 			return nil, nil, nextErr
 		}
+		if records++; !s.looksWhole(more) {
+			records = 0
+		}
 		s.text = append(append(s.text, ending...), more...)
 	}
+}
+
+// looksWhole reports whether a line inside a quoted field looks like a record by itself.
+func (s *splitter) looksWhole(line []byte) bool {
+	return s.expect >= leastOpenFields && bytes.IndexByte(line, '"') < 0 &&
+		bytes.Count(line, []byte{s.separator}) == s.expect-1
 }
 
 func splitPlain(fields [][]byte, line []byte, separator byte) [][]byte {

@@ -29,6 +29,7 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 			"them out for files with named columns")
 	}
 	im.summary.Files++
+	im.marks = marks{head: -1}
 	columns := rows.Columns()
 	f := &file{im: im, name: name}
 	if err := f.makePlan(newHeader(columns), len(columns)); err != nil {
@@ -37,6 +38,9 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 	f.plan.nulls = true
 	rows.Use(f.plan.used())
 	for number := 1; ; number++ {
+		if err := ended(ctx, number); err != nil {
+			return err
+		}
 		cells, err := rows.Next()
 		if err != nil {
 			if flushErr := im.flush(ctx); flushErr != nil || errors.Is(err, io.EOF) {
@@ -46,13 +50,14 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 		}
 		im.summary.Lines++
 		if problem := f.plan.line(cells); problem != nil {
-			err := im.reject(&RejectError{name, number, problem.kind, problem.reason}, nil)
+			err := im.reject(&RejectError{name, number, number, problem.kind, problem.reason}, nil)
 			if err != nil {
 				return errors.Join(im.flush(ctx), err)
 			}
 			continue
 		}
 		f.plan.commit(&im.pending)
+		im.marks.add(len(f.plan.keys), int64(number))
 		if im.pending.Len() >= batchRecords {
 			if err := im.flush(ctx); err != nil {
 				return err

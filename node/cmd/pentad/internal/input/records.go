@@ -81,6 +81,9 @@ func FromMapping(ctx context.Context, name string, in io.Reader, add AddRecord,
 func SendTo(add AddRecord) func(context.Context, *record.Batch) error {
 	return func(ctx context.Context, b *record.Batch) error {
 		for i := range b.Len() {
+			if ctx.Err() != nil { // a writer with room for more does not look
+				return context.Cause(ctx)
+			}
 			if err := add(ctx, b.Record(i)); err != nil {
 				return err
 			}

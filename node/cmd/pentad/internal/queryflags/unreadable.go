@@ -92,8 +92,8 @@ func (q *Flags) noteUnreadable(
 		return nil
 	}
 	a.Note("left out %s records whose payload the plugin cannot read; to see them: pentad get "+
-		"with the same selectors, --filter %s --filter-params %s", output.Thousands(n), readableFilter,
-		q.unreadable.params)
+		"with the same selectors, --filter %s --filter-params %s", output.Thousands(n),
+		readableFilter, q.unreadable.params)
 	return nil
 }
 

@@ -77,10 +77,10 @@ the command waits for that, up to --wait, and continues with the new one.`,
 				}
 				opt.From = &acq
 			}
-			if dir != "" {
-				return a.backupDir(c.Context(), dir, to, opt)
-			}
-			return a.backupNode(c.Context(), to, opt, time.Duration(wait))
+			ctx := c.Context()
+			err := a.backup(ctx, dir, to, opt, time.Duration(wait))
+			return cli.Stopped(ctx, err, "the part that was being written is not there, earlier "+
+				"parts are unchanged; run the same command to back up what is missing")
 		},
 	}
 	flags := c.Flags()
@@ -96,6 +96,16 @@ the command waits for that, up to --wait, and continues with the new one.`,
 
 // backupNode backs up a running node by way of a snapshot. Replicas of a node of a cluster that are
 // found damaged are backed up once the cluster has replaced them.
+// backup backs up a directory, or a running node for "".
+func (a *app) backup(
+	ctx context.Context, dir, to string, opt archive.BackupOptions, wait time.Duration,
+) error {
+	if dir != "" {
+		return a.backupDir(ctx, dir, to, opt)
+	}
+	return a.backupNode(ctx, to, opt, wait)
+}
+
 func (a *app) backupNode(
 	ctx context.Context, to string, opt archive.BackupOptions, wait time.Duration,
 ) error {

@@ -50,11 +50,18 @@ removed. An interrupted run is resumed by the same command.`,
 			case into != "" && (checkOnly || until != 0):
 				return cli.Usagef("--into: restores a complete backup; leave out --check-only " +
 					"and --until-acq")
-			case into != "":
-				return a.restoreCluster(c.Context(), from, dir, into)
 			}
-			return a.restore(c.Context(), from, dir,
-				archive.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly})
+			ctx := c.Context()
+			if into != "" {
+				return cli.Stopped(ctx, a.restoreCluster(ctx, from, dir, into),
+					"run the same command to continue")
+			}
+			left := "nothing was restored; run the same command to start again"
+			if checkOnly {
+				left = "not everything was checked"
+			}
+			return cli.Stopped(ctx, a.restore(ctx, from, dir,
+				archive.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly}), left)
 		},
 	}
 	flags := c.Flags()

@@ -49,6 +49,9 @@ Each damaged place is a line on stdout with file and offset; the exit code is th
 	}
 }
 
+// notAllRead is what a search for damage says that is stopped.
+const notAllRead = "not everything was read; the damage found so far is listed"
+
 func (a *app) check(ctx context.Context, paths []string) error {
 	show, err := a.newDamageWriter()
 	if err != nil {
@@ -70,7 +73,7 @@ func (a *app) check(ctx context.Context, paths []string) error {
 			err = fmt.Errorf("%w; stop the node, or use pentad verify files", err)
 		}
 		if err != nil {
-			return errors.Join(err, show.Close())
+			return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
 		}
 		a.noteChecked(path, &report)
 	}

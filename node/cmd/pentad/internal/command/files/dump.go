@@ -2,6 +2,7 @@ package files
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -38,11 +39,11 @@ found; the exit code is then 7.`,
 		Example: `  pentad dump /var/lib/pentad/store/MANIFEST
   pentad dump /var/lib/pentad/store/log/*.log --blocks -o table
   pentad dump /var/lib/pentad/store/log/*.log --rows -o json`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if opt.Blocks && opt.Rows {
 				return cli.Usagef("--blocks and --rows: mutually exclusive; use one")
 			}
-			return a.dump(args, opt)
+			return a.dump(c.Context(), args, opt)
 		},
 	}
 	flags := c.Flags()
@@ -51,7 +52,7 @@ found; the exit code is then 7.`,
 	return c
 }
 
-func (a *app) dump(paths []string, opt dump.Options) error {
+func (a *app) dump(ctx context.Context, paths []string, opt dump.Options) error {
 	format, err := a.Format()
 	if err != nil {
 		return err
@@ -61,10 +62,19 @@ func (a *app) dump(paths []string, opt dump.Options) error {
 			"table, json or ndjson")
 	}
 	out := dumpWriter{w: bufio.NewWriter(a.Stdout), format: format}
+	line := func(one any) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return out.line(one)
+	}
 	var errs []error
 	for _, path := range paths {
-		if err := dump.File(path, opt, out.line); err != nil {
+		if err := dump.File(path, opt, line); err != nil {
 			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	return errors.Join(append(errs, out.close())...)

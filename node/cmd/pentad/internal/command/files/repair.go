@@ -44,6 +44,7 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 		dir = path
 	}
 	r, err := repair.Log(ctx, dir, cut)
+	err = cli.Stopped(ctx, err, "nothing was changed")
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (a *app) verifyDir(ctx context.Context, dir string, rate int64) error {
 	report, err := check.Directory(ctx, inside, check.Options{BytesPerSec: rate,
 		Damage: show.storeRow})
 	if err != nil {
-		return errors.Join(err, show.Close())
+		return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
 	}
 	a.noteChecked(dir, &report)
 	return a.endStopped(show)
@@ -93,7 +93,7 @@ func (a *app) verifyNode(ctx context.Context, rate int64) error {
 		},
 	})
 	if err != nil {
-		return errors.Join(err, show.Close())
+		return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
 	}
 	events, err := db.Events(ctx)
 	if err != nil {

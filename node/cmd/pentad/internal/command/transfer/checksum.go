@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -94,7 +93,7 @@ func parseSum(text []byte, name string) (sum [sha256.Size]byte, err error) {
 }
 
 // hashFile reads a whole file into a checksum.
-func hashFile(ctx context.Context, sum hash.Hash, name string) error {
+func hashFile(ctx context.Context, sum io.Writer, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -102,7 +101,9 @@ func hashFile(ctx context.Context, sum hash.Hash, name string) error {
 	defer f.Close()
 	for buf := make([]byte, 1<<20); ; {
 		n, err := f.Read(buf)
-		sum.Write(buf[:n])
+		if _, sumErr := sum.Write(buf[:n]); sumErr != nil {
+			return sumErr
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil

@@ -119,7 +119,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 		return x.run(ctx)
 	})
 	if err != nil {
-		return err
+		return cli.Stopped(ctx, err, x.left(e.file))
 	}
 	a.Note("exported %s records in %s (%s)%s", output.Thousands(x.records),
 		output.Duration(a.Now().Sub(start)), output.Size(size), x.note(e.file))
@@ -270,6 +270,19 @@ func (x *exporter) write(b *record.Batch) error {
 	x.records += int64(b.Len())
 	x.progress.Add(int64(b.Len()), x.records)
 	return nil
+}
+
+// left says what there is of an export that was stopped.
+func (x *exporter) left(file string) string {
+	text := output.Thousands(x.records)
+	if x.query.View == record.ViewAll { // else there are fewer than versions
+		text += " of " + output.Thousands(int64(x.count))
+	}
+	text += " records read; "
+	if file == "" {
+		return text + "stdout is incomplete"
+	}
+	return text + file + " was not written"
 }
 
 func (x *exporter) note(file string) string {

@@ -62,16 +62,20 @@ local time that does not exist because clocks were set forward is always rejecte
 A type declares a quantity that is not declared yet, with the name of its column (pentad quantity);
 one that contradicts a declaration is refused.
 
+A quoted field may go over at most 100 lines. It ends as never closed, and its lines are rejected,
+at three lines without quotes that have as many fields as all lines (at least three).
+
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
 anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
 to the same names permanently: keep it with the data, and use one for all imports into a node.
 
-To resume an interrupted import, run it again within seven days with the same files, mapping and
-lookup file: it stores only what is missing, and "known" counts the records that were stored
-already. A file is recognized by its content, so a changed file is stored completely; --again stores
-everything again. Input from stdin and pipes cannot be recognized: each run stores all of it, and
---strict stores the records before the rejected line.`
+Ctrl-C ends an import within a second and says how many lines are stored. To resume an interrupted
+import, run it again within seven days with the same files, mapping and lookup file: it stores only
+what is missing, and "known" counts the records that were stored already. A file is recognized by
+its content, so a changed file is stored completely; --again stores everything again. Input from
+stdin and pipes cannot be recognized: each run stores all of it, and --strict stores the records
+before the rejected line.`
 
 const againHelp = "store everything again, including what an earlier import stored"
 
@@ -184,9 +188,11 @@ func (a *app) importMapped(
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, form: form, again: again}
 	start := a.Now()
 	if err = run.files(ctx, files); err != nil && !isReject(err) {
-		if run.stored.records > 0 {
-			a.Note("stored at least %s records before the error; the same command resumes from "+
-				"there, unless it reads stdin or has --again", output.Thousands(run.stored.records))
+		if ctx.Err() != nil {
+			return cli.Stopped(ctx, err, run.left(files))
+		}
+		if !errors.As(err, new(cli.UsageError)) {
+			a.Note("%s", run.left(files))
 		}
 		return err
 	}

@@ -75,6 +75,29 @@ func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 type stored struct {
 	files          int
 	records, known int64
+	began          bool // a file was opened and found intact
+}
+
+// left says how far an import of exports came that ended early at a file, and how to go on.
+func (s *stored) left(err error, again bool, name string, files []string) string {
+	text := ""
+	damaged := errors.As(err, new(*exchange.DamageError))
+	switch {
+	case !s.began, damaged && s.records == 0:
+		return "nothing was stored"
+	case s.records == 0:
+		text = "no record is known to be stored"
+	default:
+		text = output.Thousands(s.records) + " records stored"
+		if len(files) > 1 {
+			text = fmt.Sprintf("file %d of %d, %s: %s of all files", s.files+1, len(files), name,
+				text)
+		}
+	}
+	if damaged {
+		return text
+	}
+	return text + goOn(again, files, true)
 }
 
 func (a *app) importExports(ctx context.Context, f *importFileFlags, files []string) error {
@@ -97,7 +120,11 @@ func (a *app) importExports(ctx context.Context, f *importFileFlags, files []str
 	var total stored
 	for _, name := range files {
 		if err := a.importExport(ctx, db, f, name, p, &total); err != nil {
-			a.Note("stored at least %s records before the error", output.Thousands(total.records))
+			left := total.left(err, f.again, name, files)
+			if ctx.Err() != nil {
+				return cli.Stopped(ctx, err, left)
+			}
+			a.Note("%s", left)
 			return err
 		}
 		total.files++
@@ -129,6 +156,7 @@ func (a *app) importExport(
 	records := func() int64 { return before.records + w.Stats().Records }
 	reader, err := openExport(countedInput(in, p, records), exchange.Form(f.format))
 	if err == nil {
+		total.began = true
 		err = storeAll(ctx, w, reader)
 	}
 	if err == nil || errors.As(err, new(*exchange.DamageError)) {
@@ -258,10 +286,8 @@ func storeAll(ctx context.Context, w *client.Writer, r exchange.Reader) error {
 		if err != nil {
 			return err
 		}
-		for i := range b.Len() {
-			if err := w.AddRecord(ctx, b.Record(i)); err != nil {
-				return err
-			}
+		if err := input.SendTo(w.AddRecord)(ctx, &b); err != nil {
+			return err
 		}
 	}
 }

@@ -29,9 +29,12 @@ type mappedImport struct {
 	form    exchange.Form
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
+	sent    bool // records were handed to a writer
 
 	writer  *client.Writer // of the file
 	before  hash.Hash      // of the files before, where rejects of one depend on them
+	lines   lineCount      // of the file
+	at      importedLines
 	summary csvimport.Summary
 	stored  stored
 }
@@ -59,6 +62,7 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		if err := r.declareAll(ctx); err != nil {
 			return err
 		}
+		r.sent = true
 		return input.SendTo(r.writer.AddRecord)(ctx, b)
 	}
 	im, err := csvimport.New(r.mapping, r.opt)
@@ -123,6 +127,7 @@ func (r *mappedImport) store(
 	}
 	r.writer = r.db.NewWriter(client.WriterOptions{BatchRecords: importBatchRecords,
 		BatchBytes: importBatchBytes, ID: id})
+	before := im.Summary()
 	err = importMappedFile(ctx, im, r.mapping, r.form, shown, in)
 	whole := err == nil || isReject(err) || errors.As(err, new(*exchange.DamageError))
 	if whole { // each run comes to the same end
@@ -134,6 +139,13 @@ func (r *mappedImport) store(
 	stats := r.writer.Stats()
 	r.stored.records += stats.Records
 	r.stored.known += stats.Known
+	r.stored.files++
+	r.at = importedLines{name: shown, rejected: im.Summary().Rejected > before.Rejected}
+	var head int64
+	r.at.stored, head = im.StoredLines(stats.Records)
+	if head >= 0 && r.lines.plain() {
+		r.at.all = r.lines.count() - head
+	}
 	return err
 }
 
@@ -142,6 +154,7 @@ func (r *mappedImport) store(
 func (r *mappedImport) identity(
 	ctx context.Context, im *csvimport.Importer, name string,
 ) (id [16]byte, err error) {
+	r.lines = lineCount{}
 	if r.again || !allRegular([]string{name}) {
 		return id, nil
 	}
@@ -154,7 +167,7 @@ func (r *mappedImport) identity(
 	if im.FilesDepend() { // a line is rejected for what a file before it had
 		sum.Write(r.before.Sum(nil))
 	}
-	if err := hashFile(ctx, sum, name); err != nil {
+	if err := hashFile(ctx, io.MultiWriter(sum, &r.lines), name); err != nil {
 		return id, err
 	}
 	all := sum.Sum(nil)
