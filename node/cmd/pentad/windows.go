@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -58,7 +59,7 @@ needs an offset.`,
 // query puts the question together, without the plugin.
 func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
 	var err error
-	if q.Loc, err = calendar.Zone(q.zone); err != nil {
+	if q.Loc, err = timeparse.Location(q.zone); err != nil {
 		return nil, nil, cli.Usagef("--tz: %w", err)
 	}
 	query, err := q.Flags.Query(a.App)
@@ -72,7 +73,7 @@ func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) 
 		return nil, nil, cli.Usagef("--group cap: windows replace buckets; leave it out")
 	}
 	if query.GroupBy.Window, err = calendar.ParseEvery(q.every, q.zone); err != nil {
-		return nil, nil, cli.Usagef("--every and --tz: %w", err)
+		return nil, nil, cli.Usagef("--every %.80s: %w", q.every, err)
 	}
 	cal, err := calendar.New(query.GroupBy.Window)
 	if err != nil {
@@ -140,7 +141,7 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 func windowColumns(g record.GroupBy, doc *plugin.Doc) []output.Column {
 	g.Window = record.Window{}
 	columns := queryflags.GroupColumns(g, doc)
-	parts := len(queryflags.KeyValues(g, &wire.Group{}))
+	parts := len(queryflags.KeyValues(g, nil, &wire.Group{}))
 	return append(append(columns[:parts:parts], cli.Left("start"), cli.Right("hours")),
 		columns[parts:]...)
 }
@@ -151,7 +152,7 @@ func writeWindows(w *output.Writer, cal *calendar.Calendar, g record.GroupBy, do
 	for i := range groups {
 		group := &groups[i]
 		from, to := cal.Window(group.CapNs)
-		row := append(queryflags.KeyValues(g, group), output.LocalTime(from, cal.Format(from)),
+		row := append(queryflags.KeyValues(g, nil, group), output.LocalTime(from, cal.Format(from)),
 			output.Float(calendar.Hours(from, to)), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {

@@ -80,6 +80,7 @@ func (s *Server) routeTable() []route {
 // healthRoutes lists the routes of monitoring.
 func (s *Server) healthRoutes() []route {
 	return []route{
+		{http.MethodGet, "/", false, none, s.front},
 		{http.MethodGet, "/healthz", false, nil, s.alive},
 		{http.MethodGet, "/readyz", false, nil, s.ready},
 		{http.MethodGet, "/v1/health", false, nil, s.healthState},
