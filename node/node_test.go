@@ -444,7 +444,7 @@ func TestJSONForPeople(t *testing.T) {
 	expect("GET", "/readyz", "", 200, "ready")
 	expect("GET", "/version", "", 200, `"version":"0.1.0-dev"`)
 	expect("GET", "/", "", 200, "GET /v1/records?cid=1")
-	expect("GET", "/?x=1", "", 400, "parameter")
+	expect("GET", "/?x=1", "", 400, `unknown parameter \"x\"; this route has none`)
 	expect("GET", "/v1/horizon", "", 200, "horizon_ns")
 	expect("GET", "/metrics", "", 200, "pentad_store_rows 2", "pentad_node_request_seconds")
 	expect("POST", "/v1/records?type=f64", one+"\n{\"cid\":1}\n", 200, `"rejected":1`, `"line":2`)

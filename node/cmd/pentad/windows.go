@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -50,6 +51,11 @@ needs an offset.`,
 	flags.StringVar(&q.zone, "tz", time.UTC.String(), "time zone, e.g. Europe/Helsinki or +05:30")
 	flags.StringVar(&q.aggregate, "agg", "count",
 		"aggregate plugin with its parameters: NAME,NAME=VALUE,...")
+	cli.CompleteZone(c, "tz")
+	cli.Complete(c, "every", "15m", "1h", "1d", "1w", "1mo\ta month", "1y")
+	a.CompleteFrom(c, "agg", cli.PluginNames(func(p *client.PluginInfo) bool {
+		return p.Aggregate
+	}))
 	flags.StringVar(&q.group, "group", "",
 		"separate windows for each cid, mid or moid, e.g. cid,mid\n(delta: always one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")

@@ -62,10 +62,13 @@ func Location(name string) (*time.Location, error) {
 //go:embed zones.txt
 var zoneNames string
 
+// ZoneNames returns the names of zones in order.
+func ZoneNames() []string { return strings.Fields(zoneNames) }
+
 // nearZone asks for the zone that an unknown name may mean: one of similar spelling, or that of a
 // city.
 func nearZone(name string) string {
-	names := strings.Fields(zoneNames)
+	names := ZoneNames()
 	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
 	for _, zone := range names {
 		if strings.HasSuffix(strings.ToLower(zone), city) && name != "" {

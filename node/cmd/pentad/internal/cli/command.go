@@ -29,6 +29,7 @@ func (a *App) NewRoot() *cobra.Command {
 	flags.StringVarP(&a.OutputName, "output", "o", a.Getenv("PENTAD_OUTPUT"),
 		"output format: "+output.Formats+" (PENTAD_OUTPUT;\ndefault: table on a terminal, else "+
 			"ndjson)")
+	Complete(root, "output", "table", "json", "ndjson", "csv")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "suppress notes and progress on stderr")
 	flags.BoolVar(&a.NoColor, "no-color", a.Getenv("NO_COLOR") != "", "disable colors (NO_COLOR)")
 	flags.Var((*DurationFlag)(&a.timeout), "timeout",

@@ -55,34 +55,14 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 	flags.Var(&zone, "tz",
 		"time zone of --cap and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki or "+
 			"+05:30 (default: buckets, in UTC)")
+	cli.CompleteZone(c, "tz")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of groups, e.g. 100 (0: no limit)")
 	return c
 }
 
 // completePlugins offers the names of the node's plugins to the shell, of those that fit.
 func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) (
-		[]cobra.Completion, cobra.ShellCompDirective) {
-		const completeTimeout = 2 * time.Second // a key press should not wait longer
-		ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
-		defer cancel()
-		db, err := a.Connect(ctx)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer db.Close()
-		plugins, err := db.Plugins(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []cobra.Completion
-		for i := range plugins {
-			if fits(&plugins[i]) {
-				names = append(names, plugins[i].Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+	return cli.First(a.Completion(cli.PluginNames(fits)))
 }
 
 // runQuery puts the question together, without the plugin.

@@ -193,6 +193,9 @@ plugin that has a single version is removed by its name.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.pluginRemove(c.Context(), args[0], all)
 		},
+		ValidArgsFunction: a.completePlugins(func(p *client.PluginInfo) bool {
+			return !p.Standard
+		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every version of the name")
 	return c
