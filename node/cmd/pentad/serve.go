@@ -47,6 +47,8 @@ Clusters: with --cluster-init the directory of a stand-alone node becomes that o
 a cluster, with all records, plugins and cursors. Other nodes then --join.
 
 Output: the last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
+They begin with the data directory; while a long log is replayed, a line every 2 s says how far it
+is.
 
 Host names: requests must name the node by an IP address, localhost, the name in --listen or one of
 --host. This protects against DNS rebinding by web pages. Behind a proxy that preserves the Host
