@@ -31,6 +31,33 @@ help: ## list the targets
 build: ## build bin/pentad
 	$(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
 
+# What make release builds, as GOOS/GOARCH, and its version.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+VERSION   = $(shell sed -n 's/^const Number = "\(.*\)"/\1/p' node/internal/release/release.go)
+RELEASE   := bin/release
+PACKAGING := node/cmd/pentad/packaging
+
+.PHONY: release deb image
+release: ## build bin/release/*.tar.gz for linux and macOS, and SHA256SUMS
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	@set -e; for p in $(PLATFORMS); do \
+		name=pentad_$(VERSION)_$$(echo $$p | tr / _); mkdir $(RELEASE)/$$name; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags '-s -w' \
+			-o $(RELEASE)/$$name/pentad ./node/cmd/pentad; \
+		cp LICENSE README.md CHANGELOG.md $(PACKAGING)/pentad.service $(RELEASE)/$$name; \
+		tar -C $(RELEASE) --sort=name --owner=0 --group=0 -czf $(RELEASE)/$$name.tar.gz $$name; \
+		rm -r $(RELEASE)/$$name; echo $(RELEASE)/$$name.tar.gz; done
+	@cd $(RELEASE) && sha256sum *.tar.gz > SHA256SUMS
+
+DEB_ARCH = $(shell dpkg --print-architecture)
+deb: build ## build a Debian package of this machine's architecture in bin
+	$(PACKAGING)/deb.sh bin/pentad $(VERSION) $(DEB_ARCH) bin
+
+CONTAINER ?= $(or $(shell command -v podman),docker)
+image: ## build the container image pentad with podman or docker
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
+	$(CONTAINER) build -t pentad:$(VERSION) -f $(PACKAGING)/Containerfile .
+
 demo: build ## start a node, load a month of 500 meters, query it, run plugins
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 

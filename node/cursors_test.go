@@ -23,11 +23,11 @@ func TestCursorsForPeople(t *testing.T) {
 	a.expect("PUT", "/v1/cursors/bill?acq=9000000000000000000&force=1", "", 400, `"part":"acq"`,
 		"another history")
 	a.expect("PUT", "/v1/cursors/bill", "", 400, `"part":"acq"`)
-	a.expect("PUT", "/v1/cursors/bill?acq=5&to=6", "", 400, "to: is unknown")
+	a.expect("PUT", "/v1/cursors/bill?acq=5&to=6", "", 400, `unknown parameter \"to\"`)
 	a.expect("PUT", "/v1/cursors/-x?acq=5", "", 400, `"part":"name"`)
 	for _, method := range []string{"GET", "DELETE"} {
 		a.expect(method, "/v1/cursors/-x", "", 400, `"part":"name"`)
-		a.expect(method, "/v1/cursors/bill?acq=5", "", 400, "acq: is unknown")
+		a.expect(method, "/v1/cursors/bill?acq=5", "", 400, `unknown parameter \"acq\"`)
 	}
 	a.expect("PUT", "/v1/cursors/bill?acq=5", "acq=6", 400, `"part":"body"`)
 	a.expect("GET", "/v1/cursors", "", 200, `"acq_ns":999,`)

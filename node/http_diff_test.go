@@ -68,7 +68,7 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", "/v1/diff?from=5&to=now%2B5s", "", 200) // by a clock that is ahead
 	a.expect("GET", "/v1/diff?from=-9223372036854775808", "", 200)
 	a.expect("GET", "/v1/diff?from=now%2B1h", "", 400, `"part":"from"`, "lies in the future")
-	a.expect("GET", "/v1/diff?from=5&acq=4", "", 400, "acq: is unknown; there are cid, mid, moid")
+	a.expect("GET", "/v1/diff?from=5&acq=4", "", 400, `unknown parameter \"acq\"; `)
 	a.expect("GET", "/v1/diff?from=5&type=f16", "", 400, `\"f16\" is not f64`)
 
 	a.expect("GET", "/v1/versions?cid=1&mid=1&type=f64", "", 200, `{"versions":[`,
@@ -79,7 +79,7 @@ func TestDiffForPeople(t *testing.T) {
 		`"value":3,"latest":false,"erased":"20`, `Z","erased_ns":`)
 	a.expect("GET", "/v1/versions", "", 400, "everything=1 says that all")
 	a.expect("GET", "/v1/versions?everything=1", "", 200, `"rows":8,`)
-	a.expect("GET", "/v1/versions?mid=1&acq=5", "", 400, "acq: is unknown")
+	a.expect("GET", "/v1/versions?mid=1&acq=5", "", 400, `unknown parameter \"acq\"`)
 
 	a.expect("GET", "/v1/latest?cid=1&order=key&type=f64", "", 200, `"rows":3,`, `"value":1.5}`)
 	a.expect("GET", fmt.Sprintf("/v1/asof?at=%d&cid=1&type=f64", before), "", 200, `"rows":4,`,
@@ -87,9 +87,9 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", fmt.Sprintf("/v1/asof?at=%d&last=1&mid=1..3&type=f64", before), "", 200,
 		`"rows":2,`)
 	a.expect("GET", "/v1/asof?cid=1", "", 400, "at: is missing; name the moment")
-	a.expect("GET", "/v1/asof?at=5&view=all", "", 400, "view: is unknown")
-	a.expect("GET", "/v1/asof?at=5&asof=5", "", 400, "asof: is unknown")
-	a.expect("GET", "/v1/latest?asof=5", "", 400, "asof: is unknown")
+	a.expect("GET", "/v1/asof?at=5&view=all", "", 400, `unknown parameter \"view\"`)
+	a.expect("GET", "/v1/asof?at=5&asof=5", "", 400, `unknown parameter \"asof\"`)
+	a.expect("GET", "/v1/latest?asof=5", "", 400, `unknown parameter \"asof\"`)
 	a.expect("GET", "/v1/latest?order=size", "", 400, `\"size\" is not none, acq or key`)
 }
 

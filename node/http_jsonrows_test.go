@@ -51,8 +51,9 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 	a.expect("GET", "/v1/records?cid=1&cid=2", "", 400, "cid: is given twice; a list is joined by")
 	a.expect("GET", "/v1/records?format=xml", "", 400, `\"xml\" is not json, ndjson or`)
 	a.expect("GET", "/v1/records?keys=all", "", 400, `keys: \"all\" is not 1 or 0`)
-	a.expect("GET", "/v1/records?group=mid", "", 400, "group: is unknown; there are cid, mid")
-	a.expect("GET", "/v1/count?limit=5", "", 400, "limit: is unknown")
+	a.expect("GET", "/v1/records?group=mid", "", 400,
+		`unknown parameter \"group\"; there are cid, mid`)
+	a.expect("GET", "/v1/count?limit=5", "", 400, `unknown parameter \"limit\"`)
 	a.expect("GET", "/v1/count?filter_params=value=1", "", 400, "no filter precedes it")
 	a.expect("GET", "/v1/count?filter_params=value=1&filter=threshold", "", 400,
 		"no filter precedes it")
@@ -60,8 +61,9 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 		400, "occurs twice for filter")
 	a.expect("GET", "/v1/count?"+strings.Repeat("filter=threshold&filter_params=value=1&", 9), "",
 		413, `"part":"filter"`, "9 filters, at most 8")
-	a.expect("GET", "/v1/plugins/stats/run?type=f64", "", 400, "type: is unknown")
-	a.expect("POST", "/v1/records?type=f64&atomc=1", "{}", 400, "atomc: is unknown; there are type")
+	a.expect("GET", "/v1/plugins/stats/run?type=f64", "", 400, `unknown parameter \"type\"`)
+	a.expect("POST", "/v1/records?type=f64&atomc=1", "{}", 400,
+		`unknown parameter \"atomc\"; did you mean atomic?`)
 	a.expect("POST", "/v1/records?type=f64&atomic=all", "{}", 400, "is not 1 or 0")
 	a.expect("GET", "/v1/records?filter=threshold&filter_params=x", "", 400,
 		`"part":"filter_params"`, "write name=value")

@@ -115,8 +115,10 @@ func TestKeepRefusesUnknownParameters(t *testing.T) {
 	a.expect("POST", "/v1/verify?group=1", "", 400, "segment")
 	a.expect("POST", "/v1/verify?segment=999", "", 200, `"damages":0`)
 	a.expect("POST", "/v1/verify?group=3&segment=999", "", 200, "no replica of group 3")
-	a.expect("POST", "/v1/snapshots?nam=x", "", 400, "nam: is unknown; there are name")
-	a.expect("GET", "/v1/snapshots?name=x", "", 400, "name: is unknown; there are none")
+	a.expect("POST", "/v1/snapshots?nam=x", "", 400,
+		`unknown parameter \"nam\"; did you mean name?`)
+	a.expect("GET", "/v1/snapshots?name=x", "", 400,
+		`unknown parameter \"name\"; this route has none`)
 	a.expect("POST", "/v1/snapshots?name=told", "", 200, `"name":"told"`, `"acq_ns":`, `"acq":"`,
 		`"created":"20`)
 	a.expect("GET", "/v1/snapshots", "", 200, `"name":"told"`, `"created_ns":`, `"created":"20`)

@@ -60,7 +60,7 @@ func TestExplainForPeople(t *testing.T) {
 	a.expect("GET", "/v1/explain?filter=threshold&filter_params=value=5&order=key&limit=3&"+
 		"type=f64&format=ndjson&keys=1&last=2", "", 200, `"rows_found":1`,
 		`"ignored":["filter","order","limit"]`)
-	a.expect("GET", "/v1/explain?group=mid", "", 400, "group: is unknown")
+	a.expect("GET", "/v1/explain?group=mid", "", 400, `unknown parameter \"group\"`)
 	a.expect("GET", "/v1/explain?type=f65", "", 400, `"part":"type"`)
 	a.expect("GET", "/v1/explain?format=csv", "", 400, `"part":"format"`)
 	a.expect("POST", "/v1/explain", "?", 400, `"code":"bad-frame"`)

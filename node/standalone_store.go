@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
@@ -18,7 +19,10 @@ func (n *Node) openStore(ctx context.Context) (*store.Store, store.Report, error
 	if err := archive.CheckFinished(n.opt.Store.Dir); err != nil {
 		return nil, store.Report{}, err
 	}
-	s, report, err := store.Open(ctx, n.opt.Store)
+	opt := n.opt.Store
+	opt.Replaying = n.logReplay()
+	n.log.Info("opening the data", "dir", n.opt.Dir)
+	s, report, err := store.Open(ctx, opt)
 	if !errors.As(err, new(*durable.CorruptError)) || n.opt.Cluster.TokenFile == "" ||
 		!errors.Is(member.CheckAlone(n.opt.Dir, false), member.ErrInCluster) {
 		return s, report, err
@@ -30,6 +34,24 @@ func (n *Node) openStore(ctx context.Context) (*store.Store, store.Report, error
 	n.log.Warn("the node's own store is damaged, set aside and made again: of a node of a "+
 		"cluster it holds no records, those are in its groups", "err", err, "dir", aside)
 	return store.Open(ctx, n.opt.Store)
+}
+
+// replayLogEvery is the distance of lines about a replay: a log that is replayed in less has none.
+const replayLogEvery = 2 * time.Second
+
+// logReplay returns what tells the log of the node how far the replay of the store's log is.
+func (n *Node) logReplay() func(doneBytes, allBytes int64) {
+	began := time.Now()
+	shown := began
+	return func(doneBytes, allBytes int64) {
+		now := time.Now()
+		if now.Sub(shown) < replayLogEvery {
+			return
+		}
+		shown = now
+		n.log.Info("replaying the log", "done_bytes", doneBytes, "all_bytes", allBytes,
+			"took", now.Sub(began).Round(time.Millisecond).String())
+	}
 }
 
 // setAside gives a directory a name that is free.

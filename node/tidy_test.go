@@ -59,7 +59,7 @@ func packages() map[string][]string {
 			"node/segment"},
 		"node/internal/cursors": {"node/internal/durable", "node/internal/formats",
 			"node/internal/health", "node/internal/journal"},
-		"node/internal/calendar": {"sdk/record"},
+		"node/internal/calendar": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
@@ -87,7 +87,8 @@ func leaves() map[string][]string {
 		"node/internal/memory":   {"golang.org/x/sys"},
 		"node/internal/prefault": {"index", "node/internal/memory"}}
 	for _, name := range []string{"budget", "formats", "freeaddr", "golden",
-		"openapi", "partials", "admission", "hedge", "sector", "strictjson", "timeparse"} {
+		"openapi", "partials", "release", "admission", "hedge", "sector", "strictjson",
+		"timeparse"} {
 		table["node/internal/"+name] = []string{}
 	}
 	return table

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -65,7 +66,15 @@ type Error struct {
 // Error implements error:
 //
 //	plugin "stats" (sha256 1a2b3c4d…): pentad_add: integer divide by zero
+//
+// The error of parameters that the plugin refused is in the plugin's own words: the caller made the
+// mistake.
+//
+//	top-k: k must be 1 to 10
 func (e *Error) Error() string {
+	if e.Kind == Status && e.Status == plugin.StatusParams && e.Message != "" && e.Plugin != "" {
+		return e.Plugin + ": " + e.Message
+	}
 	var b strings.Builder
 	b.WriteString("plugin ")
 	if e.Plugin != "" {

@@ -64,6 +64,10 @@ type Options struct {
 	// memory; default 32 MiB.
 	TileBytes uint64
 
+	// Replaying is told, for each entry of the log that Open reads, how many bytes of all are done;
+	// nil: nothing is. It runs on the goroutine of Open.
+	Replaying func(doneBytes, allBytes int64)
+
 	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
 
 	blockNow func() time.Time // drives Store.readahead; time.Now

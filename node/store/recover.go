@@ -60,6 +60,9 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		return err
 	}
 	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}
+	if s.opt.Replaying != nil {
+		r.allBytes = logBytes(s.opt.Dir)
+	}
 	r.advance(s.manifest.Applied)
 	if s.manifest.Copy == nil { // else the rows before them may be still to come
 		// The log says so, too, unless its end was lost.

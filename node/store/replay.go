@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/acqtime"
@@ -22,6 +24,19 @@ type replay struct {
 	applied       uint64
 	manifestLines uint64 // that the manifest had when the log was written
 	backdated     map[*shards.Shard]*replayedBackdated
+
+	doneBytes, allBytes int64 // of the log; all: when the replay began
+}
+
+// logBytes returns the size of the log of a store, for progress only.
+func logBytes(dir string) (bytes int64) {
+	entries, _ := os.ReadDir(filepath.Join(dir, layout.LogDir)) // opening it says what is wrong
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }
 
 // advance notes how far the log of a replica was applied.
@@ -32,6 +47,10 @@ func (r *replay) advance(at acqtime.Applied) {
 func (r *replay) entry(file uint64, e wal.Entry) error {
 	s := r.store
 	r.report.ReplayedEntries++
+	r.doneBytes += int64(len(e.Data))
+	if s.opt.Replaying != nil {
+		s.opt.Replaying(min(r.doneBytes, r.allBytes), r.allBytes)
+	}
 	switch e.Kind {
 	case layout.EntryClock:
 		ns, closedCleanly, err := layout.ParseClockEntry(e.Data)

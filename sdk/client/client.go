@@ -51,8 +51,9 @@ type Client struct {
 // ErrAddress is returned by Dial for an address that is none.
 var ErrAddress = errors.New("is not host:port or http://host:port")
 
-// Dial returns a client for the node at addr, "host:port" or a URL, after asking whether the node
-// is well. Several nodes of a cluster are joined by commas; who is well tells of others.
+// Dial returns a client for the node at addr, "host:port", "host" (with DefaultPort) or a URL,
+// after asking whether the node is well. Several nodes of a cluster are joined by commas; who is
+// well tells of others.
 func Dial(ctx context.Context, addr string) (*Client, error) {
 	c, err := New(addr)
 	if err != nil {

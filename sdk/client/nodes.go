@@ -41,6 +41,10 @@ type batchOf struct {
 	seq    uint64
 }
 
+// DefaultPort is the port of a node whose address names none, e.g. 127.0.0.1; that of a URL without
+// one is 80.
+const DefaultPort = "5150"
+
 // parseNodes reads addresses joined by commas.
 func parseNodes(addrs string) (*nodes, error) {
 	n := &nodes{}
@@ -52,6 +56,9 @@ func parseNodes(addrs string) (*nodes, error) {
 		u, err := url.Parse(base)
 		if err != nil || u.Host == "" || u.Scheme != "http" {
 			return nil, fmt.Errorf("address %q %w", addr, ErrAddress)
+		}
+		if base != addr && u.Port() == "" { // no URL, and no port
+			u.Host = net.JoinHostPort(u.Hostname(), DefaultPort)
 		}
 		n.learn([]string{u.Host})
 	}

@@ -250,6 +250,21 @@ func ValidPluginName(name string) bool {
 	return true
 }
 
+// NewPluginName reports whether a plugin may be stored under a name: a valid one that no command
+// reads as a flag, e.g. -rf, and that is not a device of Windows, e.g. con, as names of plugins are
+// those of folders and files, too. Plugins stored before this rule keep their names.
+func NewPluginName(name string) bool {
+	if !ValidPluginName(name) || name[0] == '-' {
+		return false
+	}
+	switch name {
+	case "con", "prn", "aux", "nul":
+		return false
+	}
+	numbered := len(name) == 4 && name[3] >= '0' && name[3] <= '9'
+	return !(numbered && (name[:3] == "com" || name[:3] == "lpt"))
+}
+
 // MinDigestDigits is how many digits of a digest name a version at least.
 const MinDigestDigits = 8
 

@@ -186,3 +186,24 @@ func TestValidPluginName(t *testing.T) {
 	f("ä", false)
 	f("a\x00", false)
 }
+
+func TestNewPluginName(t *testing.T) {
+	f := func(name string, want bool) {
+		t.Helper()
+		if NewPluginName(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+	f("stats", true)
+	f("a-rf", true)
+	f("console", true)
+	f("com", true)
+	f("com10", true)
+	f("A", false)
+	f("-rf", false)
+	f("-", false)
+	f("con", false)
+	f("nul", false)
+	f("com1", false)
+	f("lpt9", false)
+}

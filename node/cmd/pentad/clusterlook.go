@@ -96,7 +96,7 @@ func groupRow(s api.ClusterGroup) []output.Value {
 		copies = append(copies, c.Node+mark)
 	}
 	return []output.Value{output.Int(s.Group), slots, someText(s.Leader),
-		output.Text(strings.Join(copies, " ")), output.Count(s.Epoch), closed, lag,
+		output.Text(strings.Join(copies, " ")), output.Int(s.Epoch), closed, lag,
 		output.Bytes(s.Bytes), someText(s.Moves), someText(s.Why), someText(s.Waits)}
 }
 
@@ -130,7 +130,7 @@ func (a *app) clusterCopies(ctx context.Context) error {
 		if c.ClosedNs > 0 {
 			closed, behind = output.Time(c.ClosedNs), output.Span(time.Duration(c.BehindNs))
 		}
-		return []output.Value{output.Int(c.group), output.Text(c.Node), output.Count(c.Replica),
+		return []output.Value{output.Int(c.group), output.Text(c.Node), output.Int(c.Replica),
 			output.Text(role), output.Count(c.Applied), output.Count(c.Last), closed, behind,
 			output.Bytes(c.Bytes), someText(c.Error)}
 	})

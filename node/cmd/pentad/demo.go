@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/release"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -87,8 +88,8 @@ func (a *app) demo(ctx context.Context, f *demoFlags) (err error) {
 		return err
 	}
 	defer db.Close()
-	fmt.Fprintf(a.Stdout, "pentad %s   data %s   (pentad demo --reset to start over)\n", version(),
-		f.dir)
+	fmt.Fprintf(a.Stdout, "pentad %s   data %s   (pentad demo --reset to start over)\n",
+		release.Read().Full(), f.dir)
 	if err := a.demoData(ctx, n, db, f.dir, marker); err != nil {
 		return err
 	}

@@ -82,6 +82,8 @@ func (f *edgeFlags) add(c *cobra.Command) {
 		"time that shipped records stay on this node, e.g. 30d (default 7d)")
 	flags.Var(&f.rate, "edge-rate",
 		"limit of shipped bytes per second, e.g. 64KiB (default: no limit)")
+	cli.Complete(c, "role", "core", "edge\tships records to --upstream")
+	cli.Complete(c, "edge-full", "block\trefuses puts", "drop-oldest")
 }
 
 // options checks the flags, of which a core node has none.

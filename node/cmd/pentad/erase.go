@@ -90,8 +90,8 @@ with a newer part purges them again. Records stored later are visible.`,
   pentad purge --cid 1 --mid 7 --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !f.yes && !f.dryRun {
-				return cli.Usagef("a purge cannot be undone; check it with --dry-run, then " +
-					"confirm with --yes")
+				return cli.Usagef("purge is permanent: preview it with --dry-run, confirm it " +
+					"with --yes")
 			}
 			err := a.hide(c.Context(), &f, record.ViewAll, (*client.Client).Purge)
 			if err == nil && !f.dryRun {

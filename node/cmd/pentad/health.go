@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,37 +105,4 @@ func (a *app) askHealth(ctx context.Context) (time.Duration, error) {
 	defer db.Close()
 	err = db.Health(ctx)
 	return a.Now().Sub(start), err
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  cli.NoCommand,
-		Example: `  pentad version
-  pentad version -o json`,
-		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			commit, goVersion := "", ""
-			if info != nil {
-				goVersion = info.GoVersion
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						commit = s.Value
-					}
-				}
-			}
-			return a.One([]output.Column{cli.Left("version"), cli.Left("commit"), cli.Left("go")},
-				output.Text(version()), output.Text(commit), output.Text(goVersion))
-		},
-	}
-}
-
-// version is the version of the module that this program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
 }

@@ -66,6 +66,9 @@ func (a *app) quantitySet(
 	if q.MOID, err = parseMOID(moid); err != nil {
 		return err
 	}
+	if q.Name == "" {
+		return cli.Usagef("--name is required, e.g. --name energy")
+	}
 	if (q.Type == "") == (len(fields) == 0) {
 		return cli.Usagef("--type or --fields: give exactly one of them")
 	}
@@ -148,5 +151,6 @@ func (a *app) quantityRemoveCommand() *cobra.Command {
 			}
 			return a.One([]output.Column{cli.Right("removed")}, output.Int(moid))
 		},
+		ValidArgsFunction: cli.First(a.Completion(cli.QuantityIDs)),
 	}
 }

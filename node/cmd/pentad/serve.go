@@ -18,6 +18,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/clock"
 	"github.com/pentad-db/pentad/node/internal/memory"
 	"github.com/pentad-db/pentad/node/internal/prefault"
+	"github.com/pentad-db/pentad/node/internal/release"
 )
 
 // minClockOffset is what --max-clock-offset must be at least: below it, readings of clocks that
@@ -46,6 +47,8 @@ Clusters: with --cluster-init the directory of a stand-alone node becomes that o
 a cluster, with all records, plugins and cursors. Other nodes then --join.
 
 Output: the last line on stdout is the address. Logs go to stderr: text on a terminal, else JSON.
+They begin with the data directory; while a long log is replayed, a line every 2 s says how far it
+is.
 
 Host names: requests must name the node by an IP address, localhost, the name in --listen or one of
 --host. This protects against DNS rebinding by web pages. Behind a proxy that preserves the Host
@@ -79,7 +82,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if opt.Cluster, err = together.options(c); err != nil {
 				return err
 			}
-			opt.Cluster.Program = version()
+			opt.Cluster.Program = release.Read().Full()
 			if opt.MemoryBytes, err = a.memoryFlag(may); err != nil {
 				return err
 			}
@@ -143,6 +146,9 @@ func (a *app) serve(
 		return cli.Usagef("--max-clock-offset %v: less than %v; NTP keeps clocks within "+
 			"milliseconds", opt.MaxClockOffset, minClockOffset)
 	}
+	if err := checkDataDir(opt.Dir); err != nil {
+		return err
+	}
 	opt.Logger = a.Logger()
 	opt.Fail = func(err error) {
 		message, code := cli.Ending(err)
@@ -159,7 +165,7 @@ func (a *app) serve(
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "pentad %s   data %s\n", version(), opt.Dir)
+	fmt.Fprintf(a.Stdout, "pentad %s   data %s\n", release.Read().Full(), opt.Dir)
 	end, err := a.serveTStorage(n.Node, clients.listen, gateway)
 	if err != nil {
 		return errors.Join(err, a.CloseNode(n))

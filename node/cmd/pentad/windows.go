@@ -11,6 +11,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -50,6 +52,11 @@ needs an offset.`,
 	flags.StringVar(&q.zone, "tz", time.UTC.String(), "time zone, e.g. Europe/Helsinki or +05:30")
 	flags.StringVar(&q.aggregate, "agg", "count",
 		"aggregate plugin with its parameters: NAME,NAME=VALUE,...")
+	cli.CompleteZone(c, "tz")
+	cli.Complete(c, "every", "15m", "1h", "1d", "1w", "1mo\ta month", "1y")
+	a.CompleteFrom(c, "agg", cli.PluginNames(func(p *client.PluginInfo) bool {
+		return p.Aggregate
+	}))
 	flags.StringVar(&q.group, "group", "",
 		"separate windows for each cid, mid or moid, e.g. cid,mid\n(delta: always one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")
@@ -59,7 +66,7 @@ needs an offset.`,
 // query builds the query, without the plugin.
 func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
 	var err error
-	if q.Loc, err = calendar.Zone(q.zone); err != nil {
+	if q.Loc, err = timeparse.Location(q.zone); err != nil {
 		return nil, nil, cli.Usagef("--tz: %w", err)
 	}
 	query, err := q.Flags.Query(a.App)
@@ -73,7 +80,7 @@ func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) 
 		return nil, nil, cli.Usagef("--group cap: windows replace buckets; leave it out")
 	}
 	if query.GroupBy.Window, err = calendar.ParseEvery(q.every, q.zone); err != nil {
-		return nil, nil, cli.Usagef("--every and --tz: %w", err)
+		return nil, nil, cli.Usagef("--every %.80s: %w", q.every, err)
 	}
 	cal, err := calendar.New(query.GroupBy.Window)
 	if err != nil {
@@ -145,7 +152,7 @@ func windowColumns(
 ) []output.Column {
 	g.Window = record.Window{}
 	columns := queryflags.GroupColumns(g, doc, names)
-	parts := len(queryflags.KeyValues(g, names, &wire.Group{}))
+	parts := len(queryflags.KeyValues(g, nil, names, &wire.Group{}))
 	return append(append(columns[:parts:parts], cli.Left("start"), cli.Right("hours")),
 		columns[parts:]...)
 }
@@ -156,7 +163,7 @@ func writeWindows(w *output.Writer, cal *calendar.Calendar, g record.GroupBy, do
 	for i := range groups {
 		group := &groups[i]
 		from, to := cal.Window(group.CapNs)
-		row := append(queryflags.KeyValues(g, names, group),
+		row := append(queryflags.KeyValues(g, nil, names, group),
 			output.LocalTime(from, cal.Format(from)),
 			output.Float(calendar.Hours(from, to)), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)

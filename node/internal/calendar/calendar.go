@@ -21,6 +21,7 @@ import (
 	_ "time/tzdata" // zones must not depend on what is installed
 	"unicode"
 
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -63,15 +64,10 @@ func ForWindow(w record.Window) (*Calendar, error) {
 // Zone returns a zone by its IANA name, by UTC or by a fixed offset. The error is a
 // [*record.InvalidError].
 func Zone(name string) (*time.Location, error) {
-	if t, err := time.Parse("-07:00", name); err == nil {
-		_, seconds := t.Zone()
-		return time.FixedZone(name, seconds), nil
-	}
-	loc, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == "Local" {
+	loc, err := timeparse.Location(name)
+	if err != nil {
 		return nil, &record.InvalidError{Part: "window", Reason: record.OutOfRange, Row: -1,
-			Detail: fmt.Sprintf("unknown time zone %.80q; write an IANA name (Europe/Berlin), UTC "+
-				"or an offset (+05:30)", name)}
+			Detail: err.Error()}
 	}
 	return loc, nil
 }
@@ -83,9 +79,8 @@ func (c *Calendar) Window(ns int64) (fromNs, toNs int64) {
 	return w.window(ns)
 }
 
-var errEvery = errors.New("write how long windows are, as 15m, 1h, 1d, 1w, 1mo or 1y")
-
-// ParseEvery reads the length of a window.
+// ParseEvery reads the length of a window. The error does not quote the text, whose name the caller
+// knows.
 func ParseEvery(text, zone string) (record.Window, error) {
 	digits := strings.TrimRightFunc(text, unicode.IsLetter)
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -94,14 +89,30 @@ func ParseEvery(text, zone string) (record.Window, error) {
 		"mo": record.WindowMonth, "y": record.WindowYear}
 	unit, ok := units[text[len(digits):]]
 	switch {
-	case err == nil && !ok && digits != text && digits != "":
-		return record.Window{}, fmt.Errorf("%.80q: unknown unit; 15m are minutes, then 1h, 1d, "+
-			"1w, 1mo (a month) and 1y", text)
+	case err == nil && text[len(digits):] == "M":
+		return record.Window{}, fmt.Errorf("unknown unit; %dmo is %s, %[1]dm %[3]s", n,
+			counted(n, "month"), counted(n, "minute"))
+	case err == nil && !ok && digits != text:
+		return record.Window{}, errors.New("unknown unit; write 15m for minutes, then 1h, 1d, " +
+			"1w, 1mo for a month and 1y")
 	case err != nil || !ok:
-		return record.Window{}, fmt.Errorf("%.80q: %w", text, errEvery)
+		return record.Window{}, errors.New("not a length of windows; write e.g. 15m, 1h, 1d, 1w, " +
+			"1mo or 1y")
 	}
 	w := record.Window{Unit: unit, N: uint32(n), Zone: zone}
-	return w, w.Validate()
+	var invalid *record.InvalidError
+	if err := w.Validate(); errors.As(err, &invalid) {
+		return record.Window{}, errors.New(invalid.Detail)
+	}
+	return w, nil
+}
+
+// counted is a month, or 3 months.
+func counted(n uint64, what string) string {
+	if n == 1 {
+		return "a " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // offsetPeriod is a period with one offset from UTC, between two changes of the clock, in seconds

@@ -80,6 +80,7 @@ type syncAnswer struct {
 type versionAnswer struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	Commit  string `json:"commit"` // of the source; "": unknown
 }
 
 // group has the members of what [rowjson.Group] returns.

@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/changestream"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/openapi"
+	"github.com/pentad-db/pentad/node/internal/release"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -76,8 +77,8 @@ const about = "pentad stores measurements: records with a key of tenant (cid), d
 
 // describe returns the description of all routes.
 func (s *Server) describe() ([]byte, error) {
-	d := openapi.Document{Title: "pentad", Version: version(), About: about, License: "Apache-2.0",
-		Problem: api.Error{}, Frames: wire.ContentType, Errors: errorTexts}
+	d := openapi.Document{Title: "pentad", Version: release.Read().Version, About: about,
+		License: "Apache-2.0", Problem: api.Error{}, Frames: wire.ContentType, Errors: errorTexts}
 	for _, r := range s.routeTable() {
 		d.Operations = append(d.Operations, r.operation())
 	}

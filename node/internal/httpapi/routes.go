@@ -173,6 +173,8 @@ func (s *Server) copyRoutes() []route {
 // healthRoutes lists the routes of monitoring.
 func (s *Server) healthRoutes() []route {
 	return []route{
+		{http.MethodGet, "/", false, none, s.front,
+			says{"Say in a few lines what this is and which routes to try", nil, text{}, nil}},
 		{http.MethodGet, "/healthz", false, nil, s.alive,
 			says{"Say whether a restart would help", nil, api.Readiness{}, nil}},
 		{http.MethodGet, "/readyz", false, nil, s.ready,

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
+	"github.com/pentad-db/pentad/node/internal/release"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/internal/snapshots"
 	"github.com/pentad-db/pentad/node/internal/verify"
@@ -159,7 +159,8 @@ func reply(req *httpserver.Request, v any, err error) {
 }
 
 func (s *Server) version(req *httpserver.Request) {
-	req.JSON(versionAnswer{Name: "pentad", Version: version()})
+	b := release.Read()
+	req.JSON(versionAnswer{Name: "pentad", Version: b.Version, Commit: b.Commit})
 }
 
 func (s *Server) metrics(req *httpserver.Request) {
@@ -180,12 +181,4 @@ func (s *Server) horizon(req *httpserver.Request) {
 // horizonOfAll returns the horizon of all records.
 func (s *Server) horizonOfAll(ctx context.Context) (int64, error) {
 	return s.Engine.Horizon(ctx, request.Options{}, &record.Box{})
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
 }

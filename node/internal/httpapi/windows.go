@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
@@ -60,10 +61,7 @@ func (s *Server) parseWindows(req *httpserver.Request) (*registry.Version, *reco
 	}
 	zone := cmp.Or(string(args.Peek("tz")), time.UTC.String())
 	if q.GroupBy.Window, err = calendar.ParseEvery(every, zone); err != nil {
-		if errors.As(err, new(*record.InvalidError)) {
-			return nil, nil, err
-		}
-		return nil, nil, params.Bad("every", err)
+		return nil, nil, params.Bad("every", fmt.Errorf("%q: %w", params.Clip(every), err))
 	}
 	v, err := s.Plugins.UseKind(s.http.Running(), name, plugin.KindAggregate)
 	if err != nil {

@@ -5,7 +5,6 @@
 package params
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,8 +32,7 @@ func Check(args *fasthttp.Args, known []string) error {
 		name := string(key)
 		switch {
 		case !slices.Contains(known, name):
-			return Bad(Clip(name), fmt.Errorf("is unknown; there are %s",
-				cmp.Or(strings.Join(known, ", "), "none")))
+			return unknown(Clip(name), known)
 		case len(value) == 0:
 			return Bad(name, errors.New("is empty; give it a value or leave it out"))
 		case seen[name] && name != "filter" && name != "filter_params":
@@ -43,6 +41,20 @@ func Check(args *fasthttp.Args, known []string) error {
 		seen[name] = true
 	}
 	return nil
+}
+
+// unknown returns the error of a parameter that a route does not have, with those that are near, or
+// all of them.
+func unknown(name string, known []string) *wire.Error {
+	rest := excerpt.DidYouMean(name, known)
+	if rest == "" {
+		rest = "; there are " + strings.Join(known, ", ")
+	}
+	if len(known) == 0 {
+		rest = "; this route has none"
+	}
+	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: "unknown",
+		Message: fmt.Sprintf("unknown parameter %q%s", name, rest)}
 }
 
 // Flag parses a parameter that is 1 or 0; without it the flag is off.

@@ -116,9 +116,10 @@ func (p *Upload) check() error {
 	invalid := func(part, detail string) error {
 		return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1, Detail: detail}
 	}
-	if !record.ValidPluginName(p.Name) {
-		return invalid("plugin", fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _",
-			clipped(p.Name), record.MaxPluginNameBytes))
+	if !record.NewPluginName(p.Name) {
+		return invalid("plugin", fmt.Sprintf("%q is not a name: 1 to %d of a-z, 0-9, - and _, not "+
+			"beginning with -, and no device such as con", clipped(p.Name),
+			record.MaxPluginNameBytes))
 	}
 	if p.Owner == StandardOwner {
 		return invalid("owner", "pentad owns the standard plugins; take another")

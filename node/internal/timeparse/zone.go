@@ -1,9 +1,14 @@
 package timeparse
 
 import (
+	"cmp"
+	_ "embed" // of the names of zones
 	"fmt"
 	"math"
+	"strings"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // Zone turns wall-clock times of one place into moments. It remembers the last period without a
@@ -20,24 +25,57 @@ type Zone struct {
 // from the first and last year that a Layout accepts to the ends of int64.
 const maxOffsetNs = int64(26 * time.Hour)
 
-// LoadZone returns a zone by its IANA name, by "UTC", or by a fixed offset such as "+08:00".
+// LoadZone returns a zone by its IANA name, by "UTC", or by a fixed offset such as "+08:00"; "" is
+// UTC.
 func LoadZone(name string) (*Zone, error) {
 	if name == "" {
 		name = "UTC"
 	}
-	if t, err := time.Parse("-07:00", name); err == nil {
-		_, seconds := t.Zone()
-		return &Zone{name: name, loc: time.FixedZone(name, seconds)}, nil
-	}
-	if name == "Local" {
-		return nil, fmt.Errorf("zone %q differs between machines; name it, as Europe/Berlin", name)
-	}
-	loc, err := time.LoadLocation(name)
+	loc, err := Location(name)
 	if err != nil {
-		return nil, fmt.Errorf("unknown time zone %q; write an IANA name (Europe/Berlin), UTC or "+
-			"an offset (+08:00)", name)
+		return nil, err
 	}
 	return &Zone{name: name, loc: loc}, nil
+}
+
+// Location returns a place by its IANA name, by "UTC", or by a fixed offset such as "+08:00". The
+// error of an unknown one quotes it, and names those that are near.
+func Location(name string) (*time.Location, error) {
+	if t, err := time.Parse("-07:00", name); err == nil {
+		_, seconds := t.Zone()
+		return time.FixedZone(name, seconds), nil
+	}
+	if name == "Local" {
+		return nil, fmt.Errorf("zone %q differs between machines; write its name, e.g. "+
+			"Europe/Berlin", name)
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "" {
+		return nil, fmt.Errorf("unknown time zone %.80q%s", name, cmp.Or(nearZone(name),
+			"; write an IANA name (Europe/Berlin), UTC or an offset (+08:00)"))
+	}
+	return loc, nil
+}
+
+// zoneNames are the names of the IANA database, one a line, for suggestions only.
+//
+//go:embed zones.txt
+var zoneNames string
+
+// ZoneNames returns the names of zones in order.
+func ZoneNames() []string { return strings.Fields(zoneNames) }
+
+// nearZone asks for the zone that an unknown name may mean: one of similar spelling, or that of a
+// city.
+func nearZone(name string) string {
+	names := ZoneNames()
+	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
+	for _, zone := range names {
+		if strings.HasSuffix(strings.ToLower(zone), city) && name != "" {
+			return "; did you mean " + zone + "?"
+		}
+	}
+	return excerpt.DidYouMean(name, names)
 }
 
 // String returns the name that the zone was loaded by.

@@ -24,10 +24,12 @@ func (a *App) NewRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Addr, "addr", OrElse(a.Getenv("PENTAD_ADDR"), DefaultAddr),
-		"address of the node, or of several nodes of a cluster, HOST:PORT[,...] (PENTAD_ADDR)")
+		"address of the node, or of several nodes of a cluster, HOST[:PORT][,...]\n(PENTAD_ADDR; "+
+			"default port: 5150)")
 	flags.StringVarP(&a.OutputName, "output", "o", a.Getenv("PENTAD_OUTPUT"),
 		"output format: "+output.Formats+" (PENTAD_OUTPUT;\ndefault: table on a terminal, else "+
 			"ndjson)")
+	Complete(root, "output", "table", "json", "ndjson", "csv")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "suppress notes and progress on stderr")
 	flags.BoolVar(&a.NoColor, "no-color", a.Getenv("NO_COLOR") != "", "disable colors (NO_COLOR)")
 	flags.Var((*DurationFlag)(&a.timeout), "timeout",

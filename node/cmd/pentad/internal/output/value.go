@@ -46,7 +46,7 @@ type Value struct {
 func Null() Value { return Value{} }
 
 // Int is a number that names something, as a cid does: never grouped in thousands.
-func Int[N ~int | ~int32 | ~int64 | ~uint32](n N) Value {
+func Int[N ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n N) Value {
 	return Value{kind: kindInt, number: int64(n)}
 }
 

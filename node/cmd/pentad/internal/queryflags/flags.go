@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -161,7 +162,10 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 }
 
 // ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
-func ParseGroup(text string) (record.GroupBy, error) {
+func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
+
+// ParseGroupIn is ParseGroup with cap=LENGTH as windows of the calendar of a zone, if there is one.
+func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 	var g record.GroupBy
 	if text == "" {
 		return g, nil
@@ -175,6 +179,11 @@ func ParseGroup(text string) (record.GroupBy, error) {
 			g.MID = true
 		case name == "moid" && !hasLength:
 			g.MOID = true
+		case name == "cap" && hasLength && zone != "":
+			var err error
+			if g.Window, err = calendar.ParseEvery(length, zone); err != nil {
+				return g, cli.Usagef("--group cap=%.80s: %w", length, err)
+			}
 		case name == "cap" && hasLength:
 			if ns, err := strconv.ParseInt(length, 10, 64); err == nil && ns > 0 {
 				g.CapBucketNs = ns
@@ -182,8 +191,12 @@ func ParseGroup(text string) (record.GroupBy, error) {
 			}
 			bucket, err := timeparse.Duration(length)
 			if err != nil || bucket <= 0 {
-				return g, cli.Usagef("--group cap=%s: not a duration; use e.g. 15m, 1h or 1d",
-					length)
+				hint := ""
+				if _, err := calendar.ParseEvery(length, time.UTC.String()); err == nil {
+					hint = ", or add --tz, e.g. --tz UTC"
+				}
+				return g, cli.Usagef("--group cap=%.80s: not a duration; use e.g. 15m, 1h or 1d%s",
+					length, hint)
 			}
 			g.CapBucketNs = int64(bucket)
 		default:

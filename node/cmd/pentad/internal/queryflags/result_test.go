@@ -53,3 +53,24 @@ func TestResultRows(t *testing.T) {
 		t.Errorf("table\n%s", table)
 	}
 }
+
+// Parts of a key in a result are names, whatever their size.
+func TestResultIDs(t *testing.T) {
+	f := func(field string, want string) {
+		t.Helper()
+		var b bytes.Buffer
+		w := output.NewWriter(&b, output.Options{Format: output.Table},
+			output.Column{Name: "X", Right: true})
+		if err := w.Row(resultValue(field, int64(1234567))); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %q, %v; want %s", field, b.String(), err, want)
+		}
+	}
+	f("mid", "1234567")
+	f("from_mid", "1234567")
+	f("device_id", "1234567")
+	f("amid", "1,234,567")
+	f("count", "1,234,567")
+}

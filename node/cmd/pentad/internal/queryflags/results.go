@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -128,9 +130,13 @@ func GroupColumns(g record.GroupBy, doc *plugin.Doc, names Names) []output.Colum
 // WriteGroups writes a row for each group, and closes the writer.
 func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, names Names,
 	groups []wire.Group) error {
+	cal, err := calendar.ForWindow(g.Window)
+	if err != nil {
+		return err
+	}
 	for i := range groups {
 		group := &groups[i]
-		row := append(KeyValues(g, names, group), output.Count(group.Records))
+		row := append(KeyValues(g, cal, names, group), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {
 			return err
@@ -142,8 +148,11 @@ func WriteGroups(w *output.Writer, g record.GroupBy, doc *plugin.Doc, names Name
 	return w.Close()
 }
 
-// KeyValues are the parts of the key that are grouped by.
-func KeyValues(g record.GroupBy, names Names, group *wire.Group) (row []output.Value) {
+// KeyValues are the parts of the key that are grouped by. Capture times are those of a calendar if
+// there is one.
+func KeyValues(
+	g record.GroupBy, cal *calendar.Calendar, names Names, group *wire.Group,
+) (row []output.Value) {
 	if g.CID {
 		row = append(row, output.Int(group.CID))
 	}
@@ -156,7 +165,10 @@ func KeyValues(g record.GroupBy, names Names, group *wire.Group) (row []output.V
 	if names != nil {
 		row = append(row, output.Text(names(group.MOID)))
 	}
-	if g.ByCap() {
+	switch {
+	case g.ByCap() && cal != nil:
+		row = append(row, output.LocalTime(group.CapNs, cal.Format(group.CapNs)))
+	case g.ByCap():
 		row = append(row, output.Time(group.CapNs))
 	}
 	return row
@@ -170,7 +182,7 @@ func WriteResult(w *output.Writer, row []output.Value, fields []plugin.Value, re
 		once -= repeats
 	}
 	for _, f := range fields[:once] {
-		row = append(row, resultValue(f.Value))
+		row = append(row, resultValue(f.Name, f.Value))
 	}
 	times := 1
 	if repeats > 1 {
@@ -181,7 +193,7 @@ func WriteResult(w *output.Writer, row []output.Value, fields []plugin.Value, re
 		for _, f := range fields[once:] {
 			cell := output.Null()
 			if list := f.Value.([]any); i < len(list) {
-				cell = resultValue(list[i])
+				cell = resultValue(f.Name, list[i])
 			}
 			whole = append(whole, cell)
 		}
@@ -192,18 +204,34 @@ func WriteResult(w *output.Writer, row []output.Value, fields []plugin.Value, re
 	return nil
 }
 
+// namesID reports whether a field of a result, by its name, holds parts of a key: a number that
+// names something and is not grouped in thousands.
+func namesID(field string) bool {
+	for d := range record.NumDims {
+		part := record.Dim(d).String()
+		if field == part || strings.HasSuffix(field, "_"+part) {
+			return true
+		}
+	}
+	return field == "id" || strings.HasSuffix(field, "_id")
+}
+
 // resultValue is one field of a result as a cell.
-func resultValue(v any) output.Value {
+func resultValue(field string, v any) output.Value {
+	whole := output.Count[int64]
+	if namesID(field) {
+		whole = output.Int[int64]
+	}
 	switch v := v.(type) {
 	case float64:
 		return output.Computed(v)
 	case int64:
-		return output.Count(v)
+		return whole(v)
 	case uint64:
 		if v > math.MaxInt64 {
 			return output.Text(fmt.Sprint(v))
 		}
-		return output.Count(v)
+		return whole(int64(v))
 	case []byte:
 		return output.Text(hex.EncodeToString(v))
 	case plugin.Moment:

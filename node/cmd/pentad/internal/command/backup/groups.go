@@ -99,6 +99,6 @@ func (a *app) backupGroup(
 		a.Note("group %d: nothing new since the last part", g.group)
 		return nil
 	}
-	return w.Row(append([]output.Value{output.Count(g.group)}, partRow(part,
+	return w.Row(append([]output.Value{output.Int(g.group)}, partRow(part,
 		a.Now().Sub(began))...)...)
 }

@@ -174,7 +174,7 @@ func (r *clusterRestore) group(ctx context.Context, group int, w *output.Writer)
 			r.cursors[c.Name] = c.AcqNs
 		}
 	}
-	return w.Row(output.Count(group), output.Count(report.Rows), output.Count(report.Events),
+	return w.Row(output.Int(group), output.Count(report.Rows), output.Count(report.Events),
 		output.Time(report.ToNs), output.Span(r.app.Now().Sub(began)))
 }
 

@@ -234,7 +234,7 @@ func (t *fixture) readQuery() error {
 	if q.Window != nil {
 		t.by.Window, err = calendar.ParseEvery(q.Window.Every, q.Window.Zone)
 		if err != nil {
-			return err
+			return fmt.Errorf("window: every %.80q: %w", q.Window.Every, err)
 		}
 	}
 	values := map[string]string{}

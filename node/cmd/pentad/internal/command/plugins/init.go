@@ -15,7 +15,6 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/plugin/template"
-	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func (a *app) pluginInitCommand() *cobra.Command {
@@ -44,9 +43,8 @@ results, and gets the reading before each window.`,
 }
 
 func (a *app) pluginInit(name, language string, growing bool) error {
-	if !record.ValidPluginName(name) {
-		return cli.Usagef("%q is not a plugin name: 1 to %d of a-z, 0-9, - and _", name,
-			record.MaxPluginNameBytes)
+	if err := checkName(name); err != nil {
+		return err
 	}
 	files, err := template.Files(language, name, growing)
 	if err != nil {

@@ -71,9 +71,8 @@ func (a *app) pluginPush(ctx context.Context, path string, push client.PluginPus
 	if push.Name == "" {
 		push.Name = strings.TrimSuffix(filepath.Base(path), queryflags.WasmSuffix)
 	}
-	if !record.ValidPluginName(push.Name) {
-		return cli.Usagef("%q is not a plugin name: 1 to %d of a-z, 0-9, - and _; give one with "+
-			"--name", push.Name, record.MaxPluginNameBytes)
+	if err := checkName(push.Name); err != nil {
+		return cli.Usagef("%w; give one with --name", err)
 	}
 	var err error
 	if push.Wasm, err = queryflags.ReadModule(path); err != nil {
@@ -82,6 +81,20 @@ func (a *app) pluginPush(ctx context.Context, path string, push client.PluginPus
 	return a.withPlugin(ctx, func(db *client.Client) (client.PluginInfo, error) {
 		return db.PushVersion(ctx, push)
 	})
+}
+
+// checkName refuses a name that a new plugin cannot have.
+func checkName(name string) error {
+	switch {
+	case !record.ValidPluginName(name):
+		return cli.Usagef("%.80q is not a plugin name: 1 to %d of a-z, 0-9, - and _", name,
+			record.MaxPluginNameBytes)
+	case name[0] == '-':
+		return cli.Usagef("%q is not a plugin name: a command would read it as a flag", name)
+	case !record.NewPluginName(name):
+		return cli.Usagef("%q is not a plugin name: it is a device of Windows", name)
+	}
+	return nil
 }
 
 // withPlugin asks the node for something and shows the version of a plugin that it answers with.

@@ -2,34 +2,42 @@ package plugins
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 func (a *app) pluginRunCommand() *cobra.Command {
 	var q queryflags.Flags
 	var params, groupBy string
+	var zone cli.FilledFlag
 	c := &cobra.Command{
 		Use:   "run NAME[@DIGEST]|FILE.wasm",
 		Short: "Run an aggregate plugin",
 		Long: `Run an aggregate plugin over matching records, on the node. There is one result, or one for each
 group: --group takes parts of the key, and cap=1h for buckets of capture time counted from 1970 in
-UTC.
+UTC. With --tz they are windows of the calendar of a time zone, as in pentad windows: cap=1d is a
+local day, cap=1mo a month; times without an offset, e.g. --cap 2026-10, are in the zone.
 
 FILE.wasm is sent with the query: the node compiles it once, by digest, and caches it in memory
 only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`,
 		Args: cli.Arguments(1, 1, "the name of the plugin, or a file with its module"),
 		Example: `  pentad plugin run stats
   pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
+  pentad plugin run stats --cap 2026-10 --group cap=1d --tz Europe/Helsinki
   pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.pluginRun(c.Context(), args[0], params, groupBy, &q)
+			query, err := runQuery(a.App, &q, groupBy, string(zone))
+			if err != nil {
+				return err
+			}
+			return a.pluginRun(c.Context(), args[0], params, query, &q)
 		},
 		ValidArgsFunction: a.completePlugins(func(p *client.PluginInfo) bool {
 			return p.Aggregate
@@ -43,46 +51,38 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 		"parameters of the plugin: NAME=VALUE,...; field=NAME selects a field\nof the quantity, "+
 			"see pentad quantity")
 	flags.StringVar(&groupBy, "group", "", "groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h")
+	flags.Var(&zone, "tz",
+		"time zone of --cap and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki or "+
+			"+05:30 (default: buckets, in UTC)")
+	cli.CompleteZone(c, "tz")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of groups, e.g. 100 (0: no limit)")
 	return c
 }
 
 // completePlugins offers the names of the node's plugins to the shell, of those that fit.
 func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) (
-		[]cobra.Completion, cobra.ShellCompDirective) {
-		const completeTimeout = 2 * time.Second // a key press should not wait longer
-		ctx, cancel := context.WithTimeout(c.Context(), completeTimeout)
-		defer cancel()
-		db, err := a.Connect(ctx)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+	return cli.First(a.Completion(cli.PluginNames(fits)))
+}
+
+// runQuery puts the question together, without the plugin.
+func runQuery(a *cli.App, q *queryflags.Flags, groupBy, zone string) (*record.Query, error) {
+	var err error
+	if zone != "" {
+		if q.Loc, err = timeparse.Location(zone); err != nil {
+			return nil, cli.Usagef("--tz: %w", err)
 		}
-		defer db.Close()
-		plugins, err := db.Plugins(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []cobra.Completion
-		for i := range plugins {
-			if fits(&plugins[i]) {
-				names = append(names, plugins[i].Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+	query, err := q.Query(a)
+	if err != nil {
+		return nil, err
+	}
+	query.GroupBy, err = queryflags.ParseGroupIn(groupBy, zone)
+	return query, err
 }
 
 func (a *app) pluginRun(
-	ctx context.Context, name, params, groupBy string, q *queryflags.Flags,
+	ctx context.Context, name, params string, query *record.Query, q *queryflags.Flags,
 ) error {
-	query, err := q.Query(a.App)
-	if err != nil {
-		return err
-	}
-	if query.GroupBy, err = queryflags.ParseGroup(groupBy); err != nil {
-		return err
-	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err

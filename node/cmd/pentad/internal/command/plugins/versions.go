@@ -184,35 +184,57 @@ func (a *app) pluginRemoveCommand() *cobra.Command {
 		Use:   "rm NAME[@DIGEST]",
 		Short: "Remove a plugin, or one of its versions",
 		Long: `Remove a version of a plugin, or with --all every version of a name. Running queries finish. The
-current version can only be removed with --all; promote another one first.`,
+current version of several can only be removed with --all, or after another one was promoted. A
+plugin that has a single version is removed by its name.`,
 		Args: cli.Arguments(1, 1, "the plugin"),
 		Example: `  pentad plugin rm old@` + ExampleDigest + `
   pentad plugin rm old --all
   pentad plugin rm older --all -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !strings.Contains(args[0], "@") && !all {
-				return cli.Usagef("%s: no version given; use NAME@DIGEST, or --all for all "+
-					"versions", args[0])
-			}
-			return a.pluginRemove(c.Context(), args[0])
+			return a.pluginRemove(c.Context(), args[0], all)
 		},
+		ValidArgsFunction: a.completePlugins(func(p *client.PluginInfo) bool {
+			return !p.Standard
+		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every version of the name")
 	return c
 }
 
-func (a *app) pluginRemove(ctx context.Context, ref string) error {
+func (a *app) pluginRemove(ctx context.Context, ref string, all bool) error {
+	if strings.Contains(ref, "@") && all {
+		return cli.Usagef("%s --all: give a name for all versions, or one version", ref)
+	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	if !strings.Contains(ref, "@") && !all {
+		if ref, err = onlyVersion(ctx, db, ref); err != nil {
+			return err
+		}
+	}
 	removed, err := db.RemovePlugin(ctx, ref)
 	if err != nil {
 		return err
 	}
 	return a.One([]output.Column{cli.Left("name"), cli.Right("removed")}, output.Text(ref),
 		output.Int(removed))
+}
+
+// onlyVersion names the version of a plugin that has no other. It names the digest, so that a
+// version that is uploaded meanwhile stays.
+func onlyVersion(ctx context.Context, db *client.Client, name string) (ref string, err error) {
+	p, err := db.Plugin(ctx, name)
+	switch {
+	case err != nil:
+		return "", err
+	case p.Versions > 1:
+		return "", cli.Usagef("%s: has %d versions; use NAME@DIGEST, or --all for all versions",
+			name, p.Versions)
+	}
+	return p.Ref(), nil
 }
 
 func (a *app) pluginLogsCommand() *cobra.Command {

@@ -29,7 +29,7 @@ type mappedImport struct {
 	form    exchange.Form
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
-	sent    bool // records were handed to a writer
+	sent    bool              // records were handed to a writer
 
 	writer  *client.Writer // of the file
 	before  hash.Hash      // of the files before, where rejects of one depend on them
