@@ -461,12 +461,12 @@ func TestWrongAnswers(t *testing.T) {
 		a.replace(exportInit, "", i32c(-1))
 		a.replace(exportError, "", i64c(-1))
 	})
-	fails(t, h, "message moves the cursor", Status, "says \"\ufffd2J\"", func(a *asm) {
+	fails(t, h, "message moves the cursor", Status, ": \ufffd2J", func(a *asm) {
 		a.replace(exportInit, "", i32c(-1))
 		a.data[errorAt] = []byte("\u009b2J")
 		a.replace(exportError, "", i64c(errorAt<<32|4))
 	})
-	fails(t, h, "message not UTF-8", Status, "says \"\ufffdx\"", func(a *asm) {
+	fails(t, h, "message not UTF-8", Status, ": \ufffdx", func(a *asm) {
 		a.replace(exportInit, "", i32c(-1))
 		a.data[errorAt] = []byte("\xff\xffx\x00\x00\x00\x00\x00\x00\x00")
 		a.replace(exportError, "", i64c(errorAt<<32|3))

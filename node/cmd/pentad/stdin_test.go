@@ -28,9 +28,18 @@ func (s *silence) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// quietNode answers everything with nothing, and knows no quantities.
+func quietNode() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/quantities" {
+			_, _ = io.WriteString(w, `{"quantities":[]}`) // the client may be gone
+		}
+	}))
+}
+
 // TestStdinThatIsSilent ends commands that wait for stdin, by a signal and by --timeout.
 func TestStdinThatIsSilent(t *testing.T) {
-	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ready := quietNode()
 	defer ready.Close()
 	f := func(code int, message string, args ...string) {
 		t.Helper()
@@ -62,7 +71,7 @@ func TestStdinThatIsSilent(t *testing.T) {
 
 // TestPipeThatIsSilent ends commands that wait for someone to open a named pipe.
 func TestPipeThatIsSilent(t *testing.T) {
-	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ready := quietNode()
 	defer ready.Close()
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -101,6 +101,9 @@ func (r *route) operation() openapi.Operation {
 	path := strings.Replace(r.Path, "NAME", "{name}", 1)
 	words := strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune("/{}.", c) })
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "v1" })
+	if len(words) == 0 {
+		words = []string{"start"}
+	}
 	o := openapi.Operation{ID: strings.ToLower(r.Method) + "-" + strings.Join(words, "-"),
 		Tag: words[0], Method: r.Method, Path: path, Text: r.says.text + ".", Body: r.body(),
 		Answers: r.answers(), Errors: r.errors()}

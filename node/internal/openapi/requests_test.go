@@ -24,7 +24,7 @@ func puts() []request {
 		put("type=f64", contentJSON, `{"cid":1}`, 422, "cid, mid, moid and cap"),
 		put("type=f64", contentLines, oneRecord+"\n{}", 207, `"rejected":1`),
 		put("type=f64&atomic=1", contentLines, oneRecord+"\n{}", 422, "nothing is stored"),
-		put("atomc=1", contentJSON, oneRecord, 400, "atomc: is unknown"),
+		put("atomc=1", contentJSON, oneRecord, 400, `unknown parameter \"atomc\"`),
 	}
 }
 
@@ -57,6 +57,7 @@ func questions() (all []request) {
 		request{method: "GET", path: "/v1/changes", query: "format=sse", says: "event: closed"},
 		request{method: "GET", path: "/v1/digest", query: "cid=1"},
 		request{method: "GET", path: "/v1/sync"},
+		request{method: "GET", path: "/", says: "pentad"},
 	)
 }
 

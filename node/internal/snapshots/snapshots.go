@@ -5,6 +5,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (f *Folder) dirOf(name string) (string, error) {
 // [store.Store.Snapshot]. In a cluster that is its replicas.
 func (f *Folder) Create(ctx context.Context, name string) (api.Snapshot, error) {
 	dir, err := f.dirOf(name)
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return api.Snapshot{}, err
 	}
 	f.changing.Lock()
