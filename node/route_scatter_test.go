@@ -128,6 +128,21 @@ func (s *spread) erase(box record.Box) {
 	s.clock.Add(int64(10 * time.Second))
 }
 
+// purge removes a box from both.
+func (s *spread) purge(box record.Box) {
+	s.Helper()
+	s.clock.Add(int64(10 * time.Second))
+	if _, err := s.whole.Purge(s.Context(), box); err != nil {
+		s.Fatal(err)
+	}
+	for _, st := range s.stores {
+		if _, err := st.Purge(s.Context(), box); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.clock.Add(int64(10 * time.Second))
+}
+
 // fill puts readings, corrections, tombstones and an erase, some of them sealed.
 func (s *spread) fill(rng *rand.Rand, batches int) {
 	s.Helper()

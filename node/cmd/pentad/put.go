@@ -78,8 +78,7 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	b, err := p.batch(key, p.kind.Named())
-	if err != nil && p.kind.Given() {
+	if _, err := p.batch(key, p.kind.Named()); err != nil && p.kind.Given() {
 		return err // without asking the node
 	}
 	db, err := a.Connect(ctx)
@@ -91,7 +90,8 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err != nil {
 		return err
 	}
-	if b, err = p.batch(key, types); err != nil {
+	b, err := p.batch(key, types)
+	if err != nil {
 		return err
 	}
 	reply, err := db.Put(ctx, b, [16]byte{}, 0)

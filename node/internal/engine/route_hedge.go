@@ -34,8 +34,7 @@ const (
 	askVersions
 	askDigest
 	askPlan
-	askFacts  // answered without reading records: horizons, events
-	askChange // a write, which is never hedged
+	askFacts // answered without reading records: horizons, events
 	callKinds
 )
 
@@ -180,7 +179,7 @@ func (c *hedgedRequest[T]) checkSilence(ctx context.Context, silence time.Durati
 		c.attempt.Cancel(errPeerDown)
 		return again
 	}
-	if c.hedgeAttempt != nil || c.kind == askChange || c.call.Decided() {
+	if c.hedgeAttempt != nil || c.call.Decided() {
 		return again
 	}
 	sources := c.engine.alternatives(c.first)

@@ -47,7 +47,6 @@ type source interface {
 		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *prepared) ([]api.SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
-	deleteRange(ctx context.Context, box record.Box, purge bool) (acqNs int64, err error)
 	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
 	events(ctx context.Context) ([]event.Event, error)
 	policies(ctx context.Context) ([]Policy, error)

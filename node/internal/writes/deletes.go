@@ -22,7 +22,10 @@ func (d *Dispatcher) DeleteRange(
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).DeleteRange(ctx, box, purge, asked.Groups)
 	}
-	return d.opt.Engine.DeleteRange(ctx, asked, box, purge)
+	if purge {
+		return d.opt.Store.Purge(ctx, box)
+	}
+	return d.opt.Store.Erase(ctx, box)
 }
 
 // SetRetention sets or removes a policy; see [store.Store.SetRetention]. In a cluster it is in
