@@ -61,7 +61,8 @@ func TestWindowsRoute(t *testing.T) {
 	a.expect("GET", "/v1/windows?every=1d&tz=+05:30&agg=count", "", 400, "a + is written %2B")
 	a.expect("GET", "/v1/windows?every=1d&agg=threshold", "", 400, "no aggregate")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&group=cap", "", 400, "is not cid, mid or moid")
-	a.expect("GET", "/v1/windows?every=1d&agg=count&order=key", "", 400, "order: is unknown")
+	a.expect("GET", "/v1/windows?every=1d&agg=count&order=key", "", 400,
+		`unknown parameter \"order\"`)
 }
 
 // More windows than groups are allowed is an error, whatever the span of the box: they are made

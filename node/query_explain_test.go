@@ -62,7 +62,7 @@ func TestExplainForPeople(t *testing.T) {
 		`"ignored":["filter","order","limit"]`)
 	a.expect("GET", "/v1/explain?group=mid", "", 400, `unknown parameter \"group\"`)
 	a.expect("GET", "/v1/explain?type=f65", "", 400, `"part":"type"`)
-	a.expect("GET", "/v1/explain?format=csv", "", 400, `"part":"format"`)
+	a.expect("GET", "/v1/explain?format=xml", "", 400, `"part":"format"`)
 	a.expect("POST", "/v1/explain", "?", 400, `"code":"bad-frame"`)
 	q := &record.Query{Aggregate: record.PluginCall{Name: "stats"}}
 	status, answer := post(t, n, "POST", "/v1/explain", wire.ContentType, wire.AppendQuery(nil, q))

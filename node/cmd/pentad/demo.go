@@ -170,6 +170,11 @@ func openDemo(f *demoFlags, now time.Time) (*demoMarker, error) {
 // demoData loads the readings, unless they are there.
 func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir string,
 	m *demoMarker) error {
+	for _, q := range demodata.Quantities() { // so that no command needs --type
+		if err := n.SetQuantity(q); err != nil {
+			return err
+		}
+	}
 	p := m.plan()
 	what := fmt.Sprintf("%s meters, %d quantities, %d days", output.Thousands(p.Meters),
 		demodata.NumQuantities, p.Days)

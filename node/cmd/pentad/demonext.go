@@ -92,8 +92,8 @@ func (s *demoShow) next() {
 	}
 	first := s.plan.Start().Format("2006-01-02")
 	for _, line := range []string{
-		"get --cid 1 --mid 1 --last 1 --type f64",
-		"versions " + s.box + " --type f64",
+		"get --cid 1 --mid 1 --last 1",
+		"versions " + s.box,
 		"windows --cid 1 --moid 1 --every 1d --agg stats --tz Europe/Berlin",
 		"plugin run stats --moid 1 --cap " + first + " --group cid",
 		"export --cid 1 --value f64 -f meters.csv",

@@ -147,7 +147,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 	box := fmt.Sprintf("--cid %d --mid %d --moid %d --cap %s", key.CID, key.MID, key.MOID,
 		timeparse.Format(key.CapNs))
 	s.box = box
-	s.title("A reading that was corrected: %s --type f64", box)
+	s.title("A reading that was corrected: pentad get %s", box)
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)
 	add := func(name, flags string) error {

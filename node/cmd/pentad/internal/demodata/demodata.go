@@ -12,6 +12,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -23,6 +24,13 @@ const (
 
 	NumQuantities = 3
 )
+
+// Quantities are what is to be declared of the payloads.
+func Quantities() []plugin.Quantity {
+	return []plugin.Quantity{{MOID: PowerKW, Name: "power", Unit: "kW", Type: "f64"},
+		{MOID: VoltageV, Name: "voltage", Unit: "V", Type: "f64"},
+		{MOID: TemperatureC, Name: "temperature", Unit: "°C", Type: "f64"}}
+}
 
 const (
 	// Step is the distance of two readings: what European meters deliver.
