@@ -4,5 +4,5 @@ package replica
 
 import "net"
 
-// tune leaves a connection as it is.
-func tune(net.Conn) {}
+// setSocketOptions does nothing: other systems have no such options.
+func setSocketOptions(net.Conn) {}
