@@ -280,7 +280,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 	return err
 }
 
-// appendFitting appends the rows of b, or so many of them that the slice is more than full; one row
+// appendFitting appends the rows of b, or of these one more than the slice has room for; one row
 // always fits.
 func (out *Slice) appendFitting(b *record.Batch, share int) (fit bool) {
 	maxRows, maxBytes := sliceRows/share, sliceBytes/share

@@ -23,7 +23,7 @@ const (
 	chartIndent = 42
 )
 
-// chart draws the readings around one as of before its correction, and as of now. A reading that
+// chart draws the readings around one, without its correction and as they are now. A reading that
 // had not arrived yet is a gap.
 func (s *demoShow) chart(ctx context.Context, key record.Key, correctedNs int64) error {
 	step := int64(demodata.Step)

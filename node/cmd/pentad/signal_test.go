@@ -25,7 +25,7 @@ import (
 // maxStop is how long a command may go on after a signal: a second, and what a loaded machine adds.
 const maxStop = 5 * time.Second
 
-// gate passes connections to a node, and stops when so many bytes went to it or came from it.
+// gate passes connections to a node, and stops when a number of bytes went to it or came from it.
 type gate struct {
 	addr    string
 	reached chan struct{}
@@ -160,7 +160,7 @@ func importRows(path string) []string {
 		"--value", "column=kwh,moid=1", path}
 }
 
-// wantCount wants so many versions of as many readings.
+// wantCount wants a number of readings, each with one version.
 func wantCount(t *testing.T, db *client.Client, want uint64) {
 	t.Helper()
 	for _, view := range []record.View{record.ViewAll, record.ViewLatest} {

@@ -10,7 +10,7 @@ const markRecords = 1000
 type marks struct {
 	head    int64 // lines before the first line of data; -1: rows of a table
 	records []int64
-	lines   []int64 // lines that are done when so many records are stored
+	lines   []int64 // lines that are done, by number of records stored
 	last    int64   // records up to the last line
 	line    int64
 }
