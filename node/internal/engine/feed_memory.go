@@ -67,10 +67,13 @@ func (e *Engine) beginSlice(
 	release = func() { <-e.readers }
 	share, bytes := e.sliceShare()
 	err = held.Take(ctx, bytes, 0)
-	if !errors.Is(err, budget.ErrFull) {
-		return share, release, err
+	if err == nil {
+		return share, release, nil
 	}
 	release()
+	if !errors.Is(err, budget.ErrFull) {
+		return 0, nil, err
+	}
 	if err := held.Take(ctx, leastSliceCost, sliceWait); errors.Is(err, budget.ErrFull) {
 		return 0, nil, &wire.Error{Kind: wire.KindOverloaded, RetryAfterMs: nodeerror.RetryAfterMs,
 			Message: "other readers of changes, which take nothing, hold the memory of feeds; " +

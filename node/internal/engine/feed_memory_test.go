@@ -128,6 +128,14 @@ func TestSliceWaits(t *testing.T) {
 		if err := <-failed; !errors.As(err, &refused) || refused.Kind != wire.KindOverloaded {
 			t.Errorf("after the wait: %v", err)
 		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 { // both may be seen first, the cancel and that there is no memory
+			_, _, err := e.beginSlice(canceled, e.sliceMemory.Share())
+			if !errors.Is(err, context.Canceled) || len(e.readers) > 0 {
+				t.Fatalf("canceled: %v, %d places are held", err, len(e.readers))
+			}
+		}
 		go func() { failed <- begin() }()
 		synctest.Wait()
 		stalled.End()
