@@ -100,6 +100,14 @@ func (l *Lookups) ID(table string, name []byte) int64 {
 	return l.next[table]
 }
 
+// Find returns the id that a name has or would get.
+func (l *Lookups) Find(table string, name []byte) int64 {
+	if id, ok := l.tables[table][string(name)]; ok {
+		return id
+	}
+	return l.next[table] + 1
+}
+
 // Added returns how many names got an id since the file was opened.
 func (l *Lookups) Added() int64 { return l.added }
 

@@ -58,15 +58,17 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		}
 		r.opt.Rejects = nil // it has its header, and there are none
 	}
+	var im *csvimport.Importer
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
+		r.declare = append(r.declare, im.Undeclared()...)
 		if err := r.declareAll(ctx); err != nil {
 			return err
 		}
 		r.sent = true
 		return input.SendTo(r.writer.AddRecord)(ctx, b)
 	}
-	im, err := csvimport.New(r.mapping, r.opt)
-	if err != nil {
+	var err error
+	if im, err = csvimport.New(r.mapping, r.opt); err != nil {
 		return cli.Usage(err)
 	}
 	r.before = sha256.New()
