@@ -273,6 +273,26 @@ func fillNode(t *testing.T, dir string, args []string) {
 	}
 }
 
+// A verification of a running node ends with its command, and the next one may begin at once.
+func TestSignalVerify(t *testing.T) {
+	addr, _ := testNode(t)
+	if _, stderr, code := runCommand(t, addr, importRows(manyRows(t, t.TempDir()))...); code != 0 {
+		t.Fatal(stderr)
+	}
+	for range 3 {
+		g := newGate(t, addr, false, 300) // the answer has begun
+		stderr := signalled(t, g.reached, "verify", "files", "--rate", "0.001", "--addr", g.addr)
+		if !strings.HasSuffix(stderr, "read, no damage so far; run the same command to read "+
+			"everything again\n") {
+			t.Error(stderr)
+		}
+	}
+	if _, stderr, code := runCommand(t, addr, "verify", "files"); code != 0 ||
+		!strings.Contains(stderr, "no damage") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 // Commands that read and write files end soon after a signal, wherever it meets them, and what they
 // leave is whole or not there.
 func TestSignalFiles(t *testing.T) {
@@ -307,8 +327,12 @@ func TestSignalFiles(t *testing.T) {
 		}
 		t.Errorf("%s: no signal met it", args)
 	}
-	const listed = "interrupted: not everything was read; the damage found so far is listed\n"
+	const listed = "read, no damage so far; run the same command to read everything again\n"
 	f(listed, "", "verify", "files", "--dir", stopped, "--rate", "1")
+	f("read, no damage so far; run the same command to read everything again\n", "", "check",
+		stopped)
+	f("interrupted: not everything was checked; run the same command to check all again\n", "",
+		"restore", "--from", backup, "--check-only")
 	restored := filepath.Join(dir, "restored")
 	f("interrupted: nothing was restored; run the same command to start again\n", restored,
 		"restore", "--from", backup, "--dir", restored)
