@@ -82,40 +82,39 @@ func (p *plan) kindOfName(fields [][]byte, v *valuePlan) quantity.Type {
 	return types.Of(int32(id))
 }
 
-// noteName notes a quantity that has a name and a type and is not declared.
-func (p *plan) noteName(fields [][]byte, v *valuePlan, moid int32) *problem {
-	if !v.byName || p.im.opt.Types == nil || p.tomb {
-		return nil
-	}
-	name, _ := p.moid.text(fields, v.label)
-	if _, typed := p.moid.part.Types[string(name)]; v.assumed && !typed {
-		return nil
-	}
+// noteQuantity notes a quantity of a column that is not declared. It has a name if it is the id of
+// a name that has a type.
+func (p *plan) noteQuantity(fields [][]byte, v *valuePlan, moid int32) *problem {
 	types, ok := p.im.opt.Types.(quantity.Declared)
-	if !ok || types.Quantity(moid) != nil || moid < 0 {
+	if !ok || v.moid != nil || p.moid.part.Constant != nil || v.raw || p.tomb || moid < 0 {
 		return nil
 	}
 	if noted, ok := p.im.noted[moid]; ok {
-		if noted != p.kind {
+		if noted != p.kind && v.byName {
 			return &problem{"value", fmt.Sprintf("column %d: type %s, but an earlier value of "+
-				"%q is %s", v.column+1, p.kind, clip(name), noted)}
+				"this quantity is %s", v.column+1, p.kind, noted)}
 		}
 		return nil
 	}
-	if len(p.im.noted) >= maxDeclared {
+	if types.Quantity(moid) != nil || len(p.im.noted) >= maxDeclared {
 		return nil
 	}
 	p.im.noted[moid] = p.kind
-	q := plugin.Quantity{MOID: moid, Name: string(name), Type: p.kind.String()}
-	if q.Check() != nil {
-		q.Name = "quantity " + strconv.Itoa(int(moid))
+	q := plugin.Quantity{MOID: moid, Type: p.kind.String()}
+	if v.byName {
+		name, _ := p.moid.text(fields, v.label)
+		if _, typed := p.moid.part.Types[string(name)]; typed || !v.assumed {
+			if q.Name = string(name); q.Check() != nil {
+				q.Name = "quantity " + strconv.Itoa(int(moid))
+			}
+		}
 	}
 	p.im.undeclared = append(p.im.undeclared, q)
 	return nil
 }
 
-// Undeclared returns the quantities that names of a column have a type for and that are not
-// declared, each once: those since the last call, before Send takes their records.
+// Undeclared returns the quantities of a column that are not declared, each once: those since the
+// last call, before Send takes their records. Those with a name are to be declared.
 func (im *Importer) Undeclared() []plugin.Quantity {
 	out := im.undeclared
 	im.undeclared = nil

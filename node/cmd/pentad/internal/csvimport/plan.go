@@ -203,7 +203,7 @@ func (p *plan) line(fields [][]byte) *problem {
 		}
 		bad = p.fits(key.MOID, v)
 		if bad == nil {
-			bad = p.noteName(fields, v, key.MOID)
+			bad = p.noteQuantity(fields, v, key.MOID)
 		}
 		if bad != nil {
 			return bad

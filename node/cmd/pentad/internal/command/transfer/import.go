@@ -211,6 +211,7 @@ func (a *app) importMapped(
 		}
 		return err
 	}
+	run.noteUnnamed()
 	return a.importSummary(run.summary, &run.stored, a.Now().Sub(start), err)
 }
 

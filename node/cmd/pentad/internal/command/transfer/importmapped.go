@@ -30,6 +30,7 @@ type mappedImport struct {
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
 	sent    bool              // records were handed to a writer
+	unnamed []plugin.Quantity // of a column, and not declared
 
 	writer  *client.Writer // of the file
 	before  hash.Hash      // of the files before, where rejects of one depend on them
@@ -60,7 +61,7 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 	}
 	var im *csvimport.Importer
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
-		r.declare = append(r.declare, im.Undeclared()...)
+		r.noteUndeclared(im.Undeclared())
 		if err := r.declareAll(ctx); err != nil {
 			return err
 		}
