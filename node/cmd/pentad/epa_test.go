@@ -235,18 +235,17 @@ func TestEPA(t *testing.T) {
 			if code != cli.ExitPartial || !strings.Contains(stderr, "nothing was stored") {
 				t.Errorf("again: exit code %d, %s", code, stderr)
 			}
-			askEPA(t, addr, monitorNames(t, ids), want)
+			askEPA(t, addr, ids, want)
 			exportEPA(t, addr, filepath.Join(dir, "export.csv"), monitorNames(t, ids), want)
 		})
 	}
 }
 
-// askEPA asks a node for what it has of the monitors, and compares it with what is wanted.
-func askEPA(t *testing.T, addr string, names map[string]string, want epa) {
+// askEPA asks a node for what it has of the monitors by their names, and compares it with what is
+// wanted.
+func askEPA(t *testing.T, addr, ids string, want epa) {
 	t.Helper()
-	if len(names) != len(epaMonitors()) {
-		t.Fatalf("monitors %v", names)
-	}
+	named := "mid=" + ids
 	rows := asked(t, addr, "count")
 	if len(rows) != 1 || rows[0]["records"] != strconv.Itoa(len(want)) {
 		t.Errorf("%v, want %d", rows, len(want))
@@ -255,9 +254,10 @@ func askEPA(t *testing.T, addr string, names map[string]string, want epa) {
 	inMonth := func(k epaKey) bool {
 		return time.Unix(k.hour*3600, 0).UTC().Format("2006-01") == november
 	}
-	for id, name := range names {
-		got := 0
-		for _, row := range asked(t, addr, "get", "--mid", id, "--cap", november) {
+	for _, m := range epaMonitors() {
+		name, got := m.name(), 0
+		for _, row := range asked(t, addr, "get", "--names", named, "--mid", name, "--cap",
+			november) {
 			at, err := time.Parse(time.RFC3339, row["cap"])
 			parameter, errMOID := strconv.Atoi(row["moid"])
 			value, errValue := strconv.ParseFloat(row["value"], 64)
@@ -265,7 +265,8 @@ func askEPA(t *testing.T, addr string, names map[string]string, want epa) {
 				t.Fatal(row)
 			}
 			k := epaKey{name, parameter, at.Unix() / 3600}
-			if right, ok := want[k]; !ok || right != value || !inMonth(k) {
+			right, ok := want[k]
+			if !ok || right != value || !inMonth(k) || row["mid"] != name {
 				t.Fatalf("%v: %g, want %g", k, value, right)
 			}
 			got++
@@ -276,15 +277,17 @@ func askEPA(t *testing.T, addr string, names map[string]string, want epa) {
 			}
 			return ""
 		})[name].count
-		counted := asked(t, addr, "count", "--mid", id, "--cap", november)[0]["records"]
+		counted := asked(t, addr, "count", "--names", named, "--mid", name, "--cap",
+			november)[0]["records"]
 		if got != n || counted != strconv.Itoa(n) {
 			t.Errorf("%s: %d readings, counted %s, want %d", name, got, counted, n)
 		}
 	}
 
 	stats := map[string]epaSums{}
-	for _, row := range asked(t, addr, "plugin", "run", "stats", "--group", "mid,moid") {
-		stats[names[row["mid"]]+" "+row["moid"]] = sumsOf(t, row)
+	for _, row := range asked(t, addr, "plugin", "run", "stats", "--group", "mid,moid",
+		"--names", named) {
+		stats[row["mid"]+" "+row["moid"]] = sumsOf(t, row)
 	}
 	sameSums(t, "stats", stats, want.sums(func(k epaKey) string {
 		return fmt.Sprint(k.monitor, " ", k.parameter)
@@ -298,8 +301,8 @@ func askEPA(t *testing.T, addr string, names map[string]string, want epa) {
 	for every, format := range map[string]string{"1mo": "2006-01", "1d": "2006-01-02"} {
 		windows := map[string]epaSums{}
 		for _, row := range asked(t, addr, "windows", "--moid", "88101", "--every", every, "--tz",
-			zone, "--group", "mid", "--agg", "stats") {
-			windows[names[row["mid"]]+" "+row["start"][:len(format)]] = sumsOf(t, row)
+			zone, "--group", "mid", "--agg", "stats", "--names", named) {
+			windows[row["mid"]+" "+row["start"][:len(format)]] = sumsOf(t, row)
 		}
 		sameSums(t, "windows of "+every, windows, want.sums(func(k epaKey) string {
 			if k.parameter != 88101 {
