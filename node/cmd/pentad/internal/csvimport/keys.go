@@ -57,6 +57,14 @@ func (p *places) at(path string, err error) error {
 	return err
 }
 
+// missing names the file of an error about what is not in it.
+func (p *places) missing(err error) error {
+	if p.file == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p.file, err)
+}
+
 // Override says that a path, and all below it, does not come from the file.
 func (m *Mapping) Override(path string) {
 	for known := range m.places.lines {

@@ -49,7 +49,9 @@ func TestMappingPlaces(t *testing.T) {
 	f(change("[time]", "[time], format: '%F', zone: Europe/Berln"), text,
 		`m.yaml:4: cap: unknown time zone "Europe/Berln"; did you mean Europe/Berlin?`)
 	f("just text", text, `m.yaml:1: a mapping has keys, e.g. cid, mid, cap and values`)
-	f("", text, `cap: missing; name the column or columns that hold the time`)
+	f("cid: {constant: 1}\ncap: {columns: [time]}\n", text,
+		`m.yaml: mid: missing; give a constant or a column`)
+	f("", text, `m.yaml: cap: missing; name the column or columns that hold the time`)
 
 	const other = `a.csv: the file seems to be separated by %: give --separator %, or separator: ` +
 		`% in the mapping`

@@ -167,7 +167,7 @@ func (m *Mapping) Check() error {
 		part *Part
 	}{{"cid", m.CID}, {"mid", m.MID}, {"moid", m.MOID}} {
 		if p.part == nil && p.name != "moid" {
-			return fmt.Errorf("%s: missing; give a constant or a column", p.name)
+			return m.places.missing(fmt.Errorf("%s: missing; give a constant or a column", p.name))
 		}
 		if p.part != nil {
 			err := p.part.check()
@@ -180,7 +180,8 @@ func (m *Mapping) Check() error {
 		}
 	}
 	if len(m.Values) == 0 {
-		return errors.New("values: missing; name at least one column of values")
+		return m.places.missing(
+			errors.New("values: missing; name at least one column of values"))
 	}
 	for i := range m.Values {
 		if err := m.checkValue(&m.Values[i]); err != nil {
@@ -222,7 +223,7 @@ func (m *Mapping) checkForm() error {
 
 func (m *Mapping) checkCap() error {
 	if m.Cap == nil || len(m.Cap.Columns) == 0 {
-		return m.places.at("cap",
+		return m.places.missing(
 			errors.New("cap: missing; name the column or columns that hold the time"))
 	}
 	layout, err := timeparse.Compile(m.Cap.Format)

@@ -73,15 +73,21 @@ func (z *Zone) check() error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(z.Map)) {
-		if _, err := rowZone(z.Map[key]); err != nil {
+		if _, err := loadZone(z.Map[key]); err != nil {
 			return fmt.Errorf("zone: map: %q: %w", key, err)
 		}
 	}
 	return nil
 }
 
-// maxRowZones bounds the zones that a plan remembers; the names of IANA are 600.
-const maxRowZones = 2000
+// maxRowZones bounds the texts that a plan remembers the zones of: the series of a large file.
+const maxRowZones = 20_000
+
+// rowZone is what the text of a row means.
+type rowZone struct {
+	zone   *timeparse.Zone
+	reason string // why there is none
+}
 
 // zonePlan finds the zone of a row.
 type zonePlan struct {
@@ -89,12 +95,12 @@ type zonePlan struct {
 	fixed  *timeparse.Zone // of all rows; nil: each has its own
 	source nameSource
 	join   map[string]string
-	known  map[string]*timeparse.Zone
+	known  map[string]rowZone
 }
 
 func newZonePlan(im *Importer, h *header, fieldCount int, fileName string) (zonePlan, error) {
 	z := &im.mapping.Cap.Zone
-	p := zonePlan{zone: z, known: map[string]*timeparse.Zone{}}
+	p := zonePlan{zone: z, known: map[string]rowZone{}}
 	var err error
 	if !z.perRow() {
 		p.fixed, err = timeparse.LoadZone(z.Name)
@@ -123,24 +129,33 @@ func (p *zonePlan) of(fields [][]byte, label string) (*timeparse.Zone, *problem)
 	if missing != "" {
 		return nil, &problem{"time", fmt.Sprintf("zone: column %q is empty", missing)}
 	}
-	if known := p.known[string(text)]; known != nil {
-		return known, nil
+	known, ok := p.known[string(text)]
+	if !ok {
+		known = p.find(text)
+		if len(p.known) < maxRowZones {
+			p.known[string(text)] = known
+		}
 	}
+	if known.reason != "" {
+		return nil, &problem{"time", known.reason}
+	}
+	return known.zone, nil
+}
+
+// find looks for the zone of a text, which takes long if there is none.
+func (p *zonePlan) find(text []byte) (found rowZone) {
 	name := string(text)
 	if p.join != nil {
 		var ok bool
 		if name, ok = p.join[name]; !ok {
-			return nil, &problem{"time", p.unknown(text)}
+			return rowZone{reason: p.unknown(text)}
 		}
 	}
-	zone, err := rowZone(name)
+	zone, err := loadZone(name)
 	if err != nil {
-		return nil, &problem{"time", err.Error()}
+		return rowZone{reason: err.Error()}
 	}
-	if len(p.known) < maxRowZones {
-		p.known[string(text)] = zone
-	}
-	return zone, nil
+	return rowZone{zone: zone}
 }
 
 // unknown says that a map or a join has no zone for a text.
@@ -152,8 +167,8 @@ func (p *zonePlan) unknown(text []byte) string {
 		excerpt.DidYouMean(string(text), slices.Sorted(maps.Keys(p.join))))
 }
 
-// rowZone is the zone of a text in a file, which may also be whole hours: -8 is -08:00.
-func rowZone(text string) (*timeparse.Zone, error) {
+// loadZone is the zone of a text in a file, which may also be whole hours: -8 is -08:00.
+func loadZone(text string) (*timeparse.Zone, error) {
 	const mostHours = 18
 	text = strings.TrimSpace(text)
 	if n, err := strconv.Atoi(text); err == nil && n >= -mostHours && n <= mostHours {
