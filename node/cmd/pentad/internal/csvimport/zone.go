@@ -96,11 +96,13 @@ type zonePlan struct {
 	source nameSource
 	join   map[string]string
 	known  map[string]rowZone
+	named  map[string]*timeparse.Zone
 }
 
 func newZonePlan(im *Importer, h *header, fieldCount int, fileName string) (zonePlan, error) {
 	z := &im.mapping.Cap.Zone
-	p := zonePlan{zone: z, known: map[string]rowZone{}}
+	p := zonePlan{zone: z, known: map[string]rowZone{},
+		named: map[string]*timeparse.Zone{}}
 	var err error
 	if !z.perRow() {
 		p.fixed, err = timeparse.LoadZone(z.Name)
@@ -151,9 +153,15 @@ func (p *zonePlan) find(text []byte) (found rowZone) {
 			return rowZone{reason: p.unknown(text)}
 		}
 	}
+	if known, ok := p.named[name]; ok { // its clock changes take kilobytes
+		return rowZone{zone: known}
+	}
 	zone, err := loadZone(name)
 	if err != nil {
 		return rowZone{reason: err.Error()}
+	}
+	if len(p.named) < maxRowZones {
+		p.named[name] = zone
 	}
 	return rowZone{zone: zone}
 }
