@@ -293,8 +293,8 @@ func TestSignalVerify(t *testing.T) {
 	}
 }
 
-// anywhere interrupts a command, again and again until the signal meets it at its work, and wants it
-// to end soon with a last line. What a run makes that was done is removed.
+// anywhere interrupts a command, again and again until the signal meets it at its work, and wants
+// it to end soon with a last line. What a run makes that was done is removed.
 func anywhere(t *testing.T, want, makes string, args ...string) {
 	t.Helper()
 	pause := 20 * time.Millisecond

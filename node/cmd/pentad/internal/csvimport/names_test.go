@@ -121,6 +121,9 @@ func TestZonePerRow(t *testing.T) {
 		"1,2024-07-01 12:00,1,DE\n2,2024-07-01 12:00,1,06\n3,2024-07-01 12:00,1,6\n",
 		[]string{"1/1/1 2024-07-01T10:00:00Z = 1", "1/2/1 2024-07-01T20:00:00Z = 1"},
 		[]string{`4: zone: "6" is not in the map`})
+	f(`{column: c, map: {"DE": "Europe/Berlin", '06': '-08:00'}}`, "m,t,v,c\n"+
+		"1,2024-07-01 12:00,1,DE\n2,2024-07-01 12:00,1,06\n",
+		[]string{"1/1/1 2024-07-01T10:00:00Z = 1", "1/2/1 2024-07-01T20:00:00Z = 1"}, nil)
 	const join = "{columns: [s, m], join: {file: sites.csv, keys: [state, site], value: offset}}"
 	f(join, "m,t,v,s\n"+
 		"1,2024-07-01 12:00,1,06\n2,2024-07-01 12:00,1,06\n1,2024-07-01 12:00,1,x/y\n"+

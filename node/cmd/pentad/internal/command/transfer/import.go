@@ -81,6 +81,7 @@ A line is stored completely or rejected with its number and a reason (--rejects 
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
 anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
 to the same names permanently: keep it with the data, and use one for all imports into a node.
+Answers show its names: pentad get --names mid=FILE.
 
 Ctrl-C ends an import within a second and says how many lines are stored. To resume an interrupted
 import, run it again within seven days with the same files, mapping and lookup file: it stores only
