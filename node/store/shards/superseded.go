@@ -10,8 +10,8 @@ type SupersededRows struct {
 	Positions []uint16 // in the block, ascending
 }
 
-// maxSupersededShare is of how many rows of a block one may be superseded at most, for the positions
-// to be kept: then a block of the largest size keeps 4 KiB.
+// maxSupersededShare is of how many rows of a block one may be superseded at most for the positions
+// to be kept: a block of the largest size then keeps 4 KiB.
 const maxSupersededShare = 4
 
 // SupersededTable keeps the superseded rows of the blocks of a segment, as far as scans have found

@@ -11,11 +11,11 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// What is known of superseded rows makes the table of a partition small. A row can be superseded by
-// versions that came after it. Those that came before a scan of its block are counted in what the
-// segment keeps of the block, so only later ones are looked for. Two things may bring a superseded
-// row back or add older versions, an event that hides the newer one and a put below the horizon:
-// after these, what was kept before is not used.
+// A row can be superseded only by versions that came after it. Those that came before a scan of its
+// block are counted in what the segment keeps of the block, so a later scan looks only for newer
+// ones, and the table of a partition is small. Two things may bring a superseded row back or add
+// older versions: an event that hides the newer one, and a put below the horizon. What was kept
+// before these is not used.
 
 // newerFrom picks what is known of the superseded rows of the candidates of a partition, and returns
 // the acq from which on newer versions of their rows must be looked for.
