@@ -245,7 +245,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	p.fromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
-			if info := seg.Index.Block(c.Block); p.mayHaveNewer(seg, info) {
+			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
 				p.Superseding += int(info.Flagged)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // older versions: an event that hides the newer one, and a put below the horizon. What was kept
 // before these is not used.
 
-// newerFrom picks what is known of the superseded rows of the candidates of a partition, and returns
+// newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
 	if !r.UseKnown || p.State.Backdated != nil {
@@ -79,8 +79,10 @@ func (f *SupersededFinder) Find(
 			return nil, false, err
 		}
 	}
-	seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
-		&shards.SupersededRows{BelowNs: r.End, Positions: slices.Clone(f.positions)})
+	if p.Superseding > 0 { // else nothing was looked for that another scan would have to
+		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
+			&shards.SupersededRows{BelowNs: r.End, Positions: slices.Clone(f.positions)})
+	}
 	return f.positions, true, nil
 }
 
