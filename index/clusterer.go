@@ -67,7 +67,7 @@ type item struct {
 	group uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
-// Clusterer clusters one part after another and keeps its memory from one to the next.
+// Clusterer clusters one batch after another and keeps its memory from one to the next.
 type Clusterer struct {
 	opt    Options
 	layout *Layout
@@ -78,7 +78,7 @@ type Clusterer struct {
 	sorted []item
 	sorter keySorter
 
-	all, grouped []item   // the rows of a part
+	all, grouped []item   // the rows being clustered
 	seen         []uint32 // by device, see countSeries
 	numbers      struct {
 		mids, cids, moids, groups []uint32
@@ -99,36 +99,30 @@ func (p *Clusterer) With(opt Options) *Clusterer {
 	return p
 }
 
-// ClusterRows clusters rows that are stamped and in acq order. The same rows give the same layout.
-func ClusterRows(rows *record.Batch, opt Options) *Layout {
-	l := new(Layout)
-	NewClusterer(opt).All(rows, l)
-	return l
-}
-
-// All does what [ClusterRows] does, in the memory of a layout.
+// Cluster clusters rows that have acqs and are in acq order, in the memory of a layout. The same
+// rows give the same layout.
 //
 // Cost: about 0.15 us a row.
-func (p *Clusterer) All(rows *record.Batch, to *Layout) {
+func (p *Clusterer) Cluster(rows *record.Batch, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(i)
 	}
 	onTime := splitLate(items, p.opt.LateNs)
-	p.part(items[:onTime], false)
+	p.clusterItems(items[:onTime], false)
 	to.OnTime = len(to.BlockEnds)
-	p.part(items[onTime:], true)
+	p.clusterItems(items[onTime:], true)
 	p.layout = nil // it may be a part of something large
 }
 
-// Part clusters rows that are all late, or all on time, in the memory of a layout. AcqNs holds
-// their ranks, in any order.
-func (p *Clusterer) Part(rows *record.Batch, late bool, to *Layout) {
+// ClusterTile clusters rows that are all late, or all on time, in the memory of a layout. AcqNs
+// holds their ranks, in any order.
+func (p *Clusterer) ClusterTile(rows *record.Batch, late bool, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
 	}
-	p.part(items, late)
+	p.clusterItems(items, late)
 	if !late {
 		to.OnTime = len(to.BlockEnds)
 	}
@@ -148,8 +142,8 @@ func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	return p.items(rows)
 }
 
-// part clusters the late rows, or the others.
-func (p *Clusterer) part(items []item, late bool) {
+// clusterItems clusters the late rows, or the others.
+func (p *Clusterer) clusterItems(items []item, late bool) {
 	if len(items) > 0 {
 		items = p.sortByGroup(items)
 		p.derive(items)

@@ -15,7 +15,7 @@ type Figure struct {
 	Total bool // it only grows
 }
 
-// publishers are the sources of metrics and problems of gateways and other embedders.
+// collectors are the sources of metrics and problems of gateways and other embedders.
 type publishers struct {
 	mu       sync.Mutex
 	read     []func() []Figure         // guarded by mu

@@ -412,8 +412,8 @@ func (n *Node) Addr() net.Addr {
 }
 
 // Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
-// finishes those under way until ctx ends, and closes its data. If a method call is still under way
-// then, Close returns an error, and the data is closed when the call returns.
+// finishes those in progress until ctx ends, and closes its data. If a method call is still in
+// progress then, Close returns an error, and the data is closed when the call returns.
 func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
 		return nodeerror.ErrClosing
@@ -442,7 +442,7 @@ func (n *Node) Close(ctx context.Context) error {
 // closeGrace is how long after the end of its context Close waits for requests that it canceled.
 const closeGrace = 5 * time.Second
 
-// closeData waits for requests under way and closes the data.
+// closeData waits for running requests and closes the data.
 func (n *Node) closeData(ctx context.Context) error {
 	var errs []error
 	for _, p := range []*admission.Controller{n.queries, n.peerQueries} {

@@ -89,7 +89,7 @@ func (s *spread) put(b *record.Batch) {
 	parts := make([]record.Batch, len(s.stores))
 	var all record.Batch
 	for i := range b.Len() {
-		k, g := b.Key(i), slots.Part(slots.Of(b.CID[i], b.MID[i]), len(s.stores))
+		k, g := b.Key(i), slots.OwnerOf(slots.Of(b.CID[i], b.MID[i]), len(s.stores))
 		k.AcqNs = first + int64(i)
 		for _, to := range []*record.Batch{&all, &parts[g]} {
 			if b.Tomb(i) {

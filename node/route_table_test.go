@@ -31,7 +31,7 @@ func TestGroupWithoutNode(t *testing.T) {
 		t.Errorf("all of both groups: %v", err)
 	}
 	mid := int64(0)
-	for slots.Part(slots.Of(1, mid), 2) != 0 {
+	for slots.OwnerOf(slots.Of(1, mid), 2) != 0 {
 		mid += 1 << slots.DeviceRangeBits
 	}
 	one := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(mid)}}

@@ -51,11 +51,11 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
-	// HostWork is the work of the process without guests, for which slow owners leave one
+	// NativeWork is the work of the process without guests, for which slow owners leave one
 	// permit free. Default none.
 	HostWork *HostWork
 	// ShareWith is a host whose permits for guest calls and whose memory this one uses, too: so
-	// owners share those of the machine, not of each host. MaxCalls, TotalBytes and HostWork
+	// owners share those of the machine, not of each host. MaxCalls, TotalBytes and NativeWork
 	// are then ignored. Default none.
 	ShareWith *Host
 }

@@ -421,7 +421,7 @@ func (c *Core) groupsOf(w *worker) []*group {
 
 func byNumber(g *group, number GroupID) int { return cmp.Compare(g.id, number) }
 
-// Close stops all groups. Everything under way is answered. Nothing may be stepped during it or
+// Close stops all groups. Everything in progress is answered. Nothing may be stepped during it or
 // after it.
 func (c *Core) Close() error {
 	c.mu.Lock()

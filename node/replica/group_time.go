@@ -86,7 +86,7 @@ func (g *group) transfer(to uint64) {
 // or it lacks too much.
 func (g *group) endTransfer() {
 	if g.leads && g.ticks >= g.handsOver && g.node.BasicStatus().LeadTransferee != raft.None {
-		g.node.TransferLeader(g.replica) // to itself, which ends the one under way
+		g.node.TransferLeader(g.replica) // to itself, which ends the one in progress
 	}
 }
 

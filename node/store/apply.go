@@ -16,8 +16,8 @@ import (
 	"github.com/pentad-db/pentad/node/store/writers"
 )
 
-// maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
-// flush more costs nothing, and less memory.
+// maxApplyBytes is how many bytes of commands one append takes, if it is not one command: beyond,
+// an append more costs nothing, and less memory.
 const maxApplyBytes = 64 << 20
 
 // manyCommands are seldom applied at once.
@@ -63,7 +63,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	s.apply = applyMemories.Get().(*applyMemory)
+	s.apply = applyBufferPool.Get().(*applyBuffers)
 	defer func() {
 		s.apply.keep(len(all))
 		s.apply = nil
@@ -152,19 +152,19 @@ func (s *Store) decode(from []Command) (all []loggedCommand, unknown error) {
 	return all[:len(from)], nil
 }
 
-// applyMemory is what applying commands needs. One Apply hands it to the next, of any store: a node
-// has many, and what each of them kept for itself would be in no processor's cache when it is
+// applyBuffers is what applying commands needs. One Apply hands it to the next, of any store: a
+// node has many, and what each of them kept for itself would be in no processor's cache when it is
 // needed.
-type applyMemory struct {
+type applyBuffers struct {
 	commands []loggedCommand
 	buffers  commitBuffers // the committer's
 }
 
-var applyMemories = sync.Pool{New: func() any { return new(applyMemory) }}
+var applyBufferPool = sync.Pool{New: func() any { return new(applyBuffers) }}
 
 // keep leaves the memory to the next Apply, with that of at most manyCommands, unless it is large.
 // Nothing of a log stays in it.
-func (m *applyMemory) keep(used int) {
+func (m *applyBuffers) keep(used int) {
 	bytes := cap(m.buffers.data)
 	for i := range m.commands[:min(used, len(m.commands))] {
 		m.commands[i].forget()
@@ -180,11 +180,11 @@ func (m *applyMemory) keep(used int) {
 	}
 	clear(m.buffers.entries[:cap(m.buffers.entries)])
 	if bytes <= 2*maxGroupBytes {
-		applyMemories.Put(m)
+		applyBufferPool.Put(m)
 	}
 }
 
-// flushLength returns how many commands go into the next flush: none when the first is an event.
+// appendLength returns how many commands go into the next append: none when the first is an event.
 func flushLength(all []loggedCommand) (n int) {
 	bytes := 0
 	for ; n < len(all) && !all[n].IsEvent(); n++ {
@@ -205,7 +205,7 @@ func (s *Store) waitToApply(ctx context.Context) error {
 	}
 }
 
-// applyRun applies commands that are no events, with one flush. The caller is the committer.
+// applyRun applies commands that are no events, with one append. The caller is the committer.
 func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) error {
 	group := make([]*putRequest, 0, len(run))
 	s.applyMu.Lock()
@@ -261,7 +261,7 @@ func (s *Store) applyOne(
 		at.NextNs = first
 	case c.Kind == commands.KindPut && copied:
 		out.Err = ErrIsCopy
-	case c.Kind == commands.KindPut && c.Within != s.manifest.Slots: // of the committer, too
+	case c.Kind == commands.KindPut && c.GroupSlots != s.manifest.Slots: // of the committer, too
 		out.Err = ErrOtherSlots
 	case c.Kind == commands.KindPut:
 		protected := c.put.writer.ID != ([16]byte{})
@@ -274,7 +274,7 @@ func (s *Store) applyOne(
 				return false
 			}
 		}
-		if !c.LiesIn(c.Within) {
+		if !c.LiesIn(c.GroupSlots) {
 			out.Err = ErrOtherSlots
 			return false
 		}
@@ -303,7 +303,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf.entries = append(buf.entries, e)
 }
 
-// writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
+// writeApplied makes the append of a run. The caller holds applyMu: a result must not be saved
 // whose rows the log does not hold.
 func (s *Store) writeApplied(
 	buf *commitBuffers, at acqtime.Applied, group []*putRequest,
@@ -339,7 +339,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	switch {
 	case c.Kind == commands.KindSplit:
 		return s.applySplit(from, c.Split, out)
-	case c.Kind != commands.KindStep && c.Within != s.Slots():
+	case c.Kind != commands.KindStep && c.GroupSlots != s.Slots():
 		out.Err = ErrOtherSlots
 		return s.skipCommand(from)
 	case c.Kind == commands.KindRange:

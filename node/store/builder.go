@@ -81,7 +81,7 @@ func (b *Builder) Add(dir string, f Exported) error {
 	return nil
 }
 
-// numberSegment gives a segment its number, and a place behind the others of its shard.
+// numberSegment gives a segment its number, and log indexes after those of its shard.
 func (b *Builder) numberSegment(meta manifest.Segment) manifest.Segment {
 	b.next[meta.Shard]++
 	meta.ID = uint64(len(b.live)) + 1
@@ -106,7 +106,7 @@ func openExported(path string, f Exported) (*shards.Segment, error) {
 	return shards.Open(path, meta, nil)
 }
 
-// Finish writes the answers to writers that a file WRITERS in another directory has, an empty log
+// Finish writes the results of puts that a file WRITERS in another directory has, an empty log
 // and, last, the manifest. It then opens the store and counts its rows. The store is one of its
 // own: of the state that its manifest begins with stays what concerns rows.
 func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir string) error {

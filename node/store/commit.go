@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxGroupBytes is how many payload bytes one flush gathers; larger groups only add latency.
+// maxGroupBytes is how many payload bytes one append gathers; larger groups only add latency.
 const maxGroupBytes = 8 << 20
 
 // rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a write
@@ -38,7 +38,7 @@ func resultOf(a writers.Answer, duplicate bool) PutResult {
 // WriterSeq identifies a batch for exactly-once puts. The zero ID asks for no protection.
 type WriterSeq = writers.Seq
 
-// putRequest is one batch on its way; done is closed by the committer after answer or err is set.
+// putRequest is one batch on its way; done is closed by the committer after result or err is set.
 type putRequest struct {
 	writer  WriterSeq
 	byShard []shardRows
@@ -57,7 +57,7 @@ type shardRows struct {
 
 // Put stores a batch: on return it is durable and every query that starts later sees all of it.
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
-// being stored, gets the first answer and stores nothing.
+// being stored, gets the first result and stores nothing.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
 // durable.ErrNoSpace until there is space again; a failed log (wal.ErrFailed) stays failed.
@@ -372,7 +372,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 	s.headBudget.Add(grown)
 }
 
-// appendLog appends a flush to the log of a store of its own, after the manifest has the timeline
+// appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
 func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 	if !s.begun {

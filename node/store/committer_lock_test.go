@@ -95,7 +95,7 @@ func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
 
 // The memory for applying that stores share holds on to nothing, and is not large.
 func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
-	m := &applyMemory{commands: make([]loggedCommand, 3*manyCommands)}
+	m := &applyBuffers{commands: make([]loggedCommand, 3*manyCommands)}
 	for i := range m.commands {
 		c := &m.commands[i]
 		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.Err != nil {

@@ -24,7 +24,7 @@ type State struct {
 	Of        string     // identity of the store that it is a copy of; empty: of none
 	Box       record.Box // what it is a copy of
 	Empty     bool       // it never held anything
-	HorizonNs int64      // all events and steps with a smaller acq are below; the log proves it
+	HorizonNs int64      // all events and steps with a smaller acq are below, durably logged
 	Lineage   record.Lineage
 	// Held is of a copy: the timeline, of the store that it is of, at HeldNs, where it ends.
 	Held     uint64
@@ -149,7 +149,8 @@ func appendStamped(dst []byte, put *putRequest, i int) []byte {
 }
 
 // commitRange is the part of PutRange on the committer. Events come first: until the horizon has
-// passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
+// passed them they hide nothing but what a purge hides, and the append that holds the rows moves
+// it.
 func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entry) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()
@@ -324,8 +325,8 @@ func (s *Store) changedPolicies(r *mirror.Range) (all []retention.Policy) {
 	return all
 }
 
-// PromoteCopy promotes a copy to a store of its own: it takes records from then on, and nothing
-// more of the store that it was a copy of. Answers that one gave to writers are not known here.
+// PromoteCopy promotes a copy to a stand-alone store: it takes records from then on, and nothing
+// more of the store that it was a copy of. Results of that one's puts are not known here.
 //
 // Errors: ErrNoCopy; ErrClosed; ErrFailed.
 func (s *Store) PromoteCopy(ctx context.Context) error {

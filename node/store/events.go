@@ -190,7 +190,7 @@ func (s *Store) dropPurgedFromLog() error {
 	return nil
 }
 
-// resumePurges makes the rows leave the log of purges that were under way when the store was
+// resumePurges makes the rows leave the log of purges that were unfinished when the store was
 // closed, or for which there was no space. The committer calls it.
 func (s *Store) resumePurges() {
 	if s.opt.keepSnapshot {

@@ -14,7 +14,7 @@ import (
 // is in a removal whole is deleted unread. In others the removable rows rest until the first has
 // done so for long enough, and then all that became removable meanwhile leave at once.
 
-// maxLooked bounds what is known of a segment: beyond, all is looked up again.
+// maxRemovalChecks bounds what is known of a segment: beyond, all is checked again.
 const maxLooked = 256
 
 // nextExpired returns a segment that is to be rewritten because of removable rows, or nil.
@@ -76,7 +76,7 @@ func dueNs(seg *shards.Segment, p *tombstone.Range) int64 {
 	return p.Removal.EndNs()
 }
 
-// recordLook records that no row of a removal has rested for long enough.
+// recordRemovalCheck records that no row of a removal has rested for long enough.
 func recordLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
 	x, r := &seg.Expiring, &p.Removal
 	if x.Looks == nil || len(x.Looks) > maxLooked {

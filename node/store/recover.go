@@ -97,8 +97,8 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	return nil
 }
 
-// recordLogFrom makes a manifest that does not say it yet say where the log begins, so that the
-// loss of its first files is noticed.
+// recordFirstLogFile makes a manifest that does not say it yet say where the log begins, so that
+// the loss of its first files is noticed.
 func (s *Store) recordLogFrom() error {
 	if s.manifest.LogFrom != 0 {
 		return nil

@@ -43,7 +43,7 @@ func (o *Options) checkGroup() error {
 	return nil
 }
 
-// checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
+// checkRole refuses to open a replica as a stand-alone store, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
 func checkRole(m *manifest.Manifest, opt *Options) error {
 	switch {
@@ -119,8 +119,8 @@ func (s *Store) lastApplied() acqtime.Applied {
 	return s.applied
 }
 
-// clockEntry is the log entry that says how far the clock has come, of a store of its own or a
-// replica.
+// nextAcqEntry is the log entry that says below which acq none is allocated any more, of a
+// stand-alone store or a replica.
 func (s *Store) clockEntry(ns int64, closedCleanly bool) wal.Entry {
 	if s.replicated {
 		return appliedEntry(s.lastApplied())
@@ -128,8 +128,8 @@ func (s *Store) clockEntry(ns int64, closedCleanly bool) wal.Entry {
 	return layout.ClockEntry(ns, closedCleanly)
 }
 
-// clockEntries are the log entries of a flush without rows: how many lines the manifest has, and
-// how far the clock has come.
+// nextAcqEntries are the log entries of an append without rows: how many lines the manifest has,
+// and the next acq.
 func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
@@ -137,7 +137,7 @@ func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
 	return []wal.Entry{layout.ManifestLinesEntry(n), s.clockEntry(ns, closedCleanly)}
 }
 
-// recordLogEnd makes the manifest name the last flush of the log that is durable, so that the loss
+// recordLogEnd makes the manifest name the last append of the log that is durable, so that the loss
 // of its newest files, or of its end, is noticed. Without space it is left undone.
 func (s *Store) recordLogEnd() error {
 	s.manifestMu.Lock()
@@ -152,14 +152,14 @@ func (s *Store) recordLogEnd() error {
 	return nil
 }
 
-// logEnd is how far the log was at some moment.
+// logEnd is how far the log was at some time.
 type logEnd struct {
 	flush uint64 // the last that is durable
 	files int
 }
 
 // recordQuietLogEnd records the end of a log that was written and is not any more since an earlier
-// moment, and of one that began a new file since: what is not noted is at most a file. It costs no
+// time, and of one that began a new file since: what is not noted is at most a file. It costs no
 // put a sync of its own.
 func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
@@ -169,12 +169,12 @@ func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 	return now, nil
 }
 
-// saveAnswers makes the file of writers hold the answers that the log does, and returns the edit
+// saveWriters makes the file of writers hold the results that the log does, and returns the edit
 // after which files of the log may go. What the file says of a replica, and the edit, must not be
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
 func (s *Store) saveAnswers() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.oracle.CurrentHorizon() // of a write group under way nothing may be on disk yet
+		now := s.oracle.CurrentHorizon() // of a write group in flight nothing may be on disk yet
 		s.writers.Expire(now)
 		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
 	}

@@ -309,21 +309,21 @@ func TestReplicaIsDriven(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = Open(ctx, Options{Dir: r.opt.Dir})
-	f("opened as a store of its own", err)
+	f("opened as a stand-alone store", err)
 	_, _, err = Open(ctx, Options{Dir: r.opt.Dir, Group: "ff" + testGroup[2:]})
 	if !errors.Is(err, ErrNotReplicated) {
 		t.Errorf("opened as a replica of another group: %v", err)
 	}
 	own := openTest(t, Options{})
 	if _, err := own.Apply(ctx, nil); !errors.Is(err, ErrNotReplicated) {
-		t.Errorf("apply to a store of its own: %v", err)
+		t.Errorf("apply to a stand-alone store: %v", err)
 	}
 	if err := own.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = Open(ctx, Options{Dir: own.opt.Dir, Group: testGroup})
 	if !errors.Is(err, ErrNotReplicated) {
-		t.Errorf("a store of its own opened as a replica: %v", err)
+		t.Errorf("a stand-alone store opened as a replica: %v", err)
 	}
 	r.open()
 }

@@ -48,7 +48,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	})
 }
 
-// provenTime is what the time provably is by the store's own clock, 0 when that is uncertain.
+// confirmedTime is what time is certain by the store's own clock, 0 when that is uncertain.
 func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs

@@ -82,8 +82,8 @@ func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
 	if !ok {
 		return 0
 	}
-	part := &blocks.Planned{Plan: new(index.Plan)}
-	err := segment.Guard(func() error {
+	part := &blocks.PlannedSegment{Plan: new(index.Plan)}
+	err := segment.CatchPageFaults(func() error {
 		part.Begin(seg, box, nil)
 		return nil
 	}, (&merger{run: []*shards.Segment{seg}}).mappings)

@@ -19,7 +19,7 @@ import (
 var ErrShards = errors.New("the store has several shards, and a replica has one")
 
 // Seed makes dir the state of a new replica that begins with what this store has of some slots:
-// records with their acqs, events, retentions, and the answers given to writers. The replica has
+// records with their acqs, events, retentions, and the results of puts. The replica has
 // applied entry 1 of its group's log, which stands for all of that, and gives no acq below those
 // that this store assigned or leased. Segments are hard links, from which rows of other slots are
 // removed in the background once the replica is open; so dir must be on the same file system. dir

@@ -35,7 +35,7 @@ type restore struct {
 	batch record.Batch // on its way to the database
 }
 
-// place is where a record is.
+// recordPos is where a record is.
 type place struct {
 	acqNs int64
 	piece int32

@@ -216,7 +216,7 @@ func (s *Server) rest(c *conn, idle bool) bool {
 	return !s.closing
 }
 
-// Close stops accepting, hangs up on clients between requests, waits for the requests under way
+// Close stops accepting, hangs up on clients between requests, waits for the running requests
 // and, when ctx ends, gives them up.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// hurry lets no read under way last longer than those that follow.
+// hurry lets no pending read last longer than those that follow.
 func (s *Server) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

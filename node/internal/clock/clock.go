@@ -153,7 +153,7 @@ func (c *Clock) Read() Reading {
 	return Reading{NowNs: now, Confirmed: c.proven(), Others: c.peers.nodes > 1}
 }
 
-// proven reports whether there is evidence for where the wall clock is. The caller holds mu.
+// confirmed reports whether there is evidence for where the wall clock is. The caller holds mu.
 func (c *Clock) proven() bool {
 	return c.confirmed && !c.stepped && c.peers.verdict != Undecided
 }

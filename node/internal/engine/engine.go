@@ -88,7 +88,7 @@ type Engine struct {
 	peerQueries *admission.Controller
 	processors  *cpushare.Scheduler
 	open        context.Context
-	// Limits may be changed while no query is under way.
+	// Limits may be changed while no query is in progress.
 	Limits Limits
 
 	cluster      atomic.Pointer[joined] // nil of a node that is in no cluster

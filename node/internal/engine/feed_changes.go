@@ -319,7 +319,7 @@ func (e *Engine) changesOnce(
 	}
 	known := *q
 	known.filters = filters
-	q = known.pinned(nil)
+	q = known.withPluginVersions(nil)
 	sources, err := e.sources(q.options, &q.Box)
 	if err != nil {
 		return fromNs, err

@@ -15,7 +15,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// ErrEnough ends a scan that has reached its limit.
+// ErrLimitReached ends a scan that has reached its limit.
 var ErrEnough = errors.New("limit reached")
 
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during
@@ -176,7 +176,7 @@ type sinks struct {
 }
 
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
-// read only those parts of rows.
+// read only those columns of rows.
 func (l *localSource) scan(
 	ctx context.Context, q *prepared, parts segment.Columns, newSink newSink,
 ) (store.ScanStats, error) {
@@ -186,7 +186,7 @@ func (l *localSource) scan(
 	})
 }
 
-// scanApart is scan for sinks of partials.
+// scanPartials is scan for sinks of partials.
 func (l *localSource) scanApart(
 	ctx context.Context, q *prepared, parts segment.Columns, keep *aggregate.PartialCache,
 	newSinks func(worker int) (sinks, error),
@@ -196,7 +196,7 @@ func (l *localSource) scanApart(
 		keep.SetKey(q.Query, modules)
 	}
 	whole := *q.Query
-	whole.KeysOnly = false // plugins may read payloads, see parts
+	whole.KeysOnly = false // plugins may read payloads, see columns
 	read := parts
 	for _, m := range modules {
 		read |= m.Parts
@@ -215,7 +215,7 @@ func (l *localSource) scanApart(
 	return stats, err
 }
 
-// scanChain scans with the filters of the query before sinks that read those parts. Instances are
+// scanChain scans with the filters of the query before sinks that read those columns. Instances are
 // started, and check their parameters, even if there is nothing to scan.
 func (l *localSource) scanChain(
 	ctx context.Context, p *prepared, q *record.Query, parts segment.Columns,

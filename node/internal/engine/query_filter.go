@@ -11,7 +11,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// GroupParts returns the parts of rows that grouping reads.
+// GroupColumns returns the columns that grouping reads.
 func GroupParts(by record.GroupBy) (parts segment.Columns) {
 	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
 		record.MOID: by.MOID, record.Cap: by.ByCap()} {
@@ -22,7 +22,7 @@ func GroupParts(by record.GroupBy) (parts segment.Columns) {
 	return parts
 }
 
-// filterSink passes the rows that a filter keeps to sink, which reads those parts of them.
+// filterSink passes the rows that a filter keeps to sink, which reads those columns of them.
 func filterSink(
 	ctx context.Context, f *wasmhost.Filter, parts segment.Columns, sink store.Sink,
 ) store.Sink {
@@ -57,7 +57,7 @@ func appendBits(dst []uint32, words []uint64) []uint32 {
 	return dst
 }
 
-// selectRows copies the rows of sel to dst, with those parts; other columns only have the right
+// selectRows copies the rows of sel to dst, with those columns; others only have the right
 // length. Plugins never see tombstones.
 func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Columns) {
 	dst.Reset()

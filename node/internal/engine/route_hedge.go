@@ -165,7 +165,7 @@ func (a *fanOut[T]) askRemotes(
 	return slices.Concat(all...)
 }
 
-// checkSilence is called when the first node should have answered something by now, and returns
+// checkDelay is called when the first node should have answered something by now, and returns
 // when to call it again. It begins the hedge when that is due.
 func (c *hedgedRequest[T]) checkSilence(ctx context.Context, silence time.Duration) time.Duration {
 	h, peer := c.engine.hedges, c.first.peer

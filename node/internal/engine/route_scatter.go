@@ -306,7 +306,7 @@ func (a *fanOut[T]) end() wire.End {
 func (e *Engine) rowsOfAll(
 	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
-	q = q.pinned(nil)
+	q = q.withPluginVersions(nil)
 	a, err := askSources(ctx, e, q.options, askRows, &q.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
@@ -326,7 +326,7 @@ func (e *Engine) rowsOfAll(
 }
 
 func (e *Engine) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
-	q = q.pinned(nil)
+	q = q.withPluginVersions(nil)
 	a, err := askSources(ctx, e, q.options, askCount, &q.Box, func(
 		ctx context.Context, s source,
 	) (rows uint64, end wire.End, err error) {

@@ -30,12 +30,12 @@ type Routes struct {
 	Groups  []Place
 }
 
-// Place is where a group is: in a store of this node, on other nodes, or both.
+// GroupLocation is where a group is: in a store of this node, on other nodes, or both.
 type Place struct {
 	Slots slots.Range // that the group owns
 	// Required is Slots if the group was ever split, else zero: its store records no range then.
 	Required  slots.Range
-	Splitting bool // a split is under way, after which its slots may be in another group
+	Splitting bool // a split is in progress, after which its slots may be in another group
 	Store     *store.Store
 	Peers     []*Peer // other nodes with a replica, the preferred one first
 }

@@ -11,15 +11,15 @@ const (
 	// are slower than p95; more hedges would add load that slows everything down.
 	hedgeShare = 0.05
 	// hedgeBurst is how many hedges may begin at once: when a node stalls, several calls to it are
-	// under way.
+	// in flight.
 	hedgeBurst = 8
 	// minHedgeDelay covers pauses of the scheduler and the garbage collector, after which a hedge
 	// would be wasted work.
 	minHedgeDelay = 20 * time.Millisecond
 	// firstHedgeDelay is the delay for a node whose latency is not known yet.
 	firstHedgeDelay = 200 * time.Millisecond
-	// silence is the longest hedge delay for a node whose latency is below a quarter of it. After
-	// goneAfter, a silent node that gossip does not reach either counts as down.
+	// maxHedgeDelay is the longest hedge delay for a node whose latency is below a quarter of it.
+	// After goneAfter, a silent node that gossip does not reach either counts as down.
 	silence   = time.Second
 	goneAfter = 5 * time.Second
 )

@@ -29,7 +29,7 @@ type Route struct {
 type Request struct {
 	*fasthttp.RequestCtx
 	Name  string          // what is in the path in the place of NAME
-	Asked request.Options // its options, parsed and checked
+	Asked request.Options // parsed and checked
 }
 
 // Fail answers with an error; see [WriteError].

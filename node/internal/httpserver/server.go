@@ -157,14 +157,14 @@ func (s *Server) Problems() []health.Problem { return s.listener.Problems("clien
 // Serve serves until Shutdown.
 func (s *Server) Serve() error { return s.http.Serve(listener{s.listener, s}) }
 
-// cancelRequests cancels the requests under way and hangs up on clients that do not read their
+// cancelRequests cancels the running requests and hangs up on clients that do not read their
 // answers.
 func (s *Server) cancelRequests() {
 	s.cancel()
 	s.conns.close(false)
 }
 
-// Shutdown stops accepting, waits for requests under way and, when ctx ends, gives them up.
+// Shutdown stops accepting, waits for running requests and, when ctx ends, gives them up.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.cancelRequests()
 	done := make(chan struct{})

@@ -60,9 +60,9 @@ type partAnswer struct {
 	Alone  bool        `json:"alone,omitempty"` // another error, which the command by itself gets
 }
 
-// DoAll does what Do does with several commands, and asks each node once for all that it leads. Of
-// each command there is an answer or an error. When none is an error or Retried, what lies in
-// parts is not read any more.
+// ProposeAll does what Propose does with several commands, and asks each node once for all that it
+// leads. Of each command there is an answer or an error. When none is an error or Retried, what
+// lies in parts is not read any more.
 func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
 	byNode := map[cluster.NodeID][]int{}

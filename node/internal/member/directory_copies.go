@@ -36,7 +36,7 @@ func (m *Member) logCopy() {
 	}
 }
 
-// confirmDirectory notes that the directory is confirmed when every replica in it is proven.
+// confirmDirectory notes that the directory is confirmed when every replica in it is confirmed.
 func (m *Member) confirmDirectory() {
 	if !m.self.Copied {
 		return

@@ -8,7 +8,7 @@
 // while this node leads the meta group, one that moves the horizons of quiet groups, one that moves
 // those at once that feeds wait for, one that asks others to lead groups whose leader is not heard,
 // one that compares clocks, and one for each change of members and each move of a horizon that is
-// under way.
+// in progress.
 package member
 
 import (
@@ -86,7 +86,7 @@ type Member struct {
 	reached       reach
 	closeRequests closeRequests
 	tenures       tenures
-	adoption      *adoption // under way, nil else; of Open and then of follow
+	adoption      *adoption // in progress, nil else; of Open and then of follow
 
 	mu          sync.Mutex   // guards what follows
 	metaReplica *metaReplica // the replica of the meta group, nil without one
@@ -102,7 +102,7 @@ type Member struct {
 	sessionAcqs map[cluster.GroupID]int64          // greatest acq acknowledged here, by group
 	toldEpoch   uint64                             // epoch that gossip tells
 	stranger    *stranger                          // nil: none is known
-	// unproven are the groups whose replica here waits for confirmation, and since when.
+	// unconfirmed are the groups whose replica here waits for confirmation, and since when.
 	unproven map[cluster.GroupID]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
 	leaderlessSince map[cluster.GroupID]time.Time

@@ -100,15 +100,15 @@ func (m *Member) commandIdempotent(
 	return m.Do(ctx, cluster.MetaGroup, data, true)
 }
 
-// bringing is how a command is brought to its group.
+// proposeOptions are how a command is sent to its group.
 type bringing struct {
 	again   bool // it may be sent twice
 	relayed bool // another node asks, so that no third one is asked to do the same
 }
 
-// Do brings a command to who leads the group, wherever that is, and returns what the group answers.
-// Again says that the command may be sent twice: then leaders that are lost are outlived, as long
-// as there is time.
+// Propose sends a command to the node that leads the group, wherever that is, and returns what the
+// group answers. Again says that the command may be sent twice: then leaders that are lost are
+// outlived, as long as there is time.
 //
 // Errors: those of commands that are wrong; ErrUnavailable; ErrUndecided; replica.ErrUnknown, when
 // it must not be sent twice; replica.ErrOverloaded; of ctx.

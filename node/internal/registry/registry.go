@@ -45,7 +45,7 @@ type loaded struct {
 }
 
 // Version is a module under a name, which may be used until it is released. What [Registry.Use]
-// returns has a Module, its Doc, and the Parts of rows that the module reads.
+// returns has a Module, its Doc, and the Columns that the module reads.
 type Version struct {
 	*loaded
 	catalog.Version

@@ -128,7 +128,8 @@ func (d *Dispatcher) Follows(writer record.Writer, previous uint64) error {
 	return d.opt.Store.Follows(writer, previous)
 }
 
-// checkShips rejects operations on an edge node that would make it differ from what it has shipped.
+// rejectOnEdge rejects operations on an edge node that would make it differ from what it has
+// shipped.
 func (d *Dispatcher) checkShips() error {
 	if d.opt.Outbox == nil {
 		return nil

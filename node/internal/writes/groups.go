@@ -25,10 +25,10 @@ import (
 // Leaders hands commands to the leaders of groups; a [member.Member] does.
 type Leaders interface {
 	View() *cluster.View
-	// Do sends one command; see [member.Member.Do].
+	// Propose sends one command; see [member.Member.Propose].
 	Do(ctx context.Context, group cluster.GroupID, command []byte, retry bool) (
 		member.Answer, error)
-	// DoAll sends a command to each of several groups; see [member.Member.DoAll].
+	// ProposeAll sends a command to each of several groups; see [member.Member.ProposeAll].
 	DoAll(ctx context.Context, parts []member.Part, retry bool) ([]member.Answer, []error)
 }
 

@@ -43,7 +43,7 @@ func (g Groups) Put(
 	return out, nil
 }
 
-// putting is the state of a put: the rows that are not stored yet.
+// pendingPut is the state of a put: the rows that are not stored yet.
 type putting struct {
 	rows        int // of the put
 	rest        *record.Batch

@@ -12,7 +12,7 @@ import (
 type Gatherer struct {
 	Reader
 	gathererState
-	gathererMemory
+	gathererBuffers
 }
 
 // gathererState is what a gatherer works for, which Reset forgets.
@@ -29,7 +29,7 @@ type Resolver interface {
 	Resolve(b *record.Batch, start int)
 }
 
-type gathererMemory struct {
+type gathererBuffers struct {
 	Batch              record.Batch // of what was gathered
 	prefetched         []*Prefetched
 	prefetchRing       [3]Prefetched         // blocks that are opened and searched ahead
@@ -68,7 +68,7 @@ const TaskBlocks = 8
 // the consumer whenever there are enough.
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
-func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
+func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
 		n, batched := 1, w.IsSelective(seg, candidates[0])
 		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == batched {
@@ -83,7 +83,7 @@ func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
 }
 
 func (w *Gatherer) scanBlocks(
-	seg *Planned, candidates []index.Candidate, batched bool,
+	seg *PlannedSegment, candidates []index.Candidate, batched bool,
 ) error {
 	if batched {
 		return w.scanBatch(seg, candidates)
@@ -100,7 +100,7 @@ func (w *Gatherer) scanBlocks(
 }
 
 // GatherBlock adds the rows of a block that lie in the box to the batch.
-func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
+func (w *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 	if f := seg.lookupCached(c.Block); f != nil {
 		return w.takeCached(seg, f)
 	}
@@ -140,7 +140,7 @@ func (w *Gatherer) flushFull() error {
 
 // TakeChosen adds the chosen rows of the open block to the batch, without those that the resolver
 // removes.
-func (w *Gatherer) TakeChosen(seg *Planned) error {
+func (w *Gatherer) TakeChosen(seg *PlannedSegment) error {
 	if len(w.Chosen) == 0 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (w *Gatherer) TakeChosen(seg *Planned) error {
 }
 
 // takeSpan is TakeChosen for the rows [lo, hi) of a block.
-func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
+func (w *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) error {
 	for lo < hi {
 		end := min(hi, lo+spanRows)
 		if !w.KeysOnly() {
@@ -186,7 +186,7 @@ func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
 
 // take adds rows of a block to the batch: those of sel, or with nil those of spans.
 func (w *Gatherer) take(
-	seg *Planned, b *segment.Block, sel []uint32, spans []segment.Span,
+	seg *PlannedSegment, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
 	start, columns := w.Batch.Len(), w.Columns
 	if start == 0 && w.Consumer.PayloadBuffer != nil {
@@ -196,7 +196,7 @@ func (w *Gatherer) take(
 		return err
 	}
 	if columns>>record.Acq&1 != 0 {
-		if err := seg.StampRows(w.Batch.AcqNs[start:]); err != nil {
+		if err := seg.RanksToAcqs(w.Batch.AcqNs[start:]); err != nil {
 			return err
 		}
 	}

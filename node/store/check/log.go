@@ -167,14 +167,14 @@ func (l *Log) entry(e *wal.Entry) error {
 			return err
 		}
 		l.Report.LogRows += int64(l.batch.Len())
-		return l.place(e, &h)
+		return l.checkOrder(e, &h)
 	default:
 		return fmt.Errorf("its kind is %d; this version knows 1 to 4", e.Kind)
 	}
 }
 
-// place checks that an entry of a shard follows the one before, and the segments of the shard.
-func (l *Log) place(e *wal.Entry, h *segment.RowsHeader) error {
+// checkOrder checks that an entry of a shard follows the one before, and the segments of the shard.
+func (l *Log) checkOrder(e *wal.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}

@@ -57,18 +57,18 @@ var (
 
 // Command is a decoded command. With no kind it is empty, and only counts in the log.
 type Command struct {
-	Kind      Kind
-	Err       error         // of what is wrong with it by itself
-	Data      []byte        // of a put: its rows entry, aliasing what was parsed
-	Writer    writers.Seq   // of a put
-	Rows      *record.Batch // of a put; memory that one Parse hands to the next
-	Box       record.Box    // of an erase or purge
-	Retention retention.Rule
-	Step      retention.Moment // of a step: without an acq
-	Hold      retention.Hold
-	Range     *mirror.Range // its rows alias Rows
-	Split     *Split
-	Within    slots.Range // that the group is taken to hold; zero for one that was never split
+	Kind       Kind
+	Err        error         // of what is wrong with it by itself
+	Data       []byte        // of a put: its rows entry, aliasing what was parsed
+	Writer     writers.Seq   // of a put
+	Rows       *record.Batch // of a put; memory that one Parse hands to the next
+	Box        record.Box    // of an erase or purge
+	Retention  retention.Rule
+	Step       retention.Moment // of a step: without an acq
+	Hold       retention.Hold
+	Range      *mirror.Range // its rows alias Rows
+	Split      *Split
+	GroupSlots slots.Range // that the group is taken to hold; zero for one that was never split
 }
 
 // AppendPut appends the command that stores a batch as Store.Put does.
@@ -119,7 +119,7 @@ func AppendRetention(dst []byte, r retention.Rule) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(dst, uint64(r.DelayNs)), nil
 }
 
-// What of a policy is named.
+// What the scope of a policy names.
 const (
 	givenCID  = 1
 	givenMOID = 2
@@ -136,7 +136,7 @@ func givenOf(cid, moid *int32) (given byte) {
 	return given
 }
 
-// appendScope appends given u8, cid i32, moid i32; what is not given is 0.
+// appendScope appends flags u8, cid i32, moid i32; what the scope does not name is 0.
 func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
 	dst = append(dst, given)
 	for _, id := range []*int32{cid, moid} {

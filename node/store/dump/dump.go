@@ -54,7 +54,7 @@ type Block struct {
 	segment.BlockDescription
 }
 
-// Flush is a flush of a log file, or what is wrong where one should be.
+// LogAppend is an append of a log file, or what is wrong where one should be.
 type Flush struct {
 	Flush   uint64  `json:"flush,omitempty"`
 	Offset  int64   `json:"offset"`
@@ -64,7 +64,7 @@ type Flush struct {
 	Entry   []Entry `json:"entry,omitempty"`
 }
 
-// Entry is an entry of a flush.
+// Entry is an entry of an append.
 type Entry struct {
 	Shard   uint32 `json:"shard"`
 	Index   uint64 `json:"index,omitempty"`
@@ -85,7 +85,7 @@ type Edit struct {
 	Damage string          `json:"damage,omitempty"`
 }
 
-// Writer is a writer whose answers are remembered.
+// Writer is a writer whose results are remembered.
 type Writer struct {
 	Writer     string `json:"writer"`
 	Persistent bool   `json:"persistent,omitempty"`

@@ -31,12 +31,13 @@ func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 	if r.sub > 0 {
 		lo = int(info.Subs[r.sub-1].End)
 	}
-	if lo == hi || !s.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
-		!l.box[record.Cap].Meets(sub.CapLo, sub.CapHi) ||
+	if lo == hi || !s.Ranks.Intersects(int64(sub.RankLo), int64(sub.RankHi)) ||
+		!l.box[record.Cap].Intersects(sub.CapLo, sub.CapHi) ||
 		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
 		return nil
 	}
-	if _, err := l.Open(&s.Planned, index.Candidate{Block: r.block, Residual: 1}); err != nil {
+	c := index.Candidate{Block: r.block, Residual: 1}
+	if _, err := l.Open(&s.PlannedSegment, c); err != nil {
 		return err
 	}
 	if err := l.findSpans(info, r.needs, lo, hi); err != nil {
@@ -94,7 +95,7 @@ func (l *search) readTails(s *segmentState, block uint32) error {
 		if err := l.Block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
 			return err
 		}
-		if err := s.StampRows(l.found.AcqNs); err != nil {
+		if err := s.RanksToAcqs(l.found.AcqNs); err != nil {
 			return err
 		}
 		more, end := l.spans[:0], 0

@@ -44,14 +44,15 @@ func (m *Manifest) applyEvents(e *Edit) error {
 	return nil
 }
 
-// EmptyRange is log indexes of a shard of which no row is left: all were purged.
+// EmptyIndexRange is log indexes of a shard of which no row is left: all were purged.
 type EmptyRange struct {
 	Shard      uint32 `json:"shard"`
 	FirstIndex uint64 `json:"first_index"`
 	LastIndex  uint64 `json:"last_index"`
 }
 
-// applyEmptyRanges notes what is gone after an edit. What a segment covers needs no note any more.
+// applyEmptyIndexRanges notes what is gone after an edit. What a segment covers needs no note any
+// more.
 func (m *Manifest) applyEmptyRanges(e *Edit) error {
 	for _, g := range e.EmptyRanges {
 		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstIndex > g.LastIndex {
@@ -71,7 +72,7 @@ func (m *Manifest) applyEmptyRanges(e *Edit) error {
 	return nil
 }
 
-// joinEmptyRanges sorts ranges and joins those that continue one another.
+// joinEmptyIndexRanges sorts ranges and joins those that continue one another.
 func joinEmptyRanges(all []EmptyRange) []EmptyRange {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b EmptyRange) int {
@@ -122,7 +123,7 @@ func (e *Edit) Purges() bool {
 	return slices.ContainsFunc(e.Events, func(m event.Meta) bool { return m.Kind.Purges() })
 }
 
-// FindEvent returns the place of the event with an acq, -1 when there is none.
+// FindEvent returns the index of the event with an acq, -1 when there is none.
 func (m *Manifest) FindEvent(acqNs int64) int {
 	return slices.IndexFunc(m.Events, func(e event.Event) bool { return e.AcqNs == acqNs })
 }

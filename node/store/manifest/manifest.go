@@ -31,7 +31,7 @@ import (
 const (
 	// FormatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
-	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
+	// name an append to the log, and appends of whole sectors; 6: packed rank tables.
 	FormatVersion = 6
 	// rewriteEdits is how many edits are read before the manifest is written again at open.
 	rewriteEdits = 1000
@@ -65,8 +65,8 @@ type Segment struct {
 //
 // Some members of the JSON have older names than the fields:
 //
-//	clock_ns              ClockNs, the least acq that may be allocated
-//	gone                  EmptyRanges
+//	clock_ns              NextAcqNs, the least acq that may be allocated
+//	gone                  EmptyIndexRanges
 //	removed               PurgedRows
 //	done                  PurgesDone
 //	remove                Remove, of segments
@@ -78,11 +78,12 @@ type Edit struct {
 	// Number is one more than that of the line before; the first line of a file that was written
 	// again has the number of the last line that it stands for.
 	Number uint64 `json:"number,omitempty"`
-	// LogFlush is the sequence of a flush of the log that was durable when the line was written.
+	// SyncedLogSeq is the sequence of an append to the log that was durable when the line was
+	// written.
 	LogFlush uint64 `json:"log_flush,omitempty"`
-	// LogCut is the last flush of a log of which a repair set aside what came after it.
+	// LogTruncatedAfter is the sequence of the last append that a repair left of a log.
 	LogCut *uint64 `json:"log_cut,omitempty"`
-	// LogFrom is the number of the first file of the log that is needed.
+	// FirstLogFile is the number of the first file of the log that is needed.
 	LogFrom uint64 `json:"log_from,omitempty"`
 
 	Format int    `json:"format,omitempty"` // in the first line only
@@ -122,9 +123,9 @@ type Edit struct {
 type Manifest struct {
 	file     *journal.File
 	Number   uint64        // of the last line
-	LogFlush uint64        // of the log, which is durable: the greatest that a line names
+	LogFlush uint64        // of an append, which is durable: the greatest that a line names
 	LogFrom  uint64        // number of the first file of the log that is needed; 0: not known
-	LogEnd   func() uint64 // returns the last flush of the log that is durable; nil: none is open
+	LogEnd   func() uint64 // returns the last append to the log that is durable; nil: none is open
 	Shards   int
 	Store    string // 32 hex digits: which history of rows this is
 	ClockNs  int64
@@ -282,7 +283,7 @@ func (m *Manifest) apply(e Edit) error {
 		}
 	}
 	for _, s := range e.Add {
-		if err := s.checkPlace(m.Shards); err != nil {
+		if err := s.checkShard(m.Shards); err != nil {
 			return err
 		}
 		m.Live = append(m.Live, s)
@@ -385,8 +386,8 @@ func (m *Segment) IsBackdated() bool { return m.PutAcqNs != NoPut }
 // NoPut is the acq of a put of backdated rows where there is none.
 const NoPut = 0
 
-// checkPlace checks that a segment names a shard of the store, and a backdated one if it must.
-func (m *Segment) checkPlace(shards int) error {
+// checkShard checks that a segment names a shard of the store, and a backdated one if it must.
+func (m *Segment) checkShard(shards int) error {
 	if int64(m.Shard) >= 2*int64(shards) {
 		return fmt.Errorf("segment %d is of shard %d of %d", m.ID, m.Shard, shards)
 	}

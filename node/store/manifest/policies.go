@@ -41,7 +41,7 @@ func (m *Manifest) StepEdit(at retention.Moment) (e Edit) {
 	return e
 }
 
-// FindPolicy returns the place of the policy of a scope, or where one would be.
+// FindPolicy returns the index of the policy of a scope, or where one would be.
 func (m *Manifest) FindPolicy(sc retention.Scope) (at int, known bool) {
 	return slices.BinarySearchFunc(m.Policies, sc,
 		func(p retention.Policy, sc retention.Scope) int {

@@ -85,8 +85,8 @@ type repair struct {
 	report   Report
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
-	sequence uint64   // of the last flush that stays
-	keptNs   int64    // acqs below are in flushes that stay, or in segments
+	sequence uint64   // of the last append that stays
+	keptNs   int64    // acqs below are in appends that stay, or in segments
 	sealed   []uint64 // per shard the index up to which segments hold everything
 	batch    record.Batch
 }
@@ -213,7 +213,7 @@ func (r *repair) file(path string, newest bool) error {
 	return nil
 }
 
-// keep notes up to which acq the log is whole with a flush that stays.
+// keep notes up to which acq the log is whole with an append that stays.
 //
 // Errors: *formats.Error of rows of another version of the program.
 func (r *repair) keep(f *wal.Flush) error {
@@ -238,7 +238,7 @@ func (r *repair) keep(f *wal.Flush) error {
 	return nil
 }
 
-// lose counts a flush that can be read and is set aside.
+// lose counts an append that can be read and is set aside.
 func (r *repair) lose(f *wal.Flush) {
 	r.report.Flushes++
 	for i := range f.Entries {

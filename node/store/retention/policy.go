@@ -1,5 +1,5 @@
 // Package retention decides what a retention may hide and remove, and when: rules, how far each has
-// come, holds, and what the time provably is.
+// come, holds, and what time is certain.
 //
 // It holds no rows and writes nothing: a step returns the policies that change, and the caller
 // makes them durable. Its main type is [Policy]; all but [Clock], which any goroutine may use, is
@@ -186,7 +186,7 @@ func (p *Policy) EachRemovable(visit func(e event.Event, r Removal)) {
 	}
 }
 
-// Shown returns what the policy has hidden and shows again, as events of its last step.
+// Unhidden returns what the policy has hidden and shows again, as events of its last step.
 func (p *Policy) Shown() (all []event.Event) {
 	for _, d := range p.dimensions() {
 		if !d.Shown.none() {
@@ -298,7 +298,7 @@ func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 	return true
 }
 
-// show shows all that is not removable.
+// unhide shows all that is not removable.
 func (f *Floors) show(at Moment) bool {
 	if f.Hidden.none() {
 		return false

@@ -14,7 +14,7 @@ import (
 type worker struct {
 	blocks.Gatherer
 	workerState
-	partials partialMemory
+	partials partialBuffers
 }
 
 // workerState is what a worker does, and what it has done: all of it that reset forgets.
@@ -34,7 +34,7 @@ func (w *worker) reset() {
 
 // Resolve removes what is not to be shown of the partition that is being scanned.
 func (w *worker) Resolve(b *record.Batch, start int) {
-	w.Superseded += w.scan.Keep(w.partition, b, start)
+	w.Superseded += w.scan.DropSuperseded(w.partition, b, start)
 }
 
 // workOrdered does every n-th task, so that the same rows come to the same sink in the same
@@ -80,7 +80,7 @@ func (w *worker) do(t *task) error {
 		return err
 	}
 	if t.last {
-		return last.Give(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
+		return last.Scan(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
 			t.partition.Box)
 	}
 	if t.head != nil {
@@ -93,7 +93,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Partials, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.Readahead.Ask(t.segment.Segment, candidates)
+	w.scan.Readahead.Prefetch(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 

@@ -39,7 +39,7 @@ type Source struct {
 // after pass, or partition after partition.
 type Resolver struct {
 	resolverState
-	resolverMemory
+	resolverBuffers
 }
 
 // resolverState is what is asked, and what came of it.
@@ -53,14 +53,14 @@ type resolverState struct {
 	DropTombstones bool  // in the view of all versions, too: plugins never see tombstones
 	BySeries       bool  // nothing is planned: each partition is read series by series
 	Horizon        int64 // rows with this acq or a greater one are not there
-	End            int64 // rows and erases with this acq or a greater one are not looked at
+	UpperAcqNs     int64 // rows and erases with this acq or a greater one are not looked at
 
 	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
 	// horizon that meets the box, 0 for none.
 	HistoryChangedAcqNs int64
 }
 
-type resolverMemory struct {
+type resolverBuffers struct {
 	Tombstones    []*tombstone.Range // what hides rows of the box, oldest first
 	States        []*shards.State
 	Waiting       []*Partition    // not scanned yet; the last one comes next
@@ -130,7 +130,7 @@ func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	}
 	b := bounds.Of(&r.Box)
 	from.Tree.Each(&r.Box, &b, func(t *tombstone.Range) {
-		if t.Kind != event.Erase || r.View != record.ViewAll && t.AcqNs < r.End {
+		if t.Kind != event.Erase || r.View != record.ViewAll && t.AcqNs < r.UpperAcqNs {
 			r.Tombstones = append(r.Tombstones, t)
 		}
 	})
@@ -276,10 +276,10 @@ func (r *Resolver) DropCovered(b *record.Batch) {
 // Shows reports whether a row, the newest version of its reading, is one that the query asked for.
 func (r *Resolver) Shows(k record.Key) bool { return r.NewestAcqs.Contains(k.AcqNs) }
 
-// Keep removes from a batch the rows at or after start that a newer version in the partition
-// hides, or that the query did not ask for, such as tombstones. It returns how many a newer version
-// hides.
-func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded uint64) {
+// DropSuperseded removes from a batch the rows at or after start that a newer version in the
+// partition hides, or that the query did not ask for, such as tombstones. It returns how many a
+// newer version hides.
+func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (superseded uint64) {
 	if r.View == record.ViewAll {
 		if r.DropTombstones && len(b.Tombs) > 0 {
 			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
@@ -300,7 +300,7 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 	return superseded
 }
 
-// ShowsAll reports whether Keep is known to remove no row of a block.
+// ShowsAll reports whether DropSuperseded is known to remove no row of a block.
 func (r *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
 	if r.View == record.ViewAll {
 		return !r.DropTombstones

@@ -18,10 +18,10 @@ import (
 const (
 	// Magic begins the file WRITERS.
 	Magic = 0x31575450 // "PTW1"
-	// MaxAnswers is how many answers are kept per writer: the greatest number of batches that a
+	// MaxResults is how many results are kept per writer: the greatest number of batches that a
 	// client may have in flight and still retry.
 	MaxAnswers = 64
-	// EntryBytes is what a writer takes in the file besides its answers.
+	// EntryBytes is what a writer takes in the file besides its results.
 	EntryBytes = 16 + 8 + 8 + 2 + 2
 
 	answerBytes    = 8 + 8 + 4
@@ -36,7 +36,7 @@ type Writer struct {
 	Answers   []Answer
 }
 
-// Answer is the answer to a batch of a writer: consecutive acqs.
+// Result is what the put of a batch of a writer returned: consecutive acqs.
 type Answer struct {
 	Seq     uint64
 	FirstNs int64 // acq of the first record
@@ -47,7 +47,7 @@ type Answer struct {
 func (a Answer) UntilNs() int64 { return a.FirstNs + int64(a.Records) }
 
 // Parse reads the file WRITERS and calls visit for each writer, which it lends for the call:
-// magic u32, count u32, then per writer id, high u64, last acq i64, n u16, flags u16 and n answers
+// magic u32, count u32, then per writer id, high u64, last acq i64, n u16, flags u16 and n results
 // {seq u64, first acq i64, records u32}, then crc32c over all before it.
 func Parse(buf []byte, visit func(*Writer)) error {
 	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != Magic {
@@ -100,7 +100,7 @@ func Replace(dir string, table []byte) error {
 	return durable.ReplaceFile(filepath.Join(dir, layout.WritersFile), table)
 }
 
-// Encode returns the file, with those answers whose records all have an acq below untilNs. Of a
+// Encode returns the file, with those results whose records all have an acq below untilNs. Of a
 // persistent writer whose newest batch is not below, nothing is known of what is there.
 func (t *Table[R]) Encode(untilNs int64) []byte {
 	t.mu.Lock()

@@ -23,7 +23,7 @@ func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
 	return nil, t.checkSpace(id.Persistent, 0)
 }
 
-// find returns the answer to a sequence, nil when it is new.
+// find returns the result of a sequence, nil when it is new.
 func (w *writer) find(id Seq) (*Answer, error) {
 	for i := range w.answers {
 		if w.answers[i].Seq == id.Seq {
@@ -53,7 +53,7 @@ func (t *Table[R]) sweep(nowNs int64) {
 	}
 }
 
-// RecordInOrder stores an answer of a replica, as its command is applied or from its log. What the
+// RecordInOrder stores a result of a replica, as its command is applied or from its log. What the
 // file of writers held before is not recorded again, nor is what comes before it in the log.
 func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
 	t.mu.Lock()

@@ -1,4 +1,4 @@
-// Package writers remembers the answers that puts were given, so that a retry gets the first one.
+// Package writers remembers the results of puts, so that a retry gets the first one: deduplication.
 //
 // It owns the file WRITERS. It does not know rows nor the log: its caller tells it of batches, in
 // the order of their acqs. Its main type is [Table], whose methods may be called from many
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
+	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per result.
 	maxWriters = 1 << 20
 	// maxPersistent bounds the persistent ones, beside the others: 56 bytes of the file each, which
 	// is written again when log files go, so 7 MB. A new one beyond it is refused, as to forget one
 	// that may come back would store its batch twice.
 	maxPersistent = 1 << 17
-	// IdleNs is how long the answers of a silent writer are kept, measured in acq; those of
+	// IdleNs is how long the results of a silent writer are kept, measured in acq; those of
 	// a persistent one are kept for ever.
 	IdleNs = int64(7 * 24 * time.Hour)
 )
@@ -61,11 +61,11 @@ func (e *GapError) Error() string {
 
 type writer struct {
 	high    uint64
-	answers []Answer // at most MaxAnswers, in order of arrival
+	answers []Answer // at most MaxResults, in order of arrival
 	lastAcq int64
 }
 
-// Table remembers the answers that were given, so that a retry gets the first one again. R is a
+// Table remembers the results of puts, so that a retry gets the first one again. R is a
 // request that is in flight.
 type Table[R any] struct {
 	mu         sync.Mutex
@@ -184,7 +184,7 @@ func (t *Table[R]) Abandon(id Seq) {
 	t.land(id)
 }
 
-// Record stores an answer, from a commit or from the log.
+// Record stores a result, from a commit or from the log.
 func (t *Table[R]) Record(id Seq, a Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

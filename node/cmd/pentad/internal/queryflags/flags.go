@@ -58,7 +58,7 @@ func (q *Flags) AddSelectors(c *cobra.Command) {
 		"acquisition times, e.g. 2026-11-21 or now-1h..")
 }
 
-// AddPlaces adds a selector for each axis but acq, along which changes are read.
+// AddKeyFlags adds a selector for each dimension but acq, along which changes are read.
 func (q *Flags) AddPlaces(c *cobra.Command) {
 	c.Long = strings.TrimSpace(cli.OrElse(c.Long, c.Short+".")) + "\n" +
 		strings.ReplaceAll(selectorHelp, " --acq", "")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// HostWork counts the work of a process that needs processors but no guests, e.g. puts. The
-// process counts it, and a [Host] reads it: while there is some, and for a moment after that,
+// NativeWork counts the work of a process that needs processors but no guests, e.g. puts. The
+// process counts it, and a [Host] reads it: while there is some, and shortly after,
 // owners whose calls are slow leave it one of the permits. Its methods may be called from many
 // goroutines.
 type HostWork struct {
@@ -15,7 +15,7 @@ type HostWork struct {
 	began   time.Time
 }
 
-// NewHostWork returns a counter for [Options.HostWork].
+// NewNativeWork returns a counter for [Options.NativeWork].
 func NewHostWork() *HostWork {
 	w := &HostWork{began: time.Now()}
 	w.ended.Store(-int64(recent))

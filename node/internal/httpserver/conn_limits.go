@@ -24,7 +24,7 @@ const (
 	crowdedMs = 1000
 )
 
-// Places of connections. A reader of changes has none: feeds bounds them.
+// Kinds of connections, of which each is limited. That of a reader of changes is limited by feeds.
 const (
 	noPlace = iota
 	ordinary
@@ -32,22 +32,22 @@ const (
 	placeKinds
 )
 
-// places is how many connections there may be, and are, of each kind.
+// connLimits is how many connections there may be, and are, of each kind.
 type places [placeKinds]struct {
 	most  int
 	taken int // guarded by mu of conns
 }
 
-// newPlaces divides what the descriptors of the process allow.
+// newConnLimits divides what the descriptors of the process allow.
 func newPlaces(most int) (p places) {
 	p[extra].most = min(most/probesPart, mostProbes)
 	p[ordinary].most = most - p[extra].most
 	return p
 }
 
-// admit gives a new connection a place: an ordinary one, if need be that of a client that has been
-// silent between requests for stalledAfter, otherwise an extra one, if need be that of any client
-// that is waited for. It reports false if there is neither.
+// admit makes a new connection an ordinary one, if need be in place of one whose client has been
+// silent between requests for stalledAfter, otherwise an extra one, if need be in place of one
+// whose client is waited for. It reports false if there is neither.
 func (s *conns) admit(c *conn) bool {
 	s.mu.Lock()
 	kind := int32(ordinary)
@@ -67,7 +67,7 @@ func (s *conns) admit(c *conn) bool {
 	return ok
 }
 
-// promote gives a connection with an extra place an ordinary one, if there is one.
+// promote makes an extra connection an ordinary one, if one more is allowed.
 func (s *conns) promote(c *conn) bool {
 	s.mu.Lock()
 	ok, done := s.free(ordinary)
@@ -81,14 +81,14 @@ func (s *conns) promote(c *conn) bool {
 	return ok
 }
 
-// move changes the place of a connection; the caller has locked mu.
+// move changes the kind of a connection; the caller has locked mu.
 func (s *conns) move(c *conn, kind int32) {
 	s.places[c.place.Swap(kind)].taken--
 	s.places[kind].taken++
 }
 
-// free makes sure that there is a place of a kind, and returns what to call after mu, which the
-// caller has locked, is unlocked; nil for nothing.
+// makeSpace makes sure that one more connection of a kind is allowed, and returns what to call
+// after mu, which the caller has locked, is unlocked; nil for nothing.
 func (s *conns) free(kind int32) (ok bool, done func()) {
 	if s.places[kind].taken < s.places[kind].most {
 		return true, nil
@@ -128,7 +128,7 @@ func (s *Server) crowded() *wire.Error {
 		s.conns.places[ordinary].most)}
 }
 
-// turnAway answers a connection for which there is no place at all, before its request has come.
+// turnAway answers a connection that is one too many, before its request has come.
 func (s *Server) turnAway(c net.Conn) {
 	var ctx fasthttp.RequestCtx
 	WriteError(&ctx, s.crowded())
@@ -151,7 +151,7 @@ func closeAfter(ctx *fasthttp.RequestCtx) {
 }
 
 // linger ends what is sent, and reads what still comes, like a client that is waited for: an extra
-// place does not wait for it.
+// connection may replace it.
 func (c *conn) linger() {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil ||
@@ -161,7 +161,7 @@ func (c *conn) linger() {
 	_, _ = io.Copy(io.Discard, c)
 }
 
-// listener hands out connections that have a place, of type *conn.
+// listener hands out connections that were admitted, of type *conn.
 type listener struct {
 	*accept.Listener
 	server *Server
