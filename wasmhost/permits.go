@@ -31,9 +31,9 @@ const (
 // Native work, i.e. work of the node without guests, waits for a processor at each of its steps
 // while guest calls run on all. So while there is native work, slow owners leave one permit free.
 type callPermits struct {
-	waiting  atomic.Int32 // waiters; read without the lock
-	shared   atomic.Bool  // there are several owners, or permits are not held any more
-	hostWork *HostWork
+	waiting    atomic.Int32 // waiters; read without the lock
+	shared     atomic.Bool  // there are several owners, or permits are not held any more
+	nativeWork *NativeWork
 
 	// life is read-locked while an instance is used or a permit is held, and write-locked by
 	// Host.Close, which therefore frees memory and code only when they are not used.
@@ -58,18 +58,18 @@ type owner struct {
 	penaltyUntil time.Time // until then it gets none
 }
 
-func newCallPermits(n int, work *HostWork) *callPermits {
+func newCallPermits(n int, work *NativeWork) *callPermits {
 	return &callPermits{total: n, free: n, owners: map[uint64]*owner{},
-		cached: map[*cachedPermit]bool{}, hostWork: work}
+		cached: map[*cachedPermit]bool{}, nativeWork: work}
 }
 
 // contended reports whether a user of a permit must release it after a time slice: to a waiter, or
 // because of native work.
-func (s *callPermits) contended() bool { return s.waiting.Load() > 0 || s.hostWork.isRunning() }
+func (s *callPermits) contended() bool { return s.waiting.Load() > 0 || s.nativeWork.isRunning() }
 
 // reservesOne reports whether slow owners leave one permit free.
 func (s *callPermits) reservesOne(now time.Time) bool {
-	return s.total > 1 && s.hostWork.isExpected(now)
+	return s.total > 1 && s.nativeWork.isExpected(now)
 }
 
 // acquire waits for a permit. Its error is the context's.

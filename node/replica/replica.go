@@ -170,7 +170,7 @@ type Status struct {
 	Err     error // why it has stopped
 	// Confirmed: after a start, others have confirmed that it knows all that it promised, and it
 	// takes its full part.
-	Proven bool
+	Confirmed bool
 	// Unconfirmed are the voters that have not confirmed that yet; it takes no part before.
 	Unconfirmed []uint64
 	// Led is the replica that leads the group meanwhile; 0: none was heard.

@@ -72,7 +72,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
 		rest, from := decoded[len(out):], all[len(out):]
-		n := flushLength(rest)
+		n := appendLength(rest)
 		if err := s.waitToApply(ctx); err != nil {
 			return out, err
 		}
@@ -133,7 +133,7 @@ func (c *loggedCommand) stampAt(first int64) {
 	for i := range acqs {
 		acqs[i] = first + int64(i)
 	}
-	c.put.answer = writers.Answer{Seq: c.put.writer.Seq, FirstNs: first,
+	c.put.result = writers.Result{Seq: c.put.writer.Seq, FirstNs: first,
 		Records: uint32(len(acqs))}
 }
 
@@ -185,7 +185,7 @@ func (m *applyBuffers) keep(used int) {
 }
 
 // appendLength returns how many commands go into the next append: none when the first is an event.
-func flushLength(all []loggedCommand) (n int) {
+func appendLength(all []loggedCommand) (n int) {
 	bytes := 0
 	for ; n < len(all) && !all[n].IsEvent(); n++ {
 		if bytes += all[n].bytes(); bytes > maxApplyBytes && n > 0 {
@@ -281,9 +281,9 @@ func (s *Store) applyOne(
 		c.stampAt(first)
 		at.NextNs = first + int64(c.put.rows)
 		if protected {
-			s.writers.RecordInOrder(c.put.writer, c.put.answer)
+			s.writers.RecordInOrder(c.put.writer, c.put.result)
 		}
-		out.Put = resultOf(c.put.answer, false)
+		out.Put = resultOf(c.put.result, false)
 		s.appendApplied(c)
 		return true
 	}
@@ -296,7 +296,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
 	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.answer.FirstNs)
+	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs)
 	c.put.bytes = int64(len(c.Data))
 	e := s.shards[0].NextEntry()
 	e.Rest = c.Data[segment.StampBytes:]
@@ -318,7 +318,7 @@ func (s *Store) writeApplied(
 	began := time.Now()
 	file, err = s.log.Write(buf.entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.shards[0].LastIndex -= uint64(len(group))
 		return 0, err

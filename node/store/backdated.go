@@ -372,7 +372,7 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 	began := time.Now()
 	file, err := s.appendLog(entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
 		return 0, put.err

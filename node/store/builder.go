@@ -122,14 +122,14 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]wal.Entry{layout.ClockEntry(b.untilNs, true)})
+	_, err = log.Append([]wal.Entry{layout.NextAcqEntry(b.untilNs, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
 	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
 	state.Store = manifest.NewStoreID()
-	state.Number, state.LogFlush, state.LogFrom = 1, 0, 1
-	state.ClockNs, state.Add, state.EmptyRanges = b.untilNs, b.live, nil
+	state.Number, state.SyncedLogSeq, state.FirstLogFile = 1, 0, 1
+	state.NextAcqNs, state.Add, state.EmptyIndexRanges = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0
 	// Purges that stay may be newer.

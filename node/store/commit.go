@@ -30,7 +30,7 @@ type PutResult struct {
 	Duplicate             bool // the batch was stored before; the times are those of the first put
 }
 
-func resultOf(a writers.Answer, duplicate bool) PutResult {
+func resultOf(a writers.Result, duplicate bool) PutResult {
 	return PutResult{FirstAcqNs: a.FirstNs, LastAcqNs: a.UntilNs() - 1,
 		Records: int(a.Records), Duplicate: duplicate}
 }
@@ -45,7 +45,7 @@ type putRequest struct {
 	rows    int
 	bytes   int64
 	done    chan struct{}
-	answer  writers.Answer
+	result  writers.Result
 	err     error
 }
 
@@ -149,7 +149,7 @@ func (s *Store) wait(ctx context.Context, r *putRequest, duplicate bool) (PutRes
 	if r.err != nil {
 		return PutResult{}, r.err
 	}
-	return resultOf(r.answer, duplicate), nil
+	return resultOf(r.result, duplicate), nil
 }
 
 func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) error {
@@ -288,7 +288,7 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	began := time.Now()
 	file, err := s.appendLog(buf.entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse(writeGroup, buf.entries, fmt.Errorf("commit: %w", err))
 		return
@@ -301,7 +301,7 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	for _, r := range writeGroup {
 		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
-			s.writers.Record(r.writer, r.answer)
+			s.writers.Record(r.writer, r.result)
 		}
 		s.counters.rows.Add(int64(r.rows))
 		close(r.done)
@@ -337,9 +337,9 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, shard by shard.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
+	r.result = writers.Result{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
-	acq := r.answer.FirstNs
+	acq := r.result.FirstNs
 	for i := range r.byShard {
 		stamps := r.byShard[i].rows.AcqNs
 		for k := range stamps {
@@ -353,7 +353,7 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
 		Writer: r.writer.ID, Seq: r.writer.Seq, Persistent: r.writer.Persistent,
 		FirstAcqNs:      p.rows.AcqNs[0],
-		BatchFirstAcqNs: r.answer.FirstNs, BatchRecords: r.answer.Records,
+		BatchFirstAcqNs: r.result.FirstNs, BatchRecords: r.result.Records,
 		BatchEntries: uint32(len(r.byShard)),
 	}, &p.rows, nil)
 }
@@ -389,7 +389,7 @@ func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 // beginLogging makes the timeline of this process durable, if it is not yet. The caller is the
 // committer, or Close, and holds manifestMu.
 func (s *Store) beginLogging() error {
-	if s.manifest.Begins() {
+	if s.manifest.BeginsTimeline() {
 		if err := s.manifest.Append(manifest.Edit{}); err != nil {
 			return fmt.Errorf("begin a timeline: %w", err)
 		}

@@ -103,7 +103,7 @@ func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
 		}
 		m.buffers.entries = append(m.buffers.entries, wal.Entry{Rest: c.Data})
 	}
-	m.buffers.entries = m.buffers.entries[:1] // what the last flush had
+	m.buffers.entries = m.buffers.entries[:1] // what the last append had
 	m.keep(len(m.commands))
 	if len(m.commands) != manyCommands {
 		t.Errorf("memory of %d commands is kept", len(m.commands))

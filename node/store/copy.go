@@ -44,7 +44,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	err = s.onCommitter(ctx, func() {
 		st.HorizonNs, _ = s.oracle.Horizon()
 		if !s.replicated {
-			st.HorizonNs = s.proveHorizon(st.HorizonNs)
+			st.HorizonNs = s.logHorizon(st.HorizonNs)
 		}
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
@@ -85,7 +85,7 @@ func (s *Store) isEmpty() bool {
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyRanges)+len(m.Policies) == 0
+	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyIndexRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -176,9 +176,9 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, layout.NextAcqEntry(r.ToNs, false)))
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
 		return put.err
@@ -235,7 +235,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]wal.Entry{layout.ClockEntry(0, false)})
+	file, err := s.log.Append([]wal.Entry{layout.NextAcqEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}

@@ -49,7 +49,7 @@ type Origin struct {
 func (x *Export) Origin(ctx context.Context) (o Origin, err error) {
 	s := x.store
 	o.Store = s.identity() // first: a store that becomes a copy meanwhile is another one
-	if o.HorizonNs, err = s.ProvenHorizon(ctx); err != nil {
+	if o.HorizonNs, err = s.DurableHorizon(ctx); err != nil {
 		return o, err
 	}
 	o.Shards, o.NowNs = len(s.shards), s.opt.Now()

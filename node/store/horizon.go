@@ -16,8 +16,8 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	h, stale := s.oracle.Horizon()
-	if !stale {
+	h, leaseExpired := s.oracle.Horizon()
+	if !leaseExpired {
 		return h, nil
 	}
 	var failed error
@@ -38,7 +38,7 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 // logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
 	ns := s.oracle.LeaseTarget()
-	file, err := s.appendLog(s.clockEntries(ns, false))
+	file, err := s.appendLog(s.nextAcqEntries(ns, false))
 	if err != nil {
 		return fmt.Errorf("log lease: %w", err)
 	}
@@ -52,18 +52,18 @@ func (s *Store) logLease() error {
 // how far something is must not be beyond it.
 //
 // Cost: one small synced write to the log.
-func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
+func (s *Store) DurableHorizon(ctx context.Context) (int64, error) {
 	h, err := s.ExtendHorizon(ctx)
 	if err != nil || s.replicated {
 		return h, err
 	}
-	err = s.onCommitter(ctx, func() { h = s.proveHorizon(h) })
+	err = s.onCommitter(ctx, func() { h = s.logHorizon(h) })
 	return h, err
 }
 
 // logHorizon makes a horizon durable in the log, and returns it, or a lower one when it takes no
 // more. The caller is the committer.
-func (s *Store) proveHorizon(h int64) int64 {
+func (s *Store) logHorizon(h int64) int64 {
 	if s.oracle.DurableNs() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}

@@ -163,7 +163,7 @@ func (s *Store) writeMerged(
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
-		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
+		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
 			LastIndex: last.LastIndex}}
 		return nil, e, nil
 	}

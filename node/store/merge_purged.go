@@ -19,7 +19,7 @@ import (
 func tombstonesOver(seg *shards.Segment, t *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
 	for _, p := range t.Removable {
-		if _, ok := seg.Ranked(&p.Box); ok && !seg.HasNoneOf(p) {
+		if _, ok := seg.BoxInRanks(&p.Box); ok && !seg.HasNoneOf(p) {
 			all = append(all, p)
 		}
 	}

@@ -106,7 +106,7 @@ func (s *Store) spaceLoop() {
 	}
 }
 
-// hasSpace reports whether the disk has space for a flush of n bytes, or does not say.
+// hasSpace reports whether the disk has space for an append of n bytes, or does not say.
 func hasSpace(dir string, n int64) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil || st.Bsize <= 0 {

@@ -121,20 +121,20 @@ func (s *Store) lastApplied() acqtime.Applied {
 
 // nextAcqEntry is the log entry that says below which acq none is allocated any more, of a
 // stand-alone store or a replica.
-func (s *Store) clockEntry(ns int64, closedCleanly bool) wal.Entry {
+func (s *Store) nextAcqEntry(ns int64, closedCleanly bool) wal.Entry {
 	if s.replicated {
 		return appliedEntry(s.lastApplied())
 	}
-	return layout.ClockEntry(ns, closedCleanly)
+	return layout.NextAcqEntry(ns, closedCleanly)
 }
 
 // nextAcqEntries are the log entries of an append without rows: how many lines the manifest has,
 // and the next acq.
-func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
+func (s *Store) nextAcqEntries(ns int64, closedCleanly bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
 	s.manifestMu.Unlock()
-	return []wal.Entry{layout.ManifestLinesEntry(n), s.clockEntry(ns, closedCleanly)}
+	return []wal.Entry{layout.ManifestLinesEntry(n), s.nextAcqEntry(ns, closedCleanly)}
 }
 
 // recordLogEnd makes the manifest name the last append of the log that is durable, so that the loss
@@ -142,7 +142,7 @@ func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
 func (s *Store) recordLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.LogFlush >= s.log.LastSynced() ||
+	if s.opt.keepSnapshot || s.manifest.SyncedLogSeq >= s.log.LastSynced() ||
 		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}
@@ -154,8 +154,8 @@ func (s *Store) recordLogEnd() error {
 
 // logEnd is how far the log was at some time.
 type logEnd struct {
-	flush uint64 // the last that is durable
-	files int
+	appended uint64 // the last that is durable
+	files    int
 }
 
 // recordQuietLogEnd records the end of a log that was written and is not any more since an earlier
@@ -163,7 +163,7 @@ type logEnd struct {
 // put a sync of its own.
 func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
-	if now.flush == before.flush || now.files != before.files {
+	if now.appended == before.appended || now.files != before.files {
 		return now, s.recordLogEnd()
 	}
 	return now, nil
@@ -172,18 +172,18 @@ func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 // saveWriters makes the file of writers hold the results that the log does, and returns the edit
 // after which files of the log may go. What the file says of a replica, and the edit, must not be
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
-func (s *Store) saveAnswers() (manifest.Edit, error) {
+func (s *Store) saveWriters() (manifest.Edit, error) {
 	if !s.replicated {
 		now := s.oracle.CurrentHorizon() // of a write group in flight nothing may be on disk yet
 		s.writers.Expire(now)
-		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
+		return manifest.Edit{NextAcqNs: now}, s.writers.Save(s.opt.Dir)
 	}
 	s.applyMu.Lock()
 	at := s.applied
 	s.writers.Expire(at.NextNs)
 	table := s.writers.Encode(math.MaxInt64)
 	s.applyMu.Unlock()
-	e := manifest.Edit{ClockNs: at.NextNs, Applied: &at}
+	e := manifest.Edit{NextAcqNs: at.NextNs, Applied: &at}
 	if err := s.syncApplied(); err != nil {
 		return e, err
 	}

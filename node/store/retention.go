@@ -42,14 +42,14 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	if err := cmp.Or(s.refuseReplicated(), r.Validate()); err != nil {
 		return err
 	}
-	timeNs := s.provenTime()
+	timeNs := s.confirmedTime()
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
 		return s.manifest.RetentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
 	})
 }
 
 // confirmedTime is what time is certain by the store's own clock, 0 when that is uncertain.
-func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
+func (s *Store) confirmedTime() int64 { return s.retentionClock.ConfirmedNs(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
 // when its log says so.
@@ -57,7 +57,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 	if s.replicated {
 		return nil
 	}
-	timeNs := s.provenTime()
+	timeNs := s.confirmedTime()
 	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil
@@ -72,7 +72,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 // now by a clock; ok is false when none is. The node that leads the group calls it
 // every few seconds.
 func (s *Store) RetentionStep(now clock.Reading) (command []byte, ok bool) {
-	timeNs := s.retentionClock.Proven(now)
+	timeNs := s.retentionClock.ConfirmedNs(now)
 	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil, false

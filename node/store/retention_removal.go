@@ -78,7 +78,7 @@ func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 
 // estimateSegmentRows counts the rows of blocks that lie in a box, and half of those that may.
 func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
-	ranked, ok := seg.Ranked(box)
+	ranked, ok := seg.BoxInRanks(box)
 	if !ok {
 		return 0
 	}

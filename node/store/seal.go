@@ -145,7 +145,7 @@ func (s *Store) writeSegment(
 	t := s.tombstones.Load()
 	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, t)}
 	if rows.Len() == 0 {
-		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: immutable.First,
+		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: immutable.First,
 			LastIndex: immutable.Last}}
 		return nil, e, nil
 	}
@@ -326,11 +326,11 @@ func (s *Store) deleteSealedLog() error {
 	if len(old) == 0 {
 		return nil
 	}
-	e, err := s.saveAnswers()
+	e, err := s.saveWriters()
 	if err != nil {
 		return err
 	}
-	e.LogFrom = needed
+	e.FirstLogFile = needed
 	if err := s.manifest.Append(e); err != nil {
 		return err
 	}

@@ -90,8 +90,8 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	}
 	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
-	m.ClockNs, m.Applied = info.AcqNs, s.lastApplied()
-	end := s.clockEntry(info.AcqNs, true)
+	m.NextAcqNs, m.Applied = info.AcqNs, s.lastApplied()
+	end := s.nextAcqEntry(info.AcqNs, true)
 	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }
 
@@ -139,7 +139,7 @@ func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 // detachSnapshot makes a snapshot that is opened a stand-alone store: what is put from now on is no
 // part of the history that it was taken of. That of a replica is opened as one, which goes on with
 // the log of its group.
-func (s *Store) ownSnapshot() error {
+func (s *Store) detachSnapshot() error {
 	name := filepath.Join(s.opt.Dir, layout.SnapshotFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
 		return nil

@@ -123,9 +123,9 @@ func (s *Store) linkSeed(
 		}
 	}
 	m := *s.manifest
-	m.Store, m.Replicated, m.Applied, m.ClockNs = group, true, at, at.NextNs
-	m.LogFlush, m.LogFrom, m.LogEnd = 0, 0, nil // of a log that the seed does not have
-	m.Lineage = nil                             // replicas have none
+	m.Store, m.Replicated, m.Applied, m.NextAcqNs = group, true, at, at.NextNs
+	m.SyncedLogSeq, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
+	m.Lineage = nil                                      // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],
 			event.Event{AcqNs: acqNs, Kind: event.Split, ExceptSlots: keep})

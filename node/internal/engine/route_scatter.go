@@ -31,7 +31,7 @@ type fanOut[T any] struct {
 }
 
 // askSources calls each for all sources of a box and waits for them. The first error cancels the
-// others and is returned, ErrEnough too, unless partial answers are allowed.
+// others and is returned, ErrLimitReached too, unless partial answers are allowed.
 //
 // Returns: the answers so far, also with an error.
 func askSources[T any](
@@ -49,8 +49,8 @@ func askSources[T any](
 	defer cancel(nil)
 	if until, ok := ctx.Deadline(); ok && a.asked.Partial {
 		reserve := min(time.Until(until)/5, maxReserve)
-		silence := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSourceTimeout) })
-		defer silence.Stop()
+		timeout := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSourceTimeout) })
+		defer timeout.Stop()
 	}
 	isReady := func(i int) bool { return isReady(ctx, sources[i]) }
 	runConcurrently(len(sources), isReady, func(i int) {
@@ -319,7 +319,7 @@ func (e *Engine) rowsOfAll(
 		return none, end, err
 	})
 	end := a.end()
-	if errors.Is(err, ErrEnough) { // any rows will do, so none is missed of a source that failed
+	if errors.Is(err, ErrLimitReached) { // any rows will do: none is missed of a failed source
 		end.Complete, end.Reason = true, ""
 	}
 	return end, err

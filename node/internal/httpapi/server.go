@@ -173,7 +173,7 @@ func (s *Server) horizon(req *httpserver.Request) {
 	q, err := s.parseQuery(req)
 	h := int64(0)
 	if err == nil {
-		h, err = s.Engine.Horizon(rc, req.Asked, &q.Box)
+		h, err = s.Engine.Horizon(rc, req.Options, &q.Box)
 	}
 	reply(req, api.Horizon{HorizonNs: h, Horizon: record.FormatNs(h)}, err)
 }

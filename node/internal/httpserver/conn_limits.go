@@ -26,20 +26,20 @@ const (
 
 // Kinds of connections, of which each is limited. That of a reader of changes is limited by feeds.
 const (
-	noPlace = iota
+	unlimited = iota
 	ordinary
 	extra // only requests of monitoring are answered, and one at most
-	placeKinds
+	connKinds
 )
 
 // connLimits is how many connections there may be, and are, of each kind.
-type places [placeKinds]struct {
+type connLimits [connKinds]struct {
 	most  int
 	taken int // guarded by mu of conns
 }
 
 // newConnLimits divides what the descriptors of the process allow.
-func newPlaces(most int) (p places) {
+func newConnLimits(most int) (p connLimits) {
 	p[extra].most = min(most/probesPart, mostProbes)
 	p[ordinary].most = most - p[extra].most
 	return p
@@ -51,10 +51,10 @@ func newPlaces(most int) (p places) {
 func (s *conns) admit(c *conn) bool {
 	s.mu.Lock()
 	kind := int32(ordinary)
-	ok, done := s.free(ordinary)
+	ok, done := s.makeSpace(ordinary)
 	if !ok {
 		kind = extra
-		ok, done = s.free(extra)
+		ok, done = s.makeSpace(extra)
 	}
 	if ok {
 		s.move(c, kind)
@@ -70,7 +70,7 @@ func (s *conns) admit(c *conn) bool {
 // promote makes an extra connection an ordinary one, if one more is allowed.
 func (s *conns) promote(c *conn) bool {
 	s.mu.Lock()
-	ok, done := s.free(ordinary)
+	ok, done := s.makeSpace(ordinary)
 	if ok {
 		s.move(c, ordinary)
 	}
@@ -83,14 +83,14 @@ func (s *conns) promote(c *conn) bool {
 
 // move changes the kind of a connection; the caller has locked mu.
 func (s *conns) move(c *conn, kind int32) {
-	s.places[c.place.Swap(kind)].taken--
-	s.places[kind].taken++
+	s.limits[c.kind.Swap(kind)].taken--
+	s.limits[kind].taken++
 }
 
 // makeSpace makes sure that one more connection of a kind is allowed, and returns what to call
 // after mu, which the caller has locked, is unlocked; nil for nothing.
-func (s *conns) free(kind int32) (ok bool, done func()) {
-	if s.places[kind].taken < s.places[kind].most {
+func (s *conns) makeSpace(kind int32) (ok bool, done func()) {
+	if s.limits[kind].taken < s.limits[kind].most {
 		return true, nil
 	}
 	var oldest *conn
@@ -100,7 +100,7 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 	}
 	for c := range s.open {
 		own, _ := c.(*conn)
-		if own == nil || own.place.Load() != kind || kind == ordinary && own.asking.Load() {
+		if own == nil || own.kind.Load() != kind || kind == ordinary && own.asking.Load() {
 			continue
 		}
 		waiting := own.waiting.Load()
@@ -116,7 +116,7 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 	}
 	done = s.open[oldest]
 	delete(s.open, oldest)
-	s.move(oldest, noPlace)
+	s.move(oldest, unlimited)
 	_ = oldest.Conn.Close() // its goroutine notices
 	return true, done
 }
@@ -125,7 +125,7 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 func (s *Server) crowded() *wire.Error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: crowdedMs, Message: fmt.Sprintf(
 		"too many connections: the node serves %d at once; use fewer, or try again later",
-		s.conns.places[ordinary].most)}
+		s.conns.limits[ordinary].most)}
 }
 
 // turnAway answers a connection that is one too many, before its request has come.

@@ -36,7 +36,7 @@ type conn struct {
 	waiting  atomic.Int64 // ns on the clock when the pending read began; 0: none is
 	detached atomic.Bool  // the next Close does nothing
 	asking   atomic.Bool  // from the first byte of a request until it is answered
-	place    atomic.Int32 // changed under mu of conns
+	kind     atomic.Int32 // changed under mu of conns
 
 	// Used only by the goroutine that answers.
 	body    *body // of the request, until it is answered; nil for none
@@ -193,7 +193,7 @@ func (c *conn) idle(now time.Time) bool {
 type conns struct {
 	mu     sync.Mutex
 	open   map[net.Conn]func() // guarded by mu; what is called when it is closed, nil for nothing
-	places places
+	limits connLimits
 }
 
 // track is called by fasthttp for every change of a connection's state.
@@ -219,12 +219,12 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 		}
 	case fasthttp.StateHijacked:
 		if ok {
-			s.move(own, noPlace)
+			s.move(own, unlimited)
 		}
 	case fasthttp.StateClosed:
 		if ok {
 			own.endBody()
-			s.move(own, noPlace)
+			s.move(own, unlimited)
 		}
 		done = s.open[c]
 		delete(s.open, c)

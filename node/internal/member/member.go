@@ -103,7 +103,7 @@ type Member struct {
 	toldEpoch   uint64                             // epoch that gossip tells
 	stranger    *stranger                          // nil: none is known
 	// unconfirmed are the groups whose replica here waits for confirmation, and since when.
-	unproven map[cluster.GroupID]time.Time
+	unconfirmed map[cluster.GroupID]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
 	leaderlessSince map[cluster.GroupID]time.Time
 
@@ -210,9 +210,9 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		QuotaBytes: memory.Total(m.opt.MemoryBytes).Part(8, mostQuota),
 		Elected:    func(group cluster.GroupID) { m.elections.wake(group) },
 		MayLead:    m.clock.MayLead, Heard: m.hearNote,
-		Answer: func(question []byte) []byte {
+		Answer: func(request []byte) []byte {
 			<-opened
-			return m.doHere(question)
+			return m.serveProposals(request)
 		}})
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // ReportMissing reports a catalogue that is missing in a directory that holds data.
-func (r *Registry) Missed(holds bool) {
+func (r *Registry) ReportMissing(holds bool) {
 	if r.file.Made && holds && len(r.file.Damage) == 0 {
 		text := catalog.Name + " is missing, in a directory with records: if there were plugins " +
 			"or quantities, they are lost"

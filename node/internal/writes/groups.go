@@ -26,10 +26,10 @@ import (
 type Leaders interface {
 	View() *cluster.View
 	// Propose sends one command; see [member.Member.Propose].
-	Do(ctx context.Context, group cluster.GroupID, command []byte, retry bool) (
+	Propose(ctx context.Context, group cluster.GroupID, command []byte, retry bool) (
 		member.Answer, error)
 	// ProposeAll sends a command to each of several groups; see [member.Member.ProposeAll].
-	DoAll(ctx context.Context, parts []member.Part, retry bool) ([]member.Answer, []error)
+	ProposeAll(ctx context.Context, parts []member.Part, retry bool) ([]member.Answer, []error)
 }
 
 // Groups are all groups of a cluster that hold records. Errors of single groups are

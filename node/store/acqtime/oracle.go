@@ -51,7 +51,7 @@ type Oracle struct {
 func New(now func() int64) *Oracle { return &Oracle{now: now} }
 
 // SetDurableAtOpen notes the acq above all acqs that were found on disk.
-func (o *Oracle) Open(ns int64) {
+func (o *Oracle) SetDurableAtOpen(ns int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.durableAtOpen = ns
@@ -59,7 +59,7 @@ func (o *Oracle) Open(ns int64) {
 
 // StartAt lets the oracle of a stand-alone store go on from an acq. The log implies one lease
 // beyond what is durable, and that one is used up by then.
-func (o *Oracle) Begin(ns int64) {
+func (o *Oracle) StartAt(ns int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.next, o.durable = ns, ns-LeaseNs
@@ -121,7 +121,7 @@ func (o *Oracle) LeaseCovers(ns int64) bool {
 // Horizon returns an acq H such that every row below H is visible and none will be added there.
 // leaseExpired reports that the wall clock is beyond the lease: the caller then logs a new one and
 // asks again.
-func (o *Oracle) Horizon() (h int64, stale bool) {
+func (o *Oracle) Horizon() (h int64, leaseExpired bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	limit := o.durable + LeaseNs
@@ -133,10 +133,10 @@ func (o *Oracle) Horizon() (h int64, stale bool) {
 	}
 	h = max(o.next, o.now())
 	if h > limit { // also when next is: a commit was cancelled
-		h, stale = limit, true
+		h, leaseExpired = limit, true
 	}
 	o.next = max(o.next, h)
-	return h, stale
+	return h, leaseExpired
 }
 
 // CurrentHorizon returns the horizon without extending the lease.

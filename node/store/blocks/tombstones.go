@@ -19,7 +19,7 @@ func (seg *PlannedSegment) applyTombstones(by []*tombstone.Range) {
 		if t.Kind != event.Erase && !t.HideOnly && seg.HasNoneOf(t) {
 			continue
 		}
-		if box, ok := seg.Ranked(&t.Box); ok {
+		if box, ok := seg.BoxInRanks(&t.Box); ok {
 			seg.tombstones = append(seg.tombstones, rankedTombstone{box, t.ExceptSlots})
 		}
 	}

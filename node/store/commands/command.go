@@ -113,7 +113,7 @@ func AppendRetention(dst []byte, r retention.Rule) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return dst, err
 	}
-	dst = appendScope(appendCommand(dst, KindRetention), givenOf(r.CID, r.MOID), r.CID, r.MOID)
+	dst = appendScope(appendCommand(dst, KindRetention), scopeFlags(r.CID, r.MOID), r.CID, r.MOID)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxCapAgeNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxAcqAgeNs))
 	return binary.LittleEndian.AppendUint64(dst, uint64(r.DelayNs)), nil
@@ -121,24 +121,24 @@ func AppendRetention(dst []byte, r retention.Rule) ([]byte, error) {
 
 // What the scope of a policy names.
 const (
-	givenCID  = 1
-	givenMOID = 2
-	givenAll  = 4 // of a hold: every policy
+	scopeHasCID  = 1
+	scopeHasMOID = 2
+	scopeIsAll   = 4 // of a hold: every policy
 )
 
-func givenOf(cid, moid *int32) (given byte) {
+func scopeFlags(cid, moid *int32) (flags byte) {
 	if cid != nil {
-		given |= givenCID
+		flags |= scopeHasCID
 	}
 	if moid != nil {
-		given |= givenMOID
+		flags |= scopeHasMOID
 	}
-	return given
+	return flags
 }
 
 // appendScope appends flags u8, cid i32, moid i32; what the scope does not name is 0.
-func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
-	dst = append(dst, given)
+func appendScope(dst []byte, flags byte, cid, moid *int32) []byte {
+	dst = append(dst, flags)
 	for _, id := range []*int32{cid, moid} {
 		n := int32(0)
 		if id != nil {
@@ -151,7 +151,7 @@ func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
 
 // parseScope reads 9 bytes of appendScope, of which more bits may be set.
 func parseScope(src []byte, more byte) (cid, moid *int32, err error) {
-	if src[0]&^(givenCID|givenMOID|more) != 0 {
+	if src[0]&^(scopeHasCID|scopeHasMOID|more) != 0 {
 		return nil, nil, badCommand("flags %#x of a policy", src[0])
 	}
 	for i, of := range []**int32{&cid, &moid} {

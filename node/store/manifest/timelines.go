@@ -40,7 +40,7 @@ func (m *Manifest) BeginTimeline(fromNs int64) {
 }
 
 // BeginsTimeline reports whether the next edit begins a timeline.
-func (m *Manifest) Begins() bool { return m.nextTimeline != nil }
+func (m *Manifest) BeginsTimeline() bool { return m.nextTimeline != nil }
 
 // Timelines returns the lineage with the timeline that the next edit begins.
 func (m *Manifest) Timelines() record.Lineage {

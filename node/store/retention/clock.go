@@ -36,9 +36,9 @@ type Clock struct {
 	mu sync.Mutex
 	// It was referenceNs when the monotonic clock read referenceAt; referenceNs 0: nothing is
 	// known.
-	anchorNs, anchorAt int64
-	last               Steps // the last step
-	ranAt              int64 // the monotonic clock then
+	referenceNs, referenceAt int64
+	last                     Steps // the last step
+	ranAt                    int64 // the monotonic clock then
 
 	// Since windowAt the clock has been ahead of the monotonic one by least to most; windowAt -1:
 	// there is nothing to wait for.
@@ -60,10 +60,10 @@ func NewClock(monotonic func() int64) *Clock {
 func (e *Clock) MonotonicNs() int64 { return e.monotonic() }
 
 // SetReference says what the time is; 0: nothing is known of it.
-func (e *Clock) Anchor(timeNs int64) {
+func (e *Clock) SetReference(timeNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.anchorNs, e.anchorAt = timeNs, e.monotonic()
+	e.referenceNs, e.referenceAt = timeNs, e.monotonic()
 }
 
 // Stepped notes that a step was taken.
@@ -74,8 +74,8 @@ func (e *Clock) Stepped(m Steps) {
 		return
 	}
 	e.last = m
-	e.anchorNs, e.anchorAt = m.TimeNs, e.monotonic()
-	e.ranAt = e.anchorAt
+	e.referenceNs, e.referenceAt = m.TimeNs, e.monotonic()
+	e.ranAt = e.referenceAt
 }
 
 // Ran returns how long the node has run since the last step.
@@ -87,7 +87,7 @@ func (e *Clock) Ran() int64 {
 
 // ConfirmedNs returns what time is certain when a clock has this reading, 0 when no step may be
 // taken now.
-func (e *Clock) Proven(r clock.Reading) int64 {
+func (e *Clock) ConfirmedNs(r clock.Reading) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, wallNs := e.monotonic(), acqtime.Clamp(r.NowNs)
@@ -95,11 +95,11 @@ func (e *Clock) Proven(r clock.Reading) int64 {
 		e.settle()
 		return 0
 	}
-	if e.anchorNs == 0 {
-		e.anchorNs, e.anchorAt = wallNs, now
+	if e.referenceNs == 0 {
+		e.referenceNs, e.referenceAt = wallNs, now
 	}
-	went := e.anchorNs + (now - e.anchorAt)
-	if wallNs <= went && wallNs >= e.anchorNs {
+	went := e.referenceNs + (now - e.referenceAt)
+	if wallNs <= went && wallNs >= e.referenceNs {
 		e.settle()
 		return wallNs
 	}
@@ -113,9 +113,9 @@ func (e *Clock) Proven(r clock.Reading) int64 {
 	switch {
 	case r.Confirmed && now-e.windowAt >= e.waitNs:
 		e.settle()
-		e.anchorNs, e.anchorAt = wallNs, now
+		e.referenceNs, e.referenceAt = wallNs, now
 		return wallNs
-	case wallNs < e.anchorNs:
+	case wallNs < e.referenceNs:
 		return 0
 	}
 	return went

@@ -108,7 +108,7 @@ type Removable struct {
 type Floors struct {
 	Hidden    Bound  `json:"hidden,omitzero"`
 	StepAcqNs int64  `json:"step_acq_ns,omitempty"` // of the step that changed Hidden last
-	Shown     Bound  `json:"shown,omitzero"`        // covers what was hidden and is shown again
+	Unhidden  Bound  `json:"shown,omitzero"`        // covers what was hidden and is shown again
 	Marks     []Mark `json:"marks,omitempty"`       // oldest first
 	MarkedNs  int64  `json:"marked_ns,omitempty"`   // time of the newest mark
 
@@ -187,10 +187,10 @@ func (p *Policy) EachRemovable(visit func(e event.Event, r Removal)) {
 }
 
 // Unhidden returns what the policy has hidden and shows again, as events of its last step.
-func (p *Policy) Shown() (all []event.Event) {
+func (p *Policy) Unhidden() (all []event.Event) {
 	for _, d := range p.dimensions() {
-		if !d.Shown.none() {
-			all = append(all, p.event(d.dim, d.Shown, d.StepAcqNs))
+		if !d.Unhidden.none() {
+			all = append(all, p.event(d.dim, d.Unhidden, d.StepAcqNs))
 		}
 	}
 	return all
@@ -229,7 +229,7 @@ func (p *Policy) event(dim record.Dim, b Bound, acqNs int64) event.Event {
 func (p *Policy) IsEmpty() bool {
 	empty := p.Removed()
 	for _, d := range p.dimensions() {
-		empty = empty && d.Hidden.none() && d.Shown.none() && len(d.Gone) == 0
+		empty = empty && d.Hidden.none() && d.Unhidden.none() && len(d.Gone) == 0
 	}
 	return empty
 }
@@ -275,7 +275,7 @@ func (f *Floors) notLater(at Moment) (changed bool) {
 // hide moves what is hidden up or down. What is removable stays hidden all the same.
 func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 	if ageNs == 0 {
-		return f.show(at)
+		return f.unhide(at)
 	}
 	if at.TimeNs < math.MinInt64+ageNs {
 		return false
@@ -287,23 +287,23 @@ func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 			return false
 		}
 		if next < f.Hidden.FloorNs {
-			f.Shown = f.Shown.union(f.Hidden)
+			f.Unhidden = f.Unhidden.union(f.Hidden)
 			f.unmark(next)
 		}
 	}
 	f.Hidden, f.StepAcqNs = Bound{next, at.AcqNs}, at.AcqNs
-	if f.Hidden.covers(f.Shown) {
-		f.Shown = Bound{}
+	if f.Hidden.covers(f.Unhidden) {
+		f.Unhidden = Bound{}
 	}
 	return true
 }
 
 // unhide shows all that is not removable.
-func (f *Floors) show(at Moment) bool {
+func (f *Floors) unhide(at Moment) bool {
 	if f.Hidden.none() {
 		return false
 	}
-	f.Shown = f.Shown.union(f.Hidden)
+	f.Unhidden = f.Unhidden.union(f.Hidden)
 	f.unmark(math.MinInt64)
 	f.Hidden, f.StepAcqNs = Bound{}, at.AcqNs
 	return true
@@ -434,7 +434,7 @@ func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
 // are older may hold it.
 func (f *Floors) Between(fromNs, toNs int64, old *Floors) {
 	if f.StepAcqNs >= toNs {
-		f.Hidden, f.StepAcqNs, f.Shown = old.Hidden, old.StepAcqNs, old.Shown
+		f.Hidden, f.StepAcqNs, f.Unhidden = old.Hidden, old.StepAcqNs, old.Unhidden
 	}
 	more := f.Gone
 	f.Gone = old.Gone

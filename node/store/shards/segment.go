@@ -56,16 +56,16 @@ func (seg *Segment) Unpin() {
 type Expiring struct {
 	WindowOf *tombstone.Set // Segment.Window is by this
 	Contains map[retention.ScopeKey]bool
-	Looks    map[retention.RemovalKey]Look
+	Checks   map[retention.RemovalKey]RemovalCheck
 	// With the tombstones of CheckedSet nothing is due before NextNs.
-	Looked *tombstone.Set
-	NextNs int64
+	CheckedSet *tombstone.Set
+	NextNs     int64
 }
 
 // RemovalCheck is what the merger found in a segment for a removal.
-type Look struct {
-	FreeOf  int64 // no row is concerned by the removal with this acq
-	FloorNs int64 // no row has rested for long enough before the floor is here
+type RemovalCheck struct {
+	NoRowsForAcqNs int64 // no row is concerned by the removal with this acq
+	FloorNs        int64 // no row has rested for long enough before the floor is here
 }
 
 // OpenBlock opens a block of a segment in the memory of b; nothing else in the store does. With
@@ -128,7 +128,7 @@ func AppendRanks(
 
 // BoxInRanks returns a box with acq as ranks of the segment; ok is false where the segment has no
 // rows in it.
-func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
+func (seg *Segment) BoxInRanks(box *record.Box) (ranked record.Box, ok bool) {
 	bounds := seg.Index.Bounds()
 	for d := range record.NumDims {
 		if !box[d].Intersects(bounds[d].Min, bounds[d].Max) {
@@ -198,7 +198,7 @@ func Open(
 
 // WithAffectedRows adds to the error of Open, where the file of a segment is damaged or missing,
 // which rows that concerns.
-func Affected(path string, m manifest.Segment, err error) error {
+func WithAffectedRows(path string, m manifest.Segment, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 	}

@@ -61,7 +61,7 @@ func (e *GapError) Error() string {
 
 type writer struct {
 	high    uint64
-	answers []Answer // at most MaxResults, in order of arrival
+	results []Result // at most MaxResults, in order of arrival
 	lastAcq int64
 }
 
@@ -96,7 +96,7 @@ func New[R any]() *Table[R] {
 // Errors: ErrTooOld, ErrTooMany, ErrInFlight, *GapError.
 func (t *Table[R]) Admit(
 	id Seq, previous *uint64, r *R,
-) (known *Answer, other *R, err error) {
+) (known *Result, other *R, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if o, ok := t.inflight[id]; ok {
@@ -185,7 +185,7 @@ func (t *Table[R]) Abandon(id Seq) {
 }
 
 // Record stores a result, from a commit or from the log.
-func (t *Table[R]) Record(id Seq, a Answer) {
+func (t *Table[R]) Record(id Seq, a Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.land(id)
@@ -197,32 +197,32 @@ func (t *Table[R]) Record(id Seq, a Answer) {
 			t.persistent++
 		}
 	}
-	for i := range w.answers {
-		if w.answers[i].Seq == a.Seq {
+	for i := range w.results {
+		if w.results[i].Seq == a.Seq {
 			return
 		}
 	}
 	if id.Persistent {
 		if a.Seq >= w.high {
-			w.high, w.lastAcq, w.answers = a.Seq, max(w.lastAcq, a.FirstNs), []Answer{a}
+			w.high, w.lastAcq, w.results = a.Seq, max(w.lastAcq, a.FirstNs), []Result{a}
 		}
 		return
 	}
 	w.high = max(w.high, a.Seq)
 	w.lastAcq = max(w.lastAcq, a.FirstNs)
-	if len(w.answers) < MaxAnswers {
-		w.answers = append(w.answers, a)
+	if len(w.results) < MaxResults {
+		w.results = append(w.results, a)
 		return
 	}
 	oldest := 0
-	for i := range w.answers {
-		if w.answers[i].Seq < w.answers[oldest].Seq {
+	for i := range w.results {
+		if w.results[i].Seq < w.results[oldest].Seq {
 			oldest = i
 		}
 	}
 	// After a crash the log repeats what was overtaken long ago; that must not drive out others.
-	if w.answers[oldest].Seq < a.Seq {
-		w.answers[oldest] = a
+	if w.results[oldest].Seq < a.Seq {
+		w.results[oldest] = a
 	}
 }
 
