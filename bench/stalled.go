@@ -191,7 +191,8 @@ func (s *stalled) follow(
 	began := time.Now()
 	select {
 	case <-ready:
-		s.figures.Add("until a live client was admitted beside "+name, time.Since(began).Seconds(), "s")
+		s.figures.Add("until a live client was admitted beside "+name, time.Since(began).Seconds(),
+			"s")
 	case err := <-failed:
 		return nil, err
 	}

@@ -148,3 +148,30 @@ func TestSliceWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestFollowersPassThoseBehind: a feed at the horizon reads while others that read the past have
+// all of their places.
+func TestFollowersPassThoseBehind(t *testing.T) {
+	e := openEngine(t)
+	for range cap(e.behind) {
+		e.behind <- struct{}{}
+	}
+	feed, err := e.store.Feed(record.Box{}, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	read := func(ctx context.Context, behind bool) error {
+		_, err := e.nextSlice(ctx, &prepared{Query: &record.Query{}}, feed, behind,
+			func(*store.Slice, bool) error { return nil })
+		return err
+	}
+	if err := read(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := read(canceled, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("a feed that is behind read without a place: %v", err)
+	}
+}
