@@ -376,7 +376,7 @@ func compareItems(a, b item) int {
 }
 
 // sortRun sorts a sub-run. Numbers sort several times as fast as items: where device and cap fit
-// 64 bits together with the place, they are sorted at once, otherwise cap after device.
+// 64 bits together with the index, they are sorted at once, otherwise cap after device.
 func (p *Clusterer) sortRun(items []item) {
 	if len(items) < 2 {
 		return
@@ -391,12 +391,12 @@ func (p *Clusterer) sortRun(items []item) {
 	midBits := bits.Len32(hi.mid - lo.mid)
 	seriesBits := bits.Len32(hi.group-lo.group) + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
-	placeBits := bits.Len(uint(len(items) - 1))
-	if seriesBits+placeBits > 64 {
+	indexBits := bits.Len(uint(len(items) - 1))
+	if seriesBits+indexBits > 64 {
 		slices.SortFunc(items, compareItems)
 		return
 	}
-	withCap := seriesBits+capBits+placeBits <= 64
+	withCap := seriesBits+capBits+indexBits <= 64
 	p.keys = p.keys[:0]
 	for i := range items {
 		it := &items[i]
@@ -404,27 +404,27 @@ func (p *Clusterer) sortRun(items []item) {
 		if withCap {
 			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
 		}
-		p.keys = append(p.keys, key<<placeBits|uint64(i))
+		p.keys = append(p.keys, key<<indexBits|uint64(i))
 	}
-	keyBits := seriesBits + placeBits
+	keyBits := seriesBits + indexBits
 	if withCap {
 		keyBits += capBits
 	}
 	p.sorter.sort(p.keys, keyBits)
 	p.sorted = slices.Grow(p.sorted[:0], len(items))
 	for _, key := range p.keys {
-		p.sorted = append(p.sorted, items[key&(1<<placeBits-1)])
+		p.sorted = append(p.sorted, items[key&(1<<indexBits-1)])
 	}
 	copy(items, p.sorted)
-	p.sortTies(items, placeBits, withCap)
+	p.sortTies(items, indexBits, withCap)
 }
 
 // sortTies brings items whose numbers tie into order: rows of one device, of one cap too when the
 // caps are in the numbers.
-func (p *Clusterer) sortTies(items []item, placeBits int, withCap bool) {
+func (p *Clusterer) sortTies(items []item, indexBits int, withCap bool) {
 	for from := 0; from < len(items); {
 		to := from + 1
-		for to < len(items) && p.keys[to]>>placeBits == p.keys[from]>>placeBits {
+		for to < len(items) && p.keys[to]>>indexBits == p.keys[from]>>indexBits {
 			to++
 		}
 		if tied := items[from:to]; len(tied) > 1 {

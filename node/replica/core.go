@@ -108,7 +108,7 @@ type Core struct {
 	opt     CoreOptions
 	journal *journal
 	boot    uint64 // no other process or run that had this log had this number
-	nonce   uint64 // drawn, for questions whose answers may come to another process
+	nonce   uint64 // drawn, for requests whose answers may come to another process
 	workers []*worker
 	flusher flusher
 	applier applier

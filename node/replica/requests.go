@@ -21,7 +21,7 @@ const (
 
 	// maxRequests bounds how many of one node are answered at a time.
 	maxRequests = 1024
-	// maxRequestBytes bounds a question, and maxAskQueueBytes what waits for a node when one is
+	// maxRequestBytes bounds a request, and maxAskQueueBytes what waits for a node when one is
 	// sent: messages of groups come first, and behind what is large they wait.
 	maxRequestBytes  = fullBatchBytes
 	maxAskQueueBytes = 4 << 20
@@ -29,7 +29,7 @@ const (
 	maxNoteBytes = 1 << 10
 )
 
-// pendingCall is a question that waits for its answer.
+// pendingCall is a request that waits for its answer.
 type pendingCall struct {
 	node   uint64
 	answer chan callOutcome
@@ -61,7 +61,7 @@ func (q *calls) add(node uint64) (number uint64, answer chan callOutcome) {
 	return q.number, answer
 }
 
-// end answers a question that waits, if it was one of this node.
+// end answers a request that waits, if it was one of this node.
 func (q *calls) end(node, number uint64, o callOutcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +141,7 @@ func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
 	return out
 }
 
-// hear takes a question or an answer. What no node sends is dropped.
+// hear takes a request or an answer. What no node sends is dropped.
 func (t *transport) hear(node uint64, message []byte) {
 	if len(message) < askHeaderBytes {
 		return
@@ -171,7 +171,7 @@ func (t *transport) hear(node uint64, message []byte) {
 	}
 }
 
-// begin counts a question of a node that is to be answered, unless there are too many.
+// begin counts a request of a node that is to be answered, unless there are too many.
 func (t *transport) begin(node uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -55,7 +55,7 @@ type transport struct {
 	peers  map[uint64]*peer
 	conns  map[net.Conn]bool
 	heard  map[uint64]net.Conn // who sends messages here
-	// answering counts the questions of each node that are being answered.
+	// answering counts the requests of each node that are being answered.
 	answering map[uint64]int
 }
 

@@ -400,9 +400,9 @@ func eventOf(m *manifest.Manifest, c *loggedCommand, acqNs int64) (e manifest.Ed
 		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.Box})
 	case commands.KindRetention:
 		e, err = m.RetentionEdit(&c.Retention,
-			retention.Moment{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
+			retention.StepTime{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
 	case commands.KindStep:
-		e = m.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.Step.TimeNs, RanNs: c.Step.RanNs})
+		e = m.StepEdit(retention.StepTime{AcqNs: acqNs, TimeNs: c.Step.TimeNs, RanNs: c.Step.RanNs})
 	case commands.KindHold:
 		e, err = m.HoldEdit(&c.Hold, acqNs)
 	}

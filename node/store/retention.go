@@ -44,7 +44,7 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	}
 	timeNs := s.confirmedTime()
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
-		return s.manifest.RetentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
+		return s.manifest.RetentionEdit(&r, retention.StepTime{AcqNs: acqNs, TimeNs: timeNs})
 	})
 }
 
@@ -63,7 +63,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 		return nil
 	}
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
-		return s.manifest.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: timeNs,
+		return s.manifest.StepEdit(retention.StepTime{AcqNs: acqNs, TimeNs: timeNs,
 			RanNs: ranNs}), nil
 	})
 }
@@ -87,7 +87,7 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 	m := s.manifest
 	ranNs = m.Steps.RanNs + s.retentionClock.Ran()
 	return ranNs, m.Copy == nil &&
-		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Steps != nil
+		m.StepEdit(retention.StepTime{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Steps != nil
 }
 
 // retainLoop lets the policies take their steps, purges go on that had no space, and what was

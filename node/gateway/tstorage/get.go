@@ -11,7 +11,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// getTimeout bounds a GET, its answer included: a reader as slow as this holds a place, and the
+// getTimeout bounds a GET, its answer included: a reader as slow as this holds a permit, and the
 // segments that it began with.
 const getTimeout = time.Hour
 

@@ -280,7 +280,7 @@ func (r *restore) putBelow() error {
 	return r.storeBelow()
 }
 
-// storeBelow is putBelow for who has a place among the puts.
+// storeBelow is putBelow with a permit for puts.
 func (r *restore) storeBelow() error {
 	var res store.PutBackdatedResult
 	err := r.server.patiently(func() (err error) {

@@ -98,7 +98,7 @@ type Engine struct {
 	allRouted    atomic.Bool              // see CheckRouted
 	needsCatchUp chan struct{}            // wakes CatchUp
 
-	// Feeds that are behind and feeds that have reached the horizon wait for places of their own:
+	// Feeds that are behind and feeds that have reached the horizon wait for permits of their own:
 	// those that follow do not queue behind those that read the past.
 	behind, following chan struct{}
 	failures          registry.Failures

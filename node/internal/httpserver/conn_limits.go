@@ -26,7 +26,7 @@ const (
 
 // Kinds of connections, of which each is limited. That of a reader of changes is limited by feeds.
 const (
-	unlimited = iota
+	uncounted = iota
 	ordinary
 	extra // only requests of monitoring are answered, and one at most
 	connKinds
@@ -116,7 +116,7 @@ func (s *conns) makeSpace(kind int32) (ok bool, done func()) {
 	}
 	done = s.open[oldest]
 	delete(s.open, oldest)
-	s.move(oldest, unlimited)
+	s.move(oldest, uncounted)
 	_ = oldest.Conn.Close() // its goroutine notices
 	return true, done
 }

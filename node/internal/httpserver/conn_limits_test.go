@@ -26,7 +26,7 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 			a, b := net.Pipe()
 			c := &conn{Conn: a}
 			if !all.admit(c) {
-				t.Fatal("no place")
+				t.Fatal("not admitted")
 			}
 			all.track(c, fasthttp.StateNew)
 			go func() { _, _ = io.Copy(io.Discard, c) }()
@@ -42,8 +42,8 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 		}
 		is := func(c *conn, kind int32, what string) {
 			t.Helper()
-			if got := c.kind.Load(); got != kind || open(c) != (kind != unlimited) {
-				t.Errorf("%s: place %d, want %d, open %t", what, got, kind, open(c))
+			if got := c.kind.Load(); got != kind || open(c) != (kind != uncounted) {
+				t.Errorf("%s: kind %d, want %d, open %t", what, got, kind, open(c))
 			}
 		}
 		sending, idle, silent, other := join(), join(), join(), join()
@@ -57,7 +57,7 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 		first := join()
 		is(first, extra, "the fifth, when none is silent for long")
 		second := join()
-		is(first, unlimited, "the extra one, behind which another came")
+		is(first, uncounted, "the extra one, behind which another came")
 		is(second, extra, "the sixth")
 		if all.promote(second) {
 			t.Error("promoted while all others are young")
@@ -67,11 +67,11 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 			t.Error("not promoted")
 		}
 		is(second, ordinary, "an extra one, when a silent one can be closed")
-		is(silent, unlimited, "the one that was silent for the longest time")
+		is(silent, uncounted, "the one that was silent for the longest time")
 		is(join(), ordinary, "another")
-		is(other, unlimited, "the next silent one")
+		is(other, uncounted, "the next silent one")
 		is(join(), ordinary, "another")
-		is(idle, unlimited, "one between requests")
+		is(idle, uncounted, "one between requests")
 		is(sending, ordinary, "one within a request")
 		for _, c := range servers {
 			all.track(c, fasthttp.StateClosed)
@@ -83,8 +83,8 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 	})
 }
 
-// crowd gives a server some places, and takes the ordinary ones with clients that have begun a
-// request.
+// crowd allows a server some connections, and takes the ordinary ones with clients that have begun
+// a request.
 func crowd(t *testing.T, s *Server, most int) {
 	t.Helper()
 	s.conns.mu.Lock()
@@ -114,8 +114,8 @@ func crowd(t *testing.T, s *Server, most int) {
 	})
 }
 
-// TestCrowded: with all places taken, requests of monitoring are answered, and others are told why
-// they are not, after they came.
+// TestCrowded: with all connections taken, requests of monitoring are answered, and others are told
+// why they are not, after they came.
 func TestCrowded(t *testing.T) {
 	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 8)
@@ -143,7 +143,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestTurnedAway: who finds no place at all is told so.
+// TestTurnedAway: a connection that is one too many is told so.
 func TestTurnedAway(t *testing.T) {
 	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 1)

@@ -219,12 +219,12 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 		}
 	case fasthttp.StateHijacked:
 		if ok {
-			s.move(own, unlimited)
+			s.move(own, uncounted)
 		}
 	case fasthttp.StateClosed:
 		if ok {
 			own.endBody()
-			s.move(own, unlimited)
+			s.move(own, uncounted)
 		}
 		done = s.open[c]
 		delete(s.open, c)

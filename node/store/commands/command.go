@@ -64,7 +64,7 @@ type Command struct {
 	Rows       *record.Batch // of a put; memory that one Parse hands to the next
 	Box        record.Box    // of an erase or purge
 	Retention  retention.Rule
-	Step       retention.Moment // of a step: without an acq
+	Step       retention.StepTime // of a step: without an acq
 	Hold       retention.Hold
 	Range      *mirror.Range // its rows alias Rows
 	Split      *Split

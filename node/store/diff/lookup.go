@@ -24,7 +24,7 @@ type lookup struct {
 	versions.Point
 	plan       index.Plan
 	candidates []index.Candidate
-	wanted     []int // places in the table of the readings that a block can hold
+	wanted     []int // indexes in the table of the readings that a block can hold
 	sel        []uint32
 	keys, rows record.Batch
 }
@@ -176,7 +176,7 @@ func (d *comparison) choosePairs(info *index.BlockInfo) bool {
 	return len(l.wanted) > 0
 }
 
-// from returns the place of the first reading at or after start that is not below r.
+// from returns the index of the first reading at or after start that is not below r.
 func from(pairs []pair, start int, r *versions.Reading) int {
 	if start < len(pairs) && pairs[start].Compare(r) >= 0 {
 		return start

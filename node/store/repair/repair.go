@@ -91,7 +91,7 @@ type repair struct {
 	batch    record.Batch
 }
 
-// find looks for the first place from which on the log cannot be read.
+// find looks for the first position from which on the log cannot be read.
 func (r *repair) find() error {
 	r.sealed = make([]uint64, 2*r.manifest.Shards)
 	for _, meta := range r.manifest.Live {

@@ -52,10 +52,10 @@ const (
 	ticksPerDelay = 8
 )
 
-// Moment is what a step is taken with.
-type Moment struct {
+// StepTime is what a step is taken with.
+type StepTime struct {
 	AcqNs  int64
-	TimeNs int64 // what the time provably is; 0: unknown, and no floor moves
+	TimeNs int64 // the time, if it is certain; 0: unknown, and no floor moves
 	RanNs  int64 // how long nodes have run between steps, in all
 }
 
@@ -236,7 +236,7 @@ func (p *Policy) IsEmpty() bool {
 
 // Hide moves what is hidden to what the ages allow, when that is far enough from there or, with
 // exact, in any case, and reports whether it moved.
-func (p *Policy) Hide(at Moment, exact bool) (moved bool) {
+func (p *Policy) Hide(at StepTime, exact bool) (moved bool) {
 	for _, d := range p.dimensions() {
 		if !p.Held && (at.TimeNs != 0 || d.ageNs == 0) {
 			moved = d.hide(at, d.ageNs, exact) || moved
@@ -247,7 +247,7 @@ func (p *Policy) Hide(at Moment, exact bool) (moved bool) {
 
 // step hides what is too old, marks what is hidden, and makes removable what was marked long enough
 // ago. It reports whether anything changed.
-func (p *Policy) step(at Moment) bool {
+func (p *Policy) step(at StepTime) bool {
 	changed := p.Hide(at, false)
 	for _, d := range p.dimensions() {
 		if d.ageNs > 0 {
@@ -262,7 +262,7 @@ func (p *Policy) step(at Moment) bool {
 
 // notLater makes what became removable while the clock was ahead count as removable since now: what
 // is due for it would wait until then.
-func (f *Floors) notLater(at Moment) (changed bool) {
+func (f *Floors) notLater(at StepTime) (changed bool) {
 	for i, g := range f.Gone {
 		if at.TimeNs > 0 && g.TimeNs > at.TimeNs {
 			f.Gone = slices.Clone(f.Gone)
@@ -273,7 +273,7 @@ func (f *Floors) notLater(at Moment) (changed bool) {
 }
 
 // hide moves what is hidden up or down. What is removable stays hidden all the same.
-func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
+func (f *Floors) hide(at StepTime, ageNs int64, exact bool) bool {
 	if ageNs == 0 {
 		return f.unhide(at)
 	}
@@ -299,7 +299,7 @@ func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 }
 
 // unhide shows all that is not removable.
-func (f *Floors) unhide(at Moment) bool {
+func (f *Floors) unhide(at StepTime) bool {
 	if f.Hidden.none() {
 		return false
 	}
@@ -323,7 +323,7 @@ func (f *Floors) unmark(floorNs int64) {
 }
 
 // mark begins the delay of what is hidden.
-func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
+func (f *Floors) mark(at StepTime, ageNs, delayNs int64) bool {
 	n := len(f.Marks)
 	soon := f.MarkedNs != 0 && at.TimeNs >= f.MarkedNs &&
 		at.TimeNs-f.MarkedNs < periodOf(ageNs, delayNs)
@@ -337,7 +337,7 @@ func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
 }
 
 // makeRemovable lets rows be removed of what was marked long enough ago.
-func (f *Floors) makeRemovable(at Moment, delayNs int64) bool {
+func (f *Floors) makeRemovable(at StepTime, delayNs int64) bool {
 	some := false
 	for len(f.Marks) > 0 && at.RanNs-f.Marks[0].RanNs >= delayNs {
 		all := addRemovable(f.Gone, Removable{f.Marks[0].Bound, at.AcqNs, at.TimeNs})
@@ -407,7 +407,7 @@ func (p *Policy) tick() int64 {
 
 // Step returns the policies whose floors move with a step, and the next state of all steps; nil
 // when nothing is due. It changes neither.
-func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
+func Step(all []Policy, last Steps, at StepTime) (moved []Policy, next *Steps) {
 	if at.TimeNs == 0 || last.Held {
 		return nil, nil
 	}
