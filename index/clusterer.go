@@ -173,7 +173,7 @@ func (p *Clusterer) items(rows *record.Batch) []item {
 func (p *Clusterer) groups(cids, moids []int32) []uint32 {
 	n, width := &p.numbers, int64(len(moids))
 	p.cids, p.moids = p.cids[:0], p.moids[:0]
-	if len(moids) == 1 { // as in most parts of a merge
+	if len(moids) == 1 { // as in most tiles of a merge
 		for _, cid := range cids {
 			p.cids, p.moids = append(p.cids, cid), append(p.moids, moids[0])
 		}

@@ -11,10 +11,10 @@ import (
 // faster than reading the series of all.
 const fewNeeds = 12
 
-// The parts of rows that tell their series, and those that tell one row of a series from another.
+// The columns that tell the series of rows, and those that tell one row of a series from another.
 const (
-	partsOfSeries = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
-	partsOfTimes  = segment.Columns(1<<record.Cap | 1<<record.Acq)
+	seriesColumns = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
+	timeColumns   = segment.Columns(1<<record.Cap | 1<<record.Acq)
 )
 
 // span is the rows [from, to) of the open block: what is not read yet of one series, ascending
@@ -63,7 +63,7 @@ func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) erro
 	}
 	l.named.Reset()
 	l.tails = append(l.tails[:0], segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
-	if err := l.Block.GatherColumns(nil, l.tails, partsOfSeries, &l.named); err != nil {
+	if err := l.Block.GatherColumns(nil, l.tails, seriesColumns, &l.named); err != nil {
 		return err
 	}
 	for from := 0; from < l.named.Len() && len(needs) > 0; {
@@ -92,7 +92,7 @@ func (l *search) readTails(s *segmentState, block uint32) error {
 				segment.Span{Lo: uint32(max(sp.from, sp.to-most)), Hi: uint32(sp.to)})
 		}
 		l.found.Reset()
-		if err := l.Block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
+		if err := l.Block.GatherColumns(nil, l.tails, timeColumns, &l.found); err != nil {
 			return err
 		}
 		if err := s.RanksToAcqs(l.found.AcqNs); err != nil {
