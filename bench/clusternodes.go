@@ -30,7 +30,7 @@ const (
 	barClusterIngest = 0.5 // of a single node's
 	barClusterQuery  = 1.5 // times a single node's latency
 
-	putters    = 8 // batches under way
+	putters    = 8 // batches in progress
 	turns      = 6 // of each, in which the load is put
 	quietFor   = 200 * time.Millisecond
 	quietCores = 0.1 // what all nodes may use together while one side is measured
@@ -155,7 +155,7 @@ func (c *clusterRun) remove(s *side) error {
 }
 
 // ready waits until every node of a cluster knows of all, each leads some groups and holds all, but
-// for those that hold none, and no change is under way or due.
+// for those that hold none, and no change is in progress or due.
 func (s *side) ready(ctx context.Context) error {
 	for _, db := range s.clients {
 		for s.token != "" {

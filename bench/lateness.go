@@ -22,7 +22,7 @@ const (
 type lateness struct {
 	follower *client.Client
 	writers  []*client.Client // in turn
-	putters  int              // puts that may be under way at a time
+	putters  int              // puts that may be in progress at a time
 	rate     int              // records a second
 	lasts    time.Duration
 

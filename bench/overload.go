@@ -160,7 +160,7 @@ type answered struct {
 	took     []float64 // ms, of those that were answered
 	refused  int
 	noAdvice int // refused without a word when to come again
-	skipped  int // not sent, as too many were under way
+	skipped  int // not sent, as too many were in progress
 	failed   []error
 }
 

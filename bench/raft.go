@@ -166,7 +166,7 @@ func (t *trio) propose(ctx context.Context, group replica.GroupID, data []byte) 
 	}
 }
 
-// load has each group commit batches, four under way in each, until this many bytes are there or
+// load has each group commit batches, four in progress in each, until this many bytes are there or
 // the context ends, and returns how many were committed.
 func (t *trio) load(ctx context.Context, batch []byte, batches int64) (int64, error) {
 	var left, done atomic.Int64

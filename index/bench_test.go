@@ -21,14 +21,14 @@ func perRow(b *testing.B, rows int) {
 func BenchmarkClusterRows(b *testing.B) {
 	rows := benchRows(1 << 20)
 	for b.Loop() {
-		ClusterRows(rows, Options{})
+		clusterRows(rows, Options{})
 	}
 	perRow(b, rows.Len())
 }
 
 func BenchmarkBuild(b *testing.B) {
 	rows := benchRows(1 << 20)
-	l := ClusterRows(rows, Options{})
+	l := clusterRows(rows, Options{})
 	flags := make([]uint64, rows.Len()/64)
 	offsets, sizes := make([]uint64, len(l.BlockEnds)), make([]uint32, len(l.BlockEnds))
 	for b.Loop() {

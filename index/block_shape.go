@@ -40,8 +40,8 @@ func (p *Clusterer) derive(items []item) {
 	p.unitRank = spanOfMost(ranks)
 }
 
-// anyOf returns one of the places [from, from+n), as a hash of from says. Where devices take turns,
-// every n-th row could be of the same one.
+// anyOf returns one of the positions [from, from+n), as a hash of from says. Where devices take
+// turns, every n-th row could be of the same one.
 func anyOf(from, n int) int {
 	const golden = 0x9e3779b9 // 2^32 by the golden ratio: its multiples are spread evenly
 	return from + int(uint32(from)*golden>>16)%n

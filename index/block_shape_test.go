@@ -39,7 +39,7 @@ func TestReadingsOfSeries(t *testing.T) {
 				CapNs: slot * 1e9, AcqNs: slot*devices + device}, nil)
 		}
 	}
-	l := ClusterRows(&rows, Options{BlockRows: blockRows})
+	l := clusterRows(&rows, Options{BlockRows: blockRows})
 	lies, from := 0, uint32(0) // pairs of a device and a block that has rows of it
 	for _, end := range l.BlockEnds {
 		in := map[int64]bool{}
@@ -67,7 +67,7 @@ func TestMomentsOfLongTimes(t *testing.T) {
 					CapNs: slot * int64(6*time.Hour), AcqNs: slot*devices + device}, nil)
 			}
 		}
-		l := ClusterRows(&rows, Options{BlockRows: blockRows})
+		l := clusterRows(&rows, Options{BlockRows: blockRows})
 		met, lies, from := 0, 0, uint32(0)
 		for _, end := range l.BlockEnds {
 			caps, mids := map[int64]bool{}, map[int64]bool{}
@@ -98,7 +98,7 @@ func TestDevicesTakeTurns(t *testing.T) {
 			rows.AppendStamped(record.Key{CID: 1, MID: i % devices, MOID: 2,
 				CapNs: i/devices*int64(time.Second) - behind, AcqNs: i}, nil)
 		}
-		if l := ClusterRows(&rows, Options{BlockRows: 1024}); l.OnTime != len(l.BlockEnds) {
+		if l := clusterRows(&rows, Options{BlockRows: 1024}); l.OnTime != len(l.BlockEnds) {
 			t.Errorf("%d devices: %d of %d blocks are of late rows", devices,
 				len(l.BlockEnds)-l.OnTime, len(l.BlockEnds))
 		}

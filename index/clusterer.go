@@ -67,7 +67,7 @@ type item struct {
 	group uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
-// Clusterer clusters one part after another and keeps its memory from one to the next.
+// Clusterer clusters one batch after another and keeps its memory from one to the next.
 type Clusterer struct {
 	opt    Options
 	layout *Layout
@@ -78,7 +78,7 @@ type Clusterer struct {
 	sorted []item
 	sorter keySorter
 
-	all, grouped []item   // the rows of a part
+	all, grouped []item   // the rows being clustered
 	seen         []uint32 // by device, see countSeries
 	numbers      struct {
 		mids, cids, moids, groups []uint32
@@ -99,36 +99,30 @@ func (p *Clusterer) With(opt Options) *Clusterer {
 	return p
 }
 
-// ClusterRows clusters rows that are stamped and in acq order. The same rows give the same layout.
-func ClusterRows(rows *record.Batch, opt Options) *Layout {
-	l := new(Layout)
-	NewClusterer(opt).All(rows, l)
-	return l
-}
-
-// All does what [ClusterRows] does, in the memory of a layout.
+// Cluster clusters rows that have acqs and are in acq order, in the memory of a layout. The same
+// rows give the same layout.
 //
 // Cost: about 0.15 us a row.
-func (p *Clusterer) All(rows *record.Batch, to *Layout) {
+func (p *Clusterer) Cluster(rows *record.Batch, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(i)
 	}
 	onTime := splitLate(items, p.opt.LateNs)
-	p.part(items[:onTime], false)
+	p.clusterItems(items[:onTime], false)
 	to.OnTime = len(to.BlockEnds)
-	p.part(items[onTime:], true)
+	p.clusterItems(items[onTime:], true)
 	p.layout = nil // it may be a part of something large
 }
 
-// Part clusters rows that are all late, or all on time, in the memory of a layout. AcqNs holds
-// their ranks, in any order.
-func (p *Clusterer) Part(rows *record.Batch, late bool, to *Layout) {
+// ClusterTile clusters rows that are all late, or all on time, in the memory of a layout. AcqNs
+// holds their ranks, in any order.
+func (p *Clusterer) ClusterTile(rows *record.Batch, late bool, to *Layout) {
 	items := p.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
 	}
-	p.part(items, late)
+	p.clusterItems(items, late)
 	if !late {
 		to.OnTime = len(to.BlockEnds)
 	}
@@ -148,8 +142,8 @@ func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	return p.items(rows)
 }
 
-// part clusters the late rows, or the others.
-func (p *Clusterer) part(items []item, late bool) {
+// clusterItems clusters the late rows, or the others.
+func (p *Clusterer) clusterItems(items []item, late bool) {
 	if len(items) > 0 {
 		items = p.sortByGroup(items)
 		p.derive(items)
@@ -179,7 +173,7 @@ func (p *Clusterer) items(rows *record.Batch) []item {
 func (p *Clusterer) groups(cids, moids []int32) []uint32 {
 	n, width := &p.numbers, int64(len(moids))
 	p.cids, p.moids = p.cids[:0], p.moids[:0]
-	if len(moids) == 1 { // as in most parts of a merge
+	if len(moids) == 1 { // as in most tiles of a merge
 		for _, cid := range cids {
 			p.cids, p.moids = append(p.cids, cid), append(p.moids, moids[0])
 		}
@@ -382,7 +376,7 @@ func compareItems(a, b item) int {
 }
 
 // sortRun sorts a sub-run. Numbers sort several times as fast as items: where device and cap fit
-// 64 bits together with the place, they are sorted at once, otherwise cap after device.
+// 64 bits together with the index, they are sorted at once, otherwise cap after device.
 func (p *Clusterer) sortRun(items []item) {
 	if len(items) < 2 {
 		return
@@ -397,12 +391,12 @@ func (p *Clusterer) sortRun(items []item) {
 	midBits := bits.Len32(hi.mid - lo.mid)
 	seriesBits := bits.Len32(hi.group-lo.group) + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
-	placeBits := bits.Len(uint(len(items) - 1))
-	if seriesBits+placeBits > 64 {
+	indexBits := bits.Len(uint(len(items) - 1))
+	if seriesBits+indexBits > 64 {
 		slices.SortFunc(items, compareItems)
 		return
 	}
-	withCap := seriesBits+capBits+placeBits <= 64
+	withCap := seriesBits+capBits+indexBits <= 64
 	p.keys = p.keys[:0]
 	for i := range items {
 		it := &items[i]
@@ -410,27 +404,27 @@ func (p *Clusterer) sortRun(items []item) {
 		if withCap {
 			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
 		}
-		p.keys = append(p.keys, key<<placeBits|uint64(i))
+		p.keys = append(p.keys, key<<indexBits|uint64(i))
 	}
-	keyBits := seriesBits + placeBits
+	keyBits := seriesBits + indexBits
 	if withCap {
 		keyBits += capBits
 	}
 	p.sorter.sort(p.keys, keyBits)
 	p.sorted = slices.Grow(p.sorted[:0], len(items))
 	for _, key := range p.keys {
-		p.sorted = append(p.sorted, items[key&(1<<placeBits-1)])
+		p.sorted = append(p.sorted, items[key&(1<<indexBits-1)])
 	}
 	copy(items, p.sorted)
-	p.sortTies(items, placeBits, withCap)
+	p.sortTies(items, indexBits, withCap)
 }
 
 // sortTies brings items whose numbers tie into order: rows of one device, of one cap too when the
 // caps are in the numbers.
-func (p *Clusterer) sortTies(items []item, placeBits int, withCap bool) {
+func (p *Clusterer) sortTies(items []item, indexBits int, withCap bool) {
 	for from := 0; from < len(items); {
 		to := from + 1
-		for to < len(items) && p.keys[to]>>placeBits == p.keys[from]>>placeBits {
+		for to < len(items) && p.keys[to]>>indexBits == p.keys[from]>>indexBits {
 			to++
 		}
 		if tied := items[from:to]; len(tied) > 1 {

@@ -84,9 +84,9 @@ func (h *Head) Unpin() {
 	h.rows = appendedRows{}
 }
 
-// drain puts the unindexed rows into cells. Every reader that must find all inserted rows begins
-// with it.
-func (h *Head) drain() {
+// indexPending puts the unindexed rows into cells. Every reader that must find all inserted rows
+// begins with it.
+func (h *Head) indexPending() {
 	if h.unindexed.Load() == 0 {
 		return
 	}
@@ -109,7 +109,7 @@ func (h *Head) Rows() int { return int(h.rowCount.Load()) }
 
 // Flagged returns the number of rows that may supersede an older one.
 func (h *Head) Flagged() int {
-	h.drain()
+	h.indexPending()
 	return int(h.flagged.Load())
 }
 
@@ -129,7 +129,7 @@ func (h *Head) GrowthSinceLastCall() int64 {
 
 // Watermarks returns those of everything up to and with this head.
 func (h *Head) Watermarks() *Watermarks {
-	h.drain()
+	h.indexPending()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	w := *h.before
@@ -142,7 +142,7 @@ func (h *Head) Watermarks() *Watermarks {
 //
 // Cost: a copy, about 10 ns a row, and several times that where the batch has no memory yet.
 func (h *Head) ReadAll(to *record.Batch) []uint64 {
-	h.drain()
+	h.indexPending()
 	h.rlock()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0

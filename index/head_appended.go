@@ -15,9 +15,9 @@ const (
 	rowGroupBytes = 64 << 20
 )
 
-// place is where a row of a head lies: its row group, and its number there in the low bits. Places
+// rowID is where a row of a head lies: its row group, and its number there in the low bits. They
 // ascend in order of arrival.
-type place uint32
+type rowID uint32
 
 // rowGroup is consecutive rows of a head in order of arrival.
 type rowGroup struct {
@@ -147,8 +147,8 @@ func (a *appendedRows) spare() int {
 	return bytes
 }
 
-// row returns the group of a place, and the number of the row in it.
-func (a *appendedRows) row(at place) (*rowGroup, int) {
+// row returns the group of a row ID, and the number of the row in it.
+func (a *appendedRows) row(at rowID) (*rowGroup, int) {
 	return a.groups[at>>rowGroupShift], int(at & (rowGroupRows - 1))
 }
 
@@ -161,7 +161,7 @@ func (a *appendedRows) len() int {
 	return last.first + last.rows.Len()
 }
 
-// below returns how many rows have an acq below a moment.
+// below returns how many rows have an acq below a time.
 func (a *appendedRows) below(acqNs int64) int {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
@@ -171,22 +171,22 @@ func (a *appendedRows) below(acqNs int64) int {
 	return p.first + sort.Search(p.rows.Len(), func(k int) bool { return p.rows.AcqNs[k] >= acqNs })
 }
 
-// bound returns the place behind that of the last row with an acq below a moment. Rows yet to come
-// have greater places.
-func (a *appendedRows) bound(acqNs int64) place {
+// bound returns the row ID after that of the last row with an acq below a time. Rows yet to come
+// have greater ones.
+func (a *appendedRows) bound(acqNs int64) rowID {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].rows.AcqNs[0] >= acqNs })
 	if i == 0 {
 		return 0
 	}
 	acqs := a.groups[i-1].rows.AcqNs
 	k := sort.Search(len(acqs), func(k int) bool { return acqs[k] >= acqNs })
-	return place((i-1)<<rowGroupShift + k)
+	return rowID((i-1)<<rowGroupShift + k)
 }
 
-// nth returns the place of the n-th row that came.
-func (a *appendedRows) nth(n int) place {
+// nth returns the row ID of the n-th row that came.
+func (a *appendedRows) nth(n int) rowID {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].first > n }) - 1
-	return place(i<<rowGroupShift | (n - a.groups[i].first))
+	return rowID(i<<rowGroupShift | (n - a.groups[i].first))
 }
 
 func setBit(bitmap []uint64, i int)      { bitmap[i>>6] |= 1 << (i & 63) }

@@ -26,7 +26,7 @@ type cellKey struct {
 // entry is a row of a cell: what is asked first, and where the rest lies.
 type entry struct {
 	cap     int64
-	at      place
+	at      rowID
 	device  uint16 // mid & deviceMask
 	flagged bool   // may supersede an older row
 }
@@ -36,7 +36,7 @@ type entry struct {
 type chunk struct {
 	capLo, capHi int64
 	maxCapSoFar  int64 // the greatest cap of this chunk and those before it
-	first, last  place // of the rows: most chunks are passed over, and their rows lie elsewhere
+	first, last  rowID // of the rows: most chunks are passed over, and their rows lie elsewhere
 	rows         []entry
 }
 
@@ -153,11 +153,11 @@ func (c *cell) maxCapOfFirst(n int) int64 {
 	return c.chunks[n-1].maxCapSoFar
 }
 
-// meets reports which rows may lie in the caps of a box: unflagged ones, and flagged
+// overlaps reports which rows may lie in the caps of a box: unflagged ones, and flagged
 // ones. Most boxes are older than what is in a head: it saves them a look at each chunk.
-func (c *cell) meets(caps record.RangeSet) (unflagged, flagged bool) {
-	return c.open[0] > 0 && caps.Meets(c.caps[0].Min, c.caps[0].Max),
-		c.open[1] > 0 && caps.Meets(c.caps[1].Min, c.caps[1].Max)
+func (c *cell) overlaps(caps record.RangeSet) (unflagged, flagged bool) {
+	return c.open[0] > 0 && caps.Intersects(c.caps[0].Min, c.caps[0].Max),
+		c.open[1] > 0 && caps.Intersects(c.caps[1].Min, c.caps[1].Max)
 }
 
 func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }

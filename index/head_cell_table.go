@@ -29,7 +29,7 @@ func (t *cellTable) slot(key cellKey) uint64 {
 
 // find returns the number of the cell with a key.
 func (h *Head) find(key cellKey) (id uint32, ok bool) {
-	slot := h.cells.place(h.list, key)
+	slot := h.cells.probe(h.list, key)
 	if id = h.cells.slots[slot]; id == 0 {
 		return 0, false
 	}
@@ -39,7 +39,7 @@ func (h *Head) find(key cellKey) (id uint32, ok bool) {
 // cell returns the cell with a key, which it makes if there is none.
 func (h *Head) cell(key cellKey) *cell {
 	t := &h.cells
-	slot := t.place(h.list, key)
+	slot := t.probe(h.list, key)
 	if id := t.slots[slot]; id != 0 {
 		return h.list[id-1]
 	}
@@ -51,8 +51,8 @@ func (h *Head) cell(key cellKey) *cell {
 	return h.list[len(h.list)-1]
 }
 
-// place returns the slot that holds the cell with a key, or the free one where it belongs.
-func (t *cellTable) place(list []*cell, key cellKey) uint64 {
+// probe returns the slot that holds the cell with a key, or the free one where it belongs.
+func (t *cellTable) probe(list []*cell, key cellKey) uint64 {
 	slot := t.slot(key)
 	for t.slots[slot] != 0 && list[t.slots[slot]-1].key != key {
 		slot = (slot + 1) & uint64(len(t.slots)-1)
@@ -64,6 +64,6 @@ func (t *cellTable) grow(list []*cell) {
 	t.slots = make([]uint32, 2*len(t.slots))
 	t.shift--
 	for id, c := range list {
-		t.slots[t.place(list, c.key)] = uint32(id + 1)
+		t.slots[t.probe(list, c.key)] = uint32(id + 1)
 	}
 }

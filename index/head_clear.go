@@ -42,7 +42,7 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	if h.flagsFrozen {
 		return
 	}
-	h.drain()
+	h.indexPending()
 	var set SeriesSet
 	chunks, numbers := h.onlyOlder(&set)
 	if len(chunks) > 0 {
@@ -148,7 +148,7 @@ func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []Serie
 //
 // Cost: about 50 ns a series.
 func (h *Head) RaiseCaps(series []SeriesCap) {
-	h.drain()
+	h.indexPending()
 	h.rlock()
 	defer h.mu.RUnlock()
 	for i := range series {

@@ -10,9 +10,9 @@ import (
 // shortBytes is how long payloads are at most of which a chunk's are copied at once.
 const shortBytes = 256
 
-// alike returns the first of the rows of a chunk, as many as lie in groups that together takes all
-// of, or none.
-func (a *appendedRows) alike(rows []entry) []entry {
+// uniformRun returns the first of the rows of a chunk: as many as lie in groups of which
+// appendUniform takes all, or none.
+func (a *appendedRows) uniformRun(rows []entry) []entry {
 	first, last := rows[0].at>>rowGroupShift, rows[len(rows)-1].at>>rowGroupShift
 	p := &a.groups[first].rows
 	if !even(p) {
@@ -35,10 +35,10 @@ func (a *appendedRows) alike(rows []entry) []entry {
 // even reports whether the payloads of all rows are of one length, and none is a tombstone.
 func even(b *record.Batch) bool { return b.Offsets == nil && len(b.Tombs) == 0 }
 
-// together copies the matching rows among some of a chunk that are alike, column by column, and
+// appendUniform copies the matching rows of a uniform run, column by column, and
 // reports whether it could: they must have short payloads of one length, as those before them. Row
 // by row takes three times as long.
-func (s *headScan) together(c *cell, rows []entry) bool {
+func (s *headScan) appendUniform(c *cell, rows []entry) bool {
 	b, stride := &s.batch, 0
 	p, _ := s.head.rows.row(rows[0].at)
 	if !s.keysOnly {
@@ -82,7 +82,7 @@ func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 	for i := 0; i < len(chosen); {
 		at, n := rows[chosen[i]].at, 1
 		p, row := s.head.rows.row(at)
-		for i+n < len(chosen) && rows[chosen[i+n]].at == at+place(n) && row+n < rowGroupRows {
+		for i+n < len(chosen) && rows[chosen[i+n]].at == at+rowID(n) && row+n < rowGroupRows {
 			n++
 		}
 		copy(acqs[i:i+n], p.rows.AcqNs[row:])
@@ -96,7 +96,7 @@ func (s *headScan) choose(c *cell, rows []entry, to *[chunkRows]uint8) (n int) {
 	caps, mids := s.box[record.Cap], s.box[record.MID]
 	acqsMatch := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
 	if len(caps) <= 1 && len(mids) <= 1 && acqsMatch { // most boxes, and most chunks
-		return c.within(caps, mids, rows, to)
+		return c.filterRows(caps, mids, rows, to)
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -110,9 +110,9 @@ func (s *headScan) choose(c *cell, rows []entry, to *[chunkRows]uint8) (n int) {
 	return n
 }
 
-// within lists the rows whose caps and devices lie in sets of at most one range. It has no branch
-// that depends on a row, which would be guessed wrong.
-func (c *cell) within(
+// filterRows lists the rows whose caps and devices lie in sets of at most one range. It has no
+// branch that depends on a row, which would be guessed wrong.
+func (c *cell) filterRows(
 	caps, mids record.RangeSet, rows []entry, to *[chunkRows]uint8,
 ) (n int) {
 	in, some := c.rangesIn(caps, mids)
@@ -126,8 +126,8 @@ func (c *cell) within(
 	return n
 }
 
-// countWithin returns how many rows within would list.
-func (c *cell) countWithin(caps, mids record.RangeSet, rows []entry) (n int) {
+// countRows returns how many rows filterRows would list.
+func (c *cell) countRows(caps, mids record.RangeSet, rows []entry) (n int) {
 	in, some := c.rangesIn(caps, mids)
 	switch {
 	case !some:

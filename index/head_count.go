@@ -7,9 +7,9 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
-	h.drain()
+	h.indexPending()
 	s := &headScan{head: h, box: box, below: belowAcqNs}
-	from, to := s.places()
+	from, to := s.rowIDs()
 	count := 0
 	for ids := s.ids(); len(ids) > 0; {
 		h.rlock()
@@ -23,9 +23,9 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	return count
 }
 
-// places returns the places [from, to) of all rows whose acq the box allows; with several ranges of
-// acq also those of others.
-func (s *headScan) places() (from, to place) {
+// rowIDs returns the row IDs [from, to) of all rows whose acq the box allows; with several ranges
+// of acq also those of others.
+func (s *headScan) rowIDs() (from, to rowID) {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	rows, below := &s.head.rows, s.below
@@ -36,8 +36,8 @@ func (s *headScan) places() (from, to place) {
 }
 
 // countCell returns how many rows of a cell match, and at how many chunks it looked.
-func (s *headScan) countCell(c *cell, from, to place) (count, chunks int) {
-	if unflagged, _ := c.meets(s.box[record.Cap]); unflagged {
+func (s *headScan) countCell(c *cell, from, to rowID) (count, chunks int) {
+	if unflagged, _ := c.overlaps(s.box[record.Cap]); unflagged {
 		for i := range c.chunks {
 			count += s.count(c, &c.chunks[i], from, to)
 		}
@@ -50,8 +50,8 @@ func (s *headScan) countCell(c *cell, from, to place) (count, chunks int) {
 }
 
 // count returns how many rows of a chunk match.
-func (s *headScan) count(c *cell, k *chunk, from, to place) int {
-	if !s.box[record.Cap].Meets(k.capLo, k.capHi) {
+func (s *headScan) count(c *cell, k *chunk, from, to rowID) int {
+	if !s.box[record.Cap].Intersects(k.capLo, k.capHi) {
 		return 0
 	}
 	if k.first >= to || k.last < from {
@@ -64,7 +64,7 @@ func (s *headScan) count(c *cell, k *chunk, from, to place) int {
 		return len(k.rows)
 	}
 	if mids := s.box[record.MID]; inTime && len(caps) <= 1 && len(mids) <= 1 {
-		return c.countWithin(caps, mids, k.rows)
+		return c.countRows(caps, mids, k.rows)
 	}
 	count := 0
 	for i := range k.rows {

@@ -48,16 +48,16 @@ func (h *Head) insertUnindexed() {
 	h.unindexed.Store(0) // last: a reader that sees it need not wait
 }
 
-// insertIntoCells puts the rows [from, to) of a batch, which were appended at a place, into their
+// insertIntoCells puts the rows [from, to) of a batch, which were appended at a row ID, into their
 // cells, and returns how many may supersede an older row.
-func (h *Head) insertIntoCells(b *record.Batch, from, to int, at place) (flagged int64) {
+func (h *Head) insertIntoCells(b *record.Batch, from, to int, at rowID) (flagged int64) {
 	var group [lookUpRows]cellInsert
 	for from < to {
 		rows := group[:min(lookUpRows, to-from)]
 		h.lookUp(b, from, rows)
 		flagged += h.insertGroup(b, from, rows, at)
 		from += len(rows)
-		at += place(len(rows))
+		at += rowID(len(rows))
 	}
 	return flagged
 }
@@ -82,7 +82,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	}
 }
 
-func (h *Head) insertGroup(b *record.Batch, from int, rows []cellInsert, at place) (flagged int64) {
+func (h *Head) insertGroup(b *record.Batch, from int, rows []cellInsert, at rowID) (flagged int64) {
 	p, n := h.rows.row(at)
 	m := h.rows.memoryFor(0, 0)
 	for k := range rows {

@@ -51,12 +51,12 @@ func TestHeadCells(t *testing.T) {
 
 // checkGathered wants the rows at some places of a head to be those of a box.
 func checkGathered(
-	t *testing.T, h *Head, rows *record.Batch, x *record.Box, below int64, places []uint64,
+	t *testing.T, h *Head, rows *record.Batch, x *record.Box, below int64, rowIDs []uint64,
 ) {
 	t.Helper()
 	var got record.Batch
-	for from := 0; from < len(places); {
-		n := h.Gather(places[from:], false, len(got.Data)+5, &got)
+	for from := 0; from < len(rowIDs); {
+		n := h.Gather(rowIDs[from:], false, len(got.Data)+5, &got)
 		if n == 0 {
 			t.Fatal("nothing is gathered")
 		}

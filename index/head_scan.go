@@ -25,7 +25,7 @@ type headScan struct {
 	head     *Head
 	box      *record.Box
 	below    int64
-	bound    place // rows with acq >= below lie from here on, and those that came meanwhile
+	bound    rowID // rows with acq >= below lie from here on, and those that came meanwhile
 	keysOnly bool
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
@@ -60,7 +60,7 @@ func (h *Head) Scan(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) error {
-	h.drain()
+	h.indexPending()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
@@ -184,10 +184,10 @@ func (s *headScan) matching() []uint32 {
 		lowest := c.key.block << cellShift
 		if !s.box[record.CID].Contains(int64(c.key.cid)) ||
 			!s.box[record.MOID].Contains(int64(c.key.moid)) ||
-			!s.box[record.MID].Meets(lowest, lowest+1<<cellShift-1) {
+			!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {
 			continue
 		}
-		if unflagged, flagged := c.meets(s.box[record.Cap]); unflagged || flagged {
+		if unflagged, flagged := c.overlaps(s.box[record.Cap]); unflagged || flagged {
 			ids = append(ids, uint32(id))
 		}
 	}
@@ -198,7 +198,7 @@ func (s *headScan) matching() []uint32 {
 // let go between chunks.
 func (s *headScan) cell(id uint32) error {
 	s.head.rlock()
-	unflagged, _ := s.head.list[id].meets(s.box[record.Cap])
+	unflagged, _ := s.head.list[id].overlaps(s.box[record.Cap])
 	s.head.mu.RUnlock()
 	for i, row := 0, 0; ; {
 		s.head.rlock()
@@ -237,13 +237,13 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+	if !s.box[record.Cap].Intersects(k.capLo, k.capHi) ||
 		k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
 	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
-		if run := s.head.rows.alike(k.rows[from:]); s.together(c, run) {
+		if run := s.head.rows.uniformRun(k.rows[from:]); s.appendUniform(c, run) {
 			from += len(run)
 			continue
 		}

@@ -57,7 +57,7 @@ func TestUnindexed(t *testing.T) {
 				b := part(rows, from, to)
 				lazy.Insert(b)
 				eager.Insert(b)
-				eager.drain()
+				eager.indexPending()
 				most = max(most, lazy.unindexed.Load())
 				if got, want := lazy.Rows(), eager.Rows(); got != want {
 					t.Fatalf("%d rows, want %d", got, want)

@@ -27,7 +27,7 @@ const (
 func (h *Head) ScanVersions(
 	box *record.Box, belowAcqNs int64, emit func(b *record.Batch) error,
 ) error {
-	h.drain()
+	h.indexPending()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly = h, box, belowAcqNs, true
@@ -105,7 +105,7 @@ func (s *headScan) versions(id uint32) error {
 func (s *headScan) compare(id uint32) bool {
 	s.head.rlock()
 	c := s.head.list[id]
-	_, some := c.meets(s.box[record.Cap])
+	_, some := c.overlaps(s.box[record.Cap])
 	some = some && c.flagged > 0
 	s.readings.begin(c.flagged, s.head.cells.block, s.head.cells.pair)
 	s.head.mu.RUnlock()
@@ -135,7 +135,7 @@ func (s *headScan) eachRow(id uint32, flagged bool, visit func(c *cell, r *entry
 				break
 			}
 			k := &c.chunks[i]
-			if k.flagged() != flagged || !s.box[record.Cap].Meets(k.capLo, k.capHi) ||
+			if k.flagged() != flagged || !s.box[record.Cap].Intersects(k.capLo, k.capHi) ||
 				k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 				looked++
 				continue

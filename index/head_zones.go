@@ -13,7 +13,7 @@ type FlaggedZone struct {
 //
 // Cost: a few ns for 64 rows.
 func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
-	h.drain()
+	h.indexPending()
 	s := &headScan{head: h, box: box}
 	var found []FlaggedZone
 	for _, id := range s.ids() {
@@ -31,7 +31,7 @@ func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []Flagge
 	lowest := c.key.block << cellShift
 	for i := range c.chunks {
 		k := &c.chunks[i]
-		if k.flagged() && box[record.Cap].Meets(k.capLo, k.capHi) {
+		if k.flagged() && box[record.Cap].Intersects(k.capLo, k.capHi) {
 			dst = append(dst, FlaggedZone{MID: Bound{lowest, lowest + deviceMask},
 				Cap: Bound{k.capLo, k.capHi}, Flagged: len(k.rows)})
 		}

@@ -13,8 +13,8 @@ type Tile [record.NumDims]record.Range
 // MergeTiles divides the key space into disjoint tiles, so that a merge can cluster one after
 // another in bounded memory. A tile has at most the given rows of the sample, unless their keys
 // are equal. AcqNs of the sample holds ranks; each of its rows represents the given number of rows,
-// all late or all on time. Borders are where [ClusterRows] would split first, so that the blocks
-// are nearly the same as those of clustering everything at once.
+// all late or all on time. Borders are where [Clusterer.Cluster] would split first, so that the
+// blocks are nearly the same as those of clustering everything at once.
 //
 // Cost: about 0.2 us a row of the sample.
 func MergeTiles(

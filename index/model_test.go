@@ -116,7 +116,7 @@ func small() Options { return Options{BlockRows: 64} }
 
 // indexOf builds the index of rows with random flags.
 func indexOf(rng *rand.Rand, rows *record.Batch, opt Options) (*Segment, *Layout, []uint64) {
-	l := ClusterRows(rows, opt)
+	l := clusterRows(rows, opt)
 	flags := make([]uint64, (rows.Len()+63)/64)
 	for i := range rows.Len() {
 		if rng.IntN(20) == 0 {

@@ -52,12 +52,12 @@ func sparseOrdinals[T int32 | int64](values []T, numbers []uint32) (distinct []T
 	}
 	sorted := slices.Clone(distinct)
 	slices.Sort(sorted)
-	place := make([]uint32, len(distinct))
+	ordinal := make([]uint32, len(distinct))
 	for o, v := range sorted {
-		place[number[v]] = uint32(o)
+		ordinal[number[v]] = uint32(o)
 	}
 	for i := range numbers {
-		numbers[i] = place[numbers[i]]
+		numbers[i] = ordinal[numbers[i]]
 	}
 	return sorted
 }

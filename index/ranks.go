@@ -193,22 +193,22 @@ func (g *rankGroup) high(i uint32) uint32 {
 		word := binary.LittleEndian.Uint64(highs[at/8:])
 		ones := bits.OnesCount64(word)
 		if left < ones {
-			return at + placeOfOne(word, left) - i
+			return at + selectBit(word, left) - i
 		}
 		left -= ones
 	}
 }
 
-// placeOfOne returns the place of the one in a word that has a number of ones before it.
-func placeOfOne(word uint64, before int) (place uint32) {
+// selectBit returns the position of the one in a word that has a number of ones before it.
+func selectBit(word uint64, before int) (bit uint32) {
 	for half := uint32(32); half > 0; half /= 2 {
 		if ones := bits.OnesCount64(word & (1<<half - 1)); before >= ones {
 			before -= ones
 			word >>= half
-			place += half
+			bit += half
 		}
 	}
-	return place
+	return bit
 }
 
 // below returns how many ranks of the group are less far ahead of the first acq.

@@ -81,12 +81,12 @@ func (part *inputRanks) without(acqs []int64, rank uint32) []int64 {
 // Rows returns the number of rows that stay.
 func (s *RankMap) Rows() int { return int(s.ranks.rows) }
 
-// AcqOf returns the acquisition time of a rank of the splice.
+// AcqOf returns the acquisition time of a merged rank.
 func (s *RankMap) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
 
-// Rank returns the rank that a row of segment i has in the splice; ok is false where the row is
+// Rank returns the merged rank of a row of segment i; ok is false where the row is
 // left out.
-func (s *RankMap) Rank(i int, rank uint32) (spliced uint32, ok bool) {
+func (s *RankMap) Rank(i int, rank uint32) (merged uint32, ok bool) {
 	part := &s.inputs[i]
 	if part.merged != nil {
 		return part.merged[rank], part.merged[rank] != noRank

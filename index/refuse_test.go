@@ -31,7 +31,7 @@ func TestParseRefuses(t *testing.T) {
 	one.AppendStamped(record.Key{AcqNs: 1}, nil)
 	var whole [2][3][]byte
 	for i, rows := range []*record.Batch{b, one} {
-		l := ClusterRows(rows, Options{})
+		l := clusterRows(rows, Options{})
 		s := Build(rows, l, []uint64{0}, []uint64{0}, []uint32{0})
 		whole[i] = [3][]byte{s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)}
 	}

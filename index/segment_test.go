@@ -11,10 +11,17 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
+// clusterRows clusters rows that are in acq order, in new memory.
+func clusterRows(rows *record.Batch, opt Options) *Layout {
+	l := new(Layout)
+	NewClusterer(opt).Cluster(rows, l)
+	return l
+}
+
 func TestClusterRows(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, _ *rand.Rand, rows *record.Batch) {
-		l := ClusterRows(rows, small())
-		if again := ClusterRows(rows, small()); !reflect.DeepEqual(l, again) {
+		l := clusterRows(rows, small())
+		if again := clusterRows(rows, small()); !reflect.DeepEqual(l, again) {
 			t.Fatal("the same rows give another layout")
 		}
 		order := slices.Clone(l.Order)
@@ -64,7 +71,7 @@ func TestLateRowsApart(t *testing.T) {
 				rows.AppendStamped(record.Key{MID: int64(i % 50), CapNs: capNs,
 					AcqNs: 1<<60 + int64(i)}, nil)
 			}
-			l := ClusterRows(rows, small())
+			l := clusterRows(rows, small())
 			onTime := uint32(0)
 			if l.OnTime > 0 {
 				onTime = l.BlockEnds[l.OnTime-1]
@@ -191,7 +198,7 @@ func checkTight(
 		if d == record.Acq {
 			lo, hi = s.AcqOf(uint32(lo)), s.AcqOf(uint32(hi))
 		}
-		if !some[d] && !x[d].Meets(lo, hi) {
+		if !some[d] && !x[d].Intersects(lo, hi) {
 			t.Fatalf("box %v: a block with %v from %d to %d is planned", x, d, lo, hi)
 		}
 	}

@@ -25,7 +25,7 @@ func (r collector) collectCluster(
 		float64(f.EntriesBehind))
 	gauge("cluster_horizon_lag_seconds", "How far the oldest horizon of the replicas here "+
 		"is behind the clock.", float64(f.HorizonLagNs)/1e9)
-	gauge("cluster_changes", "Changes of groups under way.", float64(f.Changes))
+	gauge("cluster_changes", "Changes of groups that are in progress.", float64(f.Changes))
 	gauge("cluster_copies_target", "Copies that each group should have.", float64(f.CopiesTarget))
 	gauge("cluster_copies_fewest", "Voting copies on reachable nodes, of the group that has the "+
 		"fewest.", float64(f.CopiesFewest))

@@ -76,7 +76,7 @@ func TestAClusterBecomesACopy(t *testing.T) {
 		Events: eventsBetween(st.Events, third, half),
 		Rows:   puts.SplitByGroup(between(rows, third, half), evenOwners(4))[3]})
 	if err == nil {
-		_, err = m.Do(t.Context(), 3, data, true)
+		_, err = m.Propose(t.Context(), 3, data, true)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// A program keeps its readings in a node of its own, without a network: it stores one, corrects it,
+// A program keeps its readings in an embedded node, without a network: it stores one, corrects it,
 // and asks what is true now and what was known before.
 func ExampleOpen() {
 	ctx := context.Background()

@@ -24,7 +24,7 @@ func (s *spread) putEqual(rng *rand.Rand, rows int) (stored []string) {
 	first := max(s.last+1, s.clock.Load())
 	for range rows {
 		k := record.Key{CID: 1, MID: rng.Int64N(3000), CapNs: rng.Int64N(1000)}
-		g := slots.Part(slots.Of(k.CID, k.MID), len(s.stores))
+		g := slots.OwnerOf(slots.Of(k.CID, k.MID), len(s.stores))
 		k.AcqNs = first + int64(parts[g].Len())
 		parts[g].AppendStamped(k, f64(1))
 		stored = append(stored, fmt.Sprint(k))

@@ -89,7 +89,7 @@ func (n *Node) problems() []health.Problem {
 	}
 	all = append(all, n.plugins.Problems()...)
 	all = append(all, n.cursors.Problems()...)
-	return append(all, n.publishers.problemsNow()...)
+	return append(all, n.extraMetrics.problemsNow()...)
 }
 
 // collectHealth publishes the problems.

@@ -67,7 +67,7 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	}
 	st := r.node.storeTotals.sum(r.node.stores)
 	count("store_rows_put_total", "Rows acknowledged.", float64(st.RowsPut))
-	count("store_log_flushes_total", "Flushes of the log that held rows.", float64(st.LogFlushes))
+	count("store_log_flushes_total", "Appends to the log that held rows.", float64(st.LogAppends))
 	count("store_log_seconds_total", "Time spent writing the log, and syncing it but in replicas.",
 		float64(st.LogNs)/1e9)
 	count("store_puts_delayed_total", "Puts that waited for memory of heads.",
@@ -112,10 +112,10 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectPlugins(count, gauge, out)
 	r.node.collectStates(count, gauge)
 	count("node_hedges_total", "Calls hedged by a second node because the first was slow.",
-		float64(r.node.hedges.Asked.Load()))
+		float64(r.node.hedges.Sent.Load()))
 	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
 		float64(r.node.hedges.Won.Load()))
-	r.node.publishers.collect(out)
+	r.node.extraMetrics.collect(out)
 	r.collectCluster(gauge, out)
 	r.collectHealth(out)
 }
@@ -123,7 +123,7 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 // collectRequests publishes running and waiting requests.
 func (r collector) collectRequests(count, gauge func(name, help string, v float64)) {
 	queries, peers := r.node.queries.Stats(), r.node.peerQueries.Stats()
-	gauge("queries_running", "Queries under way.", float64(queries.Held+peers.Held))
+	gauge("queries_running", "Queries that run.", float64(queries.Held+peers.Held))
 	gauge("queries_waiting", "Queries that wait for a permit.",
 		float64(queries.Waiting+peers.Waiting))
 	gauge("queries_paused", "Queries paused because their clients do not read.",

@@ -15,8 +15,8 @@ type Figure struct {
 	Total bool // it only grows
 }
 
-// publishers are the sources of metrics and problems of gateways and other embedders.
-type publishers struct {
+// extraMetrics are the metrics and problems of gateways and other embedders.
+type extraMetrics struct {
 	mu       sync.Mutex
 	read     []func() []Figure         // guarded by mu
 	problems []func() []health.Problem // guarded by mu
@@ -24,20 +24,20 @@ type publishers struct {
 
 // Publish adds figures to /metrics. Read is called for each request of /metrics.
 func (n *Node) Publish(read func() []Figure) {
-	n.publishers.mu.Lock()
-	defer n.publishers.mu.Unlock()
-	n.publishers.read = append(n.publishers.read, read)
+	n.extraMetrics.mu.Lock()
+	defer n.extraMetrics.mu.Unlock()
+	n.extraMetrics.read = append(n.extraMetrics.read, read)
 }
 
 // Watch adds problems to those of the node. Read is called every second and must not block.
 func (n *Node) Watch(read func() []health.Problem) {
-	n.publishers.mu.Lock()
-	defer n.publishers.mu.Unlock()
-	n.publishers.problems = append(n.publishers.problems, read)
+	n.extraMetrics.mu.Lock()
+	defer n.extraMetrics.mu.Unlock()
+	n.extraMetrics.problems = append(n.extraMetrics.problems, read)
 }
 
 // problemsNow returns the current problems of embedders.
-func (f *publishers) problemsNow() (all []health.Problem) {
+func (f *extraMetrics) problemsNow() (all []health.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, read := range f.problems {
@@ -46,7 +46,7 @@ func (f *publishers) problemsNow() (all []health.Problem) {
 	return all
 }
 
-func (f *publishers) collect(out chan<- prometheus.Metric) {
+func (f *extraMetrics) collect(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	all := f.read
 	f.mu.Unlock()

@@ -157,20 +157,20 @@ type Node struct {
 	engine *engine.Engine                // runs queries
 	member atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	// restocked wakes followCatalog when the cluster has a newer catalog.
-	restocked chan struct{}
-	host      *wasmhost.Host
-	hostWork  *wasmhost.HostWork // puts, and queries without plugins
-	adHocHost *wasmhost.Host     // of modules that come with queries
-	writes    *writes.Dispatcher
-	plugins   *registry.Registry
-	cursors   *positions.Cursors
-	snapshots *snapshots.Folder
-	verifier  *verify.Verifier
-	states    *partials.Cache // nil: none
-	spill     *spill.Space
-	hedges    *hedge.Limiter
-	health    health.Board
-	healthMu  sync.Mutex // held while problems are collected and logged
+	restocked  chan struct{}
+	host       *wasmhost.Host
+	nativeWork *wasmhost.NativeWork // puts, and queries without plugins
+	adHocHost  *wasmhost.Host       // of modules that come with queries
+	writes     *writes.Dispatcher
+	plugins    *registry.Registry
+	cursors    *positions.Cursors
+	snapshots  *snapshots.Folder
+	verifier   *verify.Verifier
+	states     *partials.Cache // nil: none
+	spill      *spill.Space
+	hedges     *hedge.Limiter
+	health     health.Board
+	healthMu   sync.Mutex // held while problems are collected and logged
 	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
 	clockFollowed int64
 	hidden        []health.Problem // about data in the directory that is not served
@@ -182,11 +182,11 @@ type Node struct {
 	open  context.Context // ends when the node begins to close
 	close context.CancelFunc
 
-	closing     atomic.Bool
-	wg          sync.WaitGroup
-	metrics     metrics
-	storeTotals storeTotals
-	publishers  publishers
+	closing      atomic.Bool
+	wg           sync.WaitGroup
+	metrics      metrics
+	storeTotals  storeTotals
+	extraMetrics extraMetrics
 }
 
 // putsInCluster is how many puts per processor a node of a cluster runs at the same time: most of
@@ -334,7 +334,7 @@ func (n *Node) openFiles(
 	if err != nil || !alone {
 		return nil, err
 	}
-	n.plugins.Missed(holds)
+	n.plugins.ReportMissing(holds)
 	return positions.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
 }
 
@@ -342,13 +342,13 @@ func (n *Node) openFiles(
 // cluster.
 func (n *Node) assemble(alone bool, file *cursors.File) {
 	n.engine = engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
-		Host: n.host, HostWork: n.hostWork, States: n.states, Hedges: n.hedges,
+		Host: n.host, NativeWork: n.nativeWork, States: n.states, Hedges: n.hedges,
 		Queries: n.queries, PeerQueries: n.peerQueries, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes, FeedBytes: feedBytes(&n.opt)}}, alone)
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
-		Engine: n.engine, Clock: n.clock, HostWork: n.hostWork, Outbox: n.opt.Outbox,
+		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Outbox: n.opt.Outbox,
 		Open: n.open, MaxPuts: n.opt.MaxPuts})
 	n.cursors = &positions.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
 	n.snapshots = &snapshots.Folder{Dir: filepath.Join(n.opt.Dir, "snapshots"), Store: n.store,
@@ -406,8 +406,8 @@ func (n *Node) Addr() net.Addr {
 }
 
 // Close shuts down gracefully: the node reports that it is not ready, rejects new requests,
-// finishes those under way until ctx ends, and closes its data. If a method call is still under way
-// then, Close returns an error, and the data is closed when the call returns.
+// finishes those in progress until ctx ends, and closes its data. If a method call is still in
+// progress then, Close returns an error, and the data is closed when the call returns.
 func (n *Node) Close(ctx context.Context) error {
 	if n.closing.Swap(true) {
 		return nodeerror.ErrClosing
@@ -436,7 +436,7 @@ func (n *Node) Close(ctx context.Context) error {
 // closeGrace is how long after the end of its context Close waits for requests that it canceled.
 const closeGrace = 5 * time.Second
 
-// closeData waits for requests under way and closes the data.
+// closeData waits for running requests and closes the data.
 func (n *Node) closeData(ctx context.Context) error {
 	var errs []error
 	for _, p := range []*admission.Controller{n.queries, n.peerQueries} {

@@ -121,7 +121,7 @@ func BenchmarkPlugins(b *testing.B) {
 			return err
 		})
 		measure(b, "stats/"+f.name+"/native", func() error {
-			return scan(segment.Payloads|engine.GroupParts(f.by), nativeSink(f.by))
+			return scan(segment.Payloads|engine.GroupColumns(f.by), nativeSink(f.by))
 		})
 	}
 	measure(b, "filter/plugin", func() error {

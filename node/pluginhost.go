@@ -21,7 +21,7 @@ func pluginBytes(total memory.Total) int64 {
 // openHosts starts the plugin hosts, whose compiled code is kept below dir. A node that is alone
 // may do without: then there are none, and off says why.
 func (n *Node) openHosts(ctx context.Context, dir string, alone bool) (off string, err error) {
-	n.hostWork = wasmhost.NewHostWork()
+	n.nativeWork = wasmhost.NewNativeWork()
 	if n.opt.NoPlugins {
 		return "it was opened with Options.NoPlugins", nil
 	}
@@ -31,7 +31,7 @@ func (n *Node) openHosts(ctx context.Context, dir string, alone bool) (off strin
 	}
 	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
 		GoProfile: true, TotalBytes: pluginBytes(memory.Total(n.opt.MemoryBytes)),
-		HostWork: n.hostWork})
+		NativeWork: n.nativeWork})
 	if err != nil {
 		return "", err
 	}

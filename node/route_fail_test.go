@@ -27,7 +27,7 @@ func (s *spread) rowsOf(ok func(group int) bool) (rows uint64) {
 	s.Helper()
 	_, err := s.whole.Query(s.Context(), &record.Query{}, func(b *record.Batch) error {
 		for i := range b.Len() {
-			if ok(slots.Part(slots.Of(b.CID[i], b.MID[i]), len(s.stores))) {
+			if ok(slots.OwnerOf(slots.Of(b.CID[i], b.MID[i]), len(s.stores))) {
 				rows++
 			}
 		}

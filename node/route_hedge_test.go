@@ -91,7 +91,7 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 		there[g].Peers = []*engine.Peer{there[g].Peers[0], was[g].Peers[0]}
 	}
 	s.route(0)
-	s.near().hedges.Silence = 10 * time.Millisecond
+	s.near().hedges.MaxDelay = 10 * time.Millisecond
 	want := s.answersOf(s.whole)
 	hedges := int64(0)
 	for what, ask := range s.answersOf(s.near()) {
@@ -103,8 +103,8 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 		<-gone
 		hedges++
 	}
-	if h := s.near().hedges; h.Asked.Load() < hedges || h.Won.Load() != h.Asked.Load() {
-		t.Errorf("%d hedges asked, %d won, want %d", h.Asked.Load(), h.Won.Load(), hedges)
+	if h := s.near().hedges; h.Sent.Load() < hedges || h.Won.Load() != h.Sent.Load() {
+		t.Errorf("%d hedges asked, %d won, want %d", h.Sent.Load(), h.Won.Load(), hedges)
 	}
 	if !there[1].Peers[0].HasFailed() {
 		t.Error("who has lost all is asked again")
@@ -122,7 +122,7 @@ func TestSeveralSilentNodes(t *testing.T) {
 	there := &s.places[0][1]
 	there.Peers = []*engine.Peer{there.Peers[0], one, good}
 	s.route(0)
-	s.near().hedges.Silence = 5 * time.Millisecond
+	s.near().hedges.MaxDelay = 5 * time.Millisecond
 	want := s.rowsOf(func(int) bool { return true })
 	if got, end, err := s.near().Count(t.Context(), &record.Query{}); got != want || err != nil ||
 		!end.Complete {
@@ -189,7 +189,7 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := openSpread(t, 2, 2)
 	n := s.near()
-	n.hedges.Silence = time.Millisecond
+	n.hedges.MaxDelay = time.Millisecond
 	var does [2]atomic.Pointer[script]
 	s.places[0][1].Peers = []*engine.Peer{scripted(t, 0, &does[0]), scripted(t, 1, &does[1])}
 	s.route(0)
@@ -249,7 +249,7 @@ func TestNodesThatAreGone(t *testing.T) {
 	gone := scripted(t, 7, &does)
 	s.places[0][1].Peers = []*engine.Peer{gone}
 	s.route(0)
-	n.hedges.Silence, n.hedges.GoneAfter = time.Millisecond, 10*time.Millisecond
+	n.hedges.MaxDelay, n.hedges.GoneAfter = time.Millisecond, 10*time.Millisecond
 	n.engine.Limits.ResultBytes = 1
 	for _, frames := range []int{0, 2} { // of which the last are not held any more
 		does.Store(&script{frames: frames, then: "hang"})
@@ -265,7 +265,7 @@ func TestNodesThatAreGone(t *testing.T) {
 			t.Errorf("%d rows, want %d, %v", found, frames, err)
 		}
 	}
-	if h := n.hedges; h.Asked.Load() != 0 {
-		t.Errorf("%d hedges without alternatives", h.Asked.Load())
+	if h := n.hedges; h.Sent.Load() != 0 {
+		t.Errorf("%d hedges without alternatives", h.Sent.Load())
 	}
 }

@@ -25,8 +25,8 @@ type spread struct {
 	*testing.T
 	whole  *Node
 	nodes  []*Node
-	stores []*store.Store   // by group
-	places [][]engine.Place // by node, then group
+	stores []*store.Store           // by group
+	places [][]engine.GroupLocation // by node, then group
 	clock  *atomic.Int64
 	last   int64 // acq that was given
 }
@@ -44,7 +44,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 	for i, n := range s.nodes {
 		peers = append(peers, engine.NewPeer(0, fmt.Sprint("n", i), dial(t, n)))
 	}
-	s.places = make([][]engine.Place, nodes)
+	s.places = make([][]engine.GroupLocation, nodes)
 	for g := range groups {
 		opt := opt
 		opt.SealRows /= 5
@@ -57,7 +57,7 @@ func openSpread(t *testing.T, groups, nodes int) *spread {
 		s.stores = append(s.stores, st)
 		at := g % nodes
 		for i := range s.nodes {
-			p := engine.Place{Slots: slots.GroupSpan(slots.GroupID(g+1), groups)}
+			p := engine.GroupLocation{Slots: slots.GroupSpan(slots.GroupID(g+1), groups)}
 			if i == at {
 				p.Store = st
 			} else {
@@ -89,7 +89,7 @@ func (s *spread) put(b *record.Batch) {
 	parts := make([]record.Batch, len(s.stores))
 	var all record.Batch
 	for i := range b.Len() {
-		k, g := b.Key(i), slots.Part(slots.Of(b.CID[i], b.MID[i]), len(s.stores))
+		k, g := b.Key(i), slots.OwnerOf(slots.Of(b.CID[i], b.MID[i]), len(s.stores))
 		k.AcqNs = first + int64(i)
 		for _, to := range []*record.Batch{&all, &parts[g]} {
 			if b.Tomb(i) {

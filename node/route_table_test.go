@@ -20,7 +20,7 @@ func TestGroupWithoutNode(t *testing.T) {
 	if err != nil || all == 0 {
 		t.Fatalf("%d records, %v", all, err)
 	}
-	s.places[0][1] = engine.Place{Slots: s.places[0][1].Slots}
+	s.places[0][1] = engine.GroupLocation{Slots: s.places[0][1].Slots}
 	s.route(0)
 	if got, _, err := n.Count(t.Context(), &record.Query{}); got != all || err != nil {
 		t.Errorf("where it was before: %d records, want %d, %v", got, all, err)
@@ -31,7 +31,7 @@ func TestGroupWithoutNode(t *testing.T) {
 		t.Errorf("all of both groups: %v", err)
 	}
 	mid := int64(0)
-	for slots.Part(slots.Of(1, mid), 2) != 0 {
+	for slots.OwnerOf(slots.Of(1, mid), 2) != 0 {
 		mid += 1 << slots.DeviceRangeBits
 	}
 	one := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(mid)}}

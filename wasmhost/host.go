@@ -51,11 +51,11 @@ type Options struct {
 	// CompileTimeout bounds the wait for one module in [Host.Load]. Default 2 min: the worst
 	// modules that the limits let through take 2 s of a processor, those of Go 8 times as much.
 	CompileTimeout time.Duration
-	// HostWork is the work of the process without guests, for which slow owners leave one
+	// NativeWork is the work of the process without guests, for which slow owners leave one
 	// permit free. Default none.
-	HostWork *HostWork
+	NativeWork *NativeWork
 	// ShareWith is a host whose permits for guest calls and whose memory this one uses, too: so
-	// owners share those of the machine, not of each host. MaxCalls, TotalBytes and HostWork
+	// owners share those of the machine, not of each host. MaxCalls, TotalBytes and NativeWork
 	// are then ignored. Default none.
 	ShareWith *Host
 }
@@ -68,8 +68,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.ResultBytes = cmp.Or(o.ResultBytes, 64<<20)
 	o.MaxCalls = cmp.Or(o.MaxCalls, runtime.GOMAXPROCS(0))
 	o.CompileTimeout = cmp.Or(o.CompileTimeout, 2*time.Minute)
-	if o.HostWork == nil {
-		o.HostWork = NewHostWork()
+	if o.NativeWork == nil {
+		o.NativeWork = NewNativeWork()
 	}
 	switch {
 	case o.MemoryPages > maxMemoryPagesEver:
@@ -137,7 +137,7 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 			WithRandSource(noRandomness{}),
 		pool:     newMemoryPool(false),
 		hugePool: newMemoryPool(true),
-		permits:  newCallPermits(opt.MaxCalls, opt.HostWork),
+		permits:  newCallPermits(opt.MaxCalls, opt.NativeWork),
 		budget:   &budget{limit: opt.TotalBytes},
 		jobs:     make(chan *job),
 		quit:     make(chan struct{}),

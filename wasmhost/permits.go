@@ -15,7 +15,7 @@ const (
 	timeSlice = 250 * time.Microsecond
 	// recent is how long after its last call an owner still has a share of the permits: longer than
 	// a scan takes to gather the next batch, so that a permit is free when it needs one. It is also
-	// how long an owner stays slow, and how long host work is expected again.
+	// how long an owner stays slow, and how long native work is expected again.
 	recent = 10 * time.Millisecond
 	// An owner whose call used up its budget gets no permit for penaltyFactor times as long as it
 	// had this one, and at most maxPenalty: an owner of endless loops gets a tenth of a processor.
@@ -28,13 +28,12 @@ const (
 // An owner holds at most its share while others use permits, too, and the waiting owner that had
 // the least time is served first. So an owner with many workers, or with calls that use up their
 // budgets, does not delay the others.
-//
-// Host work, i.e. work of the node without guests, waits for a processor at each of its steps while
-// guest calls run on all. So while there is host work, slow owners leave one permit free.
+// Native work, i.e. work of the node without guests, waits for a processor at each of its steps
+// while guest calls run on all. So while there is native work, slow owners leave one permit free.
 type callPermits struct {
-	waiting  atomic.Int32 // waiters; read without the lock
-	shared   atomic.Bool  // there are several owners, or permits are not held any more
-	hostWork *HostWork
+	waiting    atomic.Int32 // waiters; read without the lock
+	shared     atomic.Bool  // there are several owners, or permits are not held any more
+	nativeWork *NativeWork
 
 	// life is read-locked while an instance is used or a permit is held, and write-locked by
 	// Host.Close, which therefore frees memory and code only when they are not used.
@@ -59,18 +58,18 @@ type owner struct {
 	penaltyUntil time.Time // until then it gets none
 }
 
-func newCallPermits(n int, work *HostWork) *callPermits {
+func newCallPermits(n int, work *NativeWork) *callPermits {
 	return &callPermits{total: n, free: n, owners: map[uint64]*owner{},
-		cached: map[*cachedPermit]bool{}, hostWork: work}
+		cached: map[*cachedPermit]bool{}, nativeWork: work}
 }
 
 // contended reports whether a user of a permit must release it after a time slice: to a waiter, or
-// because of host work.
-func (s *callPermits) contended() bool { return s.waiting.Load() > 0 || s.hostWork.isRunning() }
+// because of native work.
+func (s *callPermits) contended() bool { return s.waiting.Load() > 0 || s.nativeWork.isRunning() }
 
 // reservesOne reports whether slow owners leave one permit free.
 func (s *callPermits) reservesOne(now time.Time) bool {
-	return s.total > 1 && s.hostWork.isExpected(now)
+	return s.total > 1 && s.nativeWork.isExpected(now)
 }
 
 // acquire waits for a permit. Its error is the context's.
@@ -217,7 +216,7 @@ func (s *callPermits) grant(now time.Time) {
 	}
 }
 
-// mayHave reports whether a free permit may go to an owner, or is reserved for host work.
+// mayHave reports whether a free permit may go to an owner, or is reserved for native work.
 func (s *callPermits) mayHave(o *owner, now time.Time) bool {
 	return s.free > 1 || now.Sub(o.slow) >= recent || !s.reservesOne(now)
 }

@@ -31,7 +31,7 @@ func (q *queue) free() int {
 // An owner that is alone holds its permit, and another caller gets it at once.
 func TestPermitIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(1, NewNativeWork()), make(chan uint64, 100)}
 		k := &cachedPermit{owner: 7}
 		for range 3 {
 			q.enter(k)
@@ -72,7 +72,7 @@ func TestPermitIsHeld(t *testing.T) {
 // what it keeps.
 func TestHeldPermitIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(1, NewNativeWork()), make(chan uint64, 100)}
 		k := &cachedPermit{owner: 7}
 		q.enter(k)
 		q.leave(k, 0)
@@ -97,7 +97,7 @@ func TestHeldPermitIsReleased(t *testing.T) {
 // turn, and in the end all permits are free.
 func TestHeldPermitsAddUp(t *testing.T) {
 	const all, owners, users, rounds = 3, 3, 8, 300
-	q := &queue{t, newCallPermits(all, NewHostWork()), nil}
+	q := &queue{t, newCallPermits(all, NewNativeWork()), nil}
 	var inCalls atomic.Int32
 	var wg sync.WaitGroup
 	for user := range users {
@@ -136,7 +136,7 @@ func TestHeldPermitsAddUp(t *testing.T) {
 // A host that is closed does not wait for permits that are kept, and keeps none any more.
 func TestCloseReclaimsHeldPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCallPermits(2, NewHostWork())
+		s := newCallPermits(2, NewNativeWork())
 		q := &queue{t, s, nil}
 		kept, used := &cachedPermit{owner: 7}, &cachedPermit{owner: 7}
 		q.enter(kept)

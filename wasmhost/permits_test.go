@@ -57,7 +57,7 @@ func (q *queue) noOwner() {
 // An owner with many waiters and long calls gets no more time than one that waits alone.
 func TestPermitsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(1, NewNativeWork()), make(chan uint64, 100)}
 		q.wait(t.Context(), 7)
 		q.next(7)
 		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 1)
@@ -83,7 +83,7 @@ func TestPermitsAreShared(t *testing.T) {
 // that is new begins where the others are and not before.
 func TestPermitsRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(1, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(1, NewNativeWork()), make(chan uint64, 100)}
 		q.wait(t.Context(), 7)
 		q.next(7)
 		q.wait(t.Context(), 1)
@@ -107,7 +107,7 @@ func TestPermitsRemember(t *testing.T) {
 // A waiter that stops leaves no trace, also when the permit comes in the same moment.
 func TestPermitsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(2, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(2, NewNativeWork()), make(chan uint64, 100)}
 		q.wait(t.Context(), 1, 1)
 		q.next(1)
 		q.next(1)
@@ -159,7 +159,7 @@ func (q *queue) empty() {
 // another, also while that one gathers its next batch.
 func TestPermitsHaveShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(4, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(4, NewNativeWork()), make(chan uint64, 100)}
 		q.wait(t.Context(), 7, 7, 7, 7, 7, 7, 7, 7)
 		for range 4 {
 			q.next(7)
@@ -200,7 +200,7 @@ func TestPermitsHaveShares(t *testing.T) {
 // permit or waits for one is not forgotten.
 func TestPermitsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(2, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(2, NewNativeWork()), make(chan uint64, 100)}
 		q.wait(t.Context(), 1)
 		q.next(1)
 		q.permits.forget(1)
@@ -222,7 +222,7 @@ func TestPermitsForget(t *testing.T) {
 // which others may have. With nothing else to do, all permits are theirs, as is the only one.
 func TestPermitsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(3, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(3, NewNativeWork()), make(chan uint64, 100)}
 		slow := func(wait int) {
 			t.Helper()
 			q.wait(t.Context(), 7)
@@ -236,18 +236,18 @@ func TestPermitsAreHeld(t *testing.T) {
 		for range 3 {
 			q.next(7)
 		}
-		q.permits.hostWork.Begin()
-		q.permits.hostWork.Begin()
+		q.permits.nativeWork.Begin()
+		q.permits.nativeWork.Begin()
 		q.wait(t.Context(), 7)
 		q.give(7, timeSlice)
 		q.noOwner()
-		q.permits.hostWork.End()
+		q.permits.nativeWork.End()
 		q.wait(t.Context(), 1) // as usual
 		q.next(1)
 		q.give(1, 0)
 		q.give(7, timeSlice)
 		q.next(7)
-		q.permits.hostWork.End() // and expected back
+		q.permits.nativeWork.End() // and expected back
 		q.wait(t.Context(), 7)
 		q.noOwner()
 		time.Sleep(recent)
@@ -260,8 +260,8 @@ func TestPermitsAreHeld(t *testing.T) {
 		}
 		q.empty()
 
-		q.permits = newCallPermits(1, NewHostWork())
-		q.permits.hostWork.Begin()
+		q.permits = newCallPermits(1, NewNativeWork())
+		q.permits.nativeWork.Begin()
 		slow(1)
 		q.next(7)
 	})
@@ -271,7 +271,7 @@ func TestPermitsAreHeld(t *testing.T) {
 // for long.
 func TestWasteRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &queue{t, newCallPermits(2, NewHostWork()), make(chan uint64, 100)}
+		q := &queue{t, newCallPermits(2, NewNativeWork()), make(chan uint64, 100)}
 		wasteFor := func(held time.Duration) {
 			time.Sleep(held)
 			q.permits.penalize(7, held, time.Now())

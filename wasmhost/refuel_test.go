@@ -191,8 +191,8 @@ func TestSlowCallLeavesTheLastPermit(t *testing.T) {
 	if err := h.permits.acquire(t.Context(), 1, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	h.permits.hostWork.Begin()
-	defer h.permits.hostWork.End()
+	h.permits.nativeWork.Begin()
+	defer h.permits.nativeWork.End()
 	g.timed, g.since = true, time.Now().Add(-timeSlice)
 	paused := make(chan error)
 	go func() { paused <- g.pause(t.Context()) }()

@@ -109,8 +109,8 @@ func (o *Oracle) Add(b *record.Batch) {
 	}
 	lo, hi := slices.Min(b.CapNs), slices.Max(b.CapNs)
 	for _, a := range o.asked {
-		if a.ask.Box[record.Acq].Meets(b.AcqNs[0], b.AcqNs[b.Len()-1]) &&
-			a.ask.Box[record.Cap].Meets(lo, hi) {
+		if a.ask.Box[record.Acq].Intersects(b.AcqNs[0], b.AcqNs[b.Len()-1]) &&
+			a.ask.Box[record.Cap].Intersects(lo, hi) {
 			a.add(b)
 		}
 	}

@@ -76,7 +76,7 @@ type SetNodeState struct {
 }
 
 // StartPlan begins a change of one group. It is refused when the group is not at the epoch any
-// more, or has a plan under way. The same plan again changes nothing.
+// more, or has a plan in progress. The same plan again changes nothing.
 type StartPlan struct {
 	ID     PlanID
 	Group  GroupID

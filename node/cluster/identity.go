@@ -158,7 +158,7 @@ func stages() map[Stage]string {
 	return map[Stage]string{StageAdd: "add", StageSwap: "swap"}
 }
 
-// Plan is one change of a group's replicas that is under way. A group has one at most.
+// Plan is one change of a group's replicas that is in progress. A group has one at most.
 type Plan struct {
 	ID     PlanID
 	Group  GroupID

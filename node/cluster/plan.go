@@ -169,7 +169,7 @@ func (p *planner) moveNodes() {
 	}
 }
 
-// goOn takes a plan that is under way to its next stage, when the group is ready for it.
+// goOn takes a plan that is in progress to its next stage, when the group is ready for it.
 func (p *planner) goOn(plan Plan) {
 	h := p.group(plan.Group)
 	switch plan.Stage {

@@ -136,7 +136,7 @@ type Edge struct {
 	refused atomic.Int64 // bytes of the batch that the quota refused last
 	lacked  atomic.Bool  // upstream had lost something since the start
 	asked   time.Time    // when upstream was asked or took something last; of the one that ships
-	cutSent bool         // the batch under way may have been sent before; of the one that ships
+	cutSent bool         // the batch in flight may have been sent before; of the one that ships
 }
 
 // Open opens the data, begins to take records and to ship them.

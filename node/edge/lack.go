@@ -68,7 +68,7 @@ func placeOf(newest uint64) int64 {
 }
 
 // lackOf returns what upstream has lost if its newest batch is this one, but for what is here yet:
-// all that was ever sent from there on. The batch that is under way counts if it may have been
+// all that was ever sent from there on. The batch that is in progress counts if it may have been
 // taken: when its answer was not heard, or not noted before the edge was killed.
 func (s *state) lackOf(newest uint64, cutSent bool) *lack {
 	l := &lack{TimeNs: time.Now().UnixNano(), FromNs: placeOf(newest), ToNs: s.SentNs}

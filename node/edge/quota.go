@@ -30,7 +30,7 @@ type meter struct {
 
 	mu      sync.Mutex // guards all below
 	used    int64
-	puts    int   // under way
+	puts    int   // in progress
 	lastAcq int64 // of what was put
 }
 

@@ -101,7 +101,7 @@ func (c *cluster) open(id uint64) *clusterNode {
 		opt.Heard = func(node uint64, note []byte) []byte { return c.heard(id, node, note) }
 	}
 	if c.answer != nil {
-		opt.Answer = func(question []byte) []byte { return c.answer(id, question) }
+		opt.Answer = func(request []byte) []byte { return c.answer(id, request) }
 	}
 	r, report, err := Open(opt)
 	if err != nil || len(report.Damage) > 0 {

@@ -108,7 +108,7 @@ type Core struct {
 	opt     CoreOptions
 	journal *journal
 	boot    uint64 // no other process or run that had this log had this number
-	nonce   uint64 // drawn, for questions whose answers may come to another process
+	nonce   uint64 // drawn, for requests whose answers may come to another process
 	workers []*worker
 	flusher flusher
 	applier applier
@@ -421,7 +421,7 @@ func (c *Core) groupsOf(w *worker) []*group {
 
 func byNumber(g *group, number GroupID) int { return cmp.Compare(g.id, number) }
 
-// Close stops all groups. Everything under way is answered. Nothing may be stepped during it or
+// Close stops all groups. Everything in progress is answered. Nothing may be stepped during it or
 // after it.
 func (c *Core) Close() error {
 	c.mu.Lock()

@@ -32,7 +32,7 @@ type job struct {
 // flusher puts jobs into the shared log, in order.
 type flusher struct {
 	core  *Core
-	began atomic.Int64          // when the flush under way began, plus 1; 0 for none
+	began atomic.Int64          // when the flush in progress began, plus 1; 0 for none
 	bytes atomic.Int64          // of its entries
 	since atomic.Int64          // when the disk was full first, plus 1; 0 when it has space
 	lack  atomic.Pointer[error] // how the last write ended while the disk is full

@@ -12,7 +12,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// What the library may have under way for one group.
+// What the library may have in progress for one group.
 const (
 	maxMessageBytes     = 1 << 20
 	maxInflightMessages = 256
@@ -69,7 +69,7 @@ type group struct {
 	told        map[uint64]uint64 // by replica, the commit index of the last append to it
 	changes     []uint64          // indexes of changes of members that are not applied
 	installing  bool
-	uninstall   func()        // ends an install under way
+	uninstall   func()        // ends an install in progress
 	deferred    []*pb.Message // appends that wait for the install
 	makingSnap  bool
 	proving     proving
@@ -302,10 +302,10 @@ func (g *group) ready() error {
 }
 
 // passesOver reports whether a message tells a follower only that more is committed of what it was
-// sent, while other entries are under way, which will bring the same along: under load, every
+// sent, while other entries are in progress, which will bring the same along: under load, every
 // second message is such a one. If they are lost, the library asks the follower once more, sooner
 // or later with a commit index that it has told before, and that goes. A follower that a change of
-// members removes gets nothing after it, so while one is under way everything goes.
+// members removes gets nothing after it, so while one is in progress everything goes.
 func (g *group) passesOver(m *pb.Message) bool {
 	if m.GetType() != pb.MsgApp {
 		return false

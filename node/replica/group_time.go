@@ -86,7 +86,7 @@ func (g *group) transfer(to uint64) {
 // or it lacks too much.
 func (g *group) endTransfer() {
 	if g.leads && g.ticks >= g.handsOver && g.node.BasicStatus().LeadTransferee != raft.None {
-		g.node.TransferLeader(g.replica) // to itself, which ends the one under way
+		g.node.TransferLeader(g.replica) // to itself, which ends the one in progress
 	}
 }
 
@@ -109,7 +109,7 @@ func (g *group) publishStatus() {
 	if !g.proving.done && g.err == nil {
 		out.Unconfirmed, out.Led = g.unconfirmed(), g.proving.led
 	}
-	out.Proven = g.proving.done && !g.proving.guarded
+	out.Confirmed = g.proving.done && !g.proving.guarded
 	if g.err != nil {
 		out.Leader = 0 // who has stopped neither leads nor hears who does
 	}

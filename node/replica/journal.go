@@ -115,13 +115,13 @@ func (l *journal) write(records []record) error {
 	if first {
 		records = append(l.checkpoints(), records...)
 	}
-	places := make([]position, len(records))
+	positions := make([]position, len(records))
 	l.buf = append(slices.Grow(l.buf[:0], flushSize(records)), make([]byte, flushHeaderBytes)...)
 	for i := range records {
 		r := &records[i]
 		r.group.number++
 		r.frame.number = r.group.number
-		places[i] = position{file: l.number, offset: uint32(l.size) + uint32(len(l.buf))}
+		positions[i] = position{file: l.number, offset: uint32(l.size) + uint32(len(l.buf))}
 		if e := r.entry; e != nil {
 			r.frame = frame{group: r.group.group, kind: kindEntry, number: r.frame.number,
 				term: e.GetTerm(), index: e.GetIndex(), payload: e.Data}
@@ -130,7 +130,7 @@ func (l *journal) write(records []record) error {
 			r.frame.group = r.group.group
 			l.buf = appendFrame(l.buf, &r.frame, 0, false)
 		}
-		places[i].size = uint32(l.size) + uint32(len(l.buf)) - places[i].offset
+		positions[i].size = uint32(l.size) + uint32(len(l.buf)) - positions[i].offset
 	}
 	l.buf = sealFlush(l.buf,
 		flush{seq: l.seq + 1, start: uint64(l.size), frames: uint32(len(records))})
@@ -140,7 +140,7 @@ func (l *journal) write(records []record) error {
 		}
 		return err
 	}
-	l.publish(records, places)
+	l.publish(records, positions)
 	if first {
 		return l.writeTail()
 	}
@@ -181,13 +181,13 @@ func (l *journal) put() error {
 	return nil
 }
 
-func (l *journal) publish(records []record, places []position) {
+func (l *journal) publish(records []record, positions []position) {
 	for i := range records {
 		r := &records[i]
 		r.group.mu.Lock()
 		var err error
 		if r.entry != nil {
-			at := places[i]
+			at := positions[i]
 			at.term, at.conf = r.frame.term, r.entry.GetType() != pb.EntryNormal
 			if r.again {
 				r.group.move(r.frame.index, at)
@@ -197,7 +197,7 @@ func (l *journal) publish(records []record, places []position) {
 				r.group.remember(r.entry, l.cacheBytes)
 			}
 		} else {
-			err = r.group.note(&r.frame, places[i])
+			err = r.group.note(&r.frame, positions[i])
 			l.loosened = l.loosened || r.frame.kind != kindHardState &&
 				r.frame.kind != kindPromised
 		}

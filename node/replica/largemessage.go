@@ -22,7 +22,7 @@ const (
 )
 
 // A message that is large goes in fragments. Between them go pulses, by which leaders and followers
-// know that the others are there: behind an entry that is under way for longer than they have
+// know that the others are there: behind an entry that is in progress for longer than they have
 // patience, followers would elect another leader, again and again. The others keep their order, as
 // a follower refuses an entry that comes before the one that it follows.
 

@@ -135,7 +135,7 @@ func TestARollbackMakesNoMajority(t *testing.T) {
 			continue
 		}
 		want := []uint64{NewID(leader, 1)}
-		if st := l.status(node); !slices.Equal(st.Unconfirmed, want) || st.Proven {
+		if st := l.status(node); !slices.Equal(st.Unconfirmed, want) || st.Confirmed {
 			t.Errorf("%+v, want one that waits for %x", st, want)
 		}
 		if err := l.start(leader, nil); err != nil {
@@ -190,7 +190,7 @@ func TestTheNewestOfTrustedCopiesWins(t *testing.T) {
 			}
 			for node := uint64(1); node <= 3; node++ {
 				if st := l.status(node); st.Err != nil || st.Leader == 0 || st.Commit < last ||
-					!st.Proven {
+					!st.Confirmed {
 					t.Errorf("newest %d, node %d: %+v, want %d entries", newest, node, st, last)
 				}
 			}
@@ -277,7 +277,7 @@ func TestALossDuringAStart(t *testing.T) {
 		if err := l.start(started, nil); err != nil {
 			t.Fatal(err)
 		}
-		for proven && !l.status(started).Proven {
+		for proven && !l.status(started).Confirmed {
 			l.tick()
 		}
 		l.stop(lost)
@@ -309,7 +309,7 @@ func TestACopyThatLacksNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.ticks(4 * electionTicks)
-	if st := l.status(node); !st.Proven || st.Err != nil || st.Leader == 0 {
+	if st := l.status(node); !st.Confirmed || st.Err != nil || st.Leader == 0 {
 		t.Errorf("%+v", st)
 	}
 	if !l.write() {

@@ -153,7 +153,7 @@ func (c *Core) Change(group GroupID, change Change, done func(error)) {
 			return
 		}
 		// The library puts an empty entry in the place of a change that comes while another is
-		// under way. When this one comes by and the change did not, that is what happened.
+		// in progress. When this one comes by and the change did not, that is what happened.
 		lost := func(_ any, err error) {
 			if err != nil {
 				g.answer(m.number, nil, err)

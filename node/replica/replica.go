@@ -37,10 +37,10 @@ var (
 	ErrWasHere = errors.New("ids of the replicas of a group must rise and name this node")
 	// ErrUnreachable: a node is not reached, and nothing was sent to it.
 	ErrUnreachable = errors.New("the node is not reached")
-	// ErrUnknown: leadership or patience ended while it was under way. It may have been, or may
+	// ErrUnknown: leadership or patience ended while it was in progress. It may have been, or may
 	// yet be, applied once, or never.
 	ErrUnknown = errors.New("whether it was applied is unknown")
-	// ErrChangeRefused: another change of members was under way, or this one names a replica that
+	// ErrChangeRefused: another change of members was in progress, or this one names a replica that
 	// is no member, or gives a node a replica id that is not newer than its last.
 	ErrChangeRefused = errors.New("the change of members is refused")
 )
@@ -168,9 +168,9 @@ type Status struct {
 	Members []Member
 	Joint   bool  // a change of members is in its first phase
 	Err     error // why it has stopped
-	// Proven: after a start, others have confirmed that it knows all that it promised, and it takes
-	// its full part.
-	Proven bool
+	// Confirmed: after a start, others have confirmed that it knows all that it promised, and it
+	// takes its full part.
+	Confirmed bool
 	// Unconfirmed are the voters that have not confirmed that yet; it takes no part before.
 	Unconfirmed []uint64
 	// Led is the replica that leads the group meanwhile; 0: none was heard.

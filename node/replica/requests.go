@@ -14,55 +14,55 @@ import (
 const (
 	askHeaderBytes = 9 // kind u8, number u64
 
-	askQuestion = 1
-	askAnswer   = 2
-	askRefusal  = 3 // without an answer: nothing was done
-	askNote     = 4 // no answer is waited for; the number is 0
+	askRequest = 1
+	askReply   = 2
+	askRefusal = 3 // without an answer: nothing was done
+	askNote    = 4 // no answer is waited for; the number is 0
 
-	// maxQuestions bounds how many of one node are answered at a time.
-	maxQuestions = 1024
-	// maxQuestionBytes bounds a question, and maxAskQueueBytes what waits for a node when one is
+	// maxRequests bounds how many of one node are answered at a time.
+	maxRequests = 1024
+	// maxRequestBytes bounds a request, and maxAskQueueBytes what waits for a node when one is
 	// sent: messages of groups come first, and behind what is large they wait.
-	maxQuestionBytes = fullBatchBytes
+	maxRequestBytes  = fullBatchBytes
 	maxAskQueueBytes = 4 << 20
 	// maxNoteBytes bounds a note. Notes go before what is large.
 	maxNoteBytes = 1 << 10
 )
 
-// pendingQuestion is a question that waits for its answer.
-type pendingQuestion struct {
+// pendingCall is a request that waits for its answer.
+type pendingCall struct {
 	node   uint64
-	answer chan asOutcome
+	answer chan callOutcome
 }
 
-type asOutcome struct {
+type callOutcome struct {
 	answer []byte
 	err    error
 }
 
-// questions are those of this node to others. The first number is drawn: an answer may come to
+// calls are those of this node to others. The first number is drawn: an answer may come to
 // another process than asked.
-type questions struct {
+type calls struct {
 	mu      sync.Mutex // guards everything below
 	number  uint64
-	waiting map[uint64]pendingQuestion
+	waiting map[uint64]pendingCall
 }
 
-func newQuestions() questions {
-	return questions{number: rand.Uint64(), waiting: map[uint64]pendingQuestion{}}
+func newCalls() calls {
+	return calls{number: rand.Uint64(), waiting: map[uint64]pendingCall{}}
 }
 
-func (q *questions) add(node uint64) (number uint64, answer chan asOutcome) {
+func (q *calls) add(node uint64) (number uint64, answer chan callOutcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.number++
-	answer = make(chan asOutcome, 1)
-	q.waiting[q.number] = pendingQuestion{node, answer}
+	answer = make(chan callOutcome, 1)
+	q.waiting[q.number] = pendingCall{node, answer}
 	return q.number, answer
 }
 
-// end answers a question that waits, if it was one of this node.
-func (q *questions) end(node, number uint64, o asOutcome) {
+// end answers a request that waits, if it was one of this node.
+func (q *calls) end(node, number uint64, o callOutcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if a, ok := q.waiting[number]; ok && a.node == node {
@@ -72,13 +72,13 @@ func (q *questions) end(node, number uint64, o asOutcome) {
 }
 
 // lose ends what waits for a node: a connection with it ended, so an answer may not come.
-func (q *questions) lose(node uint64) {
+func (q *calls) lose(node uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for number, a := range q.waiting {
 		if a.node == node {
 			delete(q.waiting, number)
-			a.answer <- asOutcome{err: fmt.Errorf("%w: the connection with node %016x ended",
+			a.answer <- callOutcome{err: fmt.Errorf("%w: the connection with node %016x ended",
 				ErrUnknown, node)}
 		}
 	}
@@ -89,18 +89,18 @@ func (q *questions) lose(node uint64) {
 //
 // Errors: ErrUnreachable when it was not sent, as it is too large or too much waits for the node;
 // ErrOverloaded when it was not done; ErrUnknown when that is unknown.
-func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error) {
+func (r *Runtime) Ask(ctx context.Context, node uint64, request ...[]byte) ([]byte, error) {
 	t, bytes := r.transport, 0
-	for _, part := range question {
+	for _, part := range request {
 		bytes += len(part)
 	}
-	if bytes > maxQuestionBytes {
+	if bytes > maxRequestBytes {
 		return nil, fmt.Errorf("ask node %016x: %w by %d bytes, at most %d", node, ErrUnreachable,
-			bytes, maxQuestionBytes)
+			bytes, maxRequestBytes)
 	}
-	number, answer := t.questions.add(node)
-	if !t.Send(node, NoGroup, askMessage(askQuestion, number, question...)) {
-		t.questions.end(node, number, asOutcome{})
+	number, answer := t.calls.add(node)
+	if !t.Send(node, NoGroup, askMessage(askRequest, number, request...)) {
+		t.calls.end(node, number, callOutcome{})
 		return nil, fmt.Errorf("ask node %016x: %w", node, ErrUnreachable)
 	}
 	var err error
@@ -115,7 +115,7 @@ func (r *Runtime) Ask(ctx context.Context, node uint64, question ...[]byte) ([]b
 	case <-r.closing:
 		err = ErrClosed
 	}
-	t.questions.end(node, number, asOutcome{})
+	t.calls.end(node, number, callOutcome{})
 	return nil, fmt.Errorf("ask node %016x: %w: %w", node, ErrUnknown, err)
 }
 
@@ -141,17 +141,17 @@ func askMessage(kind uint8, number uint64, body ...[]byte) []byte {
 	return out
 }
 
-// hear takes a question or an answer. What no node sends is dropped.
+// hear takes a request or an answer. What no node sends is dropped.
 func (t *transport) hear(node uint64, message []byte) {
 	if len(message) < askHeaderBytes {
 		return
 	}
 	number, body := binary.LittleEndian.Uint64(message[1:]), message[askHeaderBytes:]
 	switch message[0] {
-	case askAnswer:
-		t.questions.end(node, number, asOutcome{answer: body})
+	case askReply:
+		t.calls.end(node, number, callOutcome{answer: body})
 	case askRefusal:
-		t.questions.end(node, number, asOutcome{err: ErrOverloaded})
+		t.calls.end(node, number, callOutcome{err: ErrOverloaded})
 	case askNote:
 		if t.opt.Heard == nil || len(body) > maxNoteBytes {
 			return
@@ -159,23 +159,23 @@ func (t *transport) hear(node uint64, message []byte) {
 		if answer := t.opt.Heard(node, body); answer != nil {
 			t.tell(node, answer)
 		}
-	case askQuestion:
+	case askRequest:
 		if t.opt.Answer == nil || !t.begin(node) {
 			t.Send(node, NoGroup, askMessage(askRefusal, number))
 			return
 		}
 		t.wg.Go(func() {
 			defer t.answered(node)
-			t.Send(node, NoGroup, askMessage(askAnswer, number, t.opt.Answer(body)))
+			t.Send(node, NoGroup, askMessage(askReply, number, t.opt.Answer(body)))
 		})
 	}
 }
 
-// begin counts a question of a node that is to be answered, unless there are too many.
+// begin counts a request of a node that is to be answered, unless there are too many.
 func (t *transport) begin(node uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.answering[node] == maxQuestions {
+	if t.answering[node] == maxRequests {
 		return false
 	}
 	t.answering[node]++

@@ -17,7 +17,7 @@ import (
 )
 
 // asking is a cluster of nodes without groups, which answer by a function.
-func asking(t *testing.T, nodes int, answer func(node uint64, question []byte) []byte) *cluster {
+func asking(t *testing.T, nodes int, answer func(node uint64, request []byte) []byte) *cluster {
 	c := newCluster(t, 1)
 	c.tls = certificates(t, TLSName)
 	if answer != nil {
@@ -30,21 +30,21 @@ func asking(t *testing.T, nodes int, answer func(node uint64, question []byte) [
 }
 
 func TestAsk(t *testing.T) {
-	c := asking(t, 2, func(node uint64, question []byte) []byte {
-		return fmt.Appendf(question, " of %d", node)
+	c := asking(t, 2, func(node uint64, request []byte) []byte {
+		return fmt.Appendf(request, " of %d", node)
 	})
 	random := rand.New(rand.NewPCG(1, 2))
 	var wg sync.WaitGroup
 	for i := range 64 {
 		size, me := random.IntN(1<<12), uint64(i%2+1)
 		if i%32 == 0 { // two: more of this size than may wait would be refused
-			size = maxQuestionBytes
+			size = maxRequestBytes
 		}
-		question := strings.Repeat(fmt.Sprint(i, ","), size)[:size]
+		request := strings.Repeat(fmt.Sprint(i, ","), size)[:size]
 		wg.Go(func() {
-			answer, err := c.nodes[me].Ask(t.Context(), 3-me, []byte(question[:size/2]), nil,
-				[]byte(question[size/2:]))
-			if want := fmt.Sprintf("%s of %d", question, 3-me); err != nil ||
+			answer, err := c.nodes[me].Ask(t.Context(), 3-me, []byte(request[:size/2]), nil,
+				[]byte(request[size/2:]))
+			if want := fmt.Sprintf("%s of %d", request, 3-me); err != nil ||
 				string(answer) != want {
 				t.Errorf("question %d of %d bytes: %d bytes, %v", i, size, len(answer), err)
 			}
@@ -52,7 +52,7 @@ func TestAsk(t *testing.T) {
 	}
 	wg.Wait()
 	for id := range c.nodes {
-		if left := c.nodes[id].transport.questions.waiting; len(left) > 0 {
+		if left := c.nodes[id].transport.calls.waiting; len(left) > 0 {
 			t.Errorf("node %d: %d questions wait", id, len(left))
 		}
 	}
@@ -112,7 +112,7 @@ func TestAskEnds(t *testing.T) {
 		done <- err
 	}()
 	eventually(t, "a question", func() bool {
-		q := &c.nodes[1].transport.questions
+		q := &c.nodes[1].transport.calls
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return len(q.waiting) == 1
@@ -135,7 +135,7 @@ func TestAskIsRefused(t *testing.T) {
 		<-wait
 		return []byte("done")
 	})
-	outcomes := make(chan error, maxQuestions+10)
+	outcomes := make(chan error, maxRequests+10)
 	for range cap(outcomes) {
 		go func() {
 			_, err := c.nodes[1].Ask(t.Context(), 2, []byte("?"))
@@ -148,7 +148,7 @@ func TestAskIsRefused(t *testing.T) {
 		}
 	}
 	close(wait)
-	for range maxQuestions {
+	for range maxRequests {
 		if err := <-outcomes; err != nil {
 			t.Error(err)
 		}
@@ -159,14 +159,14 @@ func TestAskIsRefused(t *testing.T) {
 func TestHear(t *testing.T) {
 	c := asking(t, 1, func(uint64, []byte) []byte { return nil })
 	tr := c.nodes[1].transport
-	number, answer := tr.questions.add(2)
-	whole := askMessage(askAnswer, number, []byte("an answer"))
+	number, answer := tr.calls.add(2)
+	whole := askMessage(askReply, number, []byte("an answer"))
 	tr.hear(3, whole)
 	for n := range askHeaderBytes {
 		tr.hear(2, whole[:n])
 	}
 	tr.hear(2, askMessage(askRefusal+1, number))
-	tr.hear(2, askMessage(askAnswer, number+1))
+	tr.hear(2, askMessage(askReply, number+1))
 	select {
 	case o := <-answer:
 		t.Fatalf("%+v", o)
@@ -182,18 +182,18 @@ func TestHear(t *testing.T) {
 // An answer to a process that has ended is not for the one in its place.
 func TestAnswersOfALastLife(t *testing.T) {
 	came, wait := make(chan bool), make(chan bool)
-	c := asking(t, 2, func(_ uint64, question []byte) []byte {
-		if string(question) == "old" {
+	c := asking(t, 2, func(_ uint64, request []byte) []byte {
+		if string(request) == "old" {
 			came <- true
 			<-wait
 		}
-		return question
+		return request
 	})
 	go func() { _, _ = c.nodes[1].Ask(t.Context(), 2, []byte("old")) }()
 	<-came
 	c.stop(1)
 	c.open(1)
-	q := &c.nodes[1].transport.questions
+	q := &c.nodes[1].transport.calls
 	number, answer := q.add(2) // and is not sent
 	if _, err := c.nodes[1].Ask(t.Context(), 2, nil); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestAnswersOfALastLife(t *testing.T) {
 		t.Errorf("question %d got %q, %v", number, o.answer, o.err)
 	default:
 	}
-	if other := newQuestions(); other.number == newQuestions().number {
+	if other := newCalls(); other.number == newCalls().number {
 		t.Errorf("questions of all processes begin at %d", other.number)
 	}
 }
@@ -275,7 +275,7 @@ func TestQuestionsMakeSpace(t *testing.T) {
 	p := &peer{t: tr, node: 2, wake: make(chan struct{}, 1)}
 	tr.peers[2] = p // which sends nothing
 	r := &Runtime{transport: tr, closing: make(chan struct{})}
-	_, err := r.Ask(t.Context(), 2, make([]byte, maxQuestionBytes), []byte("x"))
+	_, err := r.Ask(t.Context(), 2, make([]byte, maxRequestBytes), []byte("x"))
 	if !errors.Is(err, ErrUnreachable) {
 		t.Errorf("a large question: %v", err)
 	}
@@ -288,8 +288,8 @@ func TestQuestionsMakeSpace(t *testing.T) {
 		!tr.Send(2, 1, make([]byte, 1<<20)) {
 		t.Errorf("behind %d bytes of questions: %v", p.bytes, err)
 	}
-	if len(tr.questions.waiting) > 0 {
-		t.Errorf("%d questions wait", len(tr.questions.waiting))
+	if len(tr.calls.waiting) > 0 {
+		t.Errorf("%d questions wait", len(tr.calls.waiting))
 	}
 }
 

@@ -54,7 +54,7 @@ type Options struct {
 	// Heard takes a note of another node, see Tell, on the goroutine that hears the node, and
 	// returns one to answer with, if any. It must not block, nor keep the note; default is nothing.
 	Heard func(node uint64, note []byte) (answer []byte)
-	// Answer answers what other nodes Ask, many at once; default is to refuse. The question is its
+	// Answer answers what other nodes Ask, many at once; default is to refuse. The request is its
 	// own, the answer the runtime's. Close waits for it.
 	Answer func(question []byte) []byte
 }
@@ -64,7 +64,7 @@ const tickTime = 50 * time.Millisecond
 
 // Runtime is a Core with goroutines and connections: one goroutine for each worker, one that
 // writes the log, some that run machines, one that ticks, and those of the connections, which are
-// one for each peer, two for each file that is fetched and one for each question that is answered.
+// one for each peer, two for each file that is fetched and one for each request that is answered.
 // Close waits for all of them.
 type Runtime struct {
 	core      *Core

@@ -207,7 +207,7 @@ func (a *simAdmin) steady() bool {
 	leads, _ := leader.core.lookup(a.group)
 	for _, m := range best.Members {
 		n := a.node(m.Replica)
-		if st := n.status(a.group); st == nil || st.Err != nil || !st.Proven || n.copied {
+		if st := n.status(a.group); st == nil || st.Err != nil || !st.Confirmed || n.copied {
 			return false
 		}
 		if m.Learner || a.dead[m.Replica] || !n.up() ||

@@ -97,7 +97,7 @@ func (n *simNode) settle() {
 		return
 	}
 	for g := range n.core.Groups() {
-		if st := n.status(g); st == nil || st.Err != nil || !st.Proven {
+		if st := n.status(g); st == nil || st.Err != nil || !st.Confirmed {
 			return
 		}
 	}

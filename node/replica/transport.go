@@ -47,15 +47,15 @@ type transport struct {
 	wg      sync.WaitGroup
 	pace    pace
 
-	questions questions
-	mistaken  atomic.Uint64 // who looked for another node here last
+	calls    calls
+	mistaken atomic.Uint64 // who looked for another node here last
 
 	mu     sync.Mutex // guards everything below
 	closed bool
 	peers  map[uint64]*peer
 	conns  map[net.Conn]bool
 	heard  map[uint64]net.Conn // who sends messages here
-	// answering counts the questions of each node that are being answered.
+	// answering counts the requests of each node that are being answered.
 	answering map[uint64]int
 }
 
@@ -77,7 +77,7 @@ type peer struct {
 func newTransport(opt Options) *transport {
 	return &transport{opt: opt, closing: make(chan struct{}), peers: map[uint64]*peer{},
 		conns: map[net.Conn]bool{}, heard: map[uint64]net.Conn{},
-		questions: newQuestions(), answering: map[uint64]int{},
+		calls: newCalls(), answering: map[uint64]int{},
 		pace: pace{bytesPerSec: opt.SnapshotBytesPerSec}}
 }
 
@@ -101,7 +101,7 @@ func (p *peer) add(group GroupID, message []byte) bool {
 	switch {
 	case len(message) <= maxPulseBytes:
 		most = 2 * maxQueueBytes // it may go before what is large
-	case group == NoGroup && message[0] == askQuestion:
+	case group == NoGroup && message[0] == askRequest:
 		most = maxAskQueueBytes
 	}
 	if p.down || p.bytes > 0 && p.bytes+len(message) > most {
@@ -152,7 +152,7 @@ func (p *peer) setDown(down bool) {
 	p.down = down
 	if down {
 		p.queue, p.bytes = nil, 0
-		p.t.questions.lose(p.node)
+		p.t.calls.lose(p.node)
 	}
 }
 
@@ -388,7 +388,7 @@ func (t *transport) serve(conn net.Conn) {
 		}
 	}
 	t.mu.Unlock()
-	t.questions.lose(h.from)
+	t.calls.lose(h.from)
 	if last {
 		t.probe(h.from)
 	}

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // VerifyBlock compares the front of a block with its checksum now.
 func (s *File) VerifyBlock(i int, offset uint64, size uint32) error {
-	if err := s.checkPlace(i, offset, size); err != nil {
+	if err := s.checkBlockBounds(i, offset, size); err != nil {
 		return err
 	}
 	front := uint64(binary.LittleEndian.Uint32(s.data[offset+4:]))

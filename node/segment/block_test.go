@@ -101,15 +101,16 @@ func TestWordForms(t *testing.T) {
 			e.values = append(e.values, make(i))
 		}
 		e.appendWord()
-		p := frontParser{head: e.head, data: append(slices.Clone(e.body), 0, 0, 0, 0, 0, 0, 0, 0),
-			end: uint64(len(e.body)), rows: 1000}
+		p := frontParser{head: e.columnHeaders,
+			data: append(slices.Clone(e.columnData), 0, 0, 0, 0, 0, 0, 0, 0),
+			end:  uint64(len(e.columnData)), rows: 1000}
 		var c column
 		if p.wordColumn(&c); p.bad || p.at != p.end || len(p.head) != 0 {
 			t.Fatal("does not parse")
 		}
-		if c.kind != kind || c.exponent != exponent || len(e.body) > most {
+		if c.kind != kind || c.exponent != exponent || len(e.columnData) > most {
 			t.Errorf("kind %d, exponent %d, %d bytes; want %d, %d, %d",
-				c.kind, c.exponent, len(e.body), kind, exponent, most)
+				c.kind, c.exponent, len(e.columnData), kind, exponent, most)
 		}
 		for i := range 1000 {
 			if c.value(i) != make(i) {

@@ -45,7 +45,7 @@ type rowsOf struct {
 // chunks lie, is written after them, into the space that was left for it.
 func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, error) {
 	e := &w.encoder
-	e.head, e.body = e.head[:0], e.body[:0]
+	e.columnHeaders, e.columnData = e.columnHeaders[:0], e.columnData[:0]
 	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
 	for d := range record.Dim(record.NumDims) {
 		lo, hi := e.loadKey(r, d)
@@ -55,8 +55,8 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 			continue
 		}
 		f := rebase(e.values, lo, hi)
-		e.head = appendFOR(e.head, &f)
-		e.body = appendPacked(e.body, e.values, f.width)
+		e.columnHeaders = appendFOR(e.columnHeaders, &f)
+		e.columnData = appendPacked(e.columnData, e.values, f.width)
 	}
 	if e.appendFlags(r.order, flags) {
 		h.flags |= blockHasFlags
@@ -65,7 +65,7 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 		h.flags |= blockHasTombs
 	}
 	e.appendPayloadColumns(r, &h)
-	front := uint64(blockHeaderBytes + len(e.head) + len(e.body) + 4)
+	front := uint64(blockHeaderBytes + len(e.columnHeaders) + len(e.columnData) + 4)
 	if h.kind == payloadFixedChunks || h.kind == payloadVariableChunks {
 		ends := e.chunks.split(r)
 		h.wordsOrChunks = uint16(len(ends))
@@ -79,7 +79,7 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 		if err := w.writeChunks(r); err != nil {
 			return 0, err
 		}
-		e.body = append(e.body, e.chunks.directory...)
+		e.columnData = append(e.columnData, e.chunks.directory...)
 	}
 	size := uint64(w.offset() - at)
 	if size > math.MaxUint32 {
@@ -105,11 +105,11 @@ func (e *encoder) appendFront(h *blockHeader) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, h.front)
 	dst = binary.LittleEndian.AppendUint32(dst, h.index)
 	dst = binary.LittleEndian.AppendUint16(dst, h.rows)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(blockHeaderBytes+len(e.head)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(blockHeaderBytes+len(e.columnHeaders)))
 	dst = append(dst, h.kind, h.flags)
 	dst = binary.LittleEndian.AppendUint16(dst, h.wordsOrChunks)
 	dst = binary.LittleEndian.AppendUint32(dst, h.stride)
-	dst = append(append(dst, e.head...), e.body...)
+	dst = append(append(dst, e.columnHeaders...), e.columnData...)
 	e.front = binary.LittleEndian.AppendUint32(dst, checksum(dst))
 	return e.front
 }
@@ -148,7 +148,7 @@ func (e *encoder) appendFlags(order []uint32, flags []uint64) bool {
 	if len(flags) == 0 {
 		return false
 	}
-	any, at := uint64(0), len(e.body)
+	any, at := uint64(0), len(e.columnData)
 	for from := 0; from < len(order); from += 8 {
 		bits := byte(0)
 		for k, rank := range order[from:min(from+8, len(order))] {
@@ -157,10 +157,10 @@ func (e *encoder) appendFlags(order []uint32, flags []uint64) bool {
 			}
 		}
 		any |= uint64(bits)
-		e.body = append(e.body, bits)
+		e.columnData = append(e.columnData, bits)
 	}
 	if any == 0 {
-		e.body = e.body[:at]
+		e.columnData = e.columnData[:at]
 	}
 	return any != 0
 }
@@ -179,8 +179,8 @@ func (e *encoder) appendPayloadColumns(r rowsOf, h *blockHeader) {
 		default:
 			h.kind = payloadVariableChunks
 			f := rebase(e.values, int64(lo), int64(hi))
-			e.head = appendFOR(e.head, &f)
-			e.body = appendPacked(e.body, e.values, f.width)
+			e.columnHeaders = appendFOR(e.columnHeaders, &f)
+			e.columnData = appendPacked(e.columnData, e.values, f.width)
 		}
 		return
 	}
@@ -197,15 +197,15 @@ func (e *encoder) appendFixed(r rowsOf, h *blockHeader) {
 	if h.stride%8 != 0 || h.stride > 8*maxPayloadWords {
 		return
 	}
-	headAt, bodyAt := len(e.head), len(e.body)
+	headAt, bodyAt := len(e.columnHeaders), len(e.columnData)
 	for at := 0; at < int(h.stride); at += 8 {
 		e.loadWord(r, at)
 		e.appendWord()
 	}
-	packed := len(e.head) - headAt + len(e.body) - bodyAt
+	packed := len(e.columnHeaders) - headAt + len(e.columnData) - bodyAt
 	raw := len(r.order) * int(h.stride)
 	if packed*2 > raw && e.chunks.estimate(r, int(h.stride))*5 < packed*4 {
-		e.head, e.body = e.head[:headAt], e.body[:bodyAt]
+		e.columnHeaders, e.columnData = e.columnHeaders[:headAt], e.columnData[:bodyAt]
 		return
 	}
 	h.kind, h.wordsOrChunks = payloadFixedColumns, uint16(h.stride/8)

@@ -10,15 +10,15 @@ import (
 
 // encoder holds the memory that encoding one block hands to the next.
 type encoder struct {
-	head   []byte   // column headers
-	body   []byte   // packed columns and what else follows the headers
-	front  []byte   // the two put together
-	values []uint64 // the column being encoded
-	best   []uint64 // packed values of the best encoding so far
-	spare  []uint64
-	dict   []uint64
-	slots  [dictSlots]uint16 // hash table: 1 + entry of dict, 0 for free
-	chunks chunkEncoder
+	columnHeaders []byte
+	columnData    []byte   // packed columns and what else follows the headers
+	front         []byte   // the two put together
+	values        []uint64 // the column being encoded
+	best          []uint64 // packed values of the best encoding so far
+	spare         []uint64
+	dict          []uint64
+	slots         [dictSlots]uint16 // hash table: 1 + entry of dict, 0 for free
+	chunks        chunkEncoder
 }
 
 const (
@@ -50,18 +50,18 @@ func (e *encoder) appendWord() {
 			e.best, e.spare = e.spare, e.best
 		}
 	}
-	e.head = append(e.head, c.kind)
+	e.columnHeaders = append(e.columnHeaders, c.kind)
 	switch c.kind {
 	case columnDec:
-		e.head = append(e.head, c.exponent)
+		e.columnHeaders = append(e.columnHeaders, c.exponent)
 	case columnDict:
-		e.head = binary.LittleEndian.AppendUint32(e.head, uint32(len(e.dict)))
+		e.columnHeaders = binary.LittleEndian.AppendUint32(e.columnHeaders, uint32(len(e.dict)))
 		for _, v := range e.dict {
-			e.body = binary.LittleEndian.AppendUint64(e.body, v)
+			e.columnData = binary.LittleEndian.AppendUint64(e.columnData, v)
 		}
 	}
-	e.head = appendFOR(e.head, &c.forCoding)
-	e.body = appendPacked(e.body, e.best, c.width)
+	e.columnHeaders = appendFOR(e.columnHeaders, &c.forCoding)
+	e.columnData = appendPacked(e.columnData, e.best, c.width)
 }
 
 // minDictionaryWidth is up to which width devices are not worth a dictionary.
@@ -85,12 +85,12 @@ func (e *encoder) appendDictionary() bool {
 	for i, number := range e.spare {
 		e.spare[i] = e.best[number]
 	}
-	e.head = binary.LittleEndian.AppendUint32(e.head, uint32(len(e.dict)))
-	e.head = appendFOR(e.head, &f)
+	e.columnHeaders = binary.LittleEndian.AppendUint32(e.columnHeaders, uint32(len(e.dict)))
+	e.columnHeaders = appendFOR(e.columnHeaders, &f)
 	for _, v := range e.dict {
-		e.body = binary.LittleEndian.AppendUint64(e.body, v)
+		e.columnData = binary.LittleEndian.AppendUint64(e.columnData, v)
 	}
-	e.body = appendPacked(e.body, e.spare, f.width)
+	e.columnData = appendPacked(e.columnData, e.spare, f.width)
 	return true
 }
 

@@ -126,7 +126,7 @@ func (d *Disk) Rest() error {
 	}
 	for i, sec := range s.sections {
 		sum := uint32(0)
-		at, left := s.places[i].offset, uint64(len(sec.Data))
+		at, left := s.sectionExtents[i].offset, uint64(len(sec.Data))
 		for left > 0 {
 			if d.buf, err = d.read(d.buf[:0], at, min(left, diskBytes)); err != nil {
 				return err
@@ -134,8 +134,8 @@ func (d *Disk) Rest() error {
 			sum = update(sum, d.buf)
 			at, left = at+uint64(len(d.buf)), left-uint64(len(d.buf))
 		}
-		if sum != s.places[i].sum {
-			return s.corrupt(s.places[i].offset, "the checksum of section %d differs", i)
+		if sum != s.sectionExtents[i].sum {
+			return s.corrupt(s.sectionExtents[i].offset, "the checksum of section %d differs", i)
 		}
 	}
 	return d.tail()
@@ -156,7 +156,7 @@ func (d *Disk) tail() error {
 		binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
 		return s.corrupt(at, "the checksum of section table and tail differs")
 	}
-	for i, p := range s.places {
+	for i, p := range s.sectionExtents {
 		if e := d.buf[i*sectionEntryBytes:]; binary.LittleEndian.Uint32(e[4:]) != p.sum {
 			return s.corrupt(table, "the section table is another one than when it was opened")
 		}

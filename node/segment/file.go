@@ -14,20 +14,20 @@ import (
 // File is an open sealed segment: a read-only mapping of its file. Blocks may be opened from
 // many goroutines. What its methods return aliases the mapping and must not be used after Close.
 type File struct {
-	path     string
-	size     int64
-	data     []byte
-	rows     int
-	blocks   int
-	end      uint64 // where the blocks end
-	sections []Section
-	places   []sectionPlace
-	clock    *VerifyClock    // nil: blocks are verified whenever they are opened
-	verified []atomic.Uint32 // by block: when it was found right, in seconds of clock; 0: never
+	path           string
+	size           int64
+	data           []byte
+	rows           int
+	blocks         int
+	end            uint64 // where the blocks end
+	sections       []Section
+	sectionExtents []sectionExtent
+	clock          *VerifyClock    // nil: blocks are verified whenever they are opened
+	verified       []atomic.Uint32 // by block: the tick of clock when it was found right; 0: never
 }
 
-// sectionPlace is where a section starts, and its checksum.
-type sectionPlace struct {
+// sectionExtent is where a section starts, and its checksum.
+type sectionExtent struct {
 	offset uint64
 	sum    uint32
 }
@@ -44,7 +44,7 @@ func OpenSealed(path string, clock *VerifyClock) (*File, error) {
 	}
 	adviseRandom(data)
 	var s *File
-	err = (&File{path: path, data: data}).Guard(func() error {
+	err = (&File{path: path, data: data}).CatchPageFaults(func() error {
 		s, err = parseSealed(path, data)
 		return err
 	})
@@ -171,7 +171,8 @@ func (s *File) parseSections(table uint64, sections int) (damage []*durable.Corr
 			continue
 		}
 		s.sections = append(s.sections, Section{ID: binary.LittleEndian.Uint32(e), Data: body})
-		s.places = append(s.places, sectionPlace{offset, binary.LittleEndian.Uint32(e[4:])})
+		s.sectionExtents = append(s.sectionExtents,
+			sectionExtent{offset, binary.LittleEndian.Uint32(e[4:])})
 	}
 	if next != table {
 		damage = append(damage,
@@ -208,7 +209,7 @@ func (s *File) Section(id uint32) []byte {
 // Sections returns all sections, the caller's description with id 0 among them.
 func (s *File) Sections() []Section { return s.sections }
 
-// Meta returns the description that was given to WriteSealed.
+// Meta returns the description that was given to WriteRuns.
 func (s *File) Meta() []byte { return s.Section(sectionMeta) }
 
 // Rows returns the number of rows.
@@ -234,11 +235,11 @@ func (s *File) Path() string { return s.path }
 // Errors: *durable.CorruptError; b is not usable then.
 // Cost: about 0.1 us, no allocation; 5 to 10 us for 8,192 rows when it is verified.
 func (s *File) Block(i int, offset uint64, size uint32, b *Block) error {
-	if err := s.checkPlace(i, offset, size); err != nil {
+	if err := s.checkBlockBounds(i, offset, size); err != nil {
 		return err
 	}
 	b.private = false
-	return s.openBlock(i, offset, size, b, s.clock.fresh(s.verified[i].Load()), s.data[offset:])
+	return s.openBlock(i, offset, size, b, s.clock.isRecent(s.verified[i].Load()), s.data[offset:])
 }
 
 // BlockCopy is Block for a reader that writes rows elsewhere under new checksums, which must not
@@ -246,7 +247,7 @@ func (s *File) Block(i int, offset uint64, size uint32, b *Block) error {
 //
 // Cost: some 15 us for 8,192 rows.
 func (s *File) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
-	if err := s.checkPlace(i, offset, size); err != nil {
+	if err := s.checkBlockBounds(i, offset, size); err != nil {
 		return err
 	}
 	front := uint64(binary.LittleEndian.Uint32(s.data[offset+4:]))
@@ -281,13 +282,13 @@ func (s *File) openBlock(
 		return s.corrupt(offset, "block %d: %s", i, reason)
 	}
 	if !verifiedLately {
-		s.verified[i].Store(s.clock.stamp())
+		s.verified[i].Store(s.clock.tick())
 	}
 	return nil
 }
 
-// checkPlace checks that a block can be where an index says.
-func (s *File) checkPlace(i int, offset uint64, size uint32) error {
+// checkBlockBounds checks that a block can be where an index says.
+func (s *File) checkBlockBounds(i int, offset uint64, size uint32) error {
 	if i < 0 || i >= s.blocks || offset < sealedHeaderBytes || size < blockHeaderBytes+4 ||
 		offset > s.end || uint64(size) > s.end-offset {
 		return s.corrupt(offset, "block %d of %d bytes lies outside the blocks", i, size)

@@ -23,7 +23,7 @@ type unpacking struct {
 type sixteenUnpacking struct {
 	bytes  [64]uint8
 	before [16]uint32
-	places [16]uint32 // 0, 1, 2 and so on
+	lanes  [16]uint32 // 0, 1, 2 and so on
 	mask   uint32
 	_      uint32
 	size   uint64 // bytes of sixteen values
@@ -80,7 +80,7 @@ func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
 		u.mask, u.size = 1<<width-1, uint64(2*width)
 		for i := range 16 {
 			bit := i * width
-			u.before[i], u.places[i] = uint32(bit&7), uint32(i)
+			u.before[i], u.lanes[i] = uint32(bit&7), uint32(i)
 			for k := range 4 {
 				u.bytes[4*i+k] = uint8(bit>>3 + k)
 			}

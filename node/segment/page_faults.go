@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// Guard runs f, which reads segments, and returns its error. A page of one of them that the disk
-// does not give out, or that was cut off while the file is mapped, is damage and not the end of
-// the process. It must be called on each goroutine that reads.
-func Guard(f func() error, segments iter.Seq[*File]) (err error) {
+// CatchPageFaults runs f, which reads segments, and returns its error. A page of one of them that
+// the disk does not give out, or that was cut off while the file is mapped, is damage and not the
+// end of the process. It must be called on each goroutine that reads.
+func CatchPageFaults(f func() error, segments iter.Seq[*File]) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		fault := recover()
@@ -30,12 +30,12 @@ func Guard(f func() error, segments iter.Seq[*File]) (err error) {
 	return f()
 }
 
-// Guard is [Guard] for one segment.
-func (s *File) Guard(f func() error) error {
-	return Guard(f, func(yield func(*File) bool) { yield(s) })
+// CatchPageFaults is [Guard] for one segment.
+func (s *File) CatchPageFaults(f func() error) error {
+	return CatchPageFaults(f, func(yield func(*File) bool) { yield(s) })
 }
 
-// offsetOf returns the place in the file of an address in the mapping.
+// offsetOf returns the offset in the file of an address in the mapping.
 func (s *File) offsetOf(address uintptr) (offset uint64, ok bool) {
 	offset = uint64(address) - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.data))))
 	return offset, offset < uint64(len(s.data))

@@ -7,8 +7,8 @@ import "unsafe"
 const minInterleavedRows = 512
 
 // PrefetchQueue is a list of byte ranges of columns to load into the processor's caches. Requested
-// at once they would stall it, since it has a dozen cache lines under way at most; interleaved with
-// the decoding of other rows they cost next to nothing.
+// at once they would stall it, since it has a dozen cache lines in progress at most; interleaved
+// with the decoding of other rows they cost next to nothing.
 type PrefetchQueue struct {
 	ranges []byteRange
 	at     int

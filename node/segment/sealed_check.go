@@ -25,7 +25,7 @@ func OpenDamaged(path string) (*File, []*durable.CorruptError, error) {
 	mapped := &File{data: data, path: path}
 	var s *File
 	var all []*durable.CorruptError
-	err = mapped.Guard(func() error {
+	err = mapped.CatchPageFaults(func() error {
 		s, all, err = parseDamaged(path, data)
 		return err
 	})
@@ -76,7 +76,7 @@ func (s *File) CheckBlocks(
 
 // number reads one among the blocks, 0 where there is none.
 func (s *File) number(at uint64) (n uint32) {
-	_ = s.Guard(func() error { // who reads on meets the same damage
+	_ = s.CatchPageFaults(func() error { // who reads on meets the same damage
 		if at < s.end {
 			n = binary.LittleEndian.Uint32(s.data[at:])
 		}
@@ -86,7 +86,7 @@ func (s *File) number(at uint64) (n uint32) {
 }
 
 func (s *File) checkBlock(i int, offset uint64, size uint32, b *Block) *durable.CorruptError {
-	err := s.Guard(func() error {
+	err := s.CatchPageFaults(func() error {
 		if err := s.Block(i, offset, size, b); err != nil {
 			return err
 		}

@@ -11,14 +11,14 @@ import (
 )
 
 // CopySealed writes a segment that holds what src holds, but for the caller's description, and
-// makes it durable as WriteSealed does. Everything that is copied is verified as it is copied:
+// makes it durable as WriteRuns does. Everything that is copied is verified as it is copied:
 // blocks and payload chunks keep their checksums, and sections those of the table of src. Before
 // each block it asks ended, which may be nil, and ends with its error.
 //
 // Errors: *durable.CorruptError for damage of src, of which nothing is left at path then.
 func CopySealed(path string, src *File, meta []byte, ended func() error) error {
 	write := func(w *sealedWriter) (info SealedInfo, err error) {
-		err = src.Guard(func() error {
+		err = src.CatchPageFaults(func() error {
 			if err := w.append(sealedHeader()); err != nil {
 				return err
 			}
@@ -60,8 +60,9 @@ func (s *File) SectionCopy(id uint32) ([]byte, error) {
 			continue
 		}
 		data := bytes.Clone(sec.Data)
-		if checksum(data) != s.places[i].sum {
-			return nil, s.corrupt(s.places[i].offset, "the checksum of section %d differs", i)
+		if checksum(data) != s.sectionExtents[i].sum {
+			return nil, s.corrupt(s.sectionExtents[i].offset,
+				"the checksum of section %d differs", i)
 		}
 		return data, nil
 	}

@@ -50,17 +50,7 @@ type RowRun struct {
 	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
 }
 
-// SealedInput is the content of a sealed segment of one run. It stays the caller's.
-type SealedInput struct {
-	Rows      *record.Batch // in acq order: a row's rank is its number; AcqNs is not looked at
-	Order     []uint32      // as those of RowRun
-	BlockEnds []uint32
-	Flags     []uint64
-	Meta      []byte // as those of RunsInput
-	Sections  func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
-}
-
-// RunsInput is the content of a sealed segment that is too large to be in memory at once.
+// RunsInput is the content of a sealed segment, which need not be in memory at once.
 type RunsInput struct {
 	// Runs passes the runs to add, one after another. The ranks of all rows together are the
 	// numbers from 0 on, each once.
@@ -70,35 +60,6 @@ type RunsInput struct {
 	Sections func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
 
-func (in *SealedInput) runs() *RunsInput {
-	return &RunsInput{Meta: in.Meta, Sections: in.Sections,
-		Runs: func(add func(*RowRun) error) error {
-			keys, err := in.keys()
-			if err != nil {
-				return err
-			}
-			return add(&RowRun{Rows: in.Rows, Order: in.Order, Keys: keys, BlockEnds: in.BlockEnds,
-				Flags: in.Flags})
-		}}
-}
-
-// keys returns the keys of the rows by position.
-func (in *SealedInput) keys() (*record.Batch, error) {
-	if err := in.Rows.CheckShape(); err != nil {
-		return nil, err
-	}
-	keys := new(record.Batch)
-	for _, i := range in.Order {
-		if int64(i) >= int64(in.Rows.Len()) {
-			return nil, fmt.Errorf("the order names row %d of %d", i, in.Rows.Len())
-		}
-		k := in.Rows.Key(int(i))
-		k.AcqNs = int64(i)
-		keys.AppendStamped(k, nil)
-	}
-	return keys, nil
-}
-
 // SealedInfo says what was written.
 type SealedInfo struct {
 	Bytes      int64 // of the file
@@ -106,15 +67,11 @@ type SealedInfo struct {
 	Blocks     int
 }
 
-// WriteSealed writes a sealed segment and makes it durable under path: a temporary file beside it
-// is written, synced and renamed, and the directory synced. Nothing is left behind on an error.
+// WriteRuns writes a sealed segment and makes it durable under path: a temporary file beside it is
+// written, synced and renamed, and the directory synced. Nothing is left behind on an error. It
+// keeps none of the runs.
 //
 // Cost: about 35 ns a row with payloads of 16 bytes on one core, and the disk.
-func WriteSealed(path string, in *SealedInput) (SealedInfo, error) {
-	return WriteRuns(path, in.runs())
-}
-
-// WriteRuns is WriteSealed for a segment in runs. It keeps none of them.
 func WriteRuns(path string, in *RunsInput) (SealedInfo, error) {
 	return writeSealed(durable.Dir(filepath.Dir(path)), filepath.Base(path), in)
 }

@@ -40,7 +40,8 @@ func checkExampleRanks(t *testing.T, example []byte) {
 		}
 		rows.AppendStamped(record.Key{CapNs: int64(i), AcqNs: acq}, nil)
 	}
-	l := index.ClusterRows(&rows, index.Options{})
+	l := new(index.Layout)
+	index.NewClusterer(index.Options{}).Cluster(&rows, l)
 	none := make([]uint64, 9)
 	written := index.Build(&rows, l, none, none[:len(l.BlockEnds)], make([]uint32, 9))
 	sameBytes(t, "written", written.AppendRanks(nil), example)

@@ -36,19 +36,19 @@ func (c *VerifyClock) Refresh() {
 	}
 }
 
-// stamp returns what to note for a block that is verified now; never 0.
-func (c *VerifyClock) stamp() uint32 {
+// tick returns the second to record for a block that is verified now; never 0.
+func (c *VerifyClock) tick() uint32 {
 	if c == nil {
 		return 1
 	}
 	return c.second.Load()
 }
 
-// fresh reports whether a block that was verified at a stamp need not be verified now.
-func (c *VerifyClock) fresh(stamp uint32) bool {
-	return c != nil && stamp != 0 && c.second.Load()-stamp < verifySeconds
+// isRecent reports whether a block that was verified at a tick need not be verified now.
+func (c *VerifyClock) isRecent(tick uint32) bool {
+	return c != nil && tick != 0 && c.second.Load()-tick < verifySeconds
 }
 
 // RecentlyVerified reports whether a block was verified within [VerifyAfter], so that its bytes are
 // likely in memory and opening it reads only its header.
-func (s *File) RecentlyVerified(i int) bool { return s.clock.fresh(s.verified[i].Load()) }
+func (s *File) RecentlyVerified(i int) bool { return s.clock.isRecent(s.verified[i].Load()) }

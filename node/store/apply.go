@@ -16,8 +16,8 @@ import (
 	"github.com/pentad-db/pentad/node/store/writers"
 )
 
-// maxApplyBytes is how many bytes of commands one flush takes, if it is not one command: beyond, a
-// flush more costs nothing, and less memory.
+// maxApplyBytes is how many bytes of commands one append takes, if it is not one command: beyond,
+// an append more costs nothing, and less memory.
 const maxApplyBytes = 64 << 20
 
 // manyCommands are seldom applied at once.
@@ -63,7 +63,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	s.apply = applyMemories.Get().(*applyMemory)
+	s.apply = applyBufferPool.Get().(*applyBuffers)
 	defer func() {
 		s.apply.keep(len(all))
 		s.apply = nil
@@ -72,7 +72,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 	out := make([]Outcome, 0, len(decoded))
 	for len(out) < len(decoded) {
 		rest, from := decoded[len(out):], all[len(out):]
-		n := flushLength(rest)
+		n := appendLength(rest)
 		if err := s.waitToApply(ctx); err != nil {
 			return out, err
 		}
@@ -133,7 +133,7 @@ func (c *loggedCommand) stampAt(first int64) {
 	for i := range acqs {
 		acqs[i] = first + int64(i)
 	}
-	c.put.answer = writers.Answer{Seq: c.put.writer.Seq, FirstNs: first,
+	c.put.result = writers.Result{Seq: c.put.writer.Seq, FirstNs: first,
 		Records: uint32(len(acqs))}
 }
 
@@ -152,19 +152,19 @@ func (s *Store) decode(from []Command) (all []loggedCommand, unknown error) {
 	return all[:len(from)], nil
 }
 
-// applyMemory is what applying commands needs. One Apply hands it to the next, of any store: a node
-// has many, and what each of them kept for itself would be in no processor's cache when it is
+// applyBuffers is what applying commands needs. One Apply hands it to the next, of any store: a
+// node has many, and what each of them kept for itself would be in no processor's cache when it is
 // needed.
-type applyMemory struct {
+type applyBuffers struct {
 	commands []loggedCommand
 	buffers  commitBuffers // the committer's
 }
 
-var applyMemories = sync.Pool{New: func() any { return new(applyMemory) }}
+var applyBufferPool = sync.Pool{New: func() any { return new(applyBuffers) }}
 
 // keep leaves the memory to the next Apply, with that of at most manyCommands, unless it is large.
 // Nothing of a log stays in it.
-func (m *applyMemory) keep(used int) {
+func (m *applyBuffers) keep(used int) {
 	bytes := cap(m.buffers.data)
 	for i := range m.commands[:min(used, len(m.commands))] {
 		m.commands[i].forget()
@@ -180,12 +180,12 @@ func (m *applyMemory) keep(used int) {
 	}
 	clear(m.buffers.entries[:cap(m.buffers.entries)])
 	if bytes <= 2*maxGroupBytes {
-		applyMemories.Put(m)
+		applyBufferPool.Put(m)
 	}
 }
 
-// flushLength returns how many commands go into the next flush: none when the first is an event.
-func flushLength(all []loggedCommand) (n int) {
+// appendLength returns how many commands go into the next append: none when the first is an event.
+func appendLength(all []loggedCommand) (n int) {
 	bytes := 0
 	for ; n < len(all) && !all[n].IsEvent(); n++ {
 		if bytes += all[n].bytes(); bytes > maxApplyBytes && n > 0 {
@@ -205,7 +205,7 @@ func (s *Store) waitToApply(ctx context.Context) error {
 	}
 }
 
-// applyRun applies commands that are no events, with one flush. The caller is the committer.
+// applyRun applies commands that are no events, with one append. The caller is the committer.
 func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) error {
 	group := make([]*putRequest, 0, len(run))
 	s.applyMu.Lock()
@@ -261,7 +261,7 @@ func (s *Store) applyOne(
 		at.NextNs = first
 	case c.Kind == commands.KindPut && copied:
 		out.Err = ErrIsCopy
-	case c.Kind == commands.KindPut && c.Within != s.manifest.Slots: // of the committer, too
+	case c.Kind == commands.KindPut && c.GroupSlots != s.manifest.Slots: // of the committer, too
 		out.Err = ErrOtherSlots
 	case c.Kind == commands.KindPut:
 		protected := c.put.writer.ID != ([16]byte{})
@@ -274,16 +274,16 @@ func (s *Store) applyOne(
 				return false
 			}
 		}
-		if !c.LiesIn(c.Within) {
+		if !c.LiesIn(c.GroupSlots) {
 			out.Err = ErrOtherSlots
 			return false
 		}
 		c.stampAt(first)
 		at.NextNs = first + int64(c.put.rows)
 		if protected {
-			s.writers.RecordInOrder(c.put.writer, c.put.answer)
+			s.writers.RecordInOrder(c.put.writer, c.put.result)
 		}
-		out.Put = resultOf(c.put.answer, false)
+		out.Put = resultOf(c.put.result, false)
 		s.appendApplied(c)
 		return true
 	}
@@ -296,14 +296,14 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
 	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.answer.FirstNs)
+	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs)
 	c.put.bytes = int64(len(c.Data))
 	e := s.shards[0].NextEntry()
 	e.Rest = c.Data[segment.StampBytes:]
 	buf.entries = append(buf.entries, e)
 }
 
-// writeApplied writes the flush of a run. The caller holds applyMu: an answer must not be saved
+// writeApplied makes the append of a run. The caller holds applyMu: a result must not be saved
 // whose rows the log does not hold.
 func (s *Store) writeApplied(
 	buf *commitBuffers, at acqtime.Applied, group []*putRequest,
@@ -318,7 +318,7 @@ func (s *Store) writeApplied(
 	began := time.Now()
 	file, err = s.log.Write(buf.entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.shards[0].LastIndex -= uint64(len(group))
 		return 0, err
@@ -339,7 +339,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	switch {
 	case c.Kind == commands.KindSplit:
 		return s.applySplit(from, c.Split, out)
-	case c.Kind != commands.KindStep && c.Within != s.Slots():
+	case c.Kind != commands.KindStep && c.GroupSlots != s.Slots():
 		out.Err = ErrOtherSlots
 		return s.skipCommand(from)
 	case c.Kind == commands.KindRange:
@@ -400,9 +400,9 @@ func eventOf(m *manifest.Manifest, c *loggedCommand, acqNs int64) (e manifest.Ed
 		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.Box})
 	case commands.KindRetention:
 		e, err = m.RetentionEdit(&c.Retention,
-			retention.Moment{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
+			retention.StepTime{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})
 	case commands.KindStep:
-		e = m.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: c.Step.TimeNs, RanNs: c.Step.RanNs})
+		e = m.StepEdit(retention.StepTime{AcqNs: acqNs, TimeNs: c.Step.TimeNs, RanNs: c.Step.RanNs})
 	case commands.KindHold:
 		e, err = m.HoldEdit(&c.Hold, acqNs)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // applyRange is [Store.PutRange] of a replica. What it refuses depends on the manifest alone, which
-// is the same on all replicas at this place of the log. Events come first, as there: a crash leaves
-// them without the rows, and the command comes again. The caller is the committer.
+// is the same on all replicas at this position of the log. Events come first, as there: a crash
+// leaves them without the rows, and the command comes again. The caller is the committer.
 func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 	refused, err := s.followInLog(r)
 	if err != nil {

@@ -136,7 +136,7 @@ func errKnownAs(k record.Key) error {
 
 // checkBackdated refuses an acq that is not below the horizon: it may yet be allocated to another
 // row.
-// A horizon that a commit under way holds back is asked for once more, after it.
+// A horizon that a commit in flight holds back is asked for once more, after it.
 func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 	horizon, err := s.ExtendHorizon(ctx)
 	if err == nil && greatestNs >= horizon {
@@ -350,7 +350,7 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 }
 
 // commitBackdated is the part of PutBackdated on the committer. The put has an acq of its own, as
-// events have: from then on answers may differ from those before.
+// events have: from then on query results may differ from those before.
 func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs int64, err error) {
 	switch {
 	case s.failed.Err() != nil:
@@ -372,7 +372,7 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 	began := time.Now()
 	file, err := s.appendLog(entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("commit below the horizon: %w", err))
 		return 0, put.err

@@ -82,7 +82,7 @@ func (b *Builder) Add(dir string, f Exported, ended func() error) error {
 	return nil
 }
 
-// numberSegment gives a segment its number, and a place behind the others of its shard.
+// numberSegment gives a segment its number, and log indexes after those of its shard.
 func (b *Builder) numberSegment(meta manifest.Segment) manifest.Segment {
 	b.next[meta.Shard]++
 	meta.ID = uint64(len(b.live)) + 1
@@ -107,7 +107,7 @@ func openExported(path string, f Exported) (*shards.Segment, error) {
 	return shards.Open(path, meta, nil)
 }
 
-// Finish writes the answers to writers that a file WRITERS in another directory has, an empty log
+// Finish writes the results of puts that a file WRITERS in another directory has, an empty log
 // and, last, the manifest. It then opens the store and counts its rows. The store is one of its
 // own: of the state that its manifest begins with stays what concerns rows.
 func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir string) error {
@@ -123,14 +123,14 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	if err != nil {
 		return err
 	}
-	_, err = log.Append([]wal.Entry{layout.ClockEntry(b.untilNs, true)})
+	_, err = log.Append([]wal.Entry{layout.NextAcqEntry(b.untilNs, true)})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
 	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
 	state.Store = manifest.NewStoreID()
-	state.Number, state.LogFlush, state.LogFrom = 1, 0, 1
-	state.ClockNs, state.Add, state.EmptyRanges = b.untilNs, b.live, nil
+	state.Number, state.SyncedLogSeq, state.FirstLogFile = 1, 0, 1
+	state.NextAcqNs, state.Add, state.EmptyIndexRanges = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0
 	// Purges that stay may be newer.

@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxGroupBytes is how many payload bytes one flush gathers; larger groups only add latency.
+// maxGroupBytes is how many payload bytes one append gathers; larger groups only add latency.
 const maxGroupBytes = 8 << 20
 
 // rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a write
@@ -30,7 +30,7 @@ type PutResult struct {
 	Duplicate             bool // the batch was stored before; the times are those of the first put
 }
 
-func resultOf(a writers.Answer, duplicate bool) PutResult {
+func resultOf(a writers.Result, duplicate bool) PutResult {
 	return PutResult{FirstAcqNs: a.FirstNs, LastAcqNs: a.UntilNs() - 1,
 		Records: int(a.Records), Duplicate: duplicate}
 }
@@ -38,14 +38,14 @@ func resultOf(a writers.Answer, duplicate bool) PutResult {
 // WriterSeq identifies a batch for exactly-once puts. The zero ID asks for no protection.
 type WriterSeq = writers.Seq
 
-// putRequest is one batch on its way; done is closed by the committer after answer or err is set.
+// putRequest is one batch on its way; done is closed by the committer after result or err is set.
 type putRequest struct {
 	writer  WriterSeq
 	byShard []shardRows
 	rows    int
 	bytes   int64
 	done    chan struct{}
-	answer  writers.Answer
+	result  writers.Result
 	err     error
 }
 
@@ -57,7 +57,7 @@ type shardRows struct {
 
 // Put stores a batch: on return it is durable and every query that starts later sees all of it.
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
-// being stored, gets the first answer and stores nothing.
+// being stored, gets the first result and stores nothing.
 //
 // Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
 // durable.ErrNoSpace until there is space again; a failed log (wal.ErrFailed) stays failed.
@@ -149,7 +149,7 @@ func (s *Store) wait(ctx context.Context, r *putRequest, duplicate bool) (PutRes
 	if r.err != nil {
 		return PutResult{}, r.err
 	}
-	return resultOf(r.answer, duplicate), nil
+	return resultOf(r.result, duplicate), nil
 }
 
 func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) error {
@@ -292,7 +292,7 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	began := time.Now()
 	file, err := s.appendLog(buf.entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse(writeGroup, buf.entries, fmt.Errorf("commit: %w", err))
 		return
@@ -305,7 +305,7 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	for _, r := range writeGroup {
 		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
-			s.writers.Record(r.writer, r.answer)
+			s.writers.Record(r.writer, r.result)
 		}
 		s.counters.rows.Add(int64(r.rows))
 		close(r.done)
@@ -341,9 +341,9 @@ func (r *putRequest) fail(err error) {
 
 // stamp gives the rows of a batch consecutive acquisition times, shard by shard.
 func (s *Store) stamp(r *putRequest) {
-	r.answer = writers.Answer{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
+	r.result = writers.Result{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
-	acq := r.answer.FirstNs
+	acq := r.result.FirstNs
 	for i := range r.byShard {
 		stamps := r.byShard[i].rows.AcqNs
 		for k := range stamps {
@@ -357,7 +357,7 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
 		Writer: r.writer.ID, Seq: r.writer.Seq, Persistent: r.writer.Persistent,
 		FirstAcqNs:      p.rows.AcqNs[0],
-		BatchFirstAcqNs: r.answer.FirstNs, BatchRecords: r.answer.Records,
+		BatchFirstAcqNs: r.result.FirstNs, BatchRecords: r.result.Records,
 		BatchEntries: uint32(len(r.byShard)),
 	}, &p.rows, nil)
 }
@@ -376,7 +376,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 	s.headBudget.Add(grown)
 }
 
-// appendLog appends a flush to the log of a store of its own, after the manifest has the timeline
+// appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
 func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 	if !s.begun {
@@ -393,7 +393,7 @@ func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 // beginLogging makes the timeline of this process durable, if it is not yet. The caller is the
 // committer, or Close, and holds manifestMu.
 func (s *Store) beginLogging() error {
-	if s.manifest.Begins() {
+	if s.manifest.BeginsTimeline() {
 		if err := s.manifest.Append(manifest.Edit{}); err != nil {
 			return fmt.Errorf("begin a timeline: %w", err)
 		}

@@ -95,7 +95,7 @@ func TestAPanicOfTheCommitterEndsCommits(t *testing.T) {
 
 // The memory for applying that stores share holds on to nothing, and is not large.
 func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
-	m := &applyMemory{commands: make([]loggedCommand, 3*manyCommands)}
+	m := &applyBuffers{commands: make([]loggedCommand, 3*manyCommands)}
 	for i := range m.commands {
 		c := &m.commands[i]
 		if err := c.parse(mustAppendPut(t, record.Key{MID: int64(i)})); err != nil || c.Err != nil {
@@ -103,7 +103,7 @@ func TestMemoryForApplyingIsLeftEmpty(t *testing.T) {
 		}
 		m.buffers.entries = append(m.buffers.entries, wal.Entry{Rest: c.Data})
 	}
-	m.buffers.entries = m.buffers.entries[:1] // what the last flush had
+	m.buffers.entries = m.buffers.entries[:1] // what the last append had
 	m.keep(len(m.commands))
 	if len(m.commands) != manyCommands {
 		t.Errorf("memory of %d commands is kept", len(m.commands))

@@ -24,7 +24,7 @@ type State struct {
 	Of        string     // identity of the store that it is a copy of; empty: of none
 	Box       record.Box // what it is a copy of
 	Empty     bool       // it never held anything
-	HorizonNs int64      // all events and steps with a smaller acq are below; the log proves it
+	HorizonNs int64      // all events and steps with a smaller acq are below, durably logged
 	Lineage   record.Lineage
 	// Held is of a copy: the timeline, of the store that it is of, at HeldNs, where it ends.
 	Held     uint64
@@ -44,7 +44,7 @@ func (s *Store) State(ctx context.Context) (st State, err error) {
 	err = s.onCommitter(ctx, func() {
 		st.HorizonNs, _ = s.oracle.Horizon()
 		if !s.replicated {
-			st.HorizonNs = s.proveHorizon(st.HorizonNs)
+			st.HorizonNs = s.logHorizon(st.HorizonNs)
 		}
 		s.manifestMu.Lock()
 		defer s.manifestMu.Unlock()
@@ -85,7 +85,7 @@ func (s *Store) isEmpty() bool {
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyRanges)+len(m.Policies) == 0
+	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyIndexRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -149,7 +149,8 @@ func appendStamped(dst []byte, put *putRequest, i int) []byte {
 }
 
 // commitRange is the part of PutRange on the committer. Events come first: until the horizon has
-// passed them they hide nothing but what a purge hides, and the flush that holds the rows moves it.
+// passed them they hide nothing but what a purge hides, and the append that holds the rows moves
+// it.
 func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entry) error {
 	if s.failed.Err() != nil {
 		return s.failed.Err()
@@ -175,9 +176,9 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		entries[i].Data = data
 	}
 	began := time.Now()
-	file, err := s.appendLog(append(entries, layout.ClockEntry(r.ToNs, false)))
+	file, err := s.appendLog(append(entries, layout.NextAcqEntry(r.ToNs, false)))
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse([]*putRequest{put}, entries, fmt.Errorf("copy range: %w", err))
 		return put.err
@@ -234,7 +235,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 		return err
 	}
 	s.log.Roll()
-	file, err := s.log.Append([]wal.Entry{layout.ClockEntry(0, false)})
+	file, err := s.log.Append([]wal.Entry{layout.NextAcqEntry(0, false)})
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
@@ -324,8 +325,8 @@ func (s *Store) changedPolicies(r *mirror.Range) (all []retention.Policy) {
 	return all
 }
 
-// PromoteCopy promotes a copy to a store of its own: it takes records from then on, and nothing
-// more of the store that it was a copy of. Answers that one gave to writers are not known here.
+// PromoteCopy promotes a copy to a stand-alone store: it takes records from then on, and nothing
+// more of the store that it was a copy of. Results of that one's puts are not known here.
 //
 // Errors: ErrNoCopy; ErrClosed; ErrFailed.
 func (s *Store) PromoteCopy(ctx context.Context) error {

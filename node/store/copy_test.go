@@ -256,7 +256,7 @@ func TestCopyRefuses(t *testing.T) {
 	}
 	own := openTest(t, Options{})
 	if err := own.PromoteCopy(t.Context()); !errors.Is(err, ErrNoCopy) {
-		t.Fatalf("a store of its own is promoted: %v", err)
+		t.Fatalf("a stand-alone store is promoted: %v", err)
 	}
 	mustPut(t, own, batchOf(record.Key{}), WriterSeq{})
 	s = own
@@ -300,7 +300,7 @@ func TestCopyRefusesRanges(t *testing.T) {
 }
 
 // A copy stays one, at its horizon, over restarts, snapshots and backups; what is restored from a
-// backup of it is a store of its own.
+// backup of it is a stand-alone store.
 func TestCopyIsKept(t *testing.T) {
 	opt := Options{Dir: t.TempDir()}
 	s := openTest(t, opt)

@@ -209,17 +209,19 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 			few.AppendStamped(record.Key{MID: i, AcqNs: i + 1}, nil)
 		}
 	}
-	whole := index.ClusterRows(many, index.Options{})
-	wrong := index.ClusterRows(few, index.Options{})
+	whole, wrong := new(index.Layout), new(index.Layout)
+	index.NewClusterer(index.Options{}).Cluster(many, whole)
+	index.NewClusterer(index.Options{}).Cluster(few, wrong)
 	meta := manifest.Segment{ID: 1, Rows: 100}
 	text, err := json.Marshal(meta)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "00000001.seg")
-	_, err = segment.WriteSealed(path, &segment.SealedInput{
-		Rows: many, Order: whole.Order, BlockEnds: whole.BlockEnds, Flags: make([]uint64, 2),
-		Meta: text,
+	run := &segment.RowRun{Rows: many, Order: whole.Order, Keys: &whole.Keys,
+		BlockEnds: whole.BlockEnds, Flags: make([]uint64, 2)}
+	_, err = segment.WriteRuns(path, &segment.RunsInput{
+		Runs: func(add func(*segment.RowRun) error) error { return add(run) }, Meta: text,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(few, wrong, make([]uint64, 2), offsets, sizes)
 			return []segment.Section{
@@ -237,15 +239,15 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sealed.File.Close()
-	seg := &blocks.Planned{Segment: sealed}
+	seg := &blocks.PlannedSegment{Segment: sealed}
 	var damage *durable.CorruptError
 	if _, err := new(blocks.Reader).Open(seg, index.Candidate{}); !errors.As(err, &damage) {
 		t.Errorf("a block of other rows: %v", err)
 	}
-	if err := seg.StampRows([]int64{49}); err != nil {
+	if err := seg.RanksToAcqs([]int64{49}); err != nil {
 		t.Error(err)
 	}
-	if err := seg.StampRows([]int64{50}); !errors.As(err, &damage) || damage.File != path {
+	if err := seg.RanksToAcqs([]int64{50}); !errors.As(err, &damage) || damage.File != path {
 		t.Errorf("a rank beyond the rows: %v", err)
 	}
 }

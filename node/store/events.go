@@ -113,7 +113,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 		return ErrIsCopy
 	}
 	acq := s.oracle.Reserve(count)
-	file, err := s.appendLog([]wal.Entry{layout.ClockEntry(acq+int64(count), false)})
+	file, err := s.appendLog([]wal.Entry{layout.NextAcqEntry(acq+int64(count), false)})
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.oracle.Cancel()
 	}
@@ -171,15 +171,15 @@ func (s *Store) dropPurgedFromLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.clockEntries(s.oracle.NextNs(), false))
+	file, err := s.appendLog(s.nextAcqEntries(s.oracle.NextNs(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}
 	s.manifestMu.Lock()
 	s.recordLogEntries(file, nil)
 	for _, e := range s.manifest.Events {
-		if _, known := s.logWithoutPurged[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
-			s.logWithoutPurged[e.AcqNs] = file
+		if _, known := s.firstLogFileAfterPurge[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
+			s.firstLogFileAfterPurge[e.AcqNs] = file
 		}
 	}
 	s.manifestMu.Unlock()
@@ -190,7 +190,7 @@ func (s *Store) dropPurgedFromLog() error {
 	return nil
 }
 
-// resumePurges makes the rows leave the log of purges that were under way when the store was
+// resumePurges makes the rows leave the log of purges that were unfinished when the store was
 // closed, or for which there was no space. The committer calls it.
 func (s *Store) resumePurges() {
 	if s.opt.keepSnapshot {
@@ -198,7 +198,7 @@ func (s *Store) resumePurges() {
 	}
 	s.manifestMu.Lock()
 	due := slices.ContainsFunc(s.manifest.Events, func(e event.Event) bool {
-		_, known := s.logWithoutPurged[e.AcqNs]
+		_, known := s.firstLogFileAfterPurge[e.AcqNs]
 		return e.Kind.Purges() && !e.Done && !known
 	})
 	s.manifestMu.Unlock()
@@ -218,7 +218,7 @@ func (s *Store) finishPurges() error {
 	}
 	e := manifest.Edit{}
 	for _, p := range s.manifest.Events {
-		purgedFrom, known := s.logWithoutPurged[p.AcqNs]
+		purgedFrom, known := s.firstLogFileAfterPurge[p.AcqNs]
 		if p.Kind.Purges() && !p.Done && known && oldest >= purgedFrom && s.purgeApplied(p.AcqNs) {
 			e.PurgesDone = append(e.PurgesDone, p.AcqNs)
 		}
@@ -230,7 +230,7 @@ func (s *Store) finishPurges() error {
 		return fmt.Errorf("finish purge: %w", err)
 	}
 	for _, acq := range e.PurgesDone {
-		delete(s.logWithoutPurged, acq)
+		delete(s.firstLogFileAfterPurge, acq)
 	}
 	s.publishTombstones()
 	return nil

@@ -130,7 +130,7 @@ func meeting(seg *shards.Segment, box *record.Box) int {
 	for i := range seg.Index.Blocks() {
 		b, meets := seg.Index.Block(uint32(i)), len(byRank[record.Acq]) > 0
 		for d := range record.NumDims {
-			meets = meets && byRank[d].Meets(b.Min[d], b.Max[d])
+			meets = meets && byRank[d].Intersects(b.Min[d], b.Max[d])
 		}
 		if meets {
 			count++
@@ -147,7 +147,7 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 			b := seg.Index.Block(uint32(i))
 			lo, hi = min(lo, b.Min[d]), max(hi, b.Max[d])
 		}
-		if record.Dim(d) != record.Acq && !box[d].Meets(lo, hi) {
+		if record.Dim(d) != record.Acq && !box[d].Intersects(lo, hi) {
 			return record.Dim(d).String()
 		}
 	}

@@ -38,7 +38,7 @@ func (x *Export) Close() { x.store.scanning.RUnlock() }
 type Origin struct {
 	Store     string // identity: which history of rows it holds
 	Shards    int
-	HorizonNs int64 // up to which rows can be exported; the log proves it
+	HorizonNs int64 // up to which rows can be exported, durably logged
 	NowNs     int64
 	State     manifest.Edit // what the manifest says besides segments
 }
@@ -49,7 +49,7 @@ type Origin struct {
 func (x *Export) Origin(ctx context.Context) (o Origin, err error) {
 	s := x.store
 	o.Store = s.identity() // first: a store that becomes a copy meanwhile is another one
-	if o.HorizonNs, err = s.ProvenHorizon(ctx); err != nil {
+	if o.HorizonNs, err = s.DurableHorizon(ctx); err != nil {
 		return o, err
 	}
 	o.Shards, o.NowNs = len(s.shards), s.opt.Now()
@@ -57,7 +57,7 @@ func (x *Export) Origin(ctx context.Context) (o Origin, err error) {
 	return o, err
 }
 
-// Writers returns the content of the file WRITERS, with the answers for records below an acq.
+// Writers returns the content of the file WRITERS, with the results of records below an acq.
 func (x *Export) Writers(untilNs int64) []byte { return x.store.writers.Encode(untilNs) }
 
 // ExportOptions say what is exported, and where to.
@@ -204,7 +204,7 @@ func (e *exporter) segment(seg *shards.Segment) error {
 	return e.add(meta, seg.Index.AcqOf(lo), seg.File.Path())
 }
 
-// numberSegment gives a segment its place in the directory.
+// numberSegment gives a segment its number in the directory.
 func (e *exporter) numberSegment(meta manifest.Segment) manifest.Segment {
 	meta.ID = e.written + 1
 	meta.FirstIndex, meta.LastIndex = meta.ID, meta.ID
@@ -216,10 +216,10 @@ func (e *exporter) path(meta manifest.Segment) string {
 }
 
 // extract writes the rows of a segment whose acq lies in a range into a segment of their own, for
-// which place gives the path and what it is called. Without such rows it writes none.
+// which destination gives the path and the description. Without such rows it writes none.
 func extract(
 	s *Store, seg *shards.Segment, fromNs, untilNs int64, ended func() error,
-	place func(rows manifest.Segment) (string, manifest.Segment),
+	destination func(rows manifest.Segment) (string, manifest.Segment),
 ) (manifest.Segment, error) {
 	lo, hi := seg.Index.RankRange(fromNs, untilNs)
 	if lo >= hi {
@@ -233,7 +233,7 @@ func extract(
 	}
 	m := &merger{store: s, run: []*shards.Segment{seg},
 		acq: record.Range{From: fromNs, To: untilNs}, ended: ended}
-	m.reader.Copies = true
+	m.reader.PrivateCopies = true
 	var err error
 	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.Index}, [][]uint64{dropped})
 	if err != nil {
@@ -241,7 +241,7 @@ func extract(
 	}
 	meta := seg.Meta
 	meta.Rows, meta.LastAcqNs = hi-lo, seg.Index.AcqOf(hi-1)
-	path, meta := place(meta)
+	path, meta := destination(meta)
 	return meta, m.write(path, meta)
 }
 
@@ -250,7 +250,7 @@ func (e *exporter) head(shard uint32, head *index.Head) error {
 	if head.Rows() == 0 {
 		return nil
 	}
-	work := sealMemories.Get().(*sealMemory)
+	work := sealBufferPool.Get().(*sealBuffers)
 	defer work.giveBack()
 	all := &work.rows
 	rows, flags := cutRows(all, head.ReadAll(all), e.opt.FromAcqNs, e.opt.UntilAcqNs)

@@ -84,7 +84,7 @@ func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) er
 	if head.Rows() == 0 {
 		return nil
 	}
-	work := sealMemories.Get().(*sealMemory)
+	work := sealBufferPool.Get().(*sealBuffers)
 	defer work.giveBack()
 	rows := &work.rows
 	flags := head.ReadAll(rows)

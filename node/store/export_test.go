@@ -161,7 +161,7 @@ func backupOf(t *testing.T) (to string, s *Store, m *model) {
 }
 
 // Backups of a running store and of its snapshots continue each other; one of a snapshot that was
-// opened as a store of its own does not.
+// opened as a stand-alone store does not.
 func TestBackupOfSnapshots(t *testing.T) {
 	rounds.NotUnderRace(t, "TestBackupDuringWrites and TestSnapshotsDuringWrites do both")
 	to, s, m := backupOf(t)

@@ -17,7 +17,7 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 	opt := Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock()}
 	s := openTest(t, opt)
 	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{ID: [16]byte{1}, Seq: 1})
-	if err := s.log.Close(); err != nil { // every flush fails from now on
+	if err := s.log.Close(); err != nil { // every append fails from now on
 		t.Fatal(err)
 	}
 	b, w := batchOf(record.Key{MID: 2}), WriterSeq{ID: [16]byte{1}, Seq: 2}
@@ -32,7 +32,7 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 	}
 	_ = s.Close() // says that the log failed
 
-	leaveFlush(t, opt.Dir, b, w, 2)
+	leaveAppend(t, opt.Dir, b, w, 2)
 	s = openTest(t, opt)
 	mustPut(t, s, b, w)
 	if rows := scanRows(t, s, &record.Query{}); len(rows) != 2 {
@@ -40,8 +40,8 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 	}
 }
 
-// leaveFlush appends to the log of a closed store what a commit would have.
-func leaveFlush(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
+// leaveAppend appends to the log of a closed store what a commit would have.
+func leaveAppend(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
 	t.Helper()
 	log, _, err := wal.Open(filepath.Join(dir, layout.LogDir), wal.Options{},
 		func(uint64, wal.Entry) error { return nil })

@@ -16,8 +16,8 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	h, stale := s.oracle.Horizon()
-	if !stale {
+	h, leaseExpired := s.oracle.Horizon()
+	if !leaseExpired {
 		return h, nil
 	}
 	var failed error
@@ -38,7 +38,7 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 // logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
 	ns := s.oracle.LeaseTarget()
-	file, err := s.appendLog(s.clockEntries(ns, false))
+	file, err := s.appendLog(s.nextAcqEntries(ns, false))
 	if err != nil {
 		return fmt.Errorf("log lease: %w", err)
 	}
@@ -47,23 +47,23 @@ func (s *Store) logLease() error {
 	return nil
 }
 
-// ProvenHorizon is as [Store.ExtendHorizon], of an acq that the log proves: whenever the directory
-// is opened again it knows that it had everything below. What is remembered elsewhere of how far
-// something is must not be beyond it.
+// DurableHorizon is as [Store.ExtendHorizon], of an acq that is durably logged: whenever the
+// directory is opened again it knows that it had everything below. What is remembered elsewhere of
+// how far something is must not be beyond it.
 //
 // Cost: one small synced write to the log.
-func (s *Store) ProvenHorizon(ctx context.Context) (int64, error) {
+func (s *Store) DurableHorizon(ctx context.Context) (int64, error) {
 	h, err := s.ExtendHorizon(ctx)
 	if err != nil || s.replicated {
 		return h, err
 	}
-	err = s.onCommitter(ctx, func() { h = s.proveHorizon(h) })
+	err = s.onCommitter(ctx, func() { h = s.logHorizon(h) })
 	return h, err
 }
 
-// proveHorizon makes the log prove a horizon, and returns it, or a lower one when it takes no more.
-// The caller is the committer.
-func (s *Store) proveHorizon(h int64) int64 {
+// logHorizon makes a horizon durable in the log, and returns it, or a lower one when it takes no
+// more. The caller is the committer.
+func (s *Store) logHorizon(h int64) int64 {
 	if s.oracle.DurableNs() < h {
 		_ = s.logLease() // puts say what is wrong with the log
 	}
@@ -75,7 +75,7 @@ func (s *Store) proveHorizon(h int64) int64 {
 func (s *Store) AheadNs() int64 {
 	ahead := s.oracle.NextNs() - s.wallClock.NowNs()
 	if ahead < 2*acqtime.LeaseNs {
-		return 0 // stamps of one flush, or a lease
+		return 0 // acqs of one log append, or a lease
 	}
 	return ahead
 }

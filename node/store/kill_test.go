@@ -279,7 +279,7 @@ func putAgain(t *testing.T, s *Store, w int, from uint64, acked map[uint64]int64
 	for seq := range acked {
 		end = max(end, seq+1+victimWindow)
 	}
-	for seq := max(from, end-min(end, writers.MaxAnswers)); seq < end; seq++ {
+	for seq := max(from, end-min(end, writers.MaxResults)); seq < end; seq++ {
 		res := mustPut(t, s, victimBatch(w, seq), WriterSeq{ID: [16]byte{byte(w + 1)}, Seq: seq})
 		if first, ok := acked[seq]; ok && (first != res.FirstAcqNs || !res.Duplicate) {
 			t.Fatalf("writer %d: batch %d was acknowledged at %d, now %+v", w, seq, first, res)

@@ -99,7 +99,7 @@ func (s *Store) findLostSegments() (lost []*durable.CorruptError) {
 		lost = append(lost, &durable.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
 			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
 	}
-	if s.manifest.ClockNs != 0 {
+	if s.manifest.NextAcqNs != 0 {
 		missing(filepath.Join(s.opt.Dir, layout.WritersFile), nil, 0)
 	}
 	for _, meta := range s.manifest.Live {

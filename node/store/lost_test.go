@@ -52,11 +52,11 @@ func lostEnds() map[string]func(t *testing.T, dir string) {
 			names := logs(t, dir)
 			cut(t, names[len(names)-1], func([]byte) int { return 0 })
 		},
-		"the newest log file is cut after a flush": func(t *testing.T, dir string) {
+		"the newest log file is cut after an append": func(t *testing.T, dir string) {
 			names := logs(t, dir)
 			cut(t, names[len(names)-1], func(data []byte) int { return len(data) - 2*sector.Size })
 		},
-		"the newest log file is cut inside a flush": func(t *testing.T, dir string) {
+		"the newest log file is cut inside an append": func(t *testing.T, dir string) {
 			names := logs(t, dir)
 			cut(t, names[len(names)-1], func(data []byte) int {
 				return len(data) - 2*sector.Size - 9

@@ -27,7 +27,7 @@ func (s *Store) mergeLoop() {
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
 		permits := s.opt.Background.Merges
-		s.throttle.SetSegments(largestBacklog(s.allShards))
+		s.throttle.SetBacklog(largestBacklog(s.allShards))
 		s.setExceedsMemory()
 		if run == nil {
 			err := cmp.Or(s.finishPurges(), failed.Newest())
@@ -146,7 +146,7 @@ func (s *Store) writeMerged(
 ) (*shards.Segment, manifest.Edit, error) {
 	t := s.tombstones.Load()
 	m := &merger{store: s, run: run, tombstones: t.Removable}
-	m.reader.Copies = true
+	m.reader.PrivateCopies = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
 	for i, seg := range run {
@@ -163,7 +163,7 @@ func (s *Store) writeMerged(
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
-		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
+		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
 			LastIndex: last.LastIndex}}
 		return nil, e, nil
 	}
@@ -189,7 +189,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		return fmt.Errorf("describe segment: %w", err)
 	}
 	var watermarks []byte
-	err = segment.Guard(func() error {
+	err = segment.CatchPageFaults(func() error {
 		watermarks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionWatermarks)
 		return err
 	}, m.mappings)
@@ -197,7 +197,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		return err
 	}
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
-		Meta: text, Runs: m.parts,
+		Meta: text, Runs: m.writeTiles,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			return sections(m.builder.Finish(m.ranks, offsets, sizes), watermarks,
 				m.series.Table(m.ranks.Rows())), nil

@@ -14,8 +14,8 @@ import (
 // is in a removal whole is deleted unread. In others the removable rows rest until the first has
 // done so for long enough, and then all that became removable meanwhile leave at once.
 
-// maxLooked bounds what is known of a segment: beyond, all is looked up again.
-const maxLooked = 256
+// maxRemovalChecks bounds what is known of a segment: beyond, all is checked again.
+const maxRemovalChecks = 256
 
 // nextExpired returns a segment that is to be rewritten because of removable rows, or nil.
 func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shards.Segment, error) {
@@ -32,7 +32,7 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 			if g.rows > 0 && (g.restedNs >= p.Removal.RestNs || p.Removal.EndNs() <= now) {
 				return true, nil
 			}
-			recordLook(seg, p, &g)
+			recordRemovalCheck(seg, p, &g)
 		}
 		return false, nil
 	})
@@ -41,15 +41,15 @@ func (s *Store) nextExpired(failed mergepolicy.Failures) (*shards.Shard, []*shar
 // removalsOver returns the removals for which the segment may have to be rewritten now.
 func removalsOver(seg *shards.Segment, t *tombstone.Set, nowNs int64) (by []*tombstone.Range) {
 	x := &seg.Expiring
-	if x.Looked == t && nowNs < x.NextNs {
+	if x.CheckedSet == t && nowNs < x.NextNs {
 		return nil
 	}
-	x.Looked, x.NextNs = t, math.MaxInt64
+	x.CheckedSet, x.NextNs = t, math.MaxInt64
 	for _, p := range t.Removable {
 		if p.Kind != event.Retention || seg.HasNoneOf(p) {
 			continue
 		}
-		if _, ok := seg.Ranked(&p.Box); !ok {
+		if _, ok := seg.BoxInRanks(&p.Box); !ok {
 			continue
 		}
 		if due := dueNs(seg, p); due <= nowNs || seg.LiesIn(&p.Box) {
@@ -59,34 +59,34 @@ func removalsOver(seg *shards.Segment, t *tombstone.Set, nowNs int64) (by []*tom
 		}
 	}
 	if len(by) > 0 {
-		x.Looked = nil // until it is known what becomes of them
+		x.CheckedSet = nil // until it is known what becomes of them
 	}
 	return by
 }
 
 // dueNs returns when the segment may have to be rewritten for a removal.
 func dueNs(seg *shards.Segment, p *tombstone.Range) int64 {
-	known, looked := seg.Expiring.Looks[p.Removal.Key]
+	known, looked := seg.Expiring.Checks[p.Removal.Key]
 	switch {
 	case !looked || p.Removal.FloorNs >= known.FloorNs:
 		return p.Removal.TimeNs
-	case p.Removal.AcqNs == known.FreeOf:
+	case p.Removal.AcqNs == known.NoRowsForAcqNs:
 		return math.MaxInt64
 	}
 	return p.Removal.EndNs()
 }
 
-// recordLook records that no row of a removal has rested for long enough.
-func recordLook(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
+// recordRemovalCheck records that no row of a removal has rested for long enough.
+func recordRemovalCheck(seg *shards.Segment, p *tombstone.Range, g *purgedRows) {
 	x, r := &seg.Expiring, &p.Removal
-	if x.Looks == nil || len(x.Looks) > maxLooked {
-		x.Looks = map[retention.RemovalKey]shards.Look{}
+	if x.Checks == nil || len(x.Checks) > maxRemovalChecks {
+		x.Checks = map[retention.RemovalKey]shards.RemovalCheck{}
 	}
-	found := shards.Look{FloorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
+	found := shards.RemovalCheck{FloorNs: r.FloorNs + max(1, r.RestNs-g.restedNs)}
 	if g.rows == 0 {
-		found.FreeOf = r.AcqNs
+		found.NoRowsForAcqNs = r.AcqNs
 	}
-	x.Looks[r.Key] = found
+	x.Checks[r.Key] = found
 }
 
 // removals are those whose rows are to leave the log, which holds those of quiet heads for as long

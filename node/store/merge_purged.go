@@ -19,7 +19,7 @@ import (
 func tombstonesOver(seg *shards.Segment, t *tombstone.Set) []*tombstone.Range {
 	var all []*tombstone.Range
 	for _, p := range t.Removable {
-		if _, ok := seg.Ranked(&p.Box); ok && !seg.HasNoneOf(p) {
+		if _, ok := seg.BoxInRanks(&p.Box); ok && !seg.HasNoneOf(p) {
 			all = append(all, p)
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 		return g, nil
 	}
 	m := merger{run: []*shards.Segment{seg}}
-	err = segment.Guard(func() error {
+	err = segment.CatchPageFaults(func() error {
 		g, err = s.findPurged(seg, by)
 		return err
 	}, m.mappings)
@@ -53,9 +53,9 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
 	w := new(blocks.Reader)
-	w.Copies = true // its ranks decide what goes
+	w.PrivateCopies = true // its ranks decide what goes
 	var keys record.Batch
-	part := &blocks.Planned{Plan: new(index.Plan)}
+	part := &blocks.PlannedSegment{Plan: new(index.Plan)}
 	for _, h := range by {
 		if h.ExceptSlots.To == 0 && seg.LiesIn(&h.Box) {
 			return allPurged(seg, h, g), nil
@@ -66,7 +66,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		}
 		w.Box = &h.Box
 		part.Begin(seg, w.Box, nil)
-		s.readahead.Ask(seg, part.Plan.Candidates)
+		s.readahead.Prefetch(seg, part.Plan.Candidates)
 		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed

@@ -37,17 +37,17 @@ type merger struct {
 	reader     blocks.Reader
 	plan       index.Plan
 
-	memory *mergeMemory
+	buffers *mergeBuffers
 	clusteredTile
 }
 
-// mergeMemory is the memory of a merge. The next merge of any store in the process reuses it.
-type mergeMemory struct {
+// mergeBuffers is the memory of a merge. The next merge of any store in the process reuses it.
+type mergeBuffers struct {
 	clusterer index.Clusterer
 	tiles     [2]clusteredTile // one is clustered while the other is written
 }
 
-var mergeMemories = sync.Pool{New: func() any { return new(mergeMemory) }}
+var mergeBufferPool = sync.Pool{New: func() any { return new(mergeBuffers) }}
 
 // clusteredTile is the rows of a tile, clustered.
 type clusteredTile struct {
@@ -56,38 +56,40 @@ type clusteredTile struct {
 	layout index.Layout
 }
 
-// parts hands over the rows that are on time, then the late ones. One tile is clustered while
-// the one before is encoded and written.
-func (m *merger) parts(add func(*segment.RowRun) error) error {
+// writeTiles hands over the tiles of the rows that are on time, then of the late ones. One is
+// clustered while the one before is encoded and written.
+func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
 	full, empty := make(chan clusteredTile), make(chan clusteredTile, 2)
 	stop := make(chan struct{})
-	m.memory = mergeMemories.Get().(*mergeMemory)
-	defer mergeMemories.Put(m.memory)
-	m.memory.clusterer.With(m.store.opt.Index)
-	m.clusteredTile = m.memory.tiles[0]
-	empty <- m.memory.tiles[1]
+	m.buffers = mergeBufferPool.Get().(*mergeBuffers)
+	defer mergeBufferPool.Put(m.buffers)
+	m.buffers.clusterer.With(m.store.opt.Index)
+	m.clusteredTile = m.buffers.tiles[0]
+	empty <- m.buffers.tiles[1]
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() {
 		defer close(full)
-		failed = segment.Guard(func() error { return m.cluster(full, empty, stop) }, m.mappings)
+		failed = segment.CatchPageFaults(func() error {
+			return m.cluster(full, empty, stop)
+		}, m.mappings)
 	})
 	var err error
 	for p := range full {
 		if err == nil {
-			if err = m.add(&p, add); err != nil {
+			if err = m.addTile(&p, add); err != nil {
 				close(stop)
 			}
 		}
 		empty <- p
 	}
 	wg.Wait()
-	m.memory.tiles = [2]clusteredTile{m.clusteredTile, <-empty}
+	m.buffers.tiles = [2]clusteredTile{m.clusteredTile, <-empty}
 	return cmp.Or(err, failed)
 }
 
-// add describes a part and hands it over.
-func (m *merger) add(p *clusteredTile, add func(*segment.RowRun) error) error {
+// addTile describes a tile and hands it over.
+func (m *merger) addTile(p *clusteredTile, add func(*segment.RowRun) error) error {
 	if m.ended != nil {
 		if err := m.ended(); err != nil {
 			return err
@@ -99,12 +101,12 @@ func (m *merger) add(p *clusteredTile, add func(*segment.RowRun) error) error {
 		BlockEnds: p.layout.BlockEnds, Flags: p.flags})
 }
 
-// cluster gives the parts to full, in memory that it takes from empty.
+// cluster gives clustered tiles to full, in memory that it takes from empty.
 func (m *merger) cluster(
 	full chan<- clusteredTile, empty <-chan clusteredTile, stop <-chan struct{},
 ) error {
 	for _, late := range []bool{false, true} {
-		tiles, err := m.tiles(late)
+		tiles, err := m.cutTiles(late)
 		if err != nil {
 			return err
 		}
@@ -143,8 +145,8 @@ func blocksOf(idx *index.Segment, late bool) (from, to int) {
 	return 0, idx.OnTime()
 }
 
-// tiles cuts the keys into tiles of about Options.TileBytes.
-func (m *merger) tiles(late bool) ([]index.Tile, error) {
+// cutTiles cuts the keys into tiles of about Options.TileBytes.
+func (m *merger) cutTiles(late bool) ([]index.Tile, error) {
 	total, rows := uint64(0), 0
 	if err := m.eachBlock(late, func(int) error {
 		total += m.cost()
@@ -173,9 +175,9 @@ func (m *merger) tiles(late bool) ([]index.Tile, error) {
 		}
 		keep := start
 		for k := start; k < sample.Len(); k++ {
-			if spliced, ok := m.ranks.Rank(i, uint32(sample.AcqNs[k])); ok {
+			if merged, ok := m.ranks.Rank(i, uint32(sample.AcqNs[k])); ok {
 				sample.Move(keep, k)
-				sample.AcqNs[keep] = int64(m.ranks.First(spliced))
+				sample.AcqNs[keep] = int64(m.ranks.First(merged))
 				keep++
 			}
 		}
@@ -208,7 +210,7 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 		from, to := blocksOf(seg.Index, late)
 		for b := from; b < to; b++ {
 			c := index.Candidate{Block: uint32(b)}
-			if _, err := m.reader.Open(&blocks.Planned{Segment: seg}, c); err != nil {
+			if _, err := m.reader.Open(&blocks.PlannedSegment{Segment: seg}, c); err != nil {
 				return err
 			}
 			if err := visit(i); err != nil {
@@ -239,7 +241,7 @@ func (m *merger) clusterTile(r *index.Tile, late bool) error {
 	for len(m.flags) < (m.rows.Len()+63)/64 {
 		m.flags = append(m.flags, 0)
 	}
-	m.memory.clusterer.Part(&m.rows, late, &m.layout)
+	m.buffers.clusterer.ClusterTile(&m.rows, late, &m.layout)
 	return nil
 }
 
@@ -281,27 +283,27 @@ func (m *merger) acqOf(rank int64) int64 {
 // gather adds the rows of a tile that lie in one input.
 func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	w := &m.reader
-	part := blocks.Planned{Plan: &m.plan}
-	part.Begin(seg, w.Box, m.tombstones)
+	planned := blocks.PlannedSegment{Plan: &m.plan}
+	planned.Begin(seg, w.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
-	m.store.readahead.Ask(seg, m.plan.Candidates)
+	m.store.readahead.Prefetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
 			continue
 		}
 		runtime.Gosched() // queries come first
-		info, err := w.Open(&part, c)
+		info, err := w.Open(&planned, c)
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(&part, info, c.Residual)
+		w.Chosen = w.Choose(&planned, info, c.Residual)
 		start := m.rows.Len()
 		if err := w.Block.Gather(w.Chosen, false, &m.rows); err != nil {
 			return err
 		}
 		for k, rank := range m.rows.AcqNs[start:] {
-			spliced, _ := m.ranks.Rank(i, uint32(rank))
-			m.rows.AcqNs[start+k] = int64(spliced)
+			merged, _ := m.ranks.Rank(i, uint32(rank))
+			m.rows.AcqNs[start+k] = int64(merged)
 		}
 		if info.Flagged > 0 {
 			m.flag(start)

@@ -108,7 +108,7 @@ func TestWriteThrottle(t *testing.T) {
 	}
 	// The merger, which was woken, may note once more that there is no backlog.
 	for try := 0; try < 100 && s.Stats().ThrottledNs == 0; try++ {
-		s.throttle.SetSegments(throttle.SlowdownFrom + 5)
+		s.throttle.SetBacklog(throttle.SlowdownFrom + 5)
 		mustPut(t, s, shape{cids: 1, mids: 5, moids: 1, caps: 100}.batch(randomSource(t), 1000, 0),
 			WriterSeq{})
 		if err := s.onCommitter(t.Context(), func() {}); err != nil {

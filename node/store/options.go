@@ -21,7 +21,7 @@ const (
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
 	// defaultHeadBytes bounds all heads together: some six full ones with rows of 100 bytes.
 	defaultHeadBytes = 1 << 31
-	// maxOneHeadBytes is how large one head gets before it is sealed: with a flush of the log more
+	// maxOneHeadBytes is how large one head gets before it is sealed: with one log append more
 	// its payloads still have 32-bit offsets.
 	maxOneHeadBytes = 1 << 30
 	// defaultLogFiles bounds the unsealed log (64 MiB files), and with it the time to open.
@@ -49,7 +49,7 @@ type Options struct {
 
 	// Group makes the store a replica: it takes commands of the log of a group, see [Store.Apply],
 	// and nothing else. 32 hex digits, the identity of the group, which is that of the store on all
-	// replicas; empty: a store of its own. A replica has one shard.
+	// replicas; empty: a stand-alone store. A replica has one shard.
 	Group string
 
 	// Scrub is how fast the files are read in search of damage; stores of one process share one.
@@ -68,7 +68,7 @@ type Options struct {
 	// nil: nothing is. It runs on the goroutine of Open.
 	Replaying func(doneBytes, allBytes int64)
 
-	keepSnapshot bool // a snapshot stays one: it is not made a store of its own, nor merged
+	keepSnapshot bool // a snapshot stays one: it is not made a stand-alone store, nor merged
 
 	blockNow func() time.Time // drives Store.readahead; time.Now
 

@@ -16,7 +16,7 @@ import (
 func (s *Store) pin(
 	box *record.Box, states []*shards.State,
 ) ([]*shards.State, *tombstone.Set) {
-	wanted, from := slots.Parts(box, len(s.shards)), len(states) // nil for all
+	wanted, from := slots.Owners(box, len(s.shards)), len(states) // nil for all
 	for {
 		tombstones, puts := s.tombstones.Load(), s.backdatedSeq.Load()
 		for id, sh := range slices.Backward(s.shards) {

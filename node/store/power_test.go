@@ -150,7 +150,7 @@ func (p *powerPlan) backup() {
 func (p *powerPlan) open()  { p.add("open", 0, (*powerWork).open) }
 func (p *powerPlan) close() { p.add("close", 0, (*powerWork).close) }
 
-// powerSteps are what a store of its own does in its life.
+// powerSteps are what a stand-alone store does in its life.
 func powerSteps() []powerStep {
 	p := &powerPlan{}
 	p.open()

@@ -105,7 +105,7 @@ func (s *Store) spaceLoop() {
 	}
 }
 
-// hasSpace reports whether the disk has space for a flush of n bytes, or does not say.
+// hasSpace reports whether the disk has space for an append of n bytes, or does not say.
 func hasSpace(dir string, n int64) bool {
 	disk, ok := durable.DiskOf(dir)
 	return !ok || disk.Free >= uint64(n+spareBytes)

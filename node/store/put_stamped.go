@@ -129,7 +129,7 @@ func (s *Store) commitStamped(
 	began := time.Now()
 	file, err := s.appendLog(entries)
 	s.counters.logNs.Add(int64(time.Since(began)))
-	s.counters.flushes.Add(1)
+	s.counters.logAppends.Add(1)
 	if err != nil {
 		if errors.Is(err, durable.ErrNoSpace) {
 			s.oracle.UnreserveFrom(acqs[0]) // nothing of it is on disk: it may come again

@@ -38,7 +38,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	}
 	s.replicated = s.manifest.Replicated
 	s.recordSlots()
-	if err := s.ownSnapshot(); err != nil {
+	if err := s.detachSnapshot(); err != nil {
 		return err
 	}
 	s.shards, s.allShards = shards.New(s.manifest.Shards)
@@ -49,7 +49,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.openSegments(); err != nil {
 		return err
 	}
-	for _, g := range s.manifest.EmptyRanges {
+	for _, g := range s.manifest.EmptyIndexRanges {
 		s.allShards[g.Shard].SkipTo(g.LastIndex)
 	}
 	s.publishTombstones()
@@ -59,18 +59,18 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.writers.Load(s.opt.Dir); err != nil {
 		return err
 	}
-	r := replay{store: s, report: report, clockNs: s.manifest.ClockNs}
+	r := replay{store: s, report: report, nextAcqNs: s.manifest.NextAcqNs}
 	if s.opt.Replaying != nil {
 		r.allBytes = logBytes(s.opt.Dir)
 	}
 	r.advance(s.manifest.Applied)
 	if s.manifest.Copy == nil { // else the rows before them may be still to come
 		// The log says so, too, unless its end was lost.
-		r.clockNs = max(r.clockNs, s.manifest.LastEvent()+1)
+		r.nextAcqNs = max(r.nextAcqNs, s.manifest.LastEvent()+1)
 	}
 	s.retentionClock.Stepped(s.manifest.Steps)
 	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
-		wal.Options{Durable: s.manifest.LogFlush, Oldest: s.manifest.LogFrom}, r.entry)
+		wal.Options{Durable: s.manifest.SyncedLogSeq, Oldest: s.manifest.FirstLogFile}, r.entry)
 	if err != nil {
 		return err
 	}
@@ -81,30 +81,30 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 			"%d lines when the log was written: its end is missing", s.manifest.Number,
 			r.manifestLines))
 	}
-	if err := s.recordLogFrom(); err != nil {
+	if err := s.recordFirstLogFile(); err != nil {
 		return err
 	}
-	s.manifest.BeginTimeline(r.clockNs)
+	s.manifest.BeginTimeline(r.nextAcqNs)
 	r.insertAll()
 	if err := s.startClock(ctx, &r, fileNs); err != nil {
 		return err
 	}
 	if floor := s.oracle.NextNs(); floor > 0 && s.manifest.Steps.TimeNs == 0 {
 		// What the clock reads now may be years less than that, and steps would go on from there.
-		s.retentionClock.Anchor(max(1, floor-2*acqtime.LeaseNs))
+		s.retentionClock.SetReference(max(1, floor-2*acqtime.LeaseNs))
 	}
 	s.trackRemovals()
 	return nil
 }
 
-// recordLogFrom makes a manifest that does not say it yet say where the log begins, so that the
-// loss of its first files is noticed.
-func (s *Store) recordLogFrom() error {
-	if s.manifest.LogFrom != 0 {
+// recordFirstLogFile makes a manifest that does not say it yet say where the log begins, so that
+// the loss of its first files is noticed.
+func (s *Store) recordFirstLogFile() error {
+	if s.manifest.FirstLogFile != 0 {
 		return nil
 	}
 	first := slices.Min(slices.Collect(maps.Keys(s.log.Files())))
-	err := s.manifest.Append(manifest.Edit{LogFrom: first})
+	err := s.manifest.Append(manifest.Edit{FirstLogFile: first})
 	if durable.IsNoSpace(err) {
 		return nil // the next start tries again
 	}
@@ -115,7 +115,7 @@ func (s *Store) recordLogFrom() error {
 // begins; a sealed segment was in the log before, which never is without a file; and WRITERS is
 // saved before the log is deleted.
 func (s *Store) checkComplete() error {
-	if len(s.manifest.Live) > 0 || s.manifest.LogFrom != 0 {
+	if len(s.manifest.Live) > 0 || s.manifest.FirstLogFile != 0 {
 		logs, err := os.ReadDir(filepath.Join(s.opt.Dir, layout.LogDir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("list log: %w", err)
@@ -125,7 +125,7 @@ func (s *Store) checkComplete() error {
 				"all log files are missing")
 		}
 	}
-	if s.manifest.ClockNs != 0 {
+	if s.manifest.NextAcqNs != 0 {
 		name := filepath.Join(s.opt.Dir, layout.WritersFile)
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 			return corrupt(name, 0, "the file is missing, but the log was deleted")
@@ -170,12 +170,12 @@ func (s *Store) openSegments() error {
 		path := s.segmentPath(m.ID)
 		seg, err := shards.Open(path, m, s.readahead.Clock)
 		if err != nil {
-			return shards.Affected(path, m, err)
+			return shards.WithAffectedRows(path, m, err)
 		}
 		watermarks, err := index.ParseWatermarks(seg.File.Section(layout.SectionWatermarks))
 		if err != nil {
 			seg.Unpin()
-			return shards.Affected(path, m,
+			return shards.WithAffectedRows(path, m,
 				&durable.CorruptError{File: path, Reason: "watermarks", Err: err})
 		}
 		s.allShards[m.Shard].AddRecovered(seg, watermarks)
@@ -185,8 +185,8 @@ func (s *Store) openSegments() error {
 
 // startClock makes the clock start above everything that was assigned or leased before.
 func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
-	floor := r.clockNs
-	s.oracle.Open(floor)
+	floor := r.nextAcqNs
+	s.oracle.SetDurableAtOpen(floor)
 	if s.manifest.Copy == nil { // else its acqs are those of another node's clock
 		s.wallClock.Begin(floor, fileNs)
 	}
@@ -214,6 +214,6 @@ func (s *Store) startClock(ctx context.Context, r *replay, fileNs int64) error {
 			return ctx.Err()
 		}
 	}
-	s.oracle.Begin(floor)
+	s.oracle.StartAt(floor)
 	return nil
 }

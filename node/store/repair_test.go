@@ -39,7 +39,7 @@ func damagesOf(t *testing.T, src string) map[string]func(t *testing.T, dir strin
 	return damages
 }
 
-// The log of a store is damaged in each of its flushes in turn, or loses its end. The store does
+// The log of a store is damaged in each of its appends in turn, or loses its end. The store does
 // not open and says what to do; a repair says what is lost and changes nothing until it is told to;
 // then the store opens with all that came before, takes puts, and the copies can be read.
 func TestRepairLog(t *testing.T) {

@@ -19,7 +19,7 @@ type replay struct {
 	store         *Store
 	report        *Report
 	batch         record.Batch
-	clockNs       int64 // no acq below this may be allocated
+	nextAcqNs     int64 // no acq below this may be allocated
 	closedCleanly bool  // the last entry was that of a clean close
 	applied       uint64
 	manifestLines uint64 // that the manifest had when the log was written
@@ -41,7 +41,7 @@ func logBytes(dir string) (bytes int64) {
 
 // advance notes how far the log of a replica was applied.
 func (r *replay) advance(at acqtime.Applied) {
-	r.applied, r.clockNs = max(r.applied, at.Index), max(r.clockNs, at.NextNs)
+	r.applied, r.nextAcqNs = max(r.applied, at.Index), max(r.nextAcqNs, at.NextNs)
 }
 
 func (r *replay) entry(file uint64, e wal.Entry) error {
@@ -52,13 +52,13 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 		s.opt.Replaying(min(r.doneBytes, r.allBytes), r.allBytes)
 	}
 	switch e.Kind {
-	case layout.EntryClock:
-		ns, closedCleanly, err := layout.ParseClockEntry(e.Data)
+	case layout.EntryNextAcq:
+		ns, closedCleanly, err := layout.ParseNextAcqEntry(e.Data)
 		if err != nil {
 			return err
 		}
 		if m := s.manifest.Copy; m == nil || file >= m.FirstLog {
-			r.clockNs = max(r.clockNs, ns)
+			r.nextAcqNs = max(r.nextAcqNs, ns)
 		}
 		r.closedCleanly = closedCleanly
 		if s.logFiles[file] == nil {
@@ -99,10 +99,10 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	}
 	s.recordLogEntries(file, []wal.Entry{e})
 	n := int64(r.batch.Len())
-	r.clockNs = max(r.clockNs, layout.AllocatedUntil(&h, &r.batch))
+	r.nextAcqNs = max(r.nextAcqNs, layout.AllocatedUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {
 		id, a := WriterSeq{ID: h.Writer, Seq: h.Seq, Persistent: h.Persistent},
-			writers.Answer{Seq: h.Seq, FirstNs: h.BatchFirstAcqNs, Records: h.BatchRecords}
+			writers.Result{Seq: h.Seq, FirstNs: h.BatchFirstAcqNs, Records: h.BatchRecords}
 		if s.replicated {
 			s.writers.RecordInOrder(id, a)
 		} else {

@@ -43,7 +43,7 @@ func (o *Options) checkGroup() error {
 	return nil
 }
 
-// checkRole refuses to open a replica as a store of its own, and the reverse: changes that the
+// checkRole refuses to open a replica as a stand-alone store, and the reverse: changes that the
 // other replicas do not get would part it from them for good.
 func checkRole(m *manifest.Manifest, opt *Options) error {
 	switch {
@@ -119,30 +119,30 @@ func (s *Store) lastApplied() acqtime.Applied {
 	return s.applied
 }
 
-// clockEntry is the log entry that says how far the clock has come, of a store of its own or a
-// replica.
-func (s *Store) clockEntry(ns int64, closedCleanly bool) wal.Entry {
+// nextAcqEntry is the log entry that says below which acq none is allocated any more, of a
+// stand-alone store or a replica.
+func (s *Store) nextAcqEntry(ns int64, closedCleanly bool) wal.Entry {
 	if s.replicated {
 		return appliedEntry(s.lastApplied())
 	}
-	return layout.ClockEntry(ns, closedCleanly)
+	return layout.NextAcqEntry(ns, closedCleanly)
 }
 
-// clockEntries are the log entries of a flush without rows: how many lines the manifest has, and
-// how far the clock has come.
-func (s *Store) clockEntries(ns int64, closedCleanly bool) []wal.Entry {
+// nextAcqEntries are the log entries of an append without rows: how many lines the manifest has,
+// and the next acq.
+func (s *Store) nextAcqEntries(ns int64, closedCleanly bool) []wal.Entry {
 	s.manifestMu.Lock()
 	n := s.manifest.Number
 	s.manifestMu.Unlock()
-	return []wal.Entry{layout.ManifestLinesEntry(n), s.clockEntry(ns, closedCleanly)}
+	return []wal.Entry{layout.ManifestLinesEntry(n), s.nextAcqEntry(ns, closedCleanly)}
 }
 
-// recordLogEnd makes the manifest name the last flush of the log that is durable, so that the loss
+// recordLogEnd makes the manifest name the last append of the log that is durable, so that the loss
 // of its newest files, or of its end, is noticed. Without space it is left undone.
 func (s *Store) recordLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.LogFlush >= s.log.LastSynced() ||
+	if s.opt.keepSnapshot || s.manifest.SyncedLogSeq >= s.log.LastSynced() ||
 		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}
@@ -152,38 +152,38 @@ func (s *Store) recordLogEnd() error {
 	return nil
 }
 
-// logEnd is how far the log was at some moment.
+// logEnd is how far the log was at some time.
 type logEnd struct {
-	flush uint64 // the last that is durable
-	files int
+	appended uint64 // the last that is durable
+	files    int
 }
 
 // recordQuietLogEnd records the end of a log that was written and is not any more since an earlier
-// moment, and of one that began a new file since: what is not noted is at most a file. It costs no
+// time, and of one that began a new file since: what is not noted is at most a file. It costs no
 // put a sync of its own.
 func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
 	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
-	if now.flush == before.flush || now.files != before.files {
+	if now.appended == before.appended || now.files != before.files {
 		return now, s.recordLogEnd()
 	}
 	return now, nil
 }
 
-// saveAnswers makes the file of writers hold the answers that the log does, and returns the edit
+// saveWriters makes the file of writers hold the results that the log does, and returns the edit
 // after which files of the log may go. What the file says of a replica, and the edit, must not be
 // ahead of what is left of the log after a loss of power. The caller holds manifestMu.
-func (s *Store) saveAnswers() (manifest.Edit, error) {
+func (s *Store) saveWriters() (manifest.Edit, error) {
 	if !s.replicated {
-		now := s.oracle.CurrentHorizon() // of a write group under way nothing may be on disk yet
+		now := s.oracle.CurrentHorizon() // of a write group in flight nothing may be on disk yet
 		s.writers.Expire(now)
-		return manifest.Edit{ClockNs: now}, s.writers.Save(s.opt.Dir)
+		return manifest.Edit{NextAcqNs: now}, s.writers.Save(s.opt.Dir)
 	}
 	s.applyMu.Lock()
 	at := s.applied
 	s.writers.Expire(at.NextNs)
 	table := s.writers.Encode(math.MaxInt64)
 	s.applyMu.Unlock()
-	e := manifest.Edit{ClockNs: at.NextNs, Applied: &at}
+	e := manifest.Edit{NextAcqNs: at.NextNs, Applied: &at}
 	if err := s.syncApplied(); err != nil {
 		return e, err
 	}

@@ -86,7 +86,7 @@ func (m *groupModel) put(c Command, b *record.Batch, id WriterSeq) {
 		old.Duplicate = true
 		m.end(c, Outcome{Put: old})
 		return
-	case w.high >= writers.MaxAnswers && id.Seq <= w.high-writers.MaxAnswers:
+	case w.high >= writers.MaxResults && id.Seq <= w.high-writers.MaxResults:
 		m.end(c, Outcome{Err: writers.ErrTooOld})
 		return
 	}
@@ -112,7 +112,7 @@ func (w *modelWriter) forgot(seq uint64) bool {
 			greater++
 		}
 	}
-	return greater >= writers.MaxAnswers
+	return greater >= writers.MaxResults
 }
 
 func (m *groupModel) event(c Command, kind event.Kind, box record.Box) {

@@ -118,7 +118,7 @@ func (r *replica) digest() digest.Slice {
 }
 
 // crash leaves the directory as a killed process would, or a loss of power, which takes what was
-// not synced: then some of the flushes after the last durable command are gone, or parts of them.
+// not synced: then some of the appends after the last durable command are gone, or parts of them.
 func (r *replica) crash(power bool) {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -150,7 +150,7 @@ func (r *replica) crash(power bool) {
 	r.check("after a crash")
 }
 
-// tear cuts the newest file of a log somewhere in its last flushes, which were not synced, and
+// tear cuts the newest file of a log somewhere in its last appends, which were not synced, and
 // leaves out sectors there.
 func (r *replica) tear(dir string, unsynced int) {
 	r.t.Helper()
@@ -164,13 +164,13 @@ func (r *replica) tear(dir string, unsynced int) {
 		r.t.Fatal(err)
 	}
 	ends := []int64{0}
-	note := func(f *wal.Flush, _ *durable.CorruptError) error {
+	note := func(f *wal.Append, _ *durable.CorruptError) error {
 		ends = append(ends, f.Offset+f.Bytes)
 		return nil
 	}
 	_, _, err = wal.ReadFile(path, -1, note)
 	if err != nil || unsynced >= len(ends) {
-		r.t.Fatalf("%d flushes of %d are not synced, %v", unsynced, len(ends)-1, err)
+		r.t.Fatalf("%d appends of %d are not synced, %v", unsynced, len(ends)-1, err)
 	}
 	safe := ends[len(ends)-1-unsynced]
 	data = data[:safe+r.rng.Int64N(int64(len(data))-safe+1)]
@@ -309,27 +309,27 @@ func TestReplicaIsDriven(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = Open(ctx, Options{Dir: r.opt.Dir})
-	f("opened as a store of its own", err)
+	f("opened as a stand-alone store", err)
 	_, _, err = Open(ctx, Options{Dir: r.opt.Dir, Group: "ff" + testGroup[2:]})
 	if !errors.Is(err, ErrNotReplicated) {
 		t.Errorf("opened as a replica of another group: %v", err)
 	}
 	own := openTest(t, Options{})
 	if _, err := own.Apply(ctx, nil); !errors.Is(err, ErrNotReplicated) {
-		t.Errorf("apply to a store of its own: %v", err)
+		t.Errorf("apply to a stand-alone store: %v", err)
 	}
 	if err := own.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = Open(ctx, Options{Dir: own.opt.Dir, Group: testGroup})
 	if !errors.Is(err, ErrNotReplicated) {
-		t.Errorf("a store of its own opened as a replica: %v", err)
+		t.Errorf("a stand-alone store opened as a replica: %v", err)
 	}
 	r.open()
 }
 
-// Many commands are one flush, and nothing of it is durable before someone asks for that.
-func TestApplyIsOneFlush(t *testing.T) {
+// Many commands are one append, and nothing of it is durable before someone asks for that.
+func TestApplyIsOneAppend(t *testing.T) {
 	rng := randomSource(t)
 	log := newGroupLog(shape{cids: 2, mids: 5, moids: 2, caps: 20})
 	r := newReplica(t, rng, log, Options{})
@@ -344,8 +344,8 @@ func TestApplyIsOneFlush(t *testing.T) {
 	if _, err := r.Apply(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Stats().LogFlushes; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
-		t.Fatalf("%d flushes, durable %d, applied %d", got, r.Durable(), r.Applied())
+	if got := r.Stats().LogAppends; got != 1 || r.Durable() != 0 || r.Applied() != 104 {
+		t.Fatalf("%d appends, durable %d, applied %d", got, r.Durable(), r.Applied())
 	}
 	unknown := Command{Index: 106, Data: []byte{255, 1, 0, 0}}
 	all = []Command{{Index: 105, ClockNs: 2000, Data: commands.AppendClose(nil)}, unknown}

@@ -151,7 +151,7 @@ func TestReplicaSteps(t *testing.T) {
 	f("after the step", false, 0)
 }
 
-// A backup of a replica is restored as a store of its own.
+// A backup of a replica is restored as a stand-alone store.
 func TestReplicaIsRestored(t *testing.T) {
 	s := openTest(t, Options{Group: testGroup, SealRows: 2})
 	apply(t, s, 100, putOf(t, 1, 2), putOf(t, 3, 4), putOf(t, 5))

@@ -42,14 +42,14 @@ func (s *Store) SetRetention(ctx context.Context, r retention.Rule) error {
 	if err := cmp.Or(s.refuseReplicated(), r.Validate()); err != nil {
 		return err
 	}
-	timeNs := s.provenTime()
+	timeNs := s.confirmedTime()
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
-		return s.manifest.RetentionEdit(&r, retention.Moment{AcqNs: acqNs, TimeNs: timeNs})
+		return s.manifest.RetentionEdit(&r, retention.StepTime{AcqNs: acqNs, TimeNs: timeNs})
 	})
 }
 
-// provenTime is what the time provably is by the store's own clock, 0 when that is uncertain.
-func (s *Store) provenTime() int64 { return s.retentionClock.Proven(s.wallClock.Read()) }
+// confirmedTime is what time is certain by the store's own clock, 0 when that is uncertain.
+func (s *Store) confirmedTime() int64 { return s.retentionClock.ConfirmedNs(s.wallClock.Read()) }
 
 // advanceRetention makes the policies take a step when one is due. Those of a replica take theirs
 // when its log says so.
@@ -57,13 +57,13 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 	if s.replicated {
 		return nil
 	}
-	timeNs := s.provenTime()
+	timeNs := s.confirmedTime()
 	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil
 	}
 	return s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
-		return s.manifest.StepEdit(retention.Moment{AcqNs: acqNs, TimeNs: timeNs,
+		return s.manifest.StepEdit(retention.StepTime{AcqNs: acqNs, TimeNs: timeNs,
 			RanNs: ranNs}), nil
 	})
 }
@@ -72,7 +72,7 @@ func (s *Store) advanceRetention(ctx context.Context) error {
 // now by a clock; ok is false when none is. The node that leads the group calls it
 // every few seconds.
 func (s *Store) RetentionStep(now clock.Reading) (command []byte, ok bool) {
-	timeNs := s.retentionClock.Proven(now)
+	timeNs := s.retentionClock.ConfirmedNs(now)
 	ranNs, due := s.stepDue(timeNs)
 	if !due {
 		return nil, false
@@ -87,7 +87,7 @@ func (s *Store) stepDue(timeNs int64) (ranNs int64, due bool) {
 	m := s.manifest
 	ranNs = m.Steps.RanNs + s.retentionClock.Ran()
 	return ranNs, m.Copy == nil &&
-		m.StepEdit(retention.Moment{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Steps != nil
+		m.StepEdit(retention.StepTime{AcqNs: 1, TimeNs: timeNs, RanNs: ranNs}).Steps != nil
 }
 
 // retainLoop lets the policies take their steps, purges go on that had no space, and what was

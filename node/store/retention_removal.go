@@ -78,12 +78,12 @@ func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 
 // estimateSegmentRows counts the rows of blocks that lie in a box, and half of those that may.
 func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
-	ranked, ok := seg.Ranked(box)
+	ranked, ok := seg.BoxInRanks(box)
 	if !ok {
 		return 0
 	}
-	part := &blocks.Planned{Plan: new(index.Plan)}
-	err := segment.Guard(func() error {
+	part := &blocks.PlannedSegment{Plan: new(index.Plan)}
+	err := segment.CatchPageFaults(func() error {
 		part.Begin(seg, box, nil)
 		return nil
 	}, (&merger{run: []*shards.Segment{seg}}).mappings)

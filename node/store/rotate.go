@@ -58,7 +58,7 @@ func (s *Store) sealHeadsOfReplay() {
 }
 
 // largestOver returns the shard with the largest head if the mutable heads take more than half the
-// budget, else nil. So when puts wait, immutable heads take the other half, and a seal is under way
+// budget, else nil. So when puts wait, immutable heads take the other half, and a seal is running
 // that frees some.
 func largestOver(all []*shards.Shard, budget int64) *shards.Shard {
 	var total, most int64

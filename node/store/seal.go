@@ -114,7 +114,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discardSegment(seg, err))
 	}
 	sh.Replace(immutable, seg)
-	s.throttle.SetSegments(largestBacklog(s.allShards))
+	s.throttle.SetBacklog(largestBacklog(s.allShards))
 	s.headBudget.Add(immutable.Head.GrowthSinceLastCall() - immutable.Head.Bytes())
 	s.counters.seals.Add(1)
 	if seg != nil {
@@ -131,7 +131,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 func (s *Store) writeSegment(
 	sh *shards.Shard, immutable *shards.ImmutableHead,
 ) (*shards.Segment, manifest.Edit, error) {
-	work := sealMemories.Get().(*sealMemory)
+	work := sealBufferPool.Get().(*sealBuffers)
 	defer work.giveBack()
 	rows := &work.rows
 	immutable.Head.FreezeFlags()
@@ -145,7 +145,7 @@ func (s *Store) writeSegment(
 	t := s.tombstones.Load()
 	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, t)}
 	if rows.Len() == 0 {
-		e.EmptyRanges = []manifest.EmptyRange{{Shard: sh.ID, FirstIndex: immutable.First,
+		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: immutable.First,
 			LastIndex: immutable.Last}}
 		return nil, e, nil
 	}
@@ -175,28 +175,28 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 	return seg, nil
 }
 
-// sealMemory is the memory of a seal, several times that of the rows. The next one of any store
+// sealBuffers is the memory of a seal, several times that of the rows. The next one of any store
 // takes it: memory that was never touched costs more than what is done in it.
-type sealMemory struct {
+type sealBuffers struct {
 	rows      record.Batch
 	layout    index.Layout
 	clusterer index.Clusterer
 }
 
-var sealMemories = sync.Pool{New: func() any { return new(sealMemory) }}
+var sealBufferPool = sync.Pool{New: func() any { return new(sealBuffers) }}
 
 // keptPayloads is how many bytes of payloads a seal may leave space for to the next one.
 const keptPayloads = 64 << 20
 
-func (w *sealMemory) giveBack() {
+func (w *sealBuffers) giveBack() {
 	if cap(w.rows.Data) > keptPayloads {
 		w.rows.Data = nil
 	}
-	sealMemories.Put(w)
+	sealBufferPool.Put(w)
 }
 
 // write writes a segment of rows that are in acq order.
-func (w *sealMemory) write(
+func (w *sealBuffers) write(
 	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, watermarks []byte,
 	opt index.Options,
 ) error {
@@ -205,7 +205,7 @@ func (w *sealMemory) write(
 		return fmt.Errorf("describe segment: %w", err)
 	}
 	built := &w.layout
-	w.clusterer.With(opt).All(rows, built)
+	w.clusterer.With(opt).Cluster(rows, built)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text,
 		Runs: func(add func(*segment.RowRun) error) error {
@@ -239,7 +239,7 @@ func (s *Store) segmentPath(id uint64) string {
 }
 
 // recordLogFile remembers which log file holds the newest entries of which shards. The committer
-// calls it after each flush.
+// calls it after each append.
 func (s *Store) recordLogFile(file uint64, entries []wal.Entry) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
@@ -309,7 +309,7 @@ func logDeleteFailure(err error) error {
 }
 
 // deleteSealedLog deletes log files whose rows are all in sealed segments. What else they hold, the
-// answers given to writers and the clock, is saved first.
+// results of puts and the next acq, is saved first.
 func (s *Store) deleteSealedLog() error {
 	needed, _ := s.oldestNeeded()
 	newest := uint64(0)
@@ -326,11 +326,11 @@ func (s *Store) deleteSealedLog() error {
 	if len(old) == 0 {
 		return nil
 	}
-	e, err := s.saveAnswers()
+	e, err := s.saveWriters()
 	if err != nil {
 		return err
 	}
-	e.LogFrom = needed
+	e.FirstLogFile = needed
 	if err := s.manifest.Append(e); err != nil {
 		return err
 	}

@@ -90,8 +90,8 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	}
 	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
-	m.ClockNs, m.Applied = info.AcqNs, s.lastApplied()
-	end := s.clockEntry(info.AcqNs, true)
+	m.NextAcqNs, m.Applied = info.AcqNs, s.lastApplied()
+	end := s.nextAcqEntry(info.AcqNs, true)
 	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }
 
@@ -130,16 +130,16 @@ func bytesIn(dir string) (bytes int64, err error) {
 }
 
 // OpenSnapshot opens a snapshot to be read and backed up. It stays a snapshot of its store, where
-// Open makes a store of its own of it, and nothing is sealed or merged.
+// Open makes a stand-alone store of it, and nothing is sealed or merged.
 func OpenSnapshot(ctx context.Context, dir string) (*Store, Report, error) {
 	return Open(ctx, Options{Dir: dir, SealRows: math.MaxInt, LogFiles: math.MaxInt,
 		HeadBytes: math.MaxInt64, keepSnapshot: true})
 }
 
-// ownSnapshot makes a snapshot that is opened a store of its own: what is put from now on is no
+// detachSnapshot makes a snapshot that is opened a stand-alone store: what is put from now on is no
 // part of the history that it was taken of. That of a replica is opened as one, which goes on with
 // the log of its group.
-func (s *Store) ownSnapshot() error {
+func (s *Store) detachSnapshot() error {
 	name := filepath.Join(s.opt.Dir, layout.SnapshotFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || s.opt.keepSnapshot {
 		return nil

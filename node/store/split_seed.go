@@ -19,7 +19,7 @@ import (
 var ErrShards = errors.New("the store has several shards, and a replica has one")
 
 // Seed makes dir the state of a new replica that begins with what this store has of some slots:
-// records with their acqs, events, retentions, and the answers given to writers. The replica has
+// records with their acqs, events, retentions, and the results of puts. The replica has
 // applied entry 1 of its group's log, which stands for all of that, and gives no acq below those
 // that this store assigned or leased. Segments are hard links, from which rows of other slots are
 // removed in the background once the replica is open; so dir must be on the same file system. dir
@@ -123,9 +123,9 @@ func (s *Store) linkSeed(
 		}
 	}
 	m := *s.manifest
-	m.Store, m.Replicated, m.Applied, m.ClockNs = group, true, at, at.NextNs
-	m.LogFlush, m.LogFrom, m.LogEnd = 0, 0, nil // of a log that the seed does not have
-	m.Lineage = nil                             // replicas have none
+	m.Store, m.Replicated, m.Applied, m.NextAcqNs = group, true, at, at.NextNs
+	m.SyncedLogSeq, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
+	m.Lineage = nil                                      // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],
 			event.Event{AcqNs: acqNs, Kind: event.Split, ExceptSlots: keep})

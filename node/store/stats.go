@@ -3,7 +3,7 @@ package store
 import "sync/atomic"
 
 type counters struct {
-	rows, flushes, logNs         atomic.Int64
+	rows, logAppends, logNs      atomic.Int64
 	seals, sealedRows, sealNs    atomic.Int64
 	merges, mergedRows, mergeNs  atomic.Int64
 	purgedRows                   atomic.Int64
@@ -16,7 +16,7 @@ type counters struct {
 // Counts are of a store since Open.
 type Counts struct {
 	RowsPut       int64 // rows acknowledged
-	LogFlushes    int64 // flushes of the log that held rows
+	LogAppends    int64 // appends to the log that held rows
 	LogNs         int64 // time spent on them: writing, and syncing but in a replica
 	PutsDelayed   int64 // puts that waited for space in the heads
 	Seals         int64 // heads sealed
@@ -43,7 +43,7 @@ type Stats struct {
 
 	MergeErr     error // why a merge that is due was not done, nil when there is none
 	Shards       int   // shards of the directory
-	Writers      int   // writers whose answers are remembered
+	Writers      int   // writers whose results are remembered
 	Rows         int64 // rows stored, all versions
 	HeadRows     int64 // of these, rows in heads
 	HeadBytes    int64 // memory of the heads
@@ -52,7 +52,7 @@ type Stats struct {
 	IndexBytes   int64 // of these, what is not blocks of rows
 	LogFiles     int   // files of the log
 	LogBytes     int64 // their bytes
-	LogUnsynced  int   // flushes of a replica that wait for a sync
+	LogUnsynced  int   // appends of a replica that wait for a sync
 
 	ScrubPassBytes int64 // bytes of segments read in the present pass in search of damage
 	ScrubLastNs    int64 // when the last pass ended, of several stores the oldest; 0: none has
@@ -61,7 +61,7 @@ type Stats struct {
 // Add adds the counts of another store.
 func (c *Counts) Add(o *Counts) {
 	c.RowsPut += o.RowsPut
-	c.LogFlushes += o.LogFlushes
+	c.LogAppends += o.LogAppends
 	c.LogNs += o.LogNs
 	c.PutsDelayed += o.PutsDelayed
 	c.Seals += o.Seals
@@ -107,7 +107,7 @@ func (s *Stats) Add(o *Stats) {
 // Stats returns the present figures. Cost: a few microseconds per segment.
 func (s *Store) Stats() Stats {
 	st := Stats{Counts: Counts{
-		RowsPut: s.counters.rows.Load(), LogFlushes: s.counters.flushes.Load(),
+		RowsPut: s.counters.rows.Load(), LogAppends: s.counters.logAppends.Load(),
 		LogNs: s.counters.logNs.Load(), PutsDelayed: s.headBudget.Delayed(),
 		Seals: s.counters.seals.Load(), SealedRows: s.counters.sealedRows.Load(),
 		SealNs: s.counters.sealNs.Load(), Merges: s.counters.merges.Load(),

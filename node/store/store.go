@@ -67,8 +67,8 @@ type Store struct {
 
 	// What follows is of a replica.
 	replicated bool
-	applying   sync.Mutex   // held by Apply; guards apply
-	apply      *applyMemory // while it is held
+	applying   sync.Mutex    // held by Apply; guards apply
+	apply      *applyBuffers // while it is held
 
 	durable atomic.Uint64 // index of a command through which all is synced
 	applyMu sync.Mutex    // guards applied, and the writers while it is held
@@ -86,12 +86,12 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, logWithoutPurged and removals.
-	manifestMu       sync.Mutex
-	manifest         *manifest.Manifest
-	logFiles         map[uint64][]uint64 // log file -> per shard the last index in it
-	logWithoutPurged map[int64]uint64    // purge under way -> first log file without its rows
-	removals         removals            // rows that retentions remove from the log
+	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
+	manifestMu             sync.Mutex
+	manifest               *manifest.Manifest
+	logFiles               map[uint64][]uint64 // log file -> per shard the last index in it
+	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
+	removals               removals            // rows that retentions remove from the log
 
 	readahead blocks.Readahead // of segments, for all that reads them
 	scans     scan.Runner      // what all scans share
@@ -142,9 +142,9 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	}
 	s := &Store{
 		opt: opt, writers: writers.New[putRequest](), logFiles: map[uint64][]uint64{},
-		feeds:            notify.New(),
-		logWithoutPurged: map[int64]uint64{},
-		puts:             make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
+		feeds:                  notify.New(),
+		firstLogFileAfterPurge: map[int64]uint64{},
+		puts:                   make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
 		stop: make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
@@ -152,7 +152,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.headBudget = headbudget.New(headbudget.Options{MaxBytes: opt.HeadBytes, Wait: opt.PutWait,
 		Stop: s.stop, Overloaded: ErrOverloaded, Stopped: ErrClosed})
 	s.readahead.Clock = segment.NewVerifyClock(opt.blockNow)
-	s.scans.Workers, s.scans.Enough = opt.Workers, opt.parallelRows
+	s.scans.Workers, s.scans.MinParallelRows = opt.Workers, opt.parallelRows
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
 	s.scans.Source = versions.Source{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
 		Pin: s.pin}
@@ -189,7 +189,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	return s, report, nil
 }
 
-// Close stops accepting calls, finishes the puts and the seal under way, waits for running scans
+// Close stops accepting calls, finishes the running puts and seal, waits for running scans
 // and closes the files. Rows in the heads stay in the log and are replayed at the next Open.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
@@ -203,7 +203,7 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.recordLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.clockEntries(s.oracle.Finish(), true))
+		_, err = s.appendLog(s.nextAcqEntries(s.oracle.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash

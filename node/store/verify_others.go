@@ -81,7 +81,7 @@ func (s *Store) verifyWriters(c *check.Checker) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if s.manifest.ClockNs != 0 {
+	if s.manifest.NextAcqNs != 0 {
 		c.Damaged(name, durable.WholeFile, "the file is missing")
 	}
 	return nil
@@ -128,7 +128,7 @@ func (s *Store) rewriteManifest() error {
 	if err := errors.Join(s.manifest.ErrUnwrittenAfter(), s.manifest.Rewrite()); err != nil {
 		return err
 	}
-	e, err := s.saveAnswers()
+	e, err := s.saveWriters()
 	if err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// maxKeptBytes bounds the memory that a log keeps between flushes: a group of the store.
+// maxKeptBytes bounds the memory that a log keeps between appends: a group of the store.
 const maxKeptBytes = 16 << 20
 
-// flushMemories is where flushes are put together; the many logs of a node share what is in the
+// appendBuffers is where appends are put together; the many logs of a node share what is in the
 // caches of its processors.
-var flushMemories = sync.Pool{New: func() any { return new([]byte) }}
+var appendBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Append writes the entries as one flush and syncs it: after a return without error they are all
+// Append writes the entries as one append and syncs it: after a return without error they are all
 // durable; after a crash before that, all of them are there or none. It returns the number of the
 // file that holds them.
 //
@@ -29,9 +29,9 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 	return fileSeq, err
 }
 
-// Write writes the entries as one flush and leaves it to the next Sync, Append or new file to make
-// it durable. After a crash before that, some of what was written since is there: a flush whole or
-// not at all, and none without all that came before it.
+// Write writes the entries as one append and leaves it to the next Sync, Append or new file to make
+// it durable. After a crash before that, some of what was written since is there: an append whole
+// or not at all, and none without all that came before it.
 //
 // Errors: as of Append.
 func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
@@ -39,8 +39,9 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	for i := range entries {
 		size += uint64(entries[i].size())
 	}
-	if size > maxFlushBytes || len(entries) > math.MaxInt32 {
-		return 0, fmt.Errorf("append to log: a flush of %d bytes, at most %d", size, maxFlushBytes)
+	if size > maxAppendBytes || len(entries) > math.MaxInt32 {
+		return 0, fmt.Errorf("append to log: %d bytes at once, at most %d", size,
+			maxAppendBytes)
 	}
 	seq, unsynced, err := l.state()
 	if err == nil && unsynced >= maxUnsynced {
@@ -53,16 +54,16 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		return 0, l.NoteNoSpace(err, int64(size))
 	}
 	_, unsynced, _ = l.state()
-	memory := flushMemories.Get().(*[]byte)
-	defer flushMemories.Put(memory)
-	flush := appendFlush((*memory)[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
-	if *memory = flush; cap(flush) > maxKeptBytes {
+	memory := appendBuffers.Get().(*[]byte)
+	defer appendBuffers.Put(memory)
+	encoded := encodeAppend((*memory)[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
+	if *memory = encoded; cap(encoded) > maxKeptBytes {
 		*memory = nil
 	}
-	if _, err := l.newest.WriteAt(flush, l.size); err != nil {
-		return 0, l.NoteNoSpace(l.undo(err), int64(len(flush)))
+	if _, err := l.newest.WriteAt(encoded, l.size); err != nil {
+		return 0, l.NoteNoSpace(l.undo(err), int64(len(encoded)))
 	}
-	l.size += int64(len(flush))
+	l.size += int64(len(encoded))
 	l.mu.Lock()
 	l.seq++
 	l.noSpace, l.noSpaceBytes = nil, 0
@@ -71,7 +72,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	return l.number, nil
 }
 
-// Sync makes every flush durable that was written before the call.
+// Sync makes every append durable that was written before the call.
 //
 // Errors: ErrFailed, for ever.
 func (l *Log) Sync() error {
@@ -95,23 +96,23 @@ func (l *Log) syncNewest() error {
 	return nil
 }
 
-// LastSynced returns the sequence of the last flush that is known to be durable.
+// LastSynced returns the sequence of the last append that is known to be durable.
 func (l *Log) LastSynced() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.synced
 }
 
-// state returns the number of the last flush, and how many up to it wait for a sync.
+// state returns the number of the last append, and how many up to it wait for a sync.
 func (l *Log) state() (seq, unsynced uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.seq, l.seq - l.synced, l.failed
 }
 
-// undo cuts off what was written of a flush that the disk has no space for, and syncs the cut: the
-// log then ends with its last flush and may go on. After any other error, or when the cut fails,
-// it may not.
+// undo cuts off what was written of an append that the disk has no space for, and syncs the cut:
+// the log then ends with its last append and may go on. After any other error, or when the cut
+// fails, it may not.
 func (l *Log) undo(cause error) error {
 	if !durable.IsNoSpace(cause) {
 		return l.fail(cause)

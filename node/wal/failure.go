@@ -29,8 +29,8 @@ func (l *Log) Failure() error {
 	return l.failed
 }
 
-// NoteNoSpace remembers a lack of space until a flush finds space: for a flush of some bytes, or
-// for what must be written elsewhere before it. It returns the error; others are not noted.
+// NoteNoSpace remembers a lack of space until an append finds space: for an append of some bytes,
+// or for what must be written elsewhere before it. It returns the error; others are not noted.
 func (l *Log) NoteNoSpace(err error, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,13 +44,13 @@ func (l *Log) NoteNoSpace(err error, size int64) error {
 	return err
 }
 
-// NoSpace returns the ErrNoSpace that the last flush met and how many bytes it had; nil when there
+// NoSpace returns the ErrNoSpace that the last append met and how many bytes it had; nil when there
 // was space for it.
-func (l *Log) NoSpace() (flushBytes int64, err error) {
+func (l *Log) NoSpace() (appendBytes int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.noSpaceBytes, l.noSpace
 }
 
-// NoSpaceSignal delivers when a flush has met a lack of space since it was last received from.
+// NoSpaceSignal delivers when an append has met a lack of space since it was last received from.
 func (l *Log) NoSpaceSignal() <-chan struct{} { return l.noSpaceSignal }

@@ -29,7 +29,7 @@ func ParseName(path string) (number uint64, ok bool) {
 	return number, err == nil && number != 0 && fileName(number) == name
 }
 
-// Roll lets the next flush begin a new file, so that Remove can delete what is there now.
+// Roll lets the next append begin a new file, so that Remove can delete what is there now.
 func (l *Log) Roll() { l.full = l.full || l.size > 0 }
 
 // roll starts the next file, once the old one is synced.
@@ -86,7 +86,7 @@ func (l *Log) Remove(belowFileSeq uint64) error {
 	return nil
 }
 
-// Files returns the bytes of each file that hold whole flushes, by its number.
+// Files returns the bytes of each file that hold whole appends, by its number.
 func (l *Log) Files() map[uint64]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

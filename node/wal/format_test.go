@@ -43,8 +43,8 @@ func example(t *testing.T) (out []byte) {
 	return out
 }
 
-// exampleFlushes are a log file: a flush of one entry with rows, and one of two of other kinds.
-func exampleFlushes() [][]Entry {
+// exampleAppends are a log file: an append of one entry with rows, and one of two of other kinds.
+func exampleAppends() [][]Entry {
 	return [][]Entry{
 		{{Shard: 5, Term: 1, Index: 42, Kind: 1, Data: []byte("rows")}},
 		{{Shard: 0, Kind: 2, Data: []byte{1, 2, 3}}, {Shard: 6, Term: 1, Index: 9, Kind: 1}},
@@ -59,16 +59,16 @@ func checkExample(t *testing.T, example []byte) {
 	d.names[fileName(1)] = &memoryFile{folder: d, data: example}
 	var got []Entry
 	_, report, err := openFolder(d, "log", Options{}, replayed(&got))
-	want := flatten(exampleFlushes())
+	want := flatten(exampleAppends())
 	want[2].Data = []byte{}
-	if err != nil || report.TornSize != 0 || report.Flushes != 2 || !sameEntries(got, want) {
+	if err != nil || report.TornSize != 0 || report.Appends != 2 || !sameEntries(got, want) {
 		t.Fatalf("%+v, %v: %+v", report, err, got)
 	}
 	l, _, err := openFolder(newMemoryFolder(), "log", Options{}, replayed(&got))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, entries := range exampleFlushes() {
+	for _, entries := range exampleAppends() {
 		if _, err := l.Append(entries); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestTooOldFile(t *testing.T) {
 	_, _, err := Open("testdata/v1", Options{}, replayed(new([]Entry)))
 	ofVersion1(t, name, err)
 	tail, _, err := ReadFile(name, -1,
-		func(*Flush, *durable.CorruptError) error { return nil })
+		func(*Append, *durable.CorruptError) error { return nil })
 	if ofVersion1(t, name, err); tail != nil {
 		t.Error(tail)
 	}
@@ -95,7 +95,7 @@ func TestTooOldFile(t *testing.T) {
 	for at := 4; at < 6; at++ { // a version that rots is damage
 		corrupted := slices.Clone(text)
 		corrupted[at] ^= 2
-		if _, bad := parseFlush(corrupted, 0); bad == nil || bad.other != nil {
+		if _, bad := parseAppend(corrupted, 0); bad == nil || bad.other != nil {
 			t.Errorf("byte %d is corrupted: %+v", at, bad)
 		}
 	}

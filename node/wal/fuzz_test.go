@@ -28,7 +28,7 @@ func FuzzOpen(f *testing.F) {
 			mendChecksums(data)
 		}
 		_, _, err := readFile("log", slices.Clone(data),
-			func(*Flush, *durable.CorruptError) error { return nil })
+			func(*Append, *durable.CorruptError) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,16 +56,16 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// mendChecksums makes the checksums of the flushes right.
+// mendChecksums makes the checksums of the appends right.
 func mendChecksums(data []byte) {
-	for at := uint64(0); at+flushHeaderBytes <= uint64(len(data)); {
+	for at := uint64(0); at+headerBytes <= uint64(len(data)); {
 		src := data[at:]
 		size := binary.LittleEndian.Uint64(src[24:])
-		end := sector.Round(flushHeaderBytes + size)
+		end := sector.Round(headerBytes + size)
 		if size > uint64(len(src)) || end > uint64(len(src)) {
 			return
 		}
-		binary.LittleEndian.PutUint32(src[40:], crc32c.Sum(src[flushHeaderBytes:end]))
+		binary.LittleEndian.PutUint32(src[40:], crc32c.Sum(src[headerBytes:end]))
 		binary.LittleEndian.PutUint32(src[44:], crc32c.Sum(src[:44]))
 		at += end
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// LinkTo makes the empty directory dir a log of its own that holds every flush so far, and then
-// one flush of entries in a file that only it has. The other files are hard links of the ones
+// LinkTo makes the empty directory dir a log of its own that holds every append so far, and then
+// one append of entries in a file that only it has. The other files are hard links of the ones
 // here, and this log goes on in a new file: none of them is written again. The caller syncs dir.
 //
 // Errors: of a log that failed, ErrFailed; what this log holds is the same after any error.
@@ -41,7 +41,7 @@ func (l *Log) LinkTo(dir string, entries []Entry) error {
 		size += entries[i].size()
 	}
 	seq, _, _ := l.state()
-	_, err = f.WriteAt(appendFlush(nil, seq+1, 0, 0, entries, size), 0)
+	_, err = f.WriteAt(encodeAppend(nil, seq+1, 0, 0, entries, size), 0)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -1,4 +1,4 @@
-// Package wal owns the write-ahead log, which makes puts durable: flushes of entries, appended to
+// Package wal owns the write-ahead log, which makes puts durable: appends of entries, appended to
 // numbered files. FORMAT.md describes them.
 //
 // It knows nothing of shards, versions or rows: the data of an entry is opaque. Its main type is
@@ -16,10 +16,10 @@ import (
 type Stats struct {
 	Files    int
 	Bytes    int64
-	Unsynced int // flushes that wait for a sync
+	Unsynced int // appends that wait for a sync
 }
 
-// Log is an append-only sequence of flushes over numbered files. One goroutine at a time may
+// Log is an append-only sequence of appends over numbered files. One goroutine at a time may
 // append, write or roll, one at a time may remove; these, Sync and Stats may run beside one
 // another.
 type Log struct {
@@ -28,7 +28,7 @@ type Log struct {
 	opt    Options
 	number uint64 // of the newest file
 	size   int64  // of the newest file
-	full   bool   // the newest file takes no more flushes
+	full   bool   // the newest file takes no more appends
 
 	// syncing is held while the newest file is synced or gives way to the next, and before mu.
 	syncing sync.Mutex
@@ -36,11 +36,11 @@ type Log struct {
 
 	mu           sync.Mutex // guards what follows
 	sizes        map[uint64]int64
-	seq          uint64 // of the last flush
-	synced       uint64 // of the last flush that is known to be durable
+	seq          uint64 // of the last append
+	synced       uint64 // of the last append that is known to be durable
 	failed       error  // once set, returned for ever: what a failed sync left on disk is unknown
-	noSpace      error  // the lack of space that the last flush met
-	noSpaceBytes int64  // bytes of that flush
+	noSpace      error  // the lack of space that the last append met
+	noSpaceBytes int64  // bytes of that append
 
 	noSpaceSignal chan struct{} // see NoSpaceSignal
 }

@@ -26,7 +26,7 @@ func randomSource(t testing.TB) *rand.Rand {
 }
 
 func randomEntries(rng *rand.Rand, first uint64) []Entry {
-	entries := make([]Entry, rng.IntN(4)) // a flush without entries is one, too
+	entries := make([]Entry, rng.IntN(4)) // an append without entries is one, too
 	for i := range entries {
 		data := make([]byte, rng.IntN(120))
 		for k := range data {
@@ -63,8 +63,8 @@ func replayed(entries *[]Entry) func(uint64, Entry) error {
 
 func sameEntries(a, b []Entry) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// writeLog appends flushes and returns them; ends are the offsets after each in its file.
-func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, flushes int, fileBytes int64) (
+// writeLog appends appends and returns them; ends are the offsets after each in its file.
+func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, appends int, fileBytes int64) (
 	all [][]Entry, files []uint64, ends []int64,
 ) {
 	t.Helper()
@@ -72,7 +72,7 @@ func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, flushes int, fileB
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range flushes {
+	for i := range appends {
 		entries := randomEntries(rng, uint64(i)*10)
 		file, err := l.Append(parted(rng, entries))
 		if err != nil {
@@ -83,15 +83,15 @@ func writeLog(t testing.TB, d durable.Folder, rng *rand.Rand, flushes int, fileB
 	return all, files, ends
 }
 
-func flatten(flushes [][]Entry) []Entry {
+func flatten(appends [][]Entry) []Entry {
 	var all []Entry
-	for _, f := range flushes {
+	for _, f := range appends {
 		all = append(all, f...)
 	}
 	return all
 }
 
-// The log is cut at every byte of its last file, which has some KiB: what is left is the flushes
+// The log is cut at every byte of its last file, which has some KiB: what is left is the appends
 // that end before the cut.
 func TestCutAtEveryByte(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
@@ -101,7 +101,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	more, moreFiles, moreEnds := writeLog(t, d, rng, 9, 1<<20)
 	all, files, ends = append(all, more...), append(files, moreFiles...), append(ends, moreEnds...)
 	last := files[len(files)-1]
-	before := slices.Index(files, last) // flushes in older files
+	before := slices.Index(files, last) // appends in older files
 	f := d.names[fileName(last)]
 	whole := slices.Clone(f.data)
 	if last == 1 || len(whole) < 4096 {
@@ -119,7 +119,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		if !sameEntries(got, flatten(all[:keep])) {
-			t.Fatalf("cut at %d: %d entries, want those of %d flushes", cut, len(got), keep)
+			t.Fatalf("cut at %d: %d entries, want those of %d appends", cut, len(got), keep)
 		}
 		end := int64(0)
 		if keep > before {
@@ -175,8 +175,8 @@ func wantCorrupt(t *testing.T, d durable.Folder, what string) {
 	}
 }
 
-// Every bit of a log of several files is flipped: the log is refused, also for the very last flush,
-// and the error names the file and the flush. No entry is ever wrong.
+// Every bit of a log of several files is flipped: the log is refused, also for the very last
+// append, and the error names the file and the append. No entry is ever wrong.
 func TestEveryBitFlipped(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
@@ -239,7 +239,7 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
-// afterCrash opens what a loss of power leaves: a suffix of the acknowledged flushes (older files
+// afterCrash opens what a loss of power leaves: a suffix of the acknowledged appends (older files
 // may be removed), and then the unacknowledged one, whole or not at all.
 func afterCrash(
 	t *testing.T, rng *rand.Rand, d *memoryFolder, acked [][]Entry, tried []Entry, what string,
@@ -284,8 +284,8 @@ func TestCrashes(t *testing.T) {
 				}
 				acked = append(acked, entries)
 			}
-			// A flush is under way: written, but not synced.
-			half := appendFlush(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
+			// An append is under way: written, but not synced.
+			half := encodeAppend(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
 			if _, err := l.newest.WriteAt(half[:rng.IntN(len(half))], l.size); err != nil {
 				t.Fatal(err)
 			}
@@ -294,29 +294,29 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// An entry whose data looks like a flush does not make a torn tail damage, unless it also claims
+// An entry whose data looks like an append does not make a torn tail damage, unless it also claims
 // to lie where it lies.
-func TestTornTailHoldsFlush(t *testing.T) {
+func TestTornTailHoldsAppend(t *testing.T) {
 	d := newMemoryFolder()
 	l, _, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoy := appendFlush(nil, 3, 0, 0, nil, 0)
+	decoy := encodeAppend(nil, 3, 0, 0, nil, 0)
 	sector.Scramble(decoy) // so that it can be read in the file
 	for range 2 {
-		lead := make([]byte, sector.Size-flushHeaderBytes-frameHeaderBytes)
+		lead := make([]byte, sector.Size-headerBytes-frameHeaderBytes)
 		if _, err := l.Append([]Entry{{Data: slices.Concat(lead, decoy, decoy)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f := d.names[fileName(1)]
 	f.data = f.data[:len(f.data)-1]
-	if binary.LittleEndian.Uint32(f.data[(len(f.data)+1)/2+sector.Size:]) != flushMagic {
-		t.Fatal("no decoy is where a flush may begin")
+	if binary.LittleEndian.Uint32(f.data[(len(f.data)+1)/2+sector.Size:]) != magic {
+		t.Fatal("no decoy is where an append may begin")
 	}
 	_, report, err := openFolder(d, "log", Options{}, replayed(new([]Entry)))
-	if err != nil || report.Flushes != 1 || report.TornSize == 0 {
+	if err != nil || report.Appends != 1 || report.TornSize == 0 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
 }
@@ -325,7 +325,7 @@ func TestOnDisk(t *testing.T) {
 	rng := randomSource(t)
 	dir := filepath.Join(t.TempDir(), "log")
 	var all []Entry
-	opt := Options{FileBytes: 1000} // two flushes
+	opt := Options{FileBytes: 1000} // two appends
 	for range 3 {
 		var got []Entry
 		l, report, err := Open(dir, opt, replayed(&got))

@@ -10,7 +10,7 @@ import (
 
 // The disk fills up and gets space again, at random, power is lost now and then, and sometimes the
 // cut of what did not fit fails: what was acknowledged is there, in order, and nothing else; the
-// log takes flushes whenever they fit.
+// log takes appends whenever they fit.
 func TestOnAFullDisk(t *testing.T) {
 	rng := randomSource(t)
 	d := newMemoryFolder()
@@ -34,11 +34,11 @@ func TestOnAFullDisk(t *testing.T) {
 		case errors.Is(err, durable.ErrNoSpace):
 			refused++
 			if !d.full || errors.Is(err, ErrFailed) {
-				t.Fatalf("flush %d: full %v: %v", i, d.full, err)
+				t.Fatalf("append %d: full %v: %v", i, d.full, err)
 			}
 		case errors.Is(err, errInjected):
 			if _, again := l.Append(nil); !errors.Is(again, ErrFailed) {
-				t.Fatalf("flush %d: after %v: %v", i, err, again)
+				t.Fatalf("append %d: after %v: %v", i, err, again)
 			}
 		default:
 			t.Fatal(err)
@@ -59,11 +59,11 @@ func TestOnAFullDisk(t *testing.T) {
 			all = append(all, entries) // failed, and is there all the same
 		}
 		if !sameEntries(got, flatten(all)) {
-			t.Fatalf("flush %d: %d entries, want %d", i, len(got), len(flatten(all)))
+			t.Fatalf("append %d: %d entries, want %d", i, len(got), len(flatten(all)))
 		}
 	}
 	if refused < 50 {
-		t.Errorf("only %d flushes did not fit", refused)
+		t.Errorf("only %d appends did not fit", refused)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 type Options struct {
 	// FileBytes is the size from which on a new file is started; default 64 MiB.
 	FileBytes int64
-	// Durable is the sequence of a flush that is known to have been synced; 0: none is. A log that
-	// ends before it is damaged.
+	// Durable is the sequence of an append that is known to have been synced; 0: none is. A log
+	// that ends before it is damaged.
 	Durable uint64
 	// Oldest is the number of a file before which nothing is needed any more; 0: not known. A log
 	// whose first file has a greater number is damaged.
@@ -25,7 +25,7 @@ type Options struct {
 // Report says what Open found and mended.
 type Report struct {
 	Files      int
-	Flushes    int
+	Appends    int
 	Entries    int
 	TornFile   string // path of the file whose torn tail was cut, empty when none was
 	TornAt     int64  // offset of the cut
@@ -33,11 +33,11 @@ type Report struct {
 	TornReason string
 }
 
-// Open opens or starts the log in a directory and replays every whole flush in order. A torn
-// tail of the last file, which is what a crash leaves of a flush that was never acknowledged, is
+// Open opens or starts the log in a directory and replays every whole append in order. A torn
+// tail of the last file, which is what a crash leaves of an append that was never acknowledged, is
 // cut off and reported.
 //
-// Errors: *durable.CorruptError for damage: also for a last flush that was written whole and does
+// Errors: *durable.CorruptError for damage: also for a last append that was written whole and does
 // not match its checksum; an error of replay, wrapped.
 func Open(
 	dir string, opt Options, replay func(fileSeq uint64, e Entry) error,
@@ -88,13 +88,13 @@ type opener struct {
 	report Report
 	number uint64  // of the file being read
 	buf    []byte  // the file
-	starts []int64 // offsets of its flushes
-	loose  uint64  // flushes at its end that its last one does not prove to be synced
+	starts []int64 // offsets of its appends
+	loose  uint64  // appends at its end that its last one does not prove to be synced
 }
 
-// secure writes the last flush again and syncs it, and the flushes before it that it does not prove
-// to be durable. They were replayed, but a process that was killed may have left them in the page
-// cache, and one whose sync failed may have lost them there.
+// secure writes the last append again and syncs it, and the appends before it that it does not
+// prove to be durable. They were replayed, but a process that was killed may have left them in the
+// page cache, and one whose sync failed may have lost them there.
 func (o *opener) secure() error {
 	n := uint64(len(o.starts))
 	loose := o.starts[n-min(n, o.loose):]
@@ -105,7 +105,7 @@ func (o *opener) secure() error {
 			end = loose[i+1]
 		}
 		from = min(from, start)
-		sector.Scramble(o.buf[start+flushHeaderBytes : end])
+		sector.Scramble(o.buf[start+headerBytes : end])
 	}
 	if _, err := o.log.newest.WriteAt(o.buf[from:o.log.size], from); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (o *opener) files() error {
 	}
 	if o.log.seq < o.log.opt.Durable {
 		o.number = max(o.number, 1)
-		return o.corrupt(o.log.size, fmt.Sprintf("the log ends at flush %d, and flush %d was "+
+		return o.corrupt(o.log.size, fmt.Sprintf("the log ends at append %d, and append %d was "+
 			"durable: its newest files or the end of this one are missing", o.log.seq,
 			o.log.opt.Durable))
 	}
@@ -162,9 +162,10 @@ func (o *opener) file(last bool) error {
 	}
 	at := uint64(0)
 	for at < uint64(len(data)) {
-		f, err := parseFlush(data, at)
+		f, err := parseAppend(data, at)
 		if err == nil && o.log.seq != 0 && f.seq != o.log.seq+1 {
-			return o.corrupt(int64(at), fmt.Sprintf("flush %d follows flush %d", f.seq, o.log.seq))
+			return o.corrupt(int64(at),
+				fmt.Sprintf("append %d follows append %d", f.seq, o.log.seq))
 		}
 		if err != nil {
 			if err := o.mend(data, at, last, err); err != nil {
@@ -172,7 +173,7 @@ func (o *opener) file(last bool) error {
 			}
 			break
 		}
-		if err := o.flush(&f, at); err != nil {
+		if err := o.replayAppend(&f, at); err != nil {
 			return err
 		}
 		o.log.seq = f.seq
@@ -185,9 +186,9 @@ func (o *opener) file(last bool) error {
 	return nil
 }
 
-// mend decides what a flush is that cannot be read: a torn tail, which it cuts, or damage: what a
-// good flush behind it says was synced.
-func (o *opener) mend(data []byte, at uint64, last bool, cause *flushError) error {
+// mend decides what an append is that cannot be read: a torn tail, which it cuts, or damage: what a
+// good append behind it says was synced.
+func (o *opener) mend(data []byte, at uint64, last bool, cause *appendError) error {
 	if err := cause.of(o.log.Path(o.number)); err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *flushError) erro
 		return o.corrupt(int64(at), cause.reason)
 	}
 	if next, found := proofAfter(data, at, o.log.seq); found {
-		return o.corrupt(int64(at), fmt.Sprintf("%s, but a good flush follows at offset %d",
+		return o.corrupt(int64(at), fmt.Sprintf("%s, but a good append follows at offset %d",
 			cause.reason, next))
 	}
 	if err := o.log.dir.Truncate(fileName(o.number), int64(at)); err != nil {
@@ -206,9 +207,9 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *flushError) erro
 	return nil
 }
 
-func (o *opener) flush(f *rawFlush, at uint64) error {
-	o.report.Flushes++
-	at += flushHeaderBytes
+func (o *opener) replayAppend(f *rawAppend, at uint64) error {
+	o.report.Appends++
+	at += headerBytes
 	src := f.unscramble()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
@@ -226,7 +227,7 @@ func (o *opener) flush(f *rawFlush, at uint64) error {
 		src = rest
 	}
 	if len(src) > 0 {
-		return o.corrupt(int64(at), "bytes follow the last frame of a flush")
+		return o.corrupt(int64(at), "bytes follow the last frame of an append")
 	}
 	return nil
 }

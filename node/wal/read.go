@@ -8,26 +8,26 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
-// Flush is one flush of a log file as it lies there. What it holds is valid during the call
+// Append is one append of a log file as it lies there. What it holds is valid during the call
 // that hands it out.
-type Flush struct {
+type Append struct {
 	Offset   int64
 	Bytes    int64 // with its header
 	Sequence uint64
 	Entries  []Entry
 }
 
-// ReadFile hands out the flushes of a log file, and changes nothing. It goes on behind damage
-// when a whole flush follows that says that it was synced, and hands the damage out in place of
-// what was there. What lies behind the last flush that can be read so is the tail: nil when there
+// ReadFile hands out the appends of a log file, and changes nothing. It goes on behind damage
+// when a whole append follows that says that it was synced, and hands the damage out in place of
+// what was there. What lies behind the last append that can be read so is the tail: nil when there
 // is nothing. In the newest file of a log that is a torn write, which opening cuts off; in others
 // it is damage, as is a tail that says so. Bytes from size on are not looked at: in a log in use
-// they may be half a flush; -1 means all.
+// they may be half an append; -1 means all.
 //
 // Errors: of the file system, wrapped; *formats.Error; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
 func ReadFile(
-	path string, size int64, visit func(f *Flush, damage *durable.CorruptError) error,
+	path string, size int64, visit func(f *Append, damage *durable.CorruptError) error,
 ) (tail *durable.CorruptError, torn bool, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -40,29 +40,29 @@ func ReadFile(
 }
 
 func readFile(
-	path string, data []byte, visit func(*Flush, *durable.CorruptError) error,
+	path string, data []byte, visit func(*Append, *durable.CorruptError) error,
 ) (tail *durable.CorruptError, torn bool, err error) {
 	at, last := uint64(0), uint64(0)
 	for at < uint64(len(data)) {
-		f, bad := parseFlush(data, at)
+		f, bad := parseAppend(data, at)
 		if bad != nil && bad.other != nil {
 			return nil, false, bad.of(path)
 		}
 		if bad != nil {
 			damage := &durable.CorruptError{File: path, Offset: int64(at), Reason: bad.reason}
-			next, found := flushAfter(data, at, last)
+			next, found := appendAfter(data, at, last)
 			_, proved := proofAfter(data, at, last)
 			if !found || bad.torn && !proved {
 				return damage, bad.torn, nil
 			}
-			damage.Reason += fmt.Sprintf("; a good flush follows at offset %d", next)
+			damage.Reason += fmt.Sprintf("; a good append follows at offset %d", next)
 			if err := visit(nil, damage); err != nil {
 				return nil, false, err
 			}
 			at = next
 			continue
 		}
-		if err := visitFlush(path, &f, at, visit); err != nil {
+		if err := visitAppend(path, &f, at, visit); err != nil {
 			return nil, false, err
 		}
 		last = f.seq
@@ -71,10 +71,10 @@ func readFile(
 	return nil, false, nil
 }
 
-func visitFlush(
-	path string, f *rawFlush, at uint64, visit func(*Flush, *durable.CorruptError) error,
+func visitAppend(
+	path string, f *rawAppend, at uint64, visit func(*Append, *durable.CorruptError) error,
 ) error {
-	out := Flush{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
+	out := Append{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
 	src := f.unscramble()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
@@ -86,32 +86,32 @@ func visitFlush(
 	}
 	if len(src) > 0 {
 		return visit(nil, &durable.CorruptError{File: path, Offset: int64(at),
-			Reason: "bytes follow the last frame of a flush"})
+			Reason: "bytes follow the last frame of an append"})
 	}
 	return visit(&out, nil)
 }
 
-// flushAfter finds a good flush of this log anywhere after an offset: one with a higher sequence
-// than the last. Flushes begin where sectors do.
-func flushAfter(data []byte, at, last uint64) (offset uint64, found bool) {
+// appendAfter finds a good append of this log anywhere after an offset: one with a higher sequence
+// than the last. Appends begin where sectors do.
+func appendAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 	for at = at/sector.Size*sector.Size + sector.Size; at < uint64(len(data)); at += sector.Size {
-		if f, err := parseFlush(data, at); err == nil && f.seq > last {
+		if f, err := parseAppend(data, at); err == nil && f.seq > last {
 			return at, true
 		}
 	}
 	return 0, false
 }
 
-// proofAfter finds a good flush of this log anywhere after an offset that says that the one after
+// proofAfter finds a good append of this log anywhere after an offset that says that the one after
 // the last was synced.
 func proofAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 	for {
-		next, found := flushAfter(data, at, last)
+		next, found := appendAfter(data, at, last)
 		if !found {
 			return 0, false
 		}
 		at = next
-		if f, err := parseFlush(data, at); err == nil && f.seq-1-f.unsynced > last {
+		if f, err := parseAppend(data, at); err == nil && f.seq-1-f.unsynced > last {
 			return at, true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
-// tornShapes are last flushes of several sectors: of random bytes, of zeros, of zeros with single
+// tornShapes are last appends of several sectors: of random bytes, of zeros, of zeros with single
 // bits, and of what scrambling makes zero.
 func tornShapes(rng *rand.Rand) map[string][]byte {
 	random, lone := make([]byte, 3000), make([]byte, 3000)
@@ -24,18 +24,18 @@ func tornShapes(rng *rand.Rand) map[string][]byte {
 		lone[i] = 1
 	}
 	hostile := make([]byte, 3000)
-	// In line with the flush: two headers of 48 and 28 bytes are before it.
+	// In line with the append: two headers of 48 and 28 bytes are before it.
 	sector.Scramble(hostile[4:])
 	return map[string][]byte{"random": random, "zeros": make([]byte, 3000), "single bits": lone,
 		"scrambled": hostile}
 }
 
-// The last flush of a log was synced and acknowledged; then one bit of it flips. Or it was not, and
-// after a loss of power any of its sectors are missing, or its end. The first is always an error
-// that names the flush, the second is always repaired, except where all that is missing is zero but
-// for one bit when it is written, which scrambling makes as good as impossible: that is an error,
-// too.
-func TestLastFlushIsDamagedOrTorn(t *testing.T) {
+// The last append of a log was synced and acknowledged; then one bit of it flips. Or it was not,
+// and after a loss of power any of its sectors are missing, or its end. The first is always an
+// error that names the append, the second is always repaired, except where all that is missing is
+// zero but for one bit when it is written, which scrambling makes as good as impossible: that is an
+// error, too.
+func TestLastAppendIsDamagedOrTorn(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
 	rng := randomSource(t)
 	for shape, data := range tornShapes(rng) {
@@ -71,7 +71,7 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 			f.data = slices.Clone(whole)
 			f.data[bit/8] ^= 1 << (bit % 8)
 			if reopen() {
-				t.Fatalf("%s: bit %d of the last flush is flipped and it is cut off", shape,
+				t.Fatalf("%s: bit %d of the last append is flipped and it is cut off", shape,
 					bit-8*start)
 			}
 		}
@@ -91,7 +91,7 @@ func TestLastFlushIsDamagedOrTorn(t *testing.T) {
 		for cut := start + 1; cut < len(whole); cut++ {
 			f.data = slices.Clone(whole[:cut])
 			if !reopen() {
-				t.Fatalf("%s: the last flush is cut at %d and the log is refused", shape,
+				t.Fatalf("%s: the last append is cut at %d and the log is refused", shape,
 					cut-start)
 			}
 		}

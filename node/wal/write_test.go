@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/sector"
 )
 
-// Power is lost, processes are killed and syncs fail while flushes wait for one: what is left are
-// the first flushes, whole, with all that were synced, and what was handed out once stays.
+// Power is lost, processes are killed and syncs fail while appends wait for one: what is left are
+// the first appends, whole, with all that were synced, and what was handed out once stays.
 func TestWrittenCrashes(t *testing.T) {
 	rng := randomSource(t)
 	lost := 0
@@ -32,7 +32,7 @@ func TestWrittenCrashes(t *testing.T) {
 				kept--
 			}
 			if !sameEntries(got, flatten(all[:kept])) {
-				t.Fatalf("%s: %d entries are left, which begin no list of %d to %d flushes", what,
+				t.Fatalf("%s: %d entries are left, which begin no list of %d to %d appends", what,
 					len(got), synced, len(all))
 			}
 			lost += len(all) - kept
@@ -52,11 +52,11 @@ func TestWrittenCrashes(t *testing.T) {
 		}
 	}
 	if lost == 0 {
-		t.Fatal("no flush was lost")
+		t.Fatal("no append was lost")
 	}
 }
 
-// writeSome appends, writes and syncs until something fails, and returns all flushes that may be
+// writeSome appends, writes and syncs until something fails, and returns all appends that may be
 // there and how many of them are durable.
 func writeSome(
 	t *testing.T, rng *rand.Rand, l *Log, all [][]Entry, synced int,
@@ -89,9 +89,9 @@ func writeSome(
 	return all, synced
 }
 
-// Every bit is flipped of a file whose last three flushes were not synced when the last one was
+// Every bit is flipped of a file whose last three appends were not synced when the last one was
 // written, and each sector of it is left out. All that was written whole and is corrupted is
-// damage. A flush that lacks a sector is damage when a later one says that it was synced, else a
+// damage. An append that lacks a sector is damage when a later one says that it was synced, else a
 // torn tail.
 func TestWrittenBent(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
@@ -124,18 +124,18 @@ func TestWrittenBent(t *testing.T) {
 			hit++
 		}
 		if hit < 4 {
-			wantCorrupt(t, d, fmt.Sprintf("flush %d, which was synced, lacks a sector", hit))
+			wantCorrupt(t, d, fmt.Sprintf("append %d, which was synced, lacks a sector", hit))
 			continue
 		}
 		var got []Entry
 		_, report, err := openFolder(d, "log", Options{}, replayed(&got))
 		if err != nil || !sameEntries(got, flatten(all[:hit])) || report.TornSize == 0 {
-			t.Fatalf("flush %d lacks a sector: %d entries, %+v, %v", hit, len(got), report, err)
+			t.Fatalf("append %d lacks a sector: %d entries, %+v, %v", hit, len(got), report, err)
 		}
 	}
 }
 
-// The header counts no more than 65,535 flushes that wait: then one is synced unasked.
+// The header counts no more than 65,535 appends that wait: then one is synced unasked.
 func TestWritesAreBounded(t *testing.T) {
 	l, _, err := openFolder(newMemoryFolder(), "log", Options{}, replayed(new([]Entry)))
 	if err != nil {
@@ -150,7 +150,7 @@ func TestWritesAreBounded(t *testing.T) {
 			want = i + 1 - maxUnsynced
 		}
 		if got := l.Stats().Unsynced; got != want {
-			t.Fatalf("%d flushes wait after %d", got, i+1)
+			t.Fatalf("%d appends wait after %d", got, i+1)
 		}
 	}
 }
@@ -167,11 +167,11 @@ func TestLinkedIsSynced(t *testing.T) {
 		}
 	}
 	if got := l.Stats().Unsynced; got != 3 {
-		t.Fatalf("%d flushes wait for a sync", got)
+		t.Fatalf("%d appends wait for a sync", got)
 	}
 	dir := t.TempDir()
 	if err := l.LinkTo(dir, nil); err != nil || l.Stats().Unsynced != 0 {
-		t.Fatalf("%d flushes wait for a sync once they are linked, %v", l.Stats().Unsynced, err)
+		t.Fatalf("%d appends wait for a sync once they are linked, %v", l.Stats().Unsynced, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

@@ -41,14 +41,14 @@ type Damage struct {
 
 // CheckReport is what a check of files read and found.
 type CheckReport struct {
-	Segments int   `json:"segments"`
-	Blocks   int64 `json:"blocks"`
-	Rows     int64 `json:"rows"` // in segments
-	LogFiles int   `json:"log_files"`
-	Flushes  int64 `json:"flushes"`
-	LogRows  int64 `json:"log_rows"`
-	Bytes    int64 `json:"bytes"`
-	Damages  int   `json:"damages"`
+	Segments   int   `json:"segments"`
+	Blocks     int64 `json:"blocks"`
+	Rows       int64 `json:"rows"` // in segments
+	LogFiles   int   `json:"log_files"`
+	LogAppends int64 `json:"flushes"`
+	LogRows    int64 `json:"log_rows"`
+	Bytes      int64 `json:"bytes"`
+	Damages    int   `json:"damages"`
 	// Damage is the first of the damaged places; empty in the answer of POST /v1/verify, where each
 	// has a line of its own.
 	Damage []Damage `json:"damage"`

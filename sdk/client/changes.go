@@ -198,8 +198,8 @@ func (f *feed) connect(ctx context.Context) error {
 	if f.beat > 0 {
 		patience = max(3*f.beat, leastPatience)
 	}
-	silence := time.AfterFunc(patience, cancel)
-	defer silence.Stop()
+	timeout := time.AfterFunc(patience, cancel)
+	defer timeout.Stop()
 	body, err := f.client.do(ctx, http.MethodPost, path, wire.ContentType, f.body)
 	if err != nil {
 		return broken(err)
@@ -214,12 +214,12 @@ func (f *feed) connect(ctx context.Context) error {
 		if err != nil {
 			return broken(err)
 		}
-		silence.Stop() // no one but the caller is slow now
+		timeout.Stop() // no one but the caller is slow now
 		if err := f.frame(t, payload); err != nil {
 			return err
 		}
 		closed = t == wire.FrameClosed
-		silence.Reset(patience)
+		timeout.Reset(patience)
 	}
 }
 

@@ -104,7 +104,7 @@ func New(addr string) (*Client, error) {
 	return &Client{nodes: all, http: &http.Client{Transport: transport}}, nil
 }
 
-// Close closes idle connections. Requests under way go on.
+// Close closes idle connections. Requests in progress go on.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil

@@ -106,7 +106,7 @@ func (n *nodes) note(base string, acqNs int64) {
 	}
 }
 
-// take returns a writer that has nothing under way, with a sequence that it has not used.
+// take returns a writer that has nothing in progress, with a sequence that it has not used.
 func (n *nodes) take() (b batchOf) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *Client) Health(ctx context.Context) error {
 }
 
 // putSurely stores a batch under a writer that the client draws, again and again until it is
-// answered: nodes that are lost under way are outlived, and nothing is stored twice.
+// answered: the loss of nodes meanwhile is survived, and nothing is stored twice.
 func (c *Client) putSurely(ctx context.Context, b *record.Batch) (wire.PutReply, error) {
 	own := c.nodes.take()
 	defer c.nodes.give(own)

@@ -48,7 +48,7 @@ func (c *Client) PutRange(ctx context.Context, r *wire.Range) (horizonNs int64, 
 	return event.AcqNs, err
 }
 
-// PromoteCopy makes a copy a node of its own, which takes puts, and ranges no more.
+// PromoteCopy makes a copy an independent node, which takes puts, and ranges no more.
 func (c *Client) PromoteCopy(ctx context.Context) error {
 	var out struct{}
 	return c.doJSON(ctx, http.MethodDelete, "/v1/sync", "", nil, &out)

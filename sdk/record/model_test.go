@@ -199,7 +199,7 @@ func TestMeets(t *testing.T) {
 		for v := lo; v <= hi; v++ {
 			want = want || q.Box[MID].Contains(v)
 		}
-		if q.Box[MID].Meets(lo, hi) != want {
+		if q.Box[MID].Intersects(lo, hi) != want {
 			t.Fatalf("%v and %d to %d: %v", q.Box[MID], lo, hi, !want)
 		}
 		if got := q.Box[MID].Overlaps(RangeSet{{lo, hi + 1}}); got != want {

@@ -40,8 +40,8 @@ func (s RangeSet) Contains(v int64) bool {
 	return false
 }
 
-// Meets reports whether the set has a value in [lo, hi], both included.
-func (s RangeSet) Meets(lo, hi int64) bool {
+// Intersects reports whether the set has a value in [lo, hi], both included.
+func (s RangeSet) Intersects(lo, hi int64) bool {
 	for _, r := range s {
 		if r.From <= hi && lo < r.To {
 			return true

@@ -126,7 +126,7 @@ type Bound struct{ FloorNs, BelowNs int64 }
 type Floors struct {
 	Hidden    Bound
 	StepAcqNs int64       // of the step that changed Hidden last
-	Shown     Bound       // what had been hidden and is shown again
+	Unhidden  Bound       // what had been hidden and is shown again
 	Gone      []Removable // what may be removed, at most 255
 }
 
@@ -194,8 +194,8 @@ func appendInts(dst []byte, all ...int64) []byte {
 // again, i64, removals u8, zero [7], and floor, below, acq and time of each, i64.
 func appendFloors(dst []byte, f *Floors) []byte {
 	gone := f.Gone[:min(len(f.Gone), 255)]
-	dst = appendInts(dst, f.Hidden.FloorNs, f.Hidden.BelowNs, f.StepAcqNs, f.Shown.FloorNs,
-		f.Shown.BelowNs, int64(len(gone)))
+	dst = appendInts(dst, f.Hidden.FloorNs, f.Hidden.BelowNs, f.StepAcqNs, f.Unhidden.FloorNs,
+		f.Unhidden.BelowNs, int64(len(gone)))
 	for _, g := range gone {
 		dst = appendInts(dst, g.FloorNs, g.BelowNs, g.AcqNs, g.TimeNs)
 	}
@@ -203,7 +203,8 @@ func appendFloors(dst []byte, f *Floors) []byte {
 }
 
 func parseFloors(d *decoder, f *Floors) error {
-	*f = Floors{Hidden: Bound{d.i64(), d.i64()}, StepAcqNs: d.i64(), Shown: Bound{d.i64(), d.i64()}}
+	*f = Floors{Hidden: Bound{d.i64(), d.i64()}, StepAcqNs: d.i64(),
+		Unhidden: Bound{d.i64(), d.i64()}}
 	count := d.u64()
 	if d.short || count > 255 || count > uint64(len(d.src)/32) {
 		return badFrame("%d removals of a policy in %d bytes", count, len(d.src))

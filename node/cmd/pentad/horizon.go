@@ -23,7 +23,7 @@ horizon follows the clock when nothing is written.`,
   pentad horizon --cid 1 -o json`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.horizon(c.Context(), &q) },
 	}
-	q.AddPlaces(c)
+	q.AddKeyFlags(c)
 	return c
 }
 

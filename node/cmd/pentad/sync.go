@@ -340,7 +340,7 @@ again.`,
 	return c
 }
 
-// promote makes a copy a node of its own, and shows of which node it was one and up to where.
+// promote makes a copy an independent node, and shows of which node it was one and up to where.
 func (a *app) promote(ctx context.Context) error {
 	db, err := a.Connect(ctx)
 	if err != nil {

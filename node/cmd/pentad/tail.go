@@ -59,7 +59,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
   pentad tail --once --since now-1h --filter threshold --filter-params value=3 -o table`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
-	f.AddPlaces(c)
+	f.AddKeyFlags(c)
 	f.AddFilter(c)
 	flags := c.Flags()
 	flags.Var((*cli.FilledFlag)(&f.since), "since",

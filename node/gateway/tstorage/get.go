@@ -11,7 +11,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// getTimeout bounds a GET, its answer included: a reader as slow as this holds a place, and the
+// getTimeout bounds a GET, its answer included: a reader as slow as this holds a permit, and the
 // segments that it began with.
 const getTimeout = time.Hour
 
@@ -64,7 +64,7 @@ func (c *conn) boxAcq(b *box) (int64, error) {
 		return 0, err
 	}
 	horizon := fromUnix(ns)
-	// The horizon follows the clock but for the commits under way.
+	// The horizon follows the clock but for the commits in flight.
 	if now := max(horizon, fromUnix(time.Now().UnixNano())); b.min.AcqNs > now {
 		return 0, refuse(statusInvalid, "the least acq, %s, lies in the future: it is %s",
 			formatTime(b.min.AcqNs), formatTime(now))

@@ -28,15 +28,15 @@ type restore struct {
 	*restored
 	server *Server
 	pieces []*record.Batch
-	order  []place // of records, by acq, of which no two are the same
-	shared []place // those with the acq of another one, when they may be stored
-	known  int     // of order, records from the start that are there already, as checked
+	order  []recordPos // of records, by acq, of which no two are the same
+	shared []recordPos // those with the acq of another one, when they may be stored
+	known  int         // of order, records from the start that are there already, as checked
 
 	batch record.Batch // on its way to the database
 }
 
-// place is where a record is.
-type place struct {
+// recordPos is where a record is.
+type recordPos struct {
 	acqNs int64
 	piece int32
 	row   int32
@@ -59,7 +59,7 @@ func (m *committer) restore(u unit) {
 func (m *committer) restorePieces(pieces ...*record.Batch) error {
 	r := restore{restored: m.restored, server: m.server, pieces: pieces}
 	err := r.sort()
-	for _, some := range [][]place{r.order, r.shared} {
+	for _, some := range [][]recordPos{r.order, r.shared} {
 		if n := len(some); n > 0 && err == nil {
 			m.meet(fromUnix(some[0].acqNs), fromUnix(some[n-1].acqNs))
 		}
@@ -82,22 +82,24 @@ func checkAcq(acqNs int64) error {
 	return nil
 }
 
-func (r *restore) record(at place) record.Record { return r.pieces[at.piece].Record(int(at.row)) }
+func (r *restore) record(at recordPos) record.Record {
+	return r.pieces[at.piece].Record(int(at.row))
+}
 
 // sort brings the records into the order of their acqs, leaves out those that are there twice, and
 // refuses others with the same acq, which pentad gives once, unless those may be stored below the
 // horizon.
 func (r *restore) sort() error {
-	var all []place
+	var all []recordPos
 	for i, b := range r.pieces {
 		for k, acq := range b.AcqNs {
 			if err := checkAcq(acq); err != nil {
 				return err
 			}
-			all = append(all, place{acq, int32(i), int32(k)})
+			all = append(all, recordPos{acq, int32(i), int32(k)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b place) int {
+	slices.SortStableFunc(all, func(a, b recordPos) int {
 		if a.acqNs != b.acqNs {
 			return cmp.Compare(a.acqNs, b.acqNs)
 		}
@@ -151,7 +153,7 @@ func (r *restore) sameRecord(a, b record.Record) (bool, error) {
 func (r *restore) storeAny() error {
 	r.server.restoring.Lock()
 	defer r.server.restoring.Unlock()
-	for _, some := range [][]place{r.order, r.shared} {
+	for _, some := range [][]recordPos{r.order, r.shared} {
 		if err := r.all(some, r.check); err != nil {
 			return err
 		}
@@ -211,7 +213,7 @@ func (r *restore) check() error {
 }
 
 // all hands records over in batches, as many at once as a put takes.
-func (r *restore) all(order []place, take func() error) error {
+func (r *restore) all(order []recordPos, take func() error) error {
 	for _, at := range order {
 		one := r.record(at)
 		if r.batch.Len() == record.MaxBatchRecords ||
@@ -278,7 +280,7 @@ func (r *restore) putBelow() error {
 	return r.storeBelow()
 }
 
-// storeBelow is putBelow for who has a place among the puts.
+// storeBelow is putBelow with a permit for puts.
 func (r *restore) storeBelow() error {
 	var res store.PutBackdatedResult
 	err := r.server.patiently(func() (err error) {

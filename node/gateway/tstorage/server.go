@@ -88,14 +88,14 @@ type Options struct {
 	WholeBytes  int
 	BufferBytes int64 // of all batches that are coming in; above it one at a time; 256 MiB
 
-	// Gets and Puts work in the database at the same time, others wait for a place. The default
+	// Gets and Puts work in the database at the same time, others wait for a permit. The default
 	// is 4 of each per processor, half of what a node takes: the other half is for its own clients.
 	Gets, Puts int
 
 	Idle  time.Duration // between requests, before a client is hung up on; default 1 h
 	Stall time.Duration // without progress inside a request; default 1 min
-	// Wait is for a place, for memory, for a busy database, and for replicas that are behind an acq
-	// which a client knows; default 30 s.
+	// Wait is for a permit, for memory, for a busy database, and for replicas that are behind an
+	// acq which a client knows; default 30 s.
 	Wait time.Duration
 }
 
@@ -127,7 +127,7 @@ type Server struct {
 	log      *slog.Logger
 	listener *accept.Listener
 	budget   *budget.Budget
-	gets     chan struct{} // a place is taken while a GET runs
+	gets     chan struct{} // a permit is taken while a GET runs
 	puts     chan struct{}
 
 	running context.Context // of every request; ends when a graceful end takes too long
@@ -216,7 +216,7 @@ func (s *Server) rest(c *conn, idle bool) bool {
 	return !s.closing
 }
 
-// Close stops accepting, hangs up on clients between requests, waits for the requests under way
+// Close stops accepting, hangs up on clients between requests, waits for the running requests
 // and, when ctx ends, gives them up.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// hurry lets no read under way last longer than those that follow.
+// hurry lets no pending read last longer than those that follow.
 func (s *Server) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,17 +265,17 @@ func (s *Server) hangUp(all bool) {
 
 var errBusy = errors.New("no place became free in time")
 
-// take waits for a place among those that work in the database.
-func (s *Server) take(places chan struct{}) error {
+// take waits for a permit to work in the database.
+func (s *Server) take(permits chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case permits <- struct{}{}:
 		return nil
 	default:
 	}
 	timeout := time.NewTimer(s.opt.Wait)
 	defer timeout.Stop()
 	select {
-	case places <- struct{}{}:
+	case permits <- struct{}{}:
 		return nil
 	case <-timeout.C:
 		return errBusy

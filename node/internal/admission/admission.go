@@ -57,7 +57,7 @@ type Controller struct {
 type tenant struct {
 	held   int
 	queue  []*Permit
-	queued int // places of the queue that it occupies
+	queued int // entries of the queue that it occupies
 }
 
 // Permit is held from Acquire to Release.
@@ -90,7 +90,7 @@ func (c *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
 	return permit, c.wait(ctx, permit, timeout.C)
 }
 
-// AcquireUnbounded is Acquire without a limit on the wait; it occupies no place in the queue.
+// AcquireUnbounded is Acquire without a limit on the wait; it occupies no entry of the queue.
 //
 // Errors: the cause of ctx.
 func (c *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {
@@ -185,7 +185,7 @@ func (c *Controller) wait(
 	return err
 }
 
-// leaveQueue frees the queue place of a permit that waits no longer. It is called with mu held.
+// leaveQueue frees the queue entry of a permit that waits no longer. It is called with mu held.
 func (c *Controller) leaveQueue(t *tenant, permit *Permit) {
 	if !permit.unbounded {
 		t.queued--

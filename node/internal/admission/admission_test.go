@@ -13,15 +13,15 @@ import (
 
 func take(t *testing.T, p *Controller, of uint64) *Permit {
 	t.Helper()
-	place, err := p.Acquire(t.Context(), of)
+	permit, err := p.Acquire(t.Context(), of)
 	if err != nil {
 		t.Fatalf("tenant %d: %v, %+v", of, err, p.Stats())
 	}
-	return place
+	return permit
 }
 
-// One tenant has two thirds of the places and of the queue at most; another finds space in what is
-// left, and goes first when a place becomes free.
+// One tenant has two thirds of the permits and of the queue at most; another finds space in what is
+// left, and goes first when a permit becomes free.
 func TestOneTenantLeavesSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 8, MaxQueue: 9, MaxWait: time.Second})
@@ -32,12 +32,12 @@ func TestOneTenantLeavesSpace(t *testing.T) {
 		var waits sync.WaitGroup
 		for range 6 {
 			waits.Go(func() {
-				place, err := p.Acquire(t.Context(), 1)
+				permit, err := p.Acquire(t.Context(), 1)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				place.Release()
+				permit.Release()
 			})
 		}
 		synctest.Wait()
@@ -56,8 +56,8 @@ func TestOneTenantLeavesSpace(t *testing.T) {
 		if st := p.Stats(); st.Held != 8 || st.Waiting != 6 {
 			t.Errorf("%+v, want 8 held and 6 waiting", st)
 		}
-		for _, place := range append(append(held[1:], other...), third) {
-			place.Release()
+		for _, permit := range append(append(held[1:], other...), third) {
+			permit.Release()
 		}
 		waits.Wait()
 		if st := p.Stats(); st != (Stats{Refused: 1}) || len(p.tenants) != 0 {
@@ -70,7 +70,7 @@ func TestOneTenantLeavesSpace(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 1, MaxQueue: 4, MaxWait: time.Second})
-		place := take(t, p, 1)
+		permit := take(t, p, 1)
 		if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
 			t.Errorf("waited for a second: %v", err)
 		}
@@ -80,7 +80,7 @@ func TestWaitEnds(t *testing.T) {
 		if _, err := p.Acquire(ctx, 2); !errors.Is(err, gone) {
 			t.Errorf("gone: %v", err)
 		}
-		time.AfterFunc(time.Hour, place.Release)
+		time.AfterFunc(time.Hour, permit.Release)
 		patient, err := p.AcquireUnbounded(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestWaitEnds(t *testing.T) {
 			t.Errorf("%v, %d tenants", err, len(p.tenants))
 		}
 		if _, err := p.Acquire(t.Context(), 1); err == nil {
-			t.Error("a place is given after all were drained")
+			t.Error("a permit is given after all were drained")
 		}
 	})
 }
@@ -100,11 +100,11 @@ func TestWaitEnds(t *testing.T) {
 func TestAStandingQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 1, MaxQueue: 100, MaxWait: time.Second})
-		place := take(t, p, 1)
+		permit := take(t, p, 1)
 		late := func() (waited time.Duration) {
 			began := time.Now()
 			if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
-				t.Errorf("no place is free: %v", err)
+				t.Errorf("no permit is free: %v", err)
 			}
 			return time.Since(began)
 		}
@@ -125,11 +125,11 @@ func TestAStandingQueue(t *testing.T) {
 		if waited := late(); waited != time.Second {
 			t.Errorf("the queue was empty, and yet one waited for %v only", waited)
 		}
-		place.Release()
+		permit.Release()
 	})
 }
 
-// A place that is paused is another's; when as many are paused as there are places, the one that
+// A permit that is paused is another's; when as many are paused as there are permits, the one that
 // waits longest for its client is hung up on. Drain waits for those that are paused, too.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -137,9 +137,9 @@ func TestPause(t *testing.T) {
 		var hungUp []int
 		var paused []*Permit
 		for i := range 3 {
-			place := take(t, p, 1)
-			place.Pause(func() { hungUp = append(hungUp, i) })
-			paused = append(paused, place)
+			permit := take(t, p, 1)
+			permit.Pause(func() { hungUp = append(hungUp, i) })
+			paused = append(paused, permit)
 		}
 		if len(hungUp) != 1 || hungUp[0] != 0 {
 			t.Errorf("hung up on %v, want the first", hungUp)
@@ -155,18 +155,18 @@ func TestPause(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Hour, cancel)
 		if err := paused[2].Resume(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("resumed without a place: %v", err)
+			t.Errorf("resumed without a permit: %v", err)
 		}
 		ended := make(chan error)
 		go func() { ended <- p.Drain(t.Context()) }()
-		for _, place := range []*Permit{two, paused[1], paused[0], paused[2]} {
+		for _, permit := range []*Permit{two, paused[1], paused[0], paused[2]} {
 			synctest.Wait()
 			select {
 			case <-ended:
-				t.Fatal("drained while places are held")
+				t.Fatal("drained while permits are held")
 			default:
 			}
-			place.Release()
+			permit.Release()
 		}
 		if err := <-ended; err != nil || len(p.tenants) != 0 {
 			t.Errorf("%v, %d tenants", err, len(p.tenants))
@@ -179,8 +179,8 @@ func TestPause(t *testing.T) {
 func TestPlacesAtRandom(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	const places = 5
-	p := New(Options{Permits: places, MaxQueue: 7, MaxWait: time.Millisecond})
+	const permits = 5
+	p := New(Options{Permits: permits, MaxQueue: 7, MaxWait: time.Millisecond})
 	var running, most, got atomic.Int64
 	var all sync.WaitGroup
 	for w := range uint64(16) {
@@ -189,7 +189,7 @@ func TestPlacesAtRandom(t *testing.T) {
 			for range 300 {
 				ctx, cancel := context.WithTimeout(t.Context(),
 					time.Duration(rng.IntN(2000))*time.Microsecond)
-				place, err := p.Acquire(ctx, w%4)
+				permit, err := p.Acquire(ctx, w%4)
 				if err == nil {
 					got.Add(1)
 					now := running.Add(1)
@@ -199,15 +199,15 @@ func TestPlacesAtRandom(t *testing.T) {
 					holds := true
 					if rng.IntN(3) == 0 {
 						running.Add(-1)
-						place.Pause(cancel)
-						if holds = place.Resume(ctx) == nil; holds {
+						permit.Pause(cancel)
+						if holds = permit.Resume(ctx) == nil; holds {
 							running.Add(1)
 						}
 					}
 					if holds {
 						running.Add(-1)
 					}
-					place.Release()
+					permit.Release()
 				}
 				cancel()
 			}
@@ -215,10 +215,10 @@ func TestPlacesAtRandom(t *testing.T) {
 	}
 	all.Wait()
 	if st := p.Stats(); st.Held+st.Waiting+st.Paused > 0 || len(p.tenants) != 0 ||
-		p.free != places {
+		p.free != permits {
 		t.Errorf("%+v, %d tenants, %d free", st, len(p.tenants), p.free)
 	}
-	if got.Load() == 0 || most.Load() > places {
-		t.Errorf("%d places were taken, %d at once", got.Load(), most.Load())
+	if got.Load() == 0 || most.Load() > permits {
+		t.Errorf("%d permits were taken, %d at once", got.Load(), most.Load())
 	}
 }

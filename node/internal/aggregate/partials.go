@@ -95,10 +95,10 @@ type partialSink struct {
 	used   int    // states in use
 	rows   uint64 // in these
 
-	partialMemory
+	partialBuffers
 }
 
-type partialMemory struct {
+type partialBuffers struct {
 	plan  []partialState // of the next partials
 	found []byte         // states of plan that are known
 
@@ -117,7 +117,7 @@ var partialSinks = sync.Pool{New: func() any { return new(partialSink) }}
 func (p *partialSink) giveBack() {
 	clear(p.plan[:cap(p.plan)]) // tables of segments that merges replace
 	clear(p.copied[:cap(p.copied)])
-	*p = partialSink{partialMemory: partialMemory{p.plan[:0], p.found[:0], p.copied[:0],
+	*p = partialSink{partialBuffers: partialBuffers{p.plan[:0], p.found[:0], p.copied[:0],
 		p.copies[:0], p.states[:0], p.done[:0], p.merged[:0]}}
 	partialSinks.Put(p)
 }

@@ -149,7 +149,7 @@ func (a *audit) store(dir string) error {
 	r.Blocks += report.Blocks
 	r.Rows += report.Rows
 	r.LogFiles += report.LogFiles
-	r.Flushes += report.Flushes
+	r.LogAppends += report.LogAppends
 	r.LogRows += report.LogRows
 	r.Bytes += report.Bytes
 	r.Damages += report.Damages

@@ -150,11 +150,11 @@ func (c *Clock) Read() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.look()
-	return Reading{NowNs: now, Confirmed: c.proven(), Others: c.peers.nodes > 1}
+	return Reading{NowNs: now, Confirmed: c.hasEvidence(), Others: c.peers.nodes > 1}
 }
 
-// proven reports whether there is evidence for where the wall clock is. The caller holds mu.
-func (c *Clock) proven() bool {
+// hasEvidence reports whether there is evidence for where the wall clock is. The caller holds mu.
+func (c *Clock) hasEvidence() bool {
 	return c.confirmed && !c.stepped && c.peers.verdict != Undecided
 }
 
@@ -310,7 +310,7 @@ func (c *Clock) State() State {
 	defer c.mu.Unlock()
 	now := c.look()
 	wall, monotonic := c.read()
-	s := State{WallNs: wall, NowNs: now, Confirmed: c.proven(), Steps: c.steps,
+	s := State{WallNs: wall, NowNs: now, Confirmed: c.hasEvidence(), Steps: c.steps,
 		Followed: c.followed, Synced: synced}
 	if c.stepped {
 		s.StepNs = wall - monotonic - c.anchor.Load()

@@ -34,13 +34,13 @@ import (
 // point to stays the caller's, and is closed after the engine was.
 type Options struct {
 	// Store is the node's own; it holds all records of a node that is in no cluster.
-	Store    *store.Store
-	Clock    *clock.Clock
-	Plugins  *registry.Registry
-	Host     *wasmhost.Host // of the plugins; nil: there are none
-	HostWork *wasmhost.HostWork
-	States   *partials.Cache // nil: none
-	Hedges   *hedge.Limiter
+	Store      *store.Store
+	Clock      *clock.Clock
+	Plugins    *registry.Registry
+	Host       *wasmhost.Host // of the plugins; nil: there are none
+	NativeWork *wasmhost.NativeWork
+	States     *partials.Cache // nil: none
+	Hedges     *hedge.Limiter
 	// Queries has the permits of queries, and PeerQueries those of queries of other nodes.
 	Queries, PeerQueries *admission.Controller
 	Processors           *cpushare.Scheduler // CPU time of queries
@@ -81,14 +81,14 @@ type Engine struct {
 	clock       *clock.Clock
 	plugins     *registry.Registry
 	host        *wasmhost.Host
-	hostWork    *wasmhost.HostWork
+	nativeWork  *wasmhost.NativeWork
 	states      *partials.Cache
 	hedges      *hedge.Limiter
 	queries     *admission.Controller
 	peerQueries *admission.Controller
 	processors  *cpushare.Scheduler
 	open        context.Context
-	// Limits may be changed while no query is under way.
+	// Limits may be changed while no query is in progress.
 	Limits Limits
 
 	cluster      atomic.Pointer[joined] // nil of a node that is in no cluster
@@ -98,7 +98,7 @@ type Engine struct {
 	allRouted    atomic.Bool              // see CheckRouted
 	needsCatchUp chan struct{}            // wakes CatchUp
 
-	// Feeds that are behind and feeds that have reached the horizon wait for places of their own:
+	// Feeds that are behind and feeds that have reached the horizon wait for permits of their own:
 	// those that follow do not queue behind those that read the past.
 	behind, following chan struct{}
 	failures          registry.Failures
@@ -117,7 +117,7 @@ type joined struct{ Cluster }
 // and knows its routes.
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
-		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
+		nativeWork: o.NativeWork, states: o.States, hedges: o.Hedges,
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:      o.Open,
 		behind:    make(chan struct{}, max(1, o.Readers/2)),

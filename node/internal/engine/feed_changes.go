@@ -160,20 +160,20 @@ func (e *Engine) nextSlice(
 func (e *Engine) readSlice(
 	ctx context.Context, q *prepared, feed *store.Feed, behind bool, held *budget.Share,
 ) (slice *store.Slice, more bool, err error) {
-	places, begin := e.following, e.processors.Begin
+	permits, begin := e.following, e.processors.Begin
 	if behind {
-		places, begin = e.behind, e.processors.BeginLong
+		permits, begin = e.behind, e.processors.BeginLong
 	}
-	share, release, err := e.beginSlice(ctx, places, held)
+	share, release, err := e.beginSlice(ctx, permits, held)
 	if err != nil {
 		return nil, false, err
 	}
 	defer release()
-	place, err := e.admissionOf(q.options).AcquireUnbounded(ctx, feedsKey)
+	permit, err := e.admissionOf(q.options).AcquireUnbounded(ctx, feedsKey)
 	if err != nil {
 		return nil, false, err
 	}
-	defer place.Release()
+	defer permit.Release()
 	task := begin(feedsKey)
 	defer task.End()
 	worker := task.Start()
@@ -323,7 +323,7 @@ func (e *Engine) changesOnce(
 	}
 	known := *q
 	known.filters = filters
-	q = known.pinned(nil)
+	q = known.withPluginVersions(nil)
 	sources, err := e.sources(q.options, &q.Box)
 	if err != nil {
 		return fromNs, err

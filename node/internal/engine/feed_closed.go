@@ -16,10 +16,10 @@ import (
 func (e *Engine) HorizonPast(
 	ctx context.Context, options request.Options, box *record.Box, afterNs int64,
 ) (horizonNs int64, err error) {
-	var places record.Box
+	var withoutAcq record.Box
 	if box != nil {
-		places = *box
-		places[record.Acq] = nil
+		withoutAcq = *box
+		withoutAcq[record.Acq] = nil
 	}
 	if only := e.routes.Load().single; only != nil {
 		if err := e.afterAcq(only, max(afterNs, 0)).wait(ctx); err != nil {
@@ -27,7 +27,7 @@ func (e *Engine) HorizonPast(
 		}
 		return only.store.ExtendHorizon(ctx)
 	}
-	return e.Horizon(ctx, options.Passing(afterNs), &places)
+	return e.Horizon(ctx, options.Passing(afterNs), &withoutAcq)
 }
 
 // QueryBelow is Query for the records with an acq below belowNs, which was a horizon of the box. It

@@ -16,7 +16,7 @@ import (
 func TestGroupsThatLeaveANode(t *testing.T) {
 	e := openEngine(t)
 	here := *e.routes.Load().single
-	e.SetRoutes(Routes{Groups: []Place{{Peers: []*Peer{NewPeer(0, "another", nil)}}}})
+	e.SetRoutes(Routes{Groups: []GroupLocation{{Peers: []*Peer{NewPeer(0, "another", nil)}}}})
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a feed": func() error {

@@ -53,18 +53,18 @@ func (e *Engine) sliceShare() (share int, bytes int64) {
 	return share, sliceCost / int64(share)
 }
 
-// beginSlice takes one of some places and memory for a slice, and says how small that must be.
-// Many feeds wake up at once and wait for places without a limit; while one waits for memory, which
-// it seldom does, it has none.
+// beginSlice takes one of some permits and memory for a slice, and says how small that must be.
+// Many feeds wake up at once and wait for permits without a limit; while one waits for memory,
+// which it seldom does, it has none.
 //
 // Errors: an overloaded [wire.Error]; ctx.Err().
 func (e *Engine) beginSlice(
-	ctx context.Context, places chan struct{}, held *budget.Share,
+	ctx context.Context, permits chan struct{}, held *budget.Share,
 ) (share int, release func(), err error) {
-	if err := takePlace(ctx, places); err != nil {
+	if err := takePermit(ctx, permits); err != nil {
 		return 0, nil, err
 	}
-	release = func() { <-places }
+	release = func() { <-permits }
 	share, bytes := e.sliceShare()
 	err = held.Take(ctx, bytes, 0)
 	if err == nil {
@@ -81,12 +81,12 @@ func (e *Engine) beginSlice(
 	} else if err != nil {
 		return 0, nil, err
 	}
-	return store.MaxShare, release, takePlace(ctx, places)
+	return store.MaxShare, release, takePermit(ctx, permits)
 }
 
-func takePlace(ctx context.Context, places chan struct{}) error {
+func takePermit(ctx context.Context, permits chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case permits <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -93,19 +93,19 @@ func readAllChanges(t *testing.T, e *Engine) (rows int) {
 	return rows
 }
 
-// TestSliceWaits: a feed waits for memory without a place of a reader, which others have meanwhile,
-// and gives up at last.
+// TestSliceWaits: a feed waits for memory without a permit of a reader, which others have
+// meanwhile, and gives up at last.
 func TestSliceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total = 1 << 20
-		places := make(chan struct{}, 1)
+		permits := make(chan struct{}, 1)
 		e := &Engine{sliceMemory: budget.New(total, 0)}
 		e.Limits.FeedBytes = total
 		stalled := e.sliceMemory.Share()
 		begin := func() error {
 			held := e.sliceMemory.Share()
 			defer held.End()
-			share, release, err := e.beginSlice(t.Context(), places, held)
+			share, release, err := e.beginSlice(t.Context(), permits, held)
 			if err == nil {
 				if share != store.MaxShare {
 					t.Errorf("a slice beside stalled readers has a share of %d", share)
@@ -122,8 +122,8 @@ func TestSliceWaits(t *testing.T) {
 		failed := make(chan error)
 		go func() { failed <- begin() }()
 		synctest.Wait()
-		if len(places) > 0 {
-			t.Error("a feed that waits for memory holds a place")
+		if len(permits) > 0 {
+			t.Error("a feed that waits for memory holds a permit")
 		}
 		var refused *wire.Error
 		if err := <-failed; !errors.As(err, &refused) || refused.Kind != wire.KindOverloaded {
@@ -132,9 +132,9 @@ func TestSliceWaits(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 50 { // both may be seen first, the cancel and that there is no memory
-			_, _, err := e.beginSlice(canceled, places, e.sliceMemory.Share())
-			if !errors.Is(err, context.Canceled) || len(places) > 0 {
-				t.Fatalf("canceled: %v, %d places are held", err, len(places))
+			_, _, err := e.beginSlice(canceled, permits, e.sliceMemory.Share())
+			if !errors.Is(err, context.Canceled) || len(permits) > 0 {
+				t.Fatalf("canceled: %v, %d permits are held", err, len(permits))
 			}
 		}
 		go func() { failed <- begin() }()
@@ -143,14 +143,14 @@ func TestSliceWaits(t *testing.T) {
 		if err := <-failed; err != nil {
 			t.Error(err)
 		}
-		if used := e.sliceMemory.Used(); used != 0 || len(places) > 0 {
-			t.Errorf("%d bytes and %d places are held after all", used, len(places))
+		if used := e.sliceMemory.Used(); used != 0 || len(permits) > 0 {
+			t.Errorf("%d bytes and %d permits are held after all", used, len(permits))
 		}
 	})
 }
 
 // TestFollowersPassThoseBehind: a feed at the horizon reads while others that read the past have
-// all of their places.
+// all of their permits.
 func TestFollowersPassThoseBehind(t *testing.T) {
 	e := openEngine(t)
 	for range cap(e.behind) {
@@ -172,6 +172,6 @@ func TestFollowersPassThoseBehind(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := read(canceled, true); !errors.Is(err, context.Canceled) {
-		t.Errorf("a feed that is behind read without a place: %v", err)
+		t.Errorf("a feed that is behind read without a permit: %v", err)
 	}
 }

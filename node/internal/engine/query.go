@@ -15,8 +15,8 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// ErrEnough ends a scan that has reached its limit.
-var ErrEnough = errors.New("limit reached")
+// ErrLimitReached ends a scan that has reached its limit.
+var ErrLimitReached = errors.New("limit reached")
 
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during
 // the call. An error of emit ends the query and is returned.
@@ -63,8 +63,8 @@ func (e *Engine) queryInto(
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.hostWork.Begin()
-		defer e.hostWork.End()
+		e.nativeWork.Begin()
+		defer e.nativeWork.End()
 	} else {
 		var done func()
 		q, done = e.withSchedulingKey(q)
@@ -80,7 +80,7 @@ func (e *Engine) queryInto(
 	} else {
 		end, err = e.rowsOfAll(ctx, q, add, out.sorter)
 	}
-	if err != nil && !errors.Is(err, ErrEnough) {
+	if err != nil && !errors.Is(err, ErrLimitReached) {
 		e.notePluginFailure(q.Query, err)
 		return wire.End{}, err
 	}
@@ -110,8 +110,8 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 	}
 	defer leave()
 	if len(q.Filters) == 0 {
-		e.hostWork.Begin()
-		defer e.hostWork.End()
+		e.nativeWork.Begin()
+		defer e.nativeWork.End()
 	} else {
 		var done func()
 		q, done = e.withSchedulingKey(q)
@@ -174,25 +174,25 @@ type newSink func(worker int) (sink store.Sink, payloadPrefix uint32, err error)
 type sinks struct {
 	rows          store.Sink
 	payloadPrefix uint32
-	parts         store.PartialSink
+	partials      store.PartialSink
 	payloadBuffer func(beside bool) []byte // buffer for payloads in guest memory, nil for none
 	leave         func()                   // see [store.Consumer]
 }
 
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
-// read only those parts of rows.
+// read only those columns of rows.
 func (l *localSource) scan(
-	ctx context.Context, q *prepared, parts segment.Columns, newSink newSink,
+	ctx context.Context, q *prepared, columns segment.Columns, newSink newSink,
 ) (store.ScanStats, error) {
-	return l.scanApart(ctx, q, parts, nil, func(worker int) (s sinks, err error) {
+	return l.scanPartials(ctx, q, columns, nil, func(worker int) (s sinks, err error) {
 		s.rows, s.payloadPrefix, err = newSink(worker)
 		return s, err
 	})
 }
 
-// scanApart is scan for sinks of partials.
-func (l *localSource) scanApart(
-	ctx context.Context, q *prepared, parts segment.Columns, keep *aggregate.PartialCache,
+// scanPartials is scan for sinks of partials.
+func (l *localSource) scanPartials(
+	ctx context.Context, q *prepared, columns segment.Columns, keep *aggregate.PartialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules := q.filters
@@ -200,18 +200,18 @@ func (l *localSource) scanApart(
 		keep.SetKey(q.Query, modules)
 	}
 	whole := *q.Query
-	whole.KeysOnly = false // plugins may read payloads, see parts
-	read := parts
+	whole.KeysOnly = false // plugins may read payloads, see columns
+	read := columns
 	for _, m := range modules {
-		read |= m.Parts
+		read |= m.Columns
 	}
-	stats, err := l.scanChain(ctx, q, &whole, parts, newSinks)
+	stats, err := l.scanChain(ctx, q, &whole, columns, newSinks)
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
 		// The error names a record whose key was not read. A second scan reads all keys, so that
 		// the error has it; its rows are discarded.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
-		_, again := l.scanChain(ctx, q, &whole, parts|segment.Keys, newSinks)
+		_, again := l.scanChain(ctx, q, &whole, columns|segment.Keys, newSinks)
 		if errors.As(again, &guest) {
 			err = again
 		}
@@ -219,10 +219,10 @@ func (l *localSource) scanApart(
 	return stats, err
 }
 
-// scanChain scans with the filters of the query before sinks that read those parts. Instances are
+// scanChain scans with the filters of the query before sinks that read those columns. Instances are
 // started, and check their parameters, even if there is nothing to scan.
 func (l *localSource) scanChain(
-	ctx context.Context, p *prepared, q *record.Query, parts segment.Columns,
+	ctx context.Context, p *prepared, q *record.Query, columns segment.Columns,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules := p.filters
@@ -237,7 +237,8 @@ func (l *localSource) scanChain(
 		if err != nil {
 			return sinks{}, 0, err
 		}
-		read := parts.PayloadPrefix(to.payloadPrefix) // what the next filter and all after it read
+		// What the next filter and all after it read.
+		read := columns.PayloadPrefix(to.payloadPrefix)
 		for i := len(modules) - 1; i >= 0; i-- {
 			f, err := modules[i].Module.NewFilterFor(ctx, p.schedulingKey, q.Filters[i].Params)
 			if err != nil {
@@ -245,7 +246,7 @@ func (l *localSource) scanChain(
 			}
 			filters = append(filters, f)
 			to.rows = filterSink(ctx, f, read, to.rows)
-			read = read.Union(modules[i].Parts.PayloadPrefix(f.PayloadPrefix()))
+			read = read.Union(modules[i].Columns.PayloadPrefix(f.PayloadPrefix()))
 		}
 		return to, read, nil
 	}
@@ -255,7 +256,7 @@ func (l *localSource) scanChain(
 	) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
-		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.parts, Done: to.leave}
+		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.partials, Done: to.leave}
 		// With filters it would contain payloads of rows that the aggregate must not see.
 		if len(modules) == 0 && q.View == record.ViewAll {
 			out.PayloadBuffer = to.payloadBuffer

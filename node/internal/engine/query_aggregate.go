@@ -150,7 +150,7 @@ func (f *AggregateResult) Each(
 		f.end.Rows += uint64(len(some))
 		err := emit(some)
 		if err == nil && f.q.Limit > 0 && f.end.Rows == f.q.Limit {
-			err = ErrEnough
+			err = ErrLimitReached
 		}
 		return err
 	}
@@ -165,13 +165,13 @@ func (f *AggregateResult) Each(
 			}
 			return hand(some)
 		}
-		if err = f.over.Each(ctx, m); err != nil && !errors.Is(err, ErrEnough) {
+		if err = f.over.Each(ctx, m); err != nil && !errors.Is(err, ErrLimitReached) {
 			f.engine.notePluginFailure(f.q.Query, err)
 		}
 	} else if len(f.groups) > 0 {
 		err = hand(f.groups)
 	}
-	if errors.Is(err, ErrEnough) {
+	if errors.Is(err, ErrLimitReached) {
 		err = nil
 	}
 	return f.end, err
@@ -201,9 +201,9 @@ func (l *localSource) aggregateWorkers(
 	ctx context.Context, q *prepared, module *registry.Version, cal *calendar.Calendar,
 	over *aggregate.Overflow, always bool,
 ) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
-	parts := module.Parts | GroupParts(q.GroupBy)
+	columns := module.Columns | GroupColumns(q.GroupBy)
 	keep := l.engine.partialCacheOf(q.options, module)
-	stats, err = l.scanApart(ctx, q, parts, keep, func(worker int) (sinks, error) {
+	stats, err = l.scanPartials(ctx, q, columns, keep, func(worker int) (sinks, error) {
 		groups := aggregate.NewGroupTable(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.schedulingKey, module, groups, over)
 		if err != nil {
@@ -213,7 +213,7 @@ func (l *localSource) aggregateWorkers(
 		s := sinks{rows: func(b *record.Batch) error { return a.Add(ctx, b) },
 			payloadPrefix: a.PayloadPrefix(),
 			payloadBuffer: a.PayloadBuffer(ctx)}
-		if s.parts = a.UsePartials(ctx, keep); s.parts != nil {
+		if s.partials = a.UsePartials(ctx, keep); s.partials != nil {
 			s.leave = a.CloseIfEmpty
 		}
 		return s, nil

@@ -48,7 +48,7 @@ func (a *Admitted) Diff(
 		}
 		end, err = e.diffOfAll(ctx, a.options.Passing(last-1), ask, emit)
 	}
-	if err != nil && !errors.Is(err, ErrEnough) {
+	if err != nil && !errors.Is(err, ErrLimitReached) {
 		return wire.End{}, err
 	}
 	return end, nil

@@ -11,20 +11,20 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// GroupParts returns the parts of rows that grouping reads.
-func GroupParts(by record.GroupBy) (parts segment.Columns) {
+// GroupColumns returns the columns that grouping reads.
+func GroupColumns(by record.GroupBy) (columns segment.Columns) {
 	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
 		record.MOID: by.MOID, record.Cap: by.ByCap()} {
 		if wanted {
-			parts |= 1 << d
+			columns |= 1 << d
 		}
 	}
-	return parts
+	return columns
 }
 
-// filterSink passes the rows that a filter keeps to sink, which reads those parts of them.
+// filterSink passes the rows that a filter keeps to sink, which reads those columns of them.
 func filterSink(
-	ctx context.Context, f *wasmhost.Filter, parts segment.Columns, sink store.Sink,
+	ctx context.Context, f *wasmhost.Filter, columns segment.Columns, sink store.Sink,
 ) store.Sink {
 	var keep []uint64
 	var sel []uint32
@@ -42,7 +42,7 @@ func filterSink(
 		case b.Len():
 			return sink(b)
 		}
-		selectRows(&kept, b, sel, parts)
+		selectRows(&kept, b, sel, columns)
 		return sink(&kept)
 	}
 }
@@ -57,11 +57,11 @@ func appendBits(dst []uint32, words []uint64) []uint32 {
 	return dst
 }
 
-// selectRows copies the rows of sel to dst, with those parts; other columns only have the right
+// selectRows copies the rows of sel to dst, with those columns; others only have the right
 // length. Plugins never see tombstones.
-func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Columns) {
+func selectRows(dst, src *record.Batch, sel []uint32, columns segment.Columns) {
 	dst.Reset()
-	has := func(d record.Dim) bool { return parts>>d&1 != 0 }
+	has := func(d record.Dim) bool { return columns>>d&1 != 0 }
 	dst.CID = selectColumn(dst.CID, src.CID, sel, has(record.CID))
 	dst.MID = selectColumn(dst.MID, src.MID, sel, has(record.MID))
 	dst.MOID = selectColumn(dst.MOID, src.MOID, sel, has(record.MOID))
@@ -71,7 +71,7 @@ func selectRows(dst, src *record.Batch, sel []uint32, parts segment.Columns) {
 	} else {
 		dst.AcqNs = selectColumn(dst.AcqNs, src.AcqNs, sel, has(record.Acq))
 	}
-	if parts&segment.Payloads == 0 {
+	if columns&segment.Payloads == 0 {
 		return
 	}
 	if src.Offsets == nil {

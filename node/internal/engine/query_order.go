@@ -43,7 +43,7 @@ func (o *orderedOutput) add(ctx context.Context, b *record.Batch) error {
 		}
 	}
 	if o.q.Limit > 0 && o.rows >= o.q.Limit {
-		return ErrEnough
+		return ErrLimitReached
 	}
 	return nil
 }

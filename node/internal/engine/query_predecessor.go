@@ -22,9 +22,9 @@ func (l *localSource) readPredecessors(
 		return workers, nil
 	}
 	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
-	parts, inside := module.Parts|GroupParts(by), len(workers)
+	columns, inside := module.Columns|GroupColumns(by), len(workers)
 	before := q.with(back)
-	_, err := l.scan(ctx, before, parts, func(worker int) (store.Sink, uint32, error) {
+	_, err := l.scan(ctx, before, columns, func(worker int) (store.Sink, uint32, error) {
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.schedulingKey, module,
 			aggregate.NewPredecessorTable(q.GroupBy, l.engine.Limits.MemoryGroups), over)
 		if err != nil {

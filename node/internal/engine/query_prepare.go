@@ -139,21 +139,21 @@ func (e *Engine) unpinFilters(modules []*registry.Version) {
 	}
 }
 
-// pinned returns the query with the names of its plugins resolved to versions, so that all sources
-// run the same ones. The aggregate is nil where there is none.
-func (p *prepared) pinned(aggregate *registry.Version) *prepared {
+// withPluginVersions returns the query with the names of its plugins resolved to versions, so that
+// all sources run the same ones. The aggregate is nil where there is none.
+func (p *prepared) withPluginVersions(aggregate *registry.Version) *prepared {
 	q := *p.Query
 	q.Filters = append([]record.PluginCall(nil), p.Filters...)
-	pin := func(call *record.PluginCall, v *registry.Version) {
+	resolve := func(call *record.PluginCall, v *registry.Version) {
 		if call.Module == nil {
 			call.Name = v.Ref()
 		}
 	}
 	for i, v := range p.filters {
-		pin(&q.Filters[i], v)
+		resolve(&q.Filters[i], v)
 	}
 	if aggregate != nil {
-		pin(&q.Aggregate, aggregate)
+		resolve(&q.Aggregate, aggregate)
 	}
 	return p.with(&q)
 }

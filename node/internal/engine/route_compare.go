@@ -112,7 +112,7 @@ func addReport(to, from *api.CheckReport) {
 	to.Blocks += from.Blocks
 	to.Rows += from.Rows
 	to.LogFiles += from.LogFiles
-	to.Flushes += from.Flushes
+	to.LogAppends += from.LogAppends
 	to.LogRows += from.LogRows
 	to.Bytes += from.Bytes
 	to.Damages += from.Damages

@@ -72,7 +72,7 @@ func (a *fanOut[T]) askRemote(
 	defer c.wg.Wait()
 	defer c.call.CancelAll()
 	e.hedges.Earn()
-	hedgeAfter, silence := e.hedges.Delay(&d.peer.latency[a.kind])
+	hedgeAfter, lateHedgeAfter := e.hedges.Delay(&d.peer.latency[a.kind])
 	one, first := c.call.Start(ctx, d.attempt)
 	c.attempt, d.attempt, d.began = first, first, c.call.Began
 	c.run(first, func() []sourceAnswer[T] {
@@ -98,7 +98,7 @@ func (a *fanOut[T]) askRemote(
 				hedgeFailed = o
 			}
 		case <-timer.C:
-			timer.Reset(c.checkSilence(ctx, silence))
+			timer.Reset(c.checkDelay(ctx, lateHedgeAfter))
 		}
 		if out, over := c.failed(firstFailed, hedgeFailed); over {
 			return out, c.call.Decided()
@@ -165,13 +165,15 @@ func (a *fanOut[T]) askRemotes(
 	return slices.Concat(all...)
 }
 
-// checkSilence is called when the first node should have answered something by now, and returns
+// checkDelay is called when the first node should have answered something by now, and returns
 // when to call it again. It begins the hedge when that is due.
-func (c *hedgedRequest[T]) checkSilence(ctx context.Context, silence time.Duration) time.Duration {
+func (c *hedgedRequest[T]) checkDelay(
+	ctx context.Context, lateHedgeAfter time.Duration,
+) time.Duration {
 	h, peer := c.engine.hedges, c.first.peer
 	heard := time.Duration(c.first.heard.Load())
 	quiet := time.Since(c.first.began) - heard
-	again := max(h.Silence/2, time.Millisecond)
+	again := max(h.MaxDelay/2, time.Millisecond)
 	if c.first.delivering.Load() {
 		return again
 	}
@@ -185,11 +187,11 @@ func (c *hedgedRequest[T]) checkSilence(ctx context.Context, silence time.Durati
 	sources := c.engine.alternatives(c.first)
 	switch {
 	case sources == nil:
-	case quiet < silence && (heard > 0 || !h.Take()):
-		return silence - quiet
+	case quiet < lateHedgeAfter && (heard > 0 || !h.Take()):
+		return lateHedgeAfter - quiet
 	default:
 		c.hedged = true
-		h.Asked.Add(1)
+		h.Sent.Add(1)
 		c.hedge(ctx, sources)
 	}
 	return again

@@ -159,11 +159,11 @@ func (l *localSource) String() string { return fmt.Sprintf("group %d of this nod
 func (l *localSource) rows(
 	ctx context.Context, q *prepared, add store.Sink, _ *spill.Sorter,
 ) (wire.End, error) {
-	parts := segment.AllColumns
+	columns := segment.AllColumns
 	if q.KeysOnly {
-		parts = segment.Keys
+		columns = segment.Keys
 	}
-	stats, err := l.scan(ctx, q, parts, func(int) (store.Sink, uint32, error) {
+	stats, err := l.scan(ctx, q, columns, func(int) (store.Sink, uint32, error) {
 		return add, 0, nil
 	})
 	return endOf(stats, 0), err

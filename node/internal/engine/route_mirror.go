@@ -36,7 +36,7 @@ func (r *remoteSource) state(ctx context.Context) (out []store.State, err error)
 	return out, nil
 }
 
-// ofGroup is one of the groups of the other node, by its place among them.
+// ofGroup is one of the groups of the other node, by its index among them.
 func (r *remoteSource) ofGroup(i int) *remoteSource {
 	return &remoteSource{peer: r.peer, groups: r.groups[i : i+1], after: r.after[i : i+1],
 		slots: r.slots[i : i+1], required: r.required[i : i+1]}

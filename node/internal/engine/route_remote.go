@@ -155,7 +155,7 @@ func (r *remoteSource) rows(
 	end, err := r.client().Scan(ctx, q.Query, func(b *record.Batch) error {
 		r.noteHeard()
 		switch {
-		case errors.Is(stopped, ErrEnough):
+		case errors.Is(stopped, ErrLimitReached):
 			return nil
 		case !hold:
 			stopped = r.deliver(func() error { return add(b) })
@@ -169,7 +169,7 @@ func (r *remoteSource) rows(
 			hold, stopped = false, r.deliverAll(held, add)
 			held = nil
 		}
-		if errors.Is(stopped, ErrEnough) {
+		if errors.Is(stopped, ErrLimitReached) {
 			return nil
 		}
 		return stopped

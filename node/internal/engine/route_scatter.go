@@ -31,7 +31,7 @@ type fanOut[T any] struct {
 }
 
 // askSources calls each for all sources of a box and waits for them. The first error cancels the
-// others and is returned, ErrEnough too, unless partial answers are allowed.
+// others and is returned, ErrLimitReached too, unless partial answers are allowed.
 //
 // Returns: the answers so far, also with an error.
 func askSources[T any](
@@ -49,8 +49,8 @@ func askSources[T any](
 	defer cancel(nil)
 	if until, ok := ctx.Deadline(); ok && a.asked.Partial {
 		reserve := min(time.Until(until)/5, maxReserve)
-		silence := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSourceTimeout) })
-		defer silence.Stop()
+		timeout := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSourceTimeout) })
+		defer timeout.Stop()
 	}
 	isReady := func(i int) bool { return isReady(ctx, sources[i]) }
 	runConcurrently(len(sources), isReady, func(i int) {
@@ -306,7 +306,7 @@ func (a *fanOut[T]) end() wire.End {
 func (e *Engine) rowsOfAll(
 	ctx context.Context, q *prepared, add store.Sink, sorter *spill.Sorter,
 ) (wire.End, error) {
-	q = q.pinned(nil)
+	q = q.withPluginVersions(nil)
 	a, err := askSources(ctx, e, q.options, askRows, &q.Box, func(
 		ctx context.Context, s source,
 	) (none struct{}, end wire.End, err error) {
@@ -319,14 +319,14 @@ func (e *Engine) rowsOfAll(
 		return none, end, err
 	})
 	end := a.end()
-	if errors.Is(err, ErrEnough) { // any rows will do, so none is missed of a source that failed
+	if errors.Is(err, ErrLimitReached) { // any rows will do: none is missed of a failed source
 		end.Complete, end.Reason = true, ""
 	}
 	return end, err
 }
 
 func (e *Engine) countOfAll(ctx context.Context, q *prepared) (wire.End, error) {
-	q = q.pinned(nil)
+	q = q.withPluginVersions(nil)
 	a, err := askSources(ctx, e, q.options, askCount, &q.Box, func(
 		ctx context.Context, s source,
 	) (rows uint64, end wire.End, err error) {

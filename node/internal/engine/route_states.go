@@ -75,7 +75,7 @@ const bufferedStateBytes = 8 << 20
 func (e *Engine) statesOfAll(
 	ctx context.Context, q *prepared, module *registry.Version, over *aggregate.Overflow,
 ) (*aggregate.Worker, wire.End, error) {
-	pinned := q.pinned(module)
+	pinned := q.withPluginVersions(module)
 	var mu sync.Mutex
 	var parts []*aggregate.Overflow // of all sources, also of failed ones
 	defer func() {

@@ -27,7 +27,7 @@ type groupRoute struct {
 	slots slots.Range // that the group owns
 	// required is slots if the group was ever split, else zero: its store records no range then.
 	required  slots.Range
-	splitting bool // a split is under way, after which its slots may be in another group
+	splitting bool // a split is in progress, after which its slots may be in another group
 
 	local *localSource // nil without a replica here
 	peer  *Peer        // preferred among peers

@@ -27,15 +27,15 @@ type Placement interface {
 type Routes struct {
 	Cluster string     // its identity in hex
 	Owners  *slots.Map // slots of each group
-	Groups  []Place
+	Groups  []GroupLocation
 }
 
-// Place is where a group is: in a store of this node, on other nodes, or both.
-type Place struct {
+// GroupLocation is where a group is: in a store of this node, on other nodes, or both.
+type GroupLocation struct {
 	Slots slots.Range // that the group owns
 	// Required is Slots if the group was ever split, else zero: its store records no range then.
 	Required  slots.Range
-	Splitting bool // a split is under way, after which its slots may be in another group
+	Splitting bool // a split is in progress, after which its slots may be in another group
 	Store     *store.Store
 	Peers     []*Peer // other nodes with a replica, the preferred one first
 }
@@ -48,10 +48,10 @@ func (e *Engine) Route(m Placement) {
 	v := m.View()
 	unreached := m.Unreached()
 	next := Routes{Cluster: hex.EncodeToString(v.Cluster[:]), Owners: v.Owners(),
-		Groups: make([]Place, 0, v.DataGroups())}
+		Groups: make([]GroupLocation, 0, v.DataGroups())}
 	for group := range v.Data() {
 		from, to := v.Span(group)
-		p := Place{Slots: slots.Range{From: from, To: to}, Required: v.Groups[group].Slots,
+		p := GroupLocation{Slots: slots.Range{From: from, To: to}, Required: v.Groups[group].Slots,
 			Splitting: v.Splitting(group), Store: m.Store(group)}
 		leader := m.Leader(group)
 		var good, bad []*Peer

@@ -53,7 +53,7 @@ func TestLatencyHistogram(t *testing.T) {
 		}
 	}
 	soon, late := NewLimiter().Delay(new(Latency))
-	if soon != firstHedgeDelay || late != silence {
+	if soon != firstHedgeDelay || late != maxHedgeDelay {
 		t.Errorf("hedge delays of a node without samples: %v, %v", soon, late)
 	}
 }

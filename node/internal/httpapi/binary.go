@@ -89,7 +89,7 @@ func (s *Server) countFrame(req *httpserver.Request) {
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	_, end, err := s.Engine.Count(rc, req.Asked, q)
+	_, end, err := s.Engine.Count(rc, req.Options, q)
 	if err != nil {
 		fail(req, err)
 		return
@@ -178,7 +178,7 @@ func (s *Server) states(req *httpserver.Request) {
 		var body []byte
 		var frame []wire.GroupState
 		size := 0
-		end, err := s.Engine.States(rc, req.Asked, q, func(one wire.GroupState) error {
+		end, err := s.Engine.States(rc, req.Options, q, func(one wire.GroupState) error {
 			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
 				body = wire.AppendStates(body[:0], frame)
 				frame, size = frame[:0], len(one.State)

@@ -34,12 +34,12 @@ var (
 
 // changesRequest is a parsed request for changes.
 type changesRequest struct {
-	q      *record.Query
-	fromNs int64
-	follow bool
-	beat   time.Duration // how often it is told how far it is; 0 for the usual
-	asked  request.Options
-	out    changestream.Writer
+	q       *record.Query
+	fromNs  int64
+	follow  bool
+	beat    time.Duration // how often it is told how far it is; 0 for the usual
+	options request.Options
+	out     changestream.Writer
 }
 
 // changes answers with what came to a box in the order of acq. The answer is written on a goroutine
@@ -48,9 +48,9 @@ func (s *Server) changes(req *httpserver.Request) {
 	r, err := s.parseChanges(req)
 	done := func() {}
 	if err == nil {
-		rc, cancel := s.watchedContext(req.Conn(), r.asked)
+		rc, cancel := s.watchedContext(req.Conn(), r.options)
 		defer cancel()
-		done, err = s.Engine.CheckChanges(rc, r.asked, r.q, r.fromNs)
+		done, err = s.Engine.CheckChanges(rc, r.options, r.q, r.fromNs)
 	}
 	if err == nil {
 		err = s.http.CheckFeed(req.RequestCtx)
@@ -85,9 +85,9 @@ func (s *Server) parseChanges(req *httpserver.Request) (r *changesRequest, err e
 	if err != nil {
 		return r, err
 	}
-	r.asked = req.Asked
+	r.options = req.Options
 	if text := string(req.Request.Header.Peek(wire.FeedHeader)); text != "" {
-		if r.asked.FeedID, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if r.options.FeedID, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return r, params.Bad(wire.FeedHeader, fmt.Errorf("%q is not a number",
 				params.Clip(text)))
 		}
@@ -170,7 +170,7 @@ func (s *Server) feed(out *httpserver.Feed, r *changesRequest) {
 	running, cancel := context.WithCancel(s.http.Running())
 	defer cancel()
 	defer out.Watch(cancel)()
-	closed, err := s.Engine.Changes(running, r.asked, r.q, r.fromNs, r.follow, r.beat,
+	closed, err := s.Engine.Changes(running, r.options, r.q, r.fromNs, r.follow, r.beat,
 		func(b *store.Slice) error {
 			return write(func(w *bufio.Writer) error { return r.out.Slice(w, b) })
 		})

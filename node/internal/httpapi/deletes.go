@@ -55,7 +55,7 @@ func (s *Server) deleteRange(req *httpserver.Request, view record.View, purge bo
 		err = nodeerror.ErrClosing
 	}
 	if err == nil {
-		acq, err = s.Writes.DeleteRange(rc, req.Asked, b.Box, purge)
+		acq, err = s.Writes.DeleteRange(rc, req.Options, b.Box, purge)
 	}
 	switch {
 	case err != nil:
@@ -109,7 +109,7 @@ func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err
 func (s *Server) dryRun(
 	rc context.Context, req *httpserver.Request, q *record.Query,
 ) {
-	count, _, err := s.Engine.Count(rc, req.Asked, q)
+	count, _, err := s.Engine.Count(rc, req.Options, q)
 	writeDryRun(req, count, err)
 }
 
@@ -138,7 +138,7 @@ func (s *Server) events(req *httpserver.Request) {
 	err := params.Check(req.QueryArgs(), paramsOfPeers(req))
 	var all []event.Event
 	if err == nil {
-		all, err = s.Engine.Events(rc, req.Asked)
+		all, err = s.Engine.Events(rc, req.Options)
 	}
 	if err != nil {
 		fail(req, err)
@@ -174,7 +174,7 @@ func (s *Server) retention(req *httpserver.Request) {
 	err := params.Check(req.QueryArgs(), paramsOfPeers(req))
 	var all []engine.Policy
 	if err == nil {
-		all, err = s.Engine.Retention(rc, req.Asked)
+		all, err = s.Engine.Retention(rc, req.Options)
 	}
 	if err != nil {
 		fail(req, err)

@@ -21,7 +21,7 @@ import (
 func (s *Server) checkMoments(req *httpserver.Request, ask *record.Diff) error {
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	return s.Engine.CheckMoments(rc, req.Asked, ask)
+	return s.Engine.CheckMoments(rc, req.Options, ask)
 }
 
 // Of records of a view that the path names, and of what is told of versions. These are of the whole
@@ -84,7 +84,7 @@ func (s *Server) versionsFrame(req *httpserver.Request) {
 	var all []record.Version
 	var end wire.End
 	if err == nil {
-		all, end, err = s.Engine.Versions(rc, req.Asked, &box.Box)
+		all, end, err = s.Engine.Versions(rc, req.Options, &box.Box)
 	}
 	if err != nil {
 		fail(req, err)
@@ -151,7 +151,7 @@ func (s *Server) getDiff(req *httpserver.Request) {
 					return err
 				}
 				if q.Limit > 0 && uint64(out.Rows) == q.Limit {
-					return engine.ErrEnough
+					return engine.ErrLimitReached
 				}
 			}
 			return nil

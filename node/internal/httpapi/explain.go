@@ -36,7 +36,7 @@ func (s *Server) writeExplanation(req *httpserver.Request, q *record.Query, err 
 	if err == nil {
 		rc, cancel := s.requestContext(req)
 		defer cancel()
-		x, err = s.Engine.Explain(rc, req.Asked, q)
+		x, err = s.Engine.Explain(rc, req.Options, q)
 	}
 	reply(req, x, err)
 }

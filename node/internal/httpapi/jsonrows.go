@@ -137,7 +137,7 @@ func (s *Server) count(req *httpserver.Request) {
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	records, end, err := s.Engine.Count(rc, req.Asked, q)
+	records, end, err := s.Engine.Count(rc, req.Options, q)
 	if err != nil {
 		fail(req, err)
 		return
@@ -178,7 +178,7 @@ func (s *Server) answerGroups(
 ) {
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	groups, end, err := s.Engine.Aggregate(rc, req.Asked, q)
+	groups, end, err := s.Engine.Aggregate(rc, req.Options, q)
 	if err != nil {
 		fail(req, err)
 		return

@@ -33,7 +33,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 		return s, err
 	}
 	if text := string(args.Peek(request.ParamGroups)); text != "" {
-		if s.Groups, s.RequiredRanges, err = parseAsked(text); err != nil {
+		if s.Groups, s.RequiredRanges, err = parseGroups(text); err != nil {
 			return s, params.Bad(request.ParamGroups, err)
 		}
 	}
@@ -67,14 +67,14 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 			return s, params.Bad(request.ParamWithin, fmt.Errorf("%q is not a time in ms",
 				params.Clip(text)))
 		}
-		s.Within = time.Duration(ms) * time.Millisecond
+		s.Timeout = time.Duration(ms) * time.Millisecond
 	}
 	return s, nil
 }
 
-// parseAsked parses ascending numbers of groups, from 1 on, joined by commas, with the slots of
+// parseGroups parses ascending numbers of groups, from 1 on, joined by commas, with the slots of
 // groups that were split: 3,7:0-512.
-func parseAsked(text string) (groups []cluster.GroupID, held []slots.Range, err error) {
+func parseGroups(text string) (groups []cluster.GroupID, held []slots.Range, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		number, span, split := strings.Cut(part, ":")
 		g, err := strconv.ParseUint(number, 10, 16)
@@ -121,12 +121,12 @@ func parseAcqs(text string) ([]int64, error) {
 // parseOptions parses the options of a request, and rejects those that name groups which are not
 // here.
 func (s *Server) parseOptions(args *fasthttp.Args) (request.Options, error) {
-	asked, err := parseRequestOptions(args)
+	options, err := parseRequestOptions(args)
 	if err == nil {
-		err = s.Engine.CheckGroups(asked)
+		err = s.Engine.CheckGroups(options)
 	}
 	if err != nil {
-		return asked, nodeerror.ToWire(err)
+		return options, nodeerror.ToWire(err)
 	}
-	return asked, nil
+	return options, nil
 }

@@ -9,13 +9,13 @@ import (
 // TestAskedGroupsHaveTheirNumbers in requests.
 func TestAskedGroupsHaveTheirNumbers(t *testing.T) {
 	const group = cluster.GroupID(3)
-	asked, _, err := parseAsked("3")
-	if err != nil || len(asked) != 1 || asked[0] != group {
-		t.Errorf("groups=3 asks for %v, %v", asked, err)
+	options, _, err := parseGroups("3")
+	if err != nil || len(options) != 1 || options[0] != group {
+		t.Errorf("groups=3 asks for %v, %v", options, err)
 	}
 	for _, text := range []string{"x", "2,1", "1,1", "-1", "0", "0,1", "1,", "65536", "1:",
 		"1:5-5", "1:0-16385", "1:5"} {
-		if groups, _, err := parseAsked(text); err == nil {
+		if groups, _, err := parseGroups(text); err == nil {
 			t.Errorf("%q is %v", text, groups)
 		}
 	}

@@ -166,7 +166,7 @@ func (s *Server) copyRoutes() []route {
 			says{"Store a range of a copy",
 				frame("range"), frame("event"), []string{request.ParamOfGroup}}},
 		{del, "/v1/sync", true, none, s.promoteCopy,
-			says{"Make a copy a node of its own", nil, syncAnswer{}, nil}},
+			says{"Promote a copy to an independent node", nil, syncAnswer{}, nil}},
 	}
 }
 

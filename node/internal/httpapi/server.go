@@ -128,7 +128,7 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 // Serve serves until Shutdown.
 func (s *Server) Serve() error { return s.http.Serve() }
 
-// Shutdown stops accepting, waits for requests under way and, when ctx ends, gives them up.
+// Shutdown stops accepting, waits for running requests and, when ctx ends, gives them up.
 func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // Addr returns the address that is served.
@@ -173,7 +173,7 @@ func (s *Server) horizon(req *httpserver.Request) {
 	q, err := s.parseQuery(req)
 	h := int64(0)
 	if err == nil {
-		h, err = s.Engine.Horizon(rc, req.Asked, &q.Box)
+		h, err = s.Engine.Horizon(rc, req.Options, &q.Box)
 	}
 	reply(req, api.Horizon{HorizonNs: h, Horizon: record.FormatNs(h)}, err)
 }

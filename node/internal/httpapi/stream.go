@@ -18,15 +18,15 @@ import (
 func (s *Server) requestContext(
 	req *httpserver.Request,
 ) (context.Context, context.CancelFunc) {
-	return s.watchedContext(req.Conn(), req.Asked)
+	return s.watchedContext(req.Conn(), req.Options)
 }
 
 // watchedContext returns the context of a request of a connection; see requestContext.
 func (s *Server) watchedContext(
-	conn net.Conn, asked request.Options,
+	conn net.Conn, options request.Options,
 ) (context.Context, context.CancelFunc) {
-	rc, cancel := s.http.Context(asked.Within)
-	if asked.Groups == nil && s.Engine.IsSingleStore() {
+	rc, cancel := s.http.Context(options.Timeout)
+	if options.Groups == nil && s.Engine.IsSingleStore() {
 		return rc, cancel
 	}
 	stop := httpserver.WatchDisconnect(conn, cancel)
@@ -44,7 +44,7 @@ func (s *Server) context() (context.Context, context.CancelFunc) { return s.http
 func (s *Server) stream(
 	req *httpserver.Request, produce func(rc context.Context, w *bufio.Writer) error,
 ) {
-	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: s.begin(req.Conn(), req.Asked),
+	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: s.begin(req.Conn(), req.Options),
 		Produce: produce})
 }
 
@@ -69,16 +69,16 @@ func (s *Server) streamZipped(
 
 // begin returns what begins the context of a streamed answer.
 func (s *Server) begin(
-	conn net.Conn, asked request.Options,
+	conn net.Conn, options request.Options,
 ) func() (context.Context, context.CancelFunc) {
-	return func() (context.Context, context.CancelFunc) { return s.watchedContext(conn, asked) }
+	return func() (context.Context, context.CancelFunc) { return s.watchedContext(conn, options) }
 }
 
 // prepare admits the query of a request.
 func (s *Server) prepare(req *httpserver.Request, q *record.Query) (*engine.Admitted, error) {
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	return s.Engine.Prepare(rc, req.Asked, q)
+	return s.Engine.Prepare(rc, req.Options, q)
 }
 
 // setStatus sets the status of an answer that is known to be incomplete.

@@ -25,7 +25,7 @@ func (s *Server) digestFrame(req *httpserver.Request) {
 	answer := &wire.Digests{}
 	err := wire.ParseDigestQuery(req.PostBody(), &q)
 	if err == nil {
-		all, answer.HistoryChangedAcqNs, err = s.Engine.Digest(rc, req.Asked, q.Box, q.Cuts,
+		all, answer.HistoryChangedAcqNs, err = s.Engine.Digest(rc, req.Options, q.Box, q.Cuts,
 			q.Rows)
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Server) digest(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	until, err := s.Engine.HorizonPast(rc, req.Asked, &q.Box, 0)
+	until, err := s.Engine.HorizonPast(rc, req.Options, &q.Box, 0)
 	cuts := []int64{math.MinInt64, until}
 	if set := q.Box[record.Acq]; err == nil && len(set) > 0 {
 		cuts[0], cuts[1] = set[0].From, set[0].To
@@ -69,7 +69,7 @@ func (s *Server) digest(req *httpserver.Request) {
 	var purged int64
 	if err == nil {
 		// A replica that is read now may be behind those that reported the horizon.
-		all, purged, err = s.Engine.Digest(rc, req.Asked.Passing(min(cuts[1], until)-1),
+		all, purged, err = s.Engine.Digest(rc, req.Options.Passing(min(cuts[1], until)-1),
 			q.Box, cuts, 0)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Server) syncState(req *httpserver.Request) {
 	var st store.State
 	groups := 0
 	if err == nil {
-		st, groups, err = s.Engine.State(rc, req.Asked)
+		st, groups, err = s.Engine.State(rc, req.Options)
 	}
 	var out *wire.State
 	if err == nil {
@@ -123,7 +123,7 @@ func (s *Server) putRange(req *httpserver.Request) {
 	}
 	var horizon int64
 	if err == nil {
-		horizon, err = s.Writes.PutRange(rc, req.Asked.OnlyGroup, storewire.Range(&in))
+		horizon, err = s.Writes.PutRange(rc, req.Options.OnlyGroup, storewire.Range(&in))
 	}
 	if err != nil {
 		fail(req, err)

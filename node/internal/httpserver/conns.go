@@ -29,14 +29,14 @@ const (
 
 // conn records whether its client has ever sent anything, and since when the server waits for more.
 // fasthttp counts a connection that never carried a byte, e.g. of a client's pool, and one that
-// carried half a request among those with a request under way.
+// carried half a request among those with a running request.
 type conn struct {
 	net.Conn
 	spoke    atomic.Bool
-	waiting  atomic.Int64 // ns on the clock when the read under way began; 0: none is
+	waiting  atomic.Int64 // ns on the clock when the pending read began; 0: none is
 	detached atomic.Bool  // the next Close does nothing
 	asking   atomic.Bool  // from the first byte of a request until it is answered
-	place    atomic.Int32 // changed under mu of conns
+	kind     atomic.Int32 // changed under mu of conns
 
 	// Used only by the goroutine that answers.
 	body    *body // of the request, until it is answered; nil for none
@@ -103,7 +103,7 @@ func (c *conn) send(b []byte) (n int, err error) {
 	if n, err = c.sendFor(b, pauseAfter); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
-	c.permit.Pause(func() { _ = c.Conn.Close() }) // the write under way fails
+	c.permit.Pause(func() { _ = c.Conn.Close() }) // the pending write fails
 	for n < len(b) {
 		more, err := c.sendFor(b[n:], stallTime)
 		if n += more; more == 0 && err != nil ||
@@ -193,7 +193,7 @@ func (c *conn) idle(now time.Time) bool {
 type conns struct {
 	mu     sync.Mutex
 	open   map[net.Conn]func() // guarded by mu; what is called when it is closed, nil for nothing
-	places places
+	limits connLimits
 }
 
 // track is called by fasthttp for every change of a connection's state.
@@ -219,12 +219,12 @@ func (s *conns) track(c net.Conn, state fasthttp.ConnState) {
 		}
 	case fasthttp.StateHijacked:
 		if ok {
-			s.move(own, noPlace)
+			s.move(own, uncounted)
 		}
 	case fasthttp.StateClosed:
 		if ok {
 			own.endBody()
-			s.move(own, noPlace)
+			s.move(own, uncounted)
 		}
 		done = s.open[c]
 		delete(s.open, c)

@@ -28,8 +28,8 @@ type Route struct {
 // Request is a request of a route.
 type Request struct {
 	*fasthttp.RequestCtx
-	Name  string          // what is in the path in the place of NAME
-	Asked request.Options // its options, parsed and checked
+	Name    string          // what is in the path in the place of NAME
+	Options request.Options // parsed and checked
 }
 
 // Fail answers with an error; see [WriteError].

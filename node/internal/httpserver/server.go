@@ -92,7 +92,7 @@ func New(l net.Listener, opt Options) *Server {
 		feeds:  feeds{most: opt.MaxFeeds, pages: map[string]int{}},
 		routes: newRouter(opt.Routes),
 		conns: conns{open: map[net.Conn]func(){},
-			places: newPlaces(accept.AtMost(maxConnections))},
+			limits: newConnLimits(accept.AtMost(maxConnections))},
 		maxBody: maxBody(opt.Bodies)}
 	s.listener = accept.New(l, s.conns.closeStalled)
 	s.running, s.cancel = context.WithCancel(context.Background())
@@ -157,14 +157,14 @@ func (s *Server) Problems() []health.Problem { return s.listener.Problems("clien
 // Serve serves until Shutdown.
 func (s *Server) Serve() error { return s.http.Serve(listener{s.listener, s}) }
 
-// cancelRequests cancels the requests under way and hangs up on clients that do not read their
+// cancelRequests cancels the running requests and hangs up on clients that do not read their
 // answers.
 func (s *Server) cancelRequests() {
 	s.cancel()
 	s.conns.close(false)
 }
 
-// Shutdown stops accepting, waits for requests under way and, when ctx ends, gives them up.
+// Shutdown stops accepting, waits for running requests and, when ctx ends, gives them up.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.cancelRequests()
 	done := make(chan struct{})
@@ -193,10 +193,10 @@ func (s *Server) Running() context.Context { return s.running }
 
 // Context returns the context of a request, which ends with the server, or after the time that a
 // request may take and, above 0, within.
-func (s *Server) Context(within time.Duration) (context.Context, context.CancelFunc) {
+func (s *Server) Context(limit time.Duration) (context.Context, context.CancelFunc) {
 	timeout := requestTimeout
-	if within > 0 {
-		timeout = min(timeout, within)
+	if limit > 0 {
+		timeout = min(timeout, limit)
 	}
 	return context.WithTimeout(s.running, timeout)
 }
@@ -204,7 +204,7 @@ func (s *Server) Context(within time.Duration) (context.Context, context.CancelF
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
 	own := connOf(ctx)
-	last := own != nil && own.place.Load() == extra && !s.conns.promote(own)
+	last := own != nil && own.kind.Load() == extra && !s.conns.promote(own)
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.logPanic("panic in a request", fault)

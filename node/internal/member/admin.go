@@ -20,7 +20,7 @@ const RouteAdmin = "/v1/cluster/act"
 
 // Verbs of an AdminCommand.
 const (
-	Look      = ""          // changes nothing
+	Show      = ""          // changes nothing
 	Drain     = "drain"     // the copies of a node move away, and then it has left
 	Undrain   = "undrain"   // takes that back, as long as it has not left
 	Remove    = "remove"    // a node is lost for good: its copies are made again now
@@ -261,7 +261,7 @@ func command(
 	v *cluster.View, h cluster.Health, a AdminCommand,
 ) (cmd cluster.Command, id cluster.NodeID, err error) {
 	switch a.Verb {
-	case Look:
+	case Show:
 		return nil, 0, nil
 	case Rebalance:
 		limits := v.Limits

@@ -265,7 +265,7 @@ func (m *Member) readAdoption() error {
 }
 
 // takeSeed gives a replica the state that a split or an adoption has left for it. Where an adoption
-// is under way, a group without it would begin empty.
+// is in progress, a group without it would begin empty.
 func (m *Member) takeSeed(group cluster.GroupID, dir string) error {
 	if m.adoption == nil || int(group) > m.adoption.Groups {
 		return machine.Take(m.path("groups"), group, dir)

@@ -98,7 +98,8 @@ func TestCommandsAreKnownWhenTheyComeAgain(t *testing.T) {
 	if err != nil || !ok || *once.Command.(*cluster.SetNodeState) != *drain {
 		t.Errorf("%+v, %v", cmd, err)
 	}
-	if answer, err := m.Do(t.Context(), 1, []byte("remove"), false); err == nil || answer.Retried {
+	answer, err := m.Propose(t.Context(), 1, []byte("remove"), false)
+	if err == nil || answer.Retried {
 		t.Errorf("the first time: %+v, %v", answer, err)
 	}
 }

@@ -60,16 +60,16 @@ type partAnswer struct {
 	Alone  bool        `json:"alone,omitempty"` // another error, which the command by itself gets
 }
 
-// DoAll does what Do does with several commands, and asks each node once for all that it leads. Of
-// each command there is an answer or an error. When none is an error or Retried, what lies in
-// parts is not read any more.
-func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
+// ProposeAll does what Propose does with several commands, and asks each node once for all that it
+// leads. Of each command there is an answer or an error. When none is an error or Retried, what
+// lies in parts is not read any more.
+func (m *Member) ProposeAll(ctx context.Context, parts []Part, again bool) ([]Answer, []error) {
 	answers, errs := make([]Answer, len(parts)), make([]error, len(parts))
 	byNode := map[cluster.NodeID][]int{}
 	var wg sync.WaitGroup
 	do := func(i int) {
 		sent := errors.Is(errs[i], replica.ErrUnknown)
-		answers[i], errs[i] = m.Do(ctx, parts[i].Group, parts[i].Data, again)
+		answers[i], errs[i] = m.Propose(ctx, parts[i].Group, parts[i].Data, again)
 		answers[i].Retried = answers[i].Retried || sent
 	}
 	for i, p := range parts {
@@ -82,7 +82,7 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	}
 	for id, which := range byNode {
 		wg.Go(func() {
-			for _, i := range m.doThere(ctx, id, parts, which, answers, errs) {
+			for _, i := range m.proposeThere(ctx, id, parts, which, answers, errs) {
 				if errs[i] == nil || again || !errors.Is(errs[i], replica.ErrUnknown) {
 					wg.Go(func() { do(i) })
 				}
@@ -93,8 +93,8 @@ func (m *Member) DoAll(ctx context.Context, parts []Part, again bool) ([]Answer,
 	return answers, errs
 }
 
-// doThere has a node do some of the parts in one request, and returns which it did not.
-func (m *Member) doThere(
+// proposeThere has a node do some of the parts in one request, and returns which it did not.
+func (m *Member) proposeThere(
 	ctx context.Context, id cluster.NodeID, parts []Part, which []int, answers []Answer,
 	errs []error,
 ) (rest []int) {
@@ -134,16 +134,16 @@ func (m *Member) doThere(
 	return rest
 }
 
-// doHere answers what doThere asks: nothing to what it would not.
-func (m *Member) doHere(question []byte) []byte {
-	parts, ok := parseParts(question)
+// serveProposals answers what proposeThere asks: nothing to what it would not.
+func (m *Member) serveProposals(request []byte) []byte {
+	parts, ok := parseParts(request)
 	if !ok {
 		return nil
 	}
 	out := make([]partAnswer, len(parts))
 	// Shorter than the asking node waits: one group that hangs must not cost the answers of others.
 	ctx, cancel := context.WithTimeout(m.open,
-		askTimeout*3/4+time.Duration(len(question))*timePerByte)
+		askTimeout*3/4+time.Duration(len(request))*timePerByte)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i, p := range parts {

@@ -35,7 +35,7 @@ func TestARequestHasNoMoreCommandsThanThereAreGroups(t *testing.T) {
 func TestCutRequestIsNotAnswered(t *testing.T) {
 	whole := appendParts(nil, Part{Group: 3, Data: []byte("put")})
 	for n := 1; n < len(whole); n++ {
-		if text := new(Member).doHere(whole[:n]); text != nil {
+		if text := new(Member).serveProposals(whole[:n]); text != nil {
 			t.Errorf("%d of %d bytes: %q", n, len(whole), text)
 		}
 	}

@@ -61,7 +61,7 @@ func (m *Member) Catalog() (catalog.State, uint64) {
 // Tell has the cluster apply what people told it, and returns when this node knows it, too. It may
 // be sent twice.
 //
-// Errors: those that the state answers with; those of Do.
+// Errors: those that the state answers with; those of Propose.
 func (m *Member) Tell(ctx context.Context, command cluster.Command) error {
 	answer, err := m.Command(ctx, command)
 	if err != nil {

@@ -35,7 +35,7 @@ type closeRequests struct {
 
 	mu      sync.Mutex // guards what follows
 	wanted  map[cluster.GroupID]closeRequest
-	closing map[cluster.GroupID]bool   // those of which a command is under way
+	closing map[cluster.GroupID]bool   // those of which a command is in progress
 	closes  map[cluster.GroupID]uint64 // how many commands there were
 }
 
@@ -71,7 +71,7 @@ func (h *closeRequests) call() {
 	}
 }
 
-// take returns what is wanted of groups of which no command is under way.
+// take returns what is wanted of groups of which no command is in progress.
 func (h *closeRequests) take() map[cluster.GroupID]closeRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *closeRequests) take() map[cluster.GroupID]closeRequest {
 	return out
 }
 
-// begin notes that a command is under way.
+// begin notes that a command is in progress.
 func (h *closeRequests) begin(group cluster.GroupID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,13 +36,13 @@ func (m *Member) logCopy() {
 	}
 }
 
-// confirmDirectory notes that the directory is confirmed when every replica in it is proven.
+// confirmDirectory notes that the directory is confirmed when every replica in it is confirmed.
 func (m *Member) confirmDirectory() {
 	if !m.self.Copied {
 		return
 	}
 	for group := range m.run.Groups() {
-		if st, err := m.run.Status(group); err != nil || st.Err != nil || !st.Proven {
+		if st, err := m.run.Status(group); err != nil || st.Err != nil || !st.Confirmed {
 			return
 		}
 	}
@@ -85,10 +85,10 @@ func (m *Member) noteUnconfirmed() {
 	m.mu.Lock()
 	for group := range m.run.Groups() {
 		st, err := m.run.Status(group)
-		if err != nil || st.Err != nil || st.Proven {
+		if err != nil || st.Err != nil || st.Confirmed {
 			continue
 		}
-		since, known := m.unproven[group]
+		since, known := m.unconfirmed[group]
 		if !known {
 			since = time.Now()
 		}
@@ -97,7 +97,7 @@ func (m *Member) noteUnconfirmed() {
 			made = append(made, group)
 		}
 	}
-	m.unproven = waits
+	m.unconfirmed = waits
 	m.mu.Unlock()
 	for _, group := range made {
 		m.Distrust(group, errors.New("nodes that could confirm that it lacks nothing do not "+
@@ -108,7 +108,7 @@ func (m *Member) noteUnconfirmed() {
 // copyProblems names the replicas that wait for confirmation, and groups with two histories.
 func (m *Member) copyProblems() (all []health.Problem) {
 	m.mu.Lock()
-	unproven := maps.Clone(m.unproven)
+	unconfirmed := maps.Clone(m.unconfirmed)
 	m.mu.Unlock()
 	groups := m.run.Groups()
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
@@ -116,7 +116,7 @@ func (m *Member) copyProblems() (all []health.Problem) {
 		if err != nil {
 			continue
 		}
-		since, waits := unproven[group]
+		since, waits := unconfirmed[group]
 		if errors.Is(st.Err, replica.ErrForked) {
 			all = append(all, forkProblem(group, st.Err))
 		} else if waits && time.Since(since) > unconfirmedAfter {

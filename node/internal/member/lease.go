@@ -78,7 +78,7 @@ type lease struct {
 
 // leaseHorizons lets the horizons of groups that this node leads pass what is wanted of them, here
 // and on the other nodes that have them, and returns the groups for which it takes a command: those
-// that have something under way, or whose log was last closed too long ago.
+// that have something in progress, or whose log was last closed too long ago.
 func (m *Member) leaseHorizons(
 	wanted map[cluster.GroupID]closeRequest, nowNs int64,
 ) (rest []cluster.GroupID) {

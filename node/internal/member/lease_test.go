@@ -76,7 +76,7 @@ func (s *simulation) promiseAndGo() {
 		}) {
 			continue
 		}
-		answer, err := s.leaderOf(1).member.Load().Do(s.life, 1, command, true)
+		answer, err := s.leaderOf(1).member.Load().Propose(s.life, 1, command, true)
 		if err == nil && answer.AcqNs < horizon {
 			s.violated("round %d: acq %d below the horizon %d", round, answer.AcqNs, horizon)
 		}

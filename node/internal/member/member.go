@@ -8,7 +8,7 @@
 // while this node leads the meta group, one that moves the horizons of quiet groups, one that moves
 // those at once that feeds wait for, one that asks others to lead groups whose leader is not heard,
 // one that compares clocks, and one for each change of members and each move of a horizon that is
-// under way.
+// in progress.
 package member
 
 import (
@@ -86,7 +86,7 @@ type Member struct {
 	reached       reach
 	closeRequests closeRequests
 	tenures       tenures
-	adoption      *adoption // under way, nil else; of Open and then of follow
+	adoption      *adoption // in progress, nil else; of Open and then of follow
 
 	mu          sync.Mutex   // guards what follows
 	metaReplica *metaReplica // the replica of the meta group, nil without one
@@ -102,8 +102,8 @@ type Member struct {
 	sessionAcqs map[cluster.GroupID]int64          // greatest acq acknowledged here, by group
 	toldEpoch   uint64                             // epoch that gossip tells
 	stranger    *stranger                          // nil: none is known
-	// unproven are the groups whose replica here waits for confirmation, and since when.
-	unproven map[cluster.GroupID]time.Time
+	// unconfirmed are the groups whose replica here waits for confirmation, and since when.
+	unconfirmed map[cluster.GroupID]time.Time
 	// leaderlessSince is when a replica here was first seen without a leader.
 	leaderlessSince map[cluster.GroupID]time.Time
 
@@ -210,9 +210,9 @@ func (m *Member) start(ctx context.Context, listener *accept.Listener) error {
 		QuotaBytes: memory.Total(m.opt.MemoryBytes).Part(8, mostQuota),
 		Elected:    func(group cluster.GroupID) { m.elections.wake(group) },
 		MayLead:    m.clock.MayLead, Heard: m.hearNote,
-		Answer: func(question []byte) []byte {
+		Answer: func(request []byte) []byte {
 			<-opened
-			return m.doHere(question)
+			return m.serveProposals(request)
 		}})
 	if err != nil {
 		return err

@@ -97,29 +97,29 @@ func (m *Member) commandIdempotent(
 	if err != nil {
 		return Answer{}, err
 	}
-	return m.Do(ctx, cluster.MetaGroup, data, true)
+	return m.Propose(ctx, cluster.MetaGroup, data, true)
 }
 
-// bringing is how a command is brought to its group.
-type bringing struct {
+// proposeOptions are how a command is sent to its group.
+type proposeOptions struct {
 	again   bool // it may be sent twice
 	relayed bool // another node asks, so that no third one is asked to do the same
 }
 
-// Do brings a command to who leads the group, wherever that is, and returns what the group answers.
-// Again says that the command may be sent twice: then leaders that are lost are outlived, as long
-// as there is time.
+// Propose sends a command to the node that leads the group, wherever that is, and returns what the
+// group answers. Again says that the command may be sent twice: then leaders that are lost are
+// outlived, as long as there is time.
 //
 // Errors: those of commands that are wrong; ErrUnavailable; ErrUndecided; replica.ErrUnknown, when
 // it must not be sent twice; replica.ErrOverloaded; of ctx.
-func (m *Member) Do(
+func (m *Member) Propose(
 	ctx context.Context, group cluster.GroupID, data []byte, again bool,
 ) (answer Answer, err error) {
-	return m.do(ctx, group, data, bringing{again: again})
+	return m.proposeWith(ctx, group, data, proposeOptions{again: again})
 }
 
-func (m *Member) do(
-	ctx context.Context, group cluster.GroupID, data []byte, c bringing,
+func (m *Member) proposeWith(
+	ctx context.Context, group cluster.GroupID, data []byte, c proposeOptions,
 ) (answer Answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx,
 		commandTimeout+time.Duration(len(data))*timePerByte, ErrUnavailable)
@@ -185,7 +185,7 @@ func (m *Member) RaiseSessionAcq(group cluster.GroupID, acqNs int64) {
 
 // askOnce asks one node.
 func (m *Member) askOnce(
-	ctx context.Context, group cluster.GroupID, data []byte, c bringing, try int,
+	ctx context.Context, group cluster.GroupID, data []byte, c proposeOptions, try int,
 ) (Answer, error) {
 	id := m.Leader(group)
 	if id == m.self.ID {

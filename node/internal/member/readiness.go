@@ -57,7 +57,7 @@ func (m *Member) follows(ctx context.Context) error {
 			return fmt.Errorf("group %d: its replica here has stopped: %w", group, st.Err)
 		case err != nil:
 			return fmt.Errorf("group %d: %w", group, err)
-		case !st.Proven && len(st.Unconfirmed) > 0:
+		case !st.Confirmed && len(st.Unconfirmed) > 0:
 			p := unconfirmedProblem(group, &st, m.self.Copied)
 			return fmt.Errorf("group %d: %s; %s", group, p.Message, p.Advice)
 		case st.Leader == 0:

@@ -144,7 +144,7 @@ func (m *Member) propose(cmd cluster.Command) {
 	defer cancel()
 	data, err := cluster.AppendCommand(nil, cmd)
 	if err == nil {
-		_, err = m.Do(ctx, cluster.MetaGroup, data, false)
+		_, err = m.Propose(ctx, cluster.MetaGroup, data, false)
 	}
 	if err != nil && m.open.Err() == nil {
 		m.opt.Log.Warn("change the state of the cluster", "err", err)

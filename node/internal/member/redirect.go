@@ -221,7 +221,8 @@ func (m *Member) serveCommand(
 		ctx, cancel := context.WithTimeout(ctx,
 			relayTimeout+time.Duration(len(body))*timePerByte/2)
 		defer cancel()
-		a, err = m.do(ctx, cluster.GroupID(group), body, bringing{again: true, relayed: true})
+		a, err = m.proposeWith(ctx, cluster.GroupID(group), body,
+			proposeOptions{again: true, relayed: true})
 	}
 	if err != nil {
 		return nil, encodeLeaderError(err)

@@ -224,7 +224,7 @@ func (w *simWriter) parts(
 		parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots,
 			commands.AppendPutRows(nil, b, of, writer))})
 	}
-	answers, errs := p.member.Load().DoAll(ctx, parts, true)
+	answers, errs := p.member.Load().ProposeAll(ctx, parts, true)
 	rest = new(record.Batch)
 	for i, part := range parts {
 		of := rows[part.Group]
@@ -304,7 +304,7 @@ func (s *simulation) everywhere(rng *rand.Rand, box *record.Box, command []byte)
 		for _, g := range v.GroupsOf(box) {
 			parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots, command)})
 		}
-		_, errs := p.member.Load().DoAll(ctx, parts, true)
+		_, errs := p.member.Load().ProposeAll(ctx, parts, true)
 		err := errors.Join(errs...)
 		if p.ended() {
 			return false

@@ -15,7 +15,7 @@ type Figures struct {
 	Stopped       int   // replicas here that are damaged or have stopped
 	EntriesBehind int64 // entries in the logs here that are not applied yet
 	HorizonLagNs  int64 // of the replica here that is furthest behind; 0 where there is none
-	Changes       int   // of groups, under way
+	Changes       int   // of groups, in progress
 	Epoch         uint64
 	api.CopyCounts
 	LogBytes int64 // of the log that the replicas share

@@ -7,8 +7,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/health"
 )
 
-// Missed notes that the catalogue was not there, in a directory that holds data.
-func (r *Registry) Missed(holds bool) {
+// ReportMissing reports a catalogue that is missing in a directory that holds data.
+func (r *Registry) ReportMissing(holds bool) {
 	if r.file.Made && holds && len(r.file.Damage) == 0 {
 		text := catalog.Name + " is missing, in a directory with records: if there were plugins " +
 			"or quantities, they are lost"

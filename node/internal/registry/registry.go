@@ -38,14 +38,14 @@ const StandardOwner = "pentad"
 type loaded struct {
 	Module     *wasmhost.Module
 	Doc        *plugin.Doc
-	Parts      segment.Columns // that the module looks at
+	Columns    segment.Columns // that the module looks at
 	adHocBytes int             // bytes of one that came with a query, 0 of the node's
 	uses       int             // guarded by Registry.mu, like gone
 	gone       bool            // no name refers to it any more
 }
 
 // Version is a module under a name, which may be used until it is released. What [Registry.Use]
-// returns has a Module, its Doc, and the Parts of rows that the module reads.
+// returns has a Module, its Doc, and the Columns that the module reads.
 type Version struct {
 	*loaded
 	catalog.Version
@@ -218,7 +218,7 @@ func compile(
 		return nil, err
 	}
 	desc := module.Describe()
-	l := &loaded{Module: module, Parts: partsOf(desc.Need),
+	l := &loaded{Module: module, Columns: columnsOf(desc.Need),
 		Doc: &plugin.Doc{Name: module.Name()}}
 	if len(desc.Doc) > 0 {
 		if l.Doc, err = plugin.ParseDoc(desc.Doc); err != nil {
@@ -230,8 +230,8 @@ func compile(
 	return l, nil
 }
 
-// partsOf returns the parts of rows that a module with these needs reads.
-func partsOf(need uint32) (parts segment.Columns) {
+// columnsOf returns the parts of rows that a module with these needs reads.
+func columnsOf(need uint32) (parts segment.Columns) {
 	for bit, part := range map[uint32]segment.Columns{
 		plugin.NeedCID: 1 << record.CID, plugin.NeedMID: 1 << record.MID,
 		plugin.NeedMOID: 1 << record.MOID, plugin.NeedCap: 1 << record.Cap,

@@ -35,7 +35,7 @@ type Options struct {
 	Linearizable   bool              // linearizable: reads see all that was acknowledged before
 	FeedID         uint64            // of a feed that another node merges; 0: none
 	NoCache        bool              // the partial-aggregate cache is not used
-	Within         time.Duration     // deadline of the request; 0: that of the node
+	Timeout        time.Duration     // deadline of the request; 0: that of the node
 	// After are acqs that the horizon must pass before a read: one for all, or one for each of
 	// Groups.
 	After []int64

@@ -20,7 +20,7 @@ const (
 	// together, and so are stored together. A cell of a head has as many.
 	DeviceRangeBits = 8
 	// maxDeviceRanges is the number of (cid, device range) pairs of a box up to which its slots are
-	// computed; a larger box overlaps most parts anyway.
+	// computed; a larger box overlaps most owners anyway.
 	maxDeviceRanges = 64
 )
 
@@ -32,27 +32,27 @@ func Of(cid int32, mid int64) uint32 {
 	return uint32(xxh3.Hash(key[:])) & (Count - 1)
 }
 
-// Part returns which of parts, which own adjacent ranges of slots, owns a slot.
-func Part(slot uint32, parts int) int { return int(slot) * parts / Count }
+// OwnerOf returns which of n owners, which own adjacent ranges of slots, owns a slot.
+func OwnerOf(slot uint32, owners int) int { return int(slot) * owners / Count }
 
-// Span returns the slots [from, to) of a part.
-func Span(part, parts int) (from, to uint32) {
-	first := func(part int) uint32 { return uint32((part*Count + parts - 1) / parts) }
-	return first(part), first(part + 1)
+// Span returns the slots [from, to) of an owner.
+func Span(owner, owners int) (from, to uint32) {
+	first := func(owner int) uint32 { return uint32((owner*Count + owners - 1) / owners) }
+	return first(owner), first(owner + 1)
 }
 
-// Parts returns for each part whether it can have devices of the box; nil if all can.
-func Parts(box *record.Box, parts int) []bool {
-	if parts == 1 {
+// Owners returns for each owner whether it can have devices of the box; nil if all can.
+func Owners(box *record.Box, owners int) []bool {
+	if owners == 1 {
 		return nil
 	}
 	slots, ok := named(box)
 	if !ok {
 		return nil
 	}
-	wanted := make([]bool, parts)
+	wanted := make([]bool, owners)
 	for _, slot := range slots {
-		wanted[Part(slot, parts)] = true
+		wanted[OwnerOf(slot, owners)] = true
 	}
 	return wanted
 }

@@ -49,7 +49,7 @@ func TestSpansCoverAllSlots(t *testing.T) {
 				t.Fatalf("%d parts: part %d owns [%d, %d), want from %d", parts, p, from, to, next)
 			}
 			for s := from; s < to; s++ {
-				if Part(s, parts) != p {
+				if OwnerOf(s, parts) != p {
 					t.Fatalf("%d parts: slot %d is not of part %d", parts, s, p)
 				}
 			}
@@ -74,14 +74,14 @@ func TestParts(t *testing.T) {
 		cids, mids := 1+r.Int64N(2), 1+r.Int64N(6000)
 		box[record.CID] = record.RangeSet{{From: cid, To: cid + cids}}
 		box[record.MID] = record.RangeSet{{From: mid, To: mid + mids}}
-		got := Parts(&box, parts)
+		got := Owners(&box, parts)
 		if got == nil {
 			t.Fatalf("%v: all of %d parts", box, parts)
 		}
 		want := make([]bool, parts)
 		for c := cid; c < cid+cids; c++ {
 			for m := mid; m < mid+mids; m++ {
-				want[Part(Of(int32(c), m), parts)] = true
+				want[OwnerOf(Of(int32(c), m), parts)] = true
 			}
 		}
 		for p := range want {
@@ -103,7 +103,7 @@ func TestUnboundedBoxesMeetAllParts(t *testing.T) {
 		t.Helper()
 		var box record.Box
 		box[record.CID], box[record.MID] = cids, mids
-		if got := Parts(&box, 16); got != nil {
+		if got := Owners(&box, 16); got != nil {
 			t.Errorf("cids %v, mids %v: %v, want all", cids, mids, got)
 		}
 	}
@@ -118,7 +118,7 @@ func TestUnboundedBoxesMeetAllParts(t *testing.T) {
 
 func TestOnePartHoldsAll(t *testing.T) {
 	box := record.Box{record.CID: {record.At(1)}, record.MID: {record.At(7)}}
-	if got := Parts(&box, 1); got != nil {
+	if got := Owners(&box, 1); got != nil {
 		t.Errorf("%v of one part", got)
 	}
 }

@@ -83,7 +83,7 @@ func Range(in *wire.Range) *mirror.Range {
 
 func floorsToWire(f *retention.Floors) wire.Floors {
 	out := wire.Floors{Hidden: wire.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
-		Shown: wire.Bound(f.Shown)}
+		Unhidden: wire.Bound(f.Unhidden)}
 	for _, g := range f.Gone {
 		out.Gone = append(out.Gone, wire.Removable{Bound: wire.Bound(g.Bound), AcqNs: g.AcqNs,
 			TimeNs: g.TimeNs})
@@ -93,7 +93,7 @@ func floorsToWire(f *retention.Floors) wire.Floors {
 
 func floorsOfWire(f *wire.Floors) retention.Floors {
 	out := retention.Floors{Hidden: retention.Bound(f.Hidden), StepAcqNs: f.StepAcqNs,
-		Shown: retention.Bound(f.Shown)}
+		Unhidden: retention.Bound(f.Unhidden)}
 	for _, g := range f.Gone {
 		out.Gone = append(out.Gone, retention.Removable{Bound: retention.Bound(g.Bound),
 			AcqNs: g.AcqNs, TimeNs: g.TimeNs})

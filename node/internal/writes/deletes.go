@@ -16,7 +16,7 @@ import (
 func (d *Dispatcher) DeleteRange(
 	ctx context.Context, asked request.Options, box record.Box, purge bool,
 ) (acqNs int64, err error) {
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return 0, err
 	}
 	if m := d.opt.Member.Load(); m != nil {
@@ -35,7 +35,7 @@ func (d *Dispatcher) SetRetention(ctx context.Context, r retention.Rule) error {
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).SetRetention(ctx, r)
 	}
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return err
 	}
 	return d.opt.Store.SetRetention(ctx, r)

@@ -27,14 +27,14 @@ type Outbox interface {
 // Options are what a dispatcher works with. All fields are needed unless they say otherwise; what
 // they point to stays the caller's.
 type Options struct {
-	Store    *store.Store                   // the node's own
-	Member   *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
-	Engine   *engine.Engine
-	Clock    *clock.Clock
-	HostWork *wasmhost.HostWork
-	Outbox   Outbox          // nil: the node is not an edge node
-	Open     context.Context // ends when the node begins to close
-	MaxPuts  int             // concurrent puts, at most
+	Store      *store.Store                   // the node's own
+	Member     *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
+	Engine     *engine.Engine
+	Clock      *clock.Clock
+	NativeWork *wasmhost.NativeWork
+	Outbox     Outbox          // nil: the node is not an edge node
+	Open       context.Context // ends when the node begins to close
+	MaxPuts    int             // concurrent puts, at most
 }
 
 // Dispatcher takes all writes of a node: it hands them to the node's store, or in a cluster to the
@@ -106,8 +106,8 @@ func (d *Dispatcher) put(
 		return store.PutResult{}, err
 	}
 	defer d.puts.Release()
-	d.opt.HostWork.Begin()
-	defer d.opt.HostWork.End()
+	d.opt.NativeWork.Begin()
+	defer d.opt.NativeWork.End()
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).Put(ctx, b, w)
 	}
@@ -128,8 +128,9 @@ func (d *Dispatcher) Follows(writer record.Writer, previous uint64) error {
 	return d.opt.Store.Follows(writer, previous)
 }
 
-// checkShips rejects operations on an edge node that would make it differ from what it has shipped.
-func (d *Dispatcher) checkShips() error {
+// rejectOnEdge rejects operations on an edge node that would make it differ from what it has
+// shipped.
+func (d *Dispatcher) rejectOnEdge() error {
 	if d.opt.Outbox == nil {
 		return nil
 	}

@@ -25,11 +25,11 @@ import (
 // Leaders hands commands to the leaders of groups; a [member.Member] does.
 type Leaders interface {
 	View() *cluster.View
-	// Do sends one command; see [member.Member.Do].
-	Do(ctx context.Context, group cluster.GroupID, command []byte, retry bool) (
+	// Propose sends one command; see [member.Member.Propose].
+	Propose(ctx context.Context, group cluster.GroupID, command []byte, retry bool) (
 		member.Answer, error)
-	// DoAll sends a command to each of several groups; see [member.Member.DoAll].
-	DoAll(ctx context.Context, parts []member.Part, retry bool) ([]member.Answer, []error)
+	// ProposeAll sends a command to each of several groups; see [member.Member.ProposeAll].
+	ProposeAll(ctx context.Context, parts []member.Part, retry bool) ([]member.Answer, []error)
 }
 
 // Groups are all groups of a cluster that hold records. Errors of single groups are

@@ -24,7 +24,7 @@ func TestWhatIsKnownOfAPut(t *testing.T) {
 	if err != nil || again != w {
 		t.Errorf("the key of %v is %q, that of %v, %v", w, puts.FormatKey(w), again, err)
 	}
-	p := putting{rows: 6, rest: new(record.Batch), writer: w}
+	p := pendingPut{rows: 6, rest: new(record.Batch), writer: w}
 	e := p.fail(fmt.Errorf("group 3: %w", replica.ErrUnknown))
 	e.set([]uint32{1, 2, 5}, outcomeOf(e.Err, false))
 	e.set([]uint32{4}, outcomeOf(store.ErrOverloaded, false))

@@ -27,7 +27,7 @@ func (g Groups) Put(
 		w = g.writers.Take()
 	}
 	out.Duplicate = !pooledWriter
-	left := putting{rows: b.Len(), rest: b, writer: w}
+	left := pendingPut{rows: b.Len(), rest: b, writer: w}
 	err = g.retrySplits(ctx, func(v *cluster.View) error {
 		return g.putParts(ctx, v, &left, &out)
 	})
@@ -43,8 +43,8 @@ func (g Groups) Put(
 	return out, nil
 }
 
-// putting is the state of a put: the rows that are not stored yet.
-type putting struct {
+// pendingPut is the state of a put: the rows that are not stored yet.
+type pendingPut struct {
 	rows        int // of the put
 	rest        *record.Batch
 	origin      []uint32 // row of rest -> row of the put; nil if the same
@@ -53,7 +53,7 @@ type putting struct {
 }
 
 // fail returns the error of a put whose rest was not stored.
-func (p *putting) fail(err error) *PutError {
+func (p *pendingPut) fail(err error) *PutError {
 	e := &PutError{outcomes: make([]rowOutcome, p.rows), writer: p.writer, Err: err}
 	f := rowNotStored
 	if p.mayBeStored {
@@ -74,13 +74,13 @@ func (p *putting) fail(err error) *PutError {
 //
 // Errors: store.ErrOtherSlots, to retry; *PutError.
 func (g Groups) putParts(
-	ctx context.Context, v *cluster.View, left *putting, out *store.PutResult,
+	ctx context.Context, v *cluster.View, left *pendingPut, out *store.PutResult,
 ) (err error) {
 	b, w := left.rest, left.writer
 	rows := puts.RowsBySlot(b, v.Owners())
 	memory := commandMemory.Get().(*[]byte)
 	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
-	answers, errs := g.member.DoAll(ctx, parts, true)
+	answers, errs := g.member.ProposeAll(ctx, parts, true)
 	rest, origin := new(record.Batch), []uint32{}
 	read := false // memory may still be read after an error
 	var failed error
@@ -123,7 +123,7 @@ func (g Groups) putParts(
 }
 
 // origins maps rows of the rest to rows of the put.
-func (p *putting) origins(rows []uint32) []uint32 {
+func (p *pendingPut) origins(rows []uint32) []uint32 {
 	if p.origin == nil {
 		return rows
 	}

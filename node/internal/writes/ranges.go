@@ -27,7 +27,7 @@ func (d *Dispatcher) PutRange(
 		}
 		return d.groups(m).PutRange(ctx, r, only)
 	}
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return 0, err
 	}
 	return d.opt.Store.PutRange(ctx, r)

@@ -20,7 +20,7 @@ func (d *Dispatcher) PutBackdated(
 		return res, rejectStamped("below the horizon, which feeds at other " +
 			"nodes rely on")
 	}
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return res, err
 	}
 	return d.opt.Store.PutBackdated(ctx, b)
@@ -37,7 +37,7 @@ func (d *Dispatcher) CheckStamped(
 	if d.opt.Member.Load() != nil {
 		return 0, rejectStamped("under acqs that they bring")
 	}
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return 0, err
 	}
 	return d.opt.Store.CheckStamped(ctx, b, below)
@@ -53,7 +53,7 @@ func (d *Dispatcher) PutStamped(ctx context.Context, b *record.Batch) (floorNs i
 		return 0, rejectStamped("under acqs that they bring: each group's horizon follows the " +
 			"clock, so what is older lies below it at once")
 	}
-	if err := d.checkShips(); err != nil {
+	if err := d.rejectOnEdge(); err != nil {
 		return 0, err
 	}
 	return d.opt.Store.PutStamped(ctx, b)

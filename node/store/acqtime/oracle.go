@@ -1,7 +1,7 @@
 // Package acqtime allocates acquisition times, and knows how far the horizon of a store may be.
 //
-// It does not know rows nor the log: its caller tells it what the log proves. Its main type is
-// [Oracle], which any goroutine may use. It starts none.
+// It does not know rows nor the log: its caller tells it what is durably logged. Its main type
+// is [Oracle], which any goroutine may use. It starts none.
 package acqtime
 
 import (
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// LeaseNs is how far the horizon may advance beyond what the log proves. After a crash no acq below
-// the newest logged one plus this is assigned, so a horizon that a reader got stays true even if
-// the wall clock was set back. One second costs at most one extra flush a second.
+// LeaseNs is how far the horizon may advance beyond what is durably logged. After a crash no acq
+// below the newest logged one plus this is assigned, so a horizon that a reader got stays true even
+// if the wall clock was set back. One second costs at most one extra log append a second.
 const LeaseNs = int64(time.Second)
 
 // Oracle allocates acquisition times: strictly increasing, close to the wall clock, never below a
@@ -20,7 +20,7 @@ const LeaseNs = int64(time.Second)
 //	            durable         inFlight         next   durable + LeaseNs
 //	--- visible ---|--- visible ---|--- commit ---|--- free ---|---> acq
 //
-// The log proves that acqs below durable were allocated or leased. The commit in flight has
+// It is durably logged that acqs below durable were allocated or leased. The commit in flight has
 // those from inFlight to next; the horizon stays below it. Without one, the horizon follows next
 // and the wall clock, never beyond the lease, which ends LeaseNs above durable. After a crash the
 // store goes on above the lease, so a horizon that a reader got stays true.
@@ -29,8 +29,8 @@ type Oracle struct {
 
 	mu            sync.Mutex
 	next          int64  // no acq below this will be allocated from now on
-	durable       int64  // the log proves that acqs below this were allocated or leased
-	durableAtOpen int64  // the same, proven by what was on disk when the store opened
+	durable       int64  // acqs below this are durably logged as allocated or leased
+	durableAtOpen int64  // the same, of what was on disk when the store opened
 	inFlight      int64  // first acq of the commit in flight, 0 when there is none
 	finished      bool   // the log says that the store was closed cleanly, at next
 	copied        bool   // the store is a copy: next is its horizon, and moves with ranges only
@@ -50,16 +50,16 @@ type Oracle struct {
 // New returns an oracle that follows now, nanoseconds since 1970.
 func New(now func() int64) *Oracle { return &Oracle{now: now} }
 
-// Open notes the acq above all acqs that were found on disk.
-func (o *Oracle) Open(ns int64) {
+// SetDurableAtOpen notes the acq above all acqs that were found on disk.
+func (o *Oracle) SetDurableAtOpen(ns int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.durableAtOpen = ns
 }
 
-// Begin lets the oracle of a store of its own go on from an acq. The log implies one lease beyond
-// what is durable, and that one is used up by then.
-func (o *Oracle) Begin(ns int64) {
+// StartAt lets the oracle of a stand-alone store go on from an acq. The log implies one lease
+// beyond what is durable, and that one is used up by then.
+func (o *Oracle) StartAt(ns int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.next, o.durable = ns, ns-LeaseNs
@@ -104,7 +104,7 @@ func (o *Oracle) LeaseLogged(ns int64) {
 	o.durable, o.next = max(o.durable, ns), max(o.next, ns)
 }
 
-// DurableNs returns the acq below which the log proves all that was allocated or leased.
+// DurableNs returns the acq below which all that was allocated or leased is durably logged.
 func (o *Oracle) DurableNs() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,24 +119,24 @@ func (o *Oracle) LeaseCovers(ns int64) bool {
 }
 
 // Horizon returns an acq H such that every row below H is visible and none will be added there.
-// stale reports that the wall clock is beyond the lease: the caller then logs a new one and asks
-// again.
-func (o *Oracle) Horizon() (h int64, stale bool) {
+// leaseExpired reports that the wall clock is beyond the lease: the caller then logs a new one and
+// asks again.
+func (o *Oracle) Horizon() (h int64, leaseExpired bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	limit := o.durable + LeaseNs
 	if o.inFlight != 0 {
-		return min(o.inFlight, limit), false // a commit in flight proves nothing yet
+		return min(o.inFlight, limit), false // a commit in flight is not durable yet
 	}
 	if o.finished || o.copied || o.replicated {
 		return max(o.next, o.leaderLeaseNs), false
 	}
 	h = max(o.next, o.now())
 	if h > limit { // also when next is: a commit was cancelled
-		h, stale = limit, true
+		h, leaseExpired = limit, true
 	}
 	o.next = max(o.next, h)
-	return h, stale
+	return h, leaseExpired
 }
 
 // CurrentHorizon returns the horizon without extending the lease.

@@ -168,7 +168,7 @@ func removeTemporary(to string) error {
 	return nil
 }
 
-// files writes the rows, the answers given to writers and what others keep with the part.
+// files writes the rows, the results of puts and what others keep with the part.
 func (b *backup) files() error {
 	p := b.part
 	aside, err := b.source.Write(b.ctx, store.ExportOptions{Dir: b.dir, FromAcqNs: p.FromAcqNs,

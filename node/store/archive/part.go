@@ -343,7 +343,7 @@ func checksumFile(path string, read func(int64) error) (sum uint32, size int64, 
 }
 
 // newestBackdated returns the newest part that has backdated rows, nil when none has. It has all of
-// them up to then: such rows have no place among acqs that were backed up.
+// them up to then: such rows do not fit among acqs that were backed up.
 func newestBackdated(parts []*Part) *Part {
 	for _, p := range slices.Backward(parts) {
 		if p.Aside != nil {

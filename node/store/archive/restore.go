@@ -66,7 +66,7 @@ var ErrUnfinished = errors.New("a restore was interrupted before it was whole; r
 	"directory, and restore again")
 
 // CheckFinished returns ErrUnfinished for the directory of a store that a restore has begun and not
-// ended: what it had so far is beside the place of the store.
+// ended: what it had so far is beside the directory of the store.
 func CheckFinished(dir string) error {
 	_, err := os.Lstat(dir)
 	if _, begun := os.Lstat(dir + ".tmp"); begun == nil && errors.Is(err, os.ErrNotExist) {

@@ -29,7 +29,7 @@ type Prefetched struct {
 
 // IsSelective reports whether only devices are to be looked at in a block, and can be searched for,
 // or whether one dimension leaves few rows of it.
-func (w *Reader) IsSelective(seg *Planned, c index.Candidate) bool {
+func (w *Reader) IsSelective(seg *PlannedSegment, c index.Candidate) bool {
 	if c.Residual == 0 || c.Residual&(c.Residual-1) != 0 || c.Residual == ResidualTombstones {
 		return false
 	}
@@ -39,13 +39,13 @@ func (w *Reader) IsSelective(seg *Planned, c index.Candidate) bool {
 	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
 }
 
-// isPrefetchable is IsSelective where blocks that lie inside the box are held, too.
-func (w *Reader) isPrefetchable(seg *Planned, c index.Candidate) bool {
+// isPrefetchable is IsSelective where blocks that lie inside the box are prefetched, too.
+func (w *Reader) isPrefetchable(seg *PlannedSegment, c index.Candidate) bool {
 	return c.Residual == 0 && seg.lookupCached(c.Block) == nil || w.IsSelective(seg, c)
 }
 
 // scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
-func (w *Gatherer) scanBatch(seg *Planned, candidates []index.Candidate) error {
+func (w *Gatherer) scanBatch(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(w.prefetched) < len(candidates) {
 		w.prefetched = append(w.prefetched, new(Prefetched))
 	}
@@ -57,7 +57,9 @@ func (w *Gatherer) scanBatch(seg *Planned, candidates []index.Candidate) error {
 	return err
 }
 
-func (w *Gatherer) openBatch(seg *Planned, candidates []index.Candidate, all []*Prefetched) error {
+func (w *Gatherer) openBatch(
+	seg *PlannedSegment, candidates []index.Candidate, all []*Prefetched,
+) error {
 	for _, c := range candidates {
 		w.prefetchFront(seg, c)
 	}
@@ -88,7 +90,7 @@ func (h *Prefetched) close() {
 }
 
 // openAhead opens a block.
-func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err error) {
+func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched) (err error) {
 	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err 
 }
 
 // prefetchTested asks for what is tested of a block.
-func (w *Reader) prefetchTested(seg *Planned, h *Prefetched) {
+func (w *Reader) prefetchTested(seg *PlannedSegment, h *Prefetched) {
 	h.Spans = h.Spans[:0]
 	lo := 0
 	for i := range h.info.Subs {
@@ -129,7 +131,7 @@ func (w *Reader) prefetchTested(seg *Planned, h *Prefetched) {
 }
 
 // searchBlock finds the rows of a block.
-func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
+func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 	h.Spans, h.rows = h.Spans[:0], 0
 	if h.residual == 0 {
 		h.rows = h.Block.Rows()
@@ -154,7 +156,7 @@ func (w *Reader) searchBlock(seg *Planned, h *Prefetched) {
 }
 
 // searchTested is searchBlock by a dimension that leaves few rows.
-func (w *Reader) searchTested(seg *Planned, h *Prefetched) {
+func (w *Reader) searchTested(seg *PlannedSegment, h *Prefetched) {
 	w.Block = &h.Block
 	w.Chosen = w.Choose(seg, h.info, h.residual)
 	h.rows = len(w.Chosen)
@@ -168,7 +170,7 @@ func (w *Reader) searchTested(seg *Planned, h *Prefetched) {
 }
 
 // takePrefetched adds the rows of a block to the batch.
-func (w *Gatherer) takePrefetched(seg *Planned, h *Prefetched) error {
+func (w *Gatherer) takePrefetched(seg *PlannedSegment, h *Prefetched) error {
 	if w.CountOnly || h.rows == 0 {
 		w.Rows += uint64(h.rows)
 		return nil
@@ -211,7 +213,7 @@ func (w *Gatherer) chooseSpans(h *Prefetched) {
 // Next returns block i of those that are opened one after another, nil if it is not one
 // to be prefetched. The next one is searched meanwhile, and the one after that opened.
 func (w *Gatherer) Next(
-	seg *Planned, open []index.Candidate, i int,
+	seg *PlannedSegment, open []index.Candidate, i int,
 ) (*Prefetched, error) {
 	prefetchRing := &w.prefetchRing
 	toOpen, toSearch, toLoad := i+2, i+1, i+frontPrefetchDistance
@@ -247,7 +249,7 @@ func (w *Gatherer) Next(
 
 // GatherOpened is GatherBlock for a block that may be held.
 func (w *Gatherer) GatherOpened(
-	seg *Planned, c index.Candidate, h *Prefetched,
+	seg *PlannedSegment, c index.Candidate, h *Prefetched,
 ) error {
 	if h == nil {
 		return w.GatherBlock(seg, c)

@@ -54,7 +54,7 @@ func (bc *Cache) Truncate(after int) {
 
 // OpenCached opens blocks, and finds their rows in the box.
 func (w *Reader) OpenCached(
-	seg *Planned, candidates []index.Candidate, all []*Cached, batched bool,
+	seg *PlannedSegment, candidates []index.Candidate, all []*Cached, batched bool,
 ) error {
 	for i, c := range candidates {
 		all[i].number, all[i].InSpans = c.Block, batched
@@ -88,7 +88,7 @@ func (w *Reader) OpenCached(
 }
 
 // lookupCached returns a block that stayed open, nil for others.
-func (seg *Planned) lookupCached(number uint32) *Cached {
+func (seg *PlannedSegment) lookupCached(number uint32) *Cached {
 	if len(seg.Cached) == 0 {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (seg *Planned) lookupCached(number uint32) *Cached {
 }
 
 // takeCached adds the rows of such a block to the batch, and ends its use.
-func (w *Gatherer) takeCached(seg *Planned, f *Cached) (err error) {
+func (w *Gatherer) takeCached(seg *PlannedSegment, f *Cached) (err error) {
 	w.own.Lend(&f.Block)
 	w.Block = &f.Block
 	if f.InSpans {

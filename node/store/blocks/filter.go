@@ -16,7 +16,7 @@ var filterOrder = [record.NumDims]record.Dim{
 
 // Choose returns the positions of the rows of the open block that lie in the box and are not
 // hidden, in ascending order.
-func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, residual uint8) []uint32 {
+func (w *Reader) Choose(seg *PlannedSegment, info *index.BlockInfo, residual uint8) []uint32 {
 	sel := w.Chosen[:0]
 	if residual == 0 {
 		return w.filterSpan(seg, 0, 0, w.Block.Rows(), sel)
@@ -38,7 +38,7 @@ func (w *Reader) Choose(seg *Planned, info *index.BlockInfo, residual uint8) []u
 }
 
 // count returns how many rows Choose would return, where none can be hidden.
-func (w *Reader) count(seg *Planned, info *index.BlockInfo, residual uint8) (rows int) {
+func (w *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint8) (rows int) {
 	w.findDevices(info, residual)
 	lo := 0
 	for i := range info.Subs {
@@ -65,10 +65,10 @@ func (w *Reader) count(seg *Planned, info *index.BlockInfo, residual uint8) (row
 // residualOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its
 // own zones may lie inside the box, or outside.
 func (w *Reader) residualOf(
-	seg *Planned, sub *index.SubRun, residual uint8,
+	seg *PlannedSegment, sub *index.SubRun, residual uint8,
 ) (ofSub uint8, some bool) {
 	caps, rankLo, rankHi := w.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
-	if !caps.Meets(sub.CapLo, sub.CapHi) || !seg.Ranks.Meets(rankLo, rankHi) {
+	if !caps.Intersects(sub.CapLo, sub.CapHi) || !seg.Ranks.Intersects(rankLo, rankHi) {
 		return 0, false
 	}
 	if caps.Covers(sub.CapLo, sub.CapHi) {
@@ -110,7 +110,7 @@ func (w *Reader) devicesOf(
 
 // filterSub appends the positions of the matching rows of a sub-run.
 func (w *Reader) filterSub(
-	seg *Planned, residual uint8, lo, hi int, sel []uint32,
+	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {
 	if !w.searched {
 		return w.filterSpan(seg, residual, lo, hi, sel)
@@ -124,7 +124,9 @@ func (w *Reader) filterSub(
 }
 
 // filterSpan tests the needed dimensions on the rows [lo, hi).
-func (w *Reader) filterSpan(seg *Planned, residual uint8, lo, hi int, sel []uint32) []uint32 {
+func (w *Reader) filterSpan(
+	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
+) []uint32 {
 	start, first := len(sel), true
 	for _, d := range filterOrder {
 		if residual>>d&1 == 0 {

@@ -13,7 +13,7 @@ import (
 type Gatherer struct {
 	Reader
 	gathererState
-	gathererMemory
+	gathererBuffers
 }
 
 // gathererState is what a gatherer works for, which Reset forgets.
@@ -36,11 +36,11 @@ type Resolver interface {
 	// ascending, valid until the next call. It is not ok where only Resolve knows.
 	//
 	// Errors: *durable.CorruptError.
-	FindSuperseded(seg *Planned, number uint32, b *segment.Block) (
+	FindSuperseded(seg *PlannedSegment, number uint32, b *segment.Block) (
 		positions []uint16, ok bool, err error)
 }
 
-type gathererMemory struct {
+type gathererBuffers struct {
 	Batch              record.Batch // of what was gathered
 	prefetched         []*Prefetched
 	prefetchRing       [3]Prefetched         // blocks that are opened and searched ahead
@@ -79,7 +79,7 @@ const TaskBlocks = 8
 // the consumer whenever there are enough.
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
-func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
+func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
 		n, batched := 1, w.IsSelective(seg, candidates[0])
 		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == batched {
@@ -94,7 +94,7 @@ func (w *Gatherer) Gather(seg *Planned, candidates []index.Candidate) error {
 }
 
 func (w *Gatherer) scanBlocks(
-	seg *Planned, candidates []index.Candidate, batched bool,
+	seg *PlannedSegment, candidates []index.Candidate, batched bool,
 ) error {
 	if batched {
 		return w.scanBatch(seg, candidates)
@@ -111,7 +111,7 @@ func (w *Gatherer) scanBlocks(
 }
 
 // GatherBlock adds the rows of a block that lie in the box to the batch.
-func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
+func (w *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 	if f := seg.lookupCached(c.Block); f != nil {
 		return w.takeCached(seg, f)
 	}
@@ -143,7 +143,7 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 }
 
 // dropSuperseded removes from the chosen rows of a block those known to be superseded.
-func (w *Gatherer) dropSuperseded(seg *Planned, number uint32) {
+func (w *Gatherer) dropSuperseded(seg *PlannedSegment, number uint32) {
 	known := seg.SupersededOf(number)
 	if known == nil || len(known.Positions) == 0 {
 		return
@@ -164,7 +164,7 @@ func (w *Gatherer) dropSuperseded(seg *Planned, number uint32) {
 }
 
 // gatherWhole is GatherBlock for an open block that lies inside the box.
-func (w *Gatherer) gatherWhole(seg *Planned, number uint32, b *segment.Block) error {
+func (w *Gatherer) gatherWhole(seg *PlannedSegment, number uint32, b *segment.Block) error {
 	counted, err := w.beginWhole(seg, number, b)
 	if err == nil && !counted {
 		err = w.takeSpan(seg, b, 0, b.Rows())
@@ -176,7 +176,7 @@ func (w *Gatherer) gatherWhole(seg *Planned, number uint32, b *segment.Block) er
 // beginWhole looks which rows of a block that lies inside the box are superseded, until
 // supersededKnown is cleared. Where it is enough to count those that are shown, they are counted.
 func (w *Gatherer) beginWhole(
-	seg *Planned, number uint32, b *segment.Block,
+	seg *PlannedSegment, number uint32, b *segment.Block,
 ) (counted bool, err error) {
 	if w.Resolver == nil {
 		return false, nil
@@ -202,7 +202,7 @@ func (w *Gatherer) flushFull() error {
 
 // TakeChosen adds the chosen rows of the open block to the batch, without those that the resolver
 // removes.
-func (w *Gatherer) TakeChosen(seg *Planned) error {
+func (w *Gatherer) TakeChosen(seg *PlannedSegment) error {
 	if len(w.Chosen) == 0 {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (w *Gatherer) TakeChosen(seg *Planned) error {
 }
 
 // takeSpan is TakeChosen for the rows [lo, hi) of a block.
-func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
+func (w *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) error {
 	for lo < hi {
 		end := min(hi, lo+spanRows)
 		if !w.KeysOnly() {
@@ -248,7 +248,7 @@ func (w *Gatherer) takeSpan(seg *Planned, b *segment.Block, lo, hi int) error {
 
 // take adds rows of a block to the batch: those of sel, or with nil those of spans.
 func (w *Gatherer) take(
-	seg *Planned, b *segment.Block, sel []uint32, spans []segment.Span,
+	seg *PlannedSegment, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
 	start, columns := w.Batch.Len(), w.Columns
 	if start == 0 && w.Consumer.PayloadBuffer != nil {
@@ -258,7 +258,7 @@ func (w *Gatherer) take(
 		return err
 	}
 	if columns>>record.Acq&1 != 0 {
-		if err := seg.StampRows(w.Batch.AcqNs[start:]); err != nil {
+		if err := seg.RanksToAcqs(w.Batch.AcqNs[start:]); err != nil {
 			return err
 		}
 	}

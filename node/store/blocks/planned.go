@@ -13,8 +13,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Planned is a sealed segment on which a box was planned.
-type Planned struct {
+// PlannedSegment is a sealed segment on which a box was planned.
+type PlannedSegment struct {
 	*shards.Segment
 	Plan   *index.Plan
 	Ranks  record.RangeSet // the box's acq as ranks of this segment
@@ -31,13 +31,15 @@ type BlockSuperseded struct {
 	*shards.SupersededRows
 }
 
-var planned = sync.Pool{New: func() any { return &Planned{Plan: new(index.Plan)} }}
+var planned = sync.Pool{New: func() any { return &PlannedSegment{Plan: new(index.Plan)} }}
 
 // Plans are memory for plans.
 var Plans = sync.Pool{New: func() any { return new(index.Plan) }}
 
 // Begin is Plan in the memory of a segment that was planned before, or is new.
-func (seg *Planned) Begin(sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range) {
+func (seg *PlannedSegment) Begin(
+	sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range,
+) {
 	seg.Segment = sealed
 	sealed.Index.Plan(box, seg.Plan)
 	seg.Ranks = shards.AppendRanks(seg.Ranks[:0], sealed, box)
@@ -49,10 +51,10 @@ func (seg *Planned) Begin(sealed *shards.Segment, box *record.Box, hidden []*tom
 	}
 }
 
-// StampRows turns the ranks that a block stores into acquisition times.
+// RanksToAcqs turns the ranks that a block stores into acquisition times.
 //
 // Errors: *durable.CorruptError for ranks that the segment does not have.
-func (seg *Planned) StampRows(ranks []int64) error {
+func (seg *PlannedSegment) RanksToAcqs(ranks []int64) error {
 	rows := uint64(seg.Index.Rows())
 	for _, rank := range ranks {
 		if uint64(rank) >= rows {
@@ -65,7 +67,7 @@ func (seg *Planned) StampRows(ranks []int64) error {
 }
 
 // RowsIn estimates how many rows of a block lie in a box, as if they were spread evenly.
-func (seg *Planned) RowsIn(box *record.Box, c index.Candidate) int {
+func (seg *PlannedSegment) RowsIn(box *record.Box, c index.Candidate) int {
 	info := seg.Index.Block(c.Block)
 	rows := float64(info.Rows)
 	for d := range record.NumDims {
@@ -92,14 +94,14 @@ const fewRanges = 4
 // frees it.
 func Plan(
 	sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range,
-) *Planned {
-	seg := planned.Get().(*Planned)
+) *PlannedSegment {
+	seg := planned.Get().(*PlannedSegment)
 	seg.Begin(sealed, box, hidden)
 	return seg
 }
 
 // Free ends the use of a segment that Plan returned: its memory is used again.
-func (seg *Planned) Free() {
+func (seg *PlannedSegment) Free() {
 	seg.Segment = nil
 	clear(seg.Cached)
 	seg.Cached = seg.Cached[:0]
@@ -107,13 +109,13 @@ func (seg *Planned) Free() {
 	planned.Put(seg)
 }
 
-func (seg *Planned) forgetSuperseded() {
+func (seg *PlannedSegment) forgetSuperseded() {
 	clear(seg.Superseded)
 	seg.Superseded = seg.Superseded[:0]
 }
 
 // SupersededOf returns what is known of a block, nil for nothing.
-func (seg *Planned) SupersededOf(number uint32) *shards.SupersededRows {
+func (seg *PlannedSegment) SupersededOf(number uint32) *shards.SupersededRows {
 	i, ok := slices.BinarySearchFunc(seg.Superseded, number,
 		func(s BlockSuperseded, number uint32) int { return cmp.Compare(s.Block, number) })
 	if !ok {

@@ -15,7 +15,7 @@ const (
 )
 
 // prefetchNext asks for what is needed soon when candidate i is opened next.
-func (w *Reader) prefetchNext(seg *Planned, candidates []index.Candidate, i int) {
+func (w *Reader) prefetchNext(seg *PlannedSegment, candidates []index.Candidate, i int) {
 	if i == 0 {
 		for _, c := range candidates[:min(frontPrefetchDistance, len(candidates))] {
 			w.prefetchFront(seg, c)
@@ -32,14 +32,14 @@ func (w *Reader) prefetchNext(seg *Planned, candidates []index.Candidate, i int)
 	}
 }
 
-func (w *Reader) prefetchFront(seg *Planned, c index.Candidate) {
+func (w *Reader) prefetchFront(seg *PlannedSegment, c index.Candidate) {
 	if seg.File.RecentlyVerified(int(c.Block)) {
 		seg.File.PrefetchFront(seg.Index.Block(c.Block).Offset)
 	}
 }
 
 // prefetchColumn asks for the first column that is tested, in the sub-runs where it is.
-func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
+func (w *Reader) prefetchColumn(seg *PlannedSegment, c index.Candidate) {
 	residual := c.Residual &^ ResidualTombstones
 	if residual == 0 || !seg.File.RecentlyVerified(int(c.Block)) {
 		return
@@ -63,8 +63,8 @@ func (w *Reader) prefetchColumn(seg *Planned, c index.Candidate) {
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if lo < hi && w.Box[record.Cap].Meets(sub.CapLo, sub.CapHi) &&
-			seg.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) {
+		if lo < hi && w.Box[record.Cap].Intersects(sub.CapLo, sub.CapHi) &&
+			seg.Ranks.Intersects(int64(sub.RankLo), int64(sub.RankHi)) {
 			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
 			w.tested = append(w.tested, segment.Span{Lo: uint32(max(lo, start-deviceSlackRows)),
 				Hi: uint32(min(hi, end+deviceSlackRows))})

@@ -18,10 +18,10 @@ type Readahead struct {
 	ExceedsMemory atomic.Bool          // segments do not fit memory: what was read may be gone
 }
 
-// Ask asks the system to read the blocks of candidates concurrently, before they are opened one
-// after another, except those that are probably in memory: verified recently, in a store that fits
-// memory. It also refreshes the clock by which blocks are verified again.
-func (a *Readahead) Ask(seg *shards.Segment, candidates []index.Candidate) {
+// Prefetch asks the system to read the blocks of candidates concurrently, before they are opened
+// one after another, except those that are probably in memory: verified recently, in a store that
+// fits memory. It also refreshes the clock by which blocks are verified again.
+func (a *Readahead) Prefetch(seg *shards.Segment, candidates []index.Candidate) {
 	a.Clock.Refresh()
 	tight := a.ExceedsMemory.Load()
 	from, to := uint64(0), uint64(0)
@@ -51,7 +51,7 @@ func (a *Readahead) Each(
 	return func(yield func(index.Candidate) bool) {
 		for i, c := range candidates {
 			if i%TaskBlocks == 0 {
-				a.Ask(seg, candidates[i:min(i+TaskBlocks, len(candidates))])
+				a.Prefetch(seg, candidates[i:min(i+TaskBlocks, len(candidates))])
 			}
 			if !yield(c) {
 				return

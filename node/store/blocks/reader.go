@@ -4,8 +4,8 @@
 // It owns the plan of a box on a segment, the choice of rows in a block, what range tombstones hide
 // of it, and what is asked of memory and disk ahead. Rows come out as batches, for a [Consumer] or
 // for a caller that looks at them itself. It knows neither heads nor newer versions of a row nor
-// the store. Its main types are [Planned], [Reader] and [Gatherer]. It starts no goroutines: a
-// reader belongs to one at a time.
+// the store. Its main types are [PlannedSegment], [Reader] and [Gatherer]. It starts no goroutines:
+// a reader belongs to one at a time.
 package blocks
 
 import (
@@ -32,18 +32,18 @@ type Counts struct {
 // Reader opens blocks of segments and chooses rows of them. It is used by one goroutine.
 type Reader struct {
 	readerState
-	readerMemory
+	readerBuffers
 }
 
 // readerState is what a reader works at, and what it has done.
 type readerState struct {
 	Counts
-	Ctx       context.Context // of the task whose CPU time is shared; nil: it is not
-	CPU       cpushare.Worker // the share of the query in the processors, if it has one
-	steps     int             // blocks opened, see step
-	Verify    bool            // every block that is opened is verified
-	Copies    bool            // what it reads is written elsewhere, see shards.Segment.OpenBlock
-	CountOnly bool            // rows are counted, and not taken
+	Ctx           context.Context // of the task whose CPU time is shared; nil: it is not
+	CPU           cpushare.Worker // the share of the query in the processors, if it has one
+	steps         int             // blocks opened, see step
+	Verify        bool            // every block that is opened is verified
+	PrivateCopies bool            // blocks are verified in a copy: their rows are kept
+	CountOnly     bool            // rows are counted, and not taken
 	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
 	// are shown.
 	CountShown bool
@@ -53,7 +53,7 @@ type readerState struct {
 	Block      *segment.Block // that is open
 }
 
-type readerMemory struct {
+type readerBuffers struct {
 	own     segment.Block
 	Chosen  []uint32       // what Choose returned, and TakeChosen takes; memory for it
 	tested  []segment.Span // rows that are looked at first of the block that is loaded ahead
@@ -74,19 +74,19 @@ func (w *Reader) reset() {
 // Open checks and parses a block, which is w.Block then.
 //
 // Errors: *durable.CorruptError, ctx.Err().
-func (w *Reader) Open(seg *Planned, c index.Candidate) (*index.BlockInfo, error) {
+func (w *Reader) Open(seg *PlannedSegment, c index.Candidate) (*index.BlockInfo, error) {
 	return w.openAs(seg, c, &w.own)
 }
 
 // openAs is Open in the memory of a block.
 func (w *Reader) openAs(
-	seg *Planned, c index.Candidate, b *segment.Block,
+	seg *PlannedSegment, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
 	if err := w.step(); err != nil {
 		return nil, err
 	}
 	w.Block = b
-	info, err := seg.OpenBlock(c.Block, b, w.Copies || w.Verify)
+	info, err := seg.OpenBlock(c.Block, b, w.PrivateCopies || w.Verify)
 	if err != nil {
 		return nil, err
 	}
@@ -102,17 +102,17 @@ func (w *Reader) openAs(
 // Reopen opens a block once more, which counts nothing.
 //
 // Errors: *durable.CorruptError.
-func (w *Reader) Reopen(seg *Planned, number uint32) error {
+func (w *Reader) Reopen(seg *PlannedSegment, number uint32) error {
 	w.Block = &w.own
-	_, err := seg.OpenBlock(number, &w.own, w.Copies || w.Verify)
+	_, err := seg.OpenBlock(number, &w.own, w.PrivateCopies || w.Verify)
 	return err
 }
 
-// Keys opens a block and makes a batch hold the stamped keys of its rows that are in the box and
-// not hidden.
+// Keys opens a block and makes a batch hold the keys, with acqs, of its rows that are in the box
+// and not hidden.
 //
 // Errors: *durable.CorruptError, ctx.Err().
-func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
+func (w *Reader) Keys(seg *PlannedSegment, c index.Candidate, to *record.Batch) error {
 	info, err := w.Open(seg, c)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (w *Reader) Keys(seg *Planned, c index.Candidate, to *record.Batch) error {
 	if err := w.Block.Gather(w.Chosen, true, to); err != nil {
 		return err
 	}
-	return seg.StampRows(to.AcqNs)
+	return seg.RanksToAcqs(to.AcqNs)
 }
 
 // stepBlocks is after how many blocks a worker looks whether its time slice is over: to look at the

@@ -14,12 +14,12 @@ const ResidualTombstones = 1 << 7
 
 // applyTombstones notes the tombstones that cover rows of the segment, drops the candidates that
 // one covers whole, and marks those that some may cover in part.
-func (seg *Planned) applyTombstones(by []*tombstone.Range) {
+func (seg *PlannedSegment) applyTombstones(by []*tombstone.Range) {
 	for _, t := range by {
 		if t.Kind != event.Erase && !t.HideOnly && seg.HasNoneOf(t) {
 			continue
 		}
-		if box, ok := seg.Ranked(&t.Box); ok {
+		if box, ok := seg.BoxInRanks(&t.Box); ok {
 			seg.tombstones = append(seg.tombstones, rankedTombstone{box, t.ExceptSlots})
 		}
 	}
@@ -41,7 +41,7 @@ func (seg *Planned) applyTombstones(by []*tombstone.Range) {
 }
 
 // covers reports whether a tombstone covers all rows of a block, or some may cover a few.
-func (seg *Planned) covers(info *index.BlockInfo) (all, some bool) {
+func (seg *PlannedSegment) covers(info *index.BlockInfo) (all, some bool) {
 	for i := range seg.tombstones {
 		one, part := seg.tombstones[i].covers(info)
 		if one {
@@ -76,7 +76,7 @@ func (t *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
 func Covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
 	all = true
 	for d := range record.NumDims {
-		if !box[d].Meets(info.Min[d], info.Max[d]) {
+		if !box[d].Intersects(info.Min[d], info.Max[d]) {
 			return false, false
 		}
 		all = all && box[d].Covers(info.Min[d], info.Max[d])
@@ -85,7 +85,7 @@ func Covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
 }
 
 // dropCovered removes from sel, which ascends, the rows of the open block that a tombstone covers.
-func (w *Reader) dropCovered(seg *Planned, info *index.BlockInfo, sel []uint32) []uint32 {
+func (w *Reader) dropCovered(seg *PlannedSegment, info *index.BlockInfo, sel []uint32) []uint32 {
 	for i := range seg.tombstones {
 		t := &seg.tombstones[i]
 		box := &t.box

@@ -22,8 +22,8 @@ func Of(box *record.Box) (b Box) {
 	return b
 }
 
-// Meets reports whether two bounds overlap.
-func (b *Box) Meets(o *Box) bool {
+// Overlaps reports whether two bounds overlap.
+func (b *Box) Overlaps(o *Box) bool {
 	for d := range record.NumDims {
 		if b[d].Max < o[d].Min || o[d].Max < b[d].Min {
 			return false
@@ -39,7 +39,7 @@ func (b *Box) Include(o *Box) {
 	}
 }
 
-// All returns the bounds that every box meets.
+// All returns the bounds that every box overlaps.
 func All() *Box {
 	b := new(Box)
 	for d := range b {
@@ -89,13 +89,13 @@ func Extent(set record.RangeSet, d record.Dim) index.Bound {
 // Cut returns the parts of a box below a value and from it on.
 func Cut(box *record.Box, d record.Dim, at int64) (below, from record.Box) {
 	below, from = *box, *box
-	below[d] = Within(box[d], record.Range{From: d.Min(), To: at})
-	from[d] = Within(box[d], record.Range{From: at, To: d.Max()})
+	below[d] = Intersect(box[d], record.Range{From: d.Min(), To: at})
+	from[d] = Intersect(box[d], record.Range{From: at, To: d.Max()})
 	return below, from
 }
 
-// Within returns what of a normalized set lies in a range.
-func Within(set record.RangeSet, r record.Range) record.RangeSet {
+// Intersect returns what of a normalized set lies in a range.
+func Intersect(set record.RangeSet, r record.Range) record.RangeSet {
 	if len(set) == 0 {
 		return record.RangeSet{r}
 	}

@@ -18,7 +18,7 @@ func TestRowsMeetBoxes(t *testing.T) {
 		var box record.Box
 		box[d] = record.RangeSet{{From: from, To: to}}
 		o := Of(&box)
-		if b.Meets(&o) != want || o.Meets(&b) != want {
+		if b.Overlaps(&o) != want || o.Overlaps(&b) != want {
 			t.Errorf("%v [%d, %d): want %v", d, from, to, want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestRowsMeetBoxes(t *testing.T) {
 	f(record.Cap, 4000, 4001, true)
 	f(record.Acq, 5, 6, true) // rows have none before they are stamped
 	wide := Of(new(record.Box))
-	if b.Include(&wide); !b.Meets(All()) || !wide.Meets(&b) {
+	if b.Include(&wide); !b.Overlaps(All()) || !wide.Overlaps(&b) {
 		t.Errorf("%v", b)
 	}
 }

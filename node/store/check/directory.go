@@ -166,7 +166,7 @@ func (c *Checker) order(name string, m *manifest.Manifest, found map[uint64]*che
 func (c *Checker) writers(dir string, m *manifest.Manifest) error {
 	name := filepath.Join(dir, layout.WritersFile)
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-		if m != nil && m.ClockNs != 0 {
+		if m != nil && m.NextAcqNs != 0 {
 			c.Damaged(name, durable.WholeFile, "the file is missing, but the log was deleted")
 		}
 		return nil

@@ -19,8 +19,8 @@ import (
 type Log struct {
 	*Checker
 	path          string
-	sequence      uint64   // of the last flush; 0: not known
-	durable       uint64   // a flush that the manifest names; 0: none
+	sequence      uint64   // of the last append; 0: not known
+	durable       uint64   // an append that the manifest names; 0: none
 	next          []uint64 // per shard the index of the next entry; 0: not known
 	manifestLines uint64   // that the manifest must have
 	sealed        []uint64 // per shard the index up to which segments hold everything
@@ -38,7 +38,7 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		for _, meta := range m.Live {
 			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
 		}
-		for _, g := range m.EmptyRanges {
+		for _, g := range m.EmptyIndexRanges {
 			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
 		}
 	}
@@ -46,12 +46,13 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("list log: %w", err)
 	}
-	if len(entries) == 0 && m != nil && (len(m.Live) > 0 || m.LogFlush > 0 || m.LogFrom > 0) {
+	if len(entries) == 0 && m != nil &&
+		(len(m.Live) > 0 || m.SyncedLogSeq > 0 || m.FirstLogFile > 0) {
 		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
-		l.durable = m.LogFlush
+		l.durable = m.SyncedLogSeq
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())
@@ -60,8 +61,8 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 			c.Damaged(path, 0, "it is no log file; move it away")
 			continue
 		}
-		if m != nil && before == 0 && m.LogFrom != 0 && number > m.LogFrom {
-			c.Damaged(path, 0, "the log files from %d to %d are missing", m.LogFrom, number-1)
+		if m != nil && before == 0 && m.FirstLogFile != 0 && number > m.FirstLogFile {
+			c.Damaged(path, 0, "the log files from %d to %d are missing", m.FirstLogFile, number-1)
 		}
 		if before != 0 && number != before+1 {
 			c.Damaged(path, 0, "the log files between %d and %d are missing", before, number)
@@ -73,10 +74,10 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 			return err
 		}
 	}
-	none := l.Report.Flushes == 0 // else a sequence of 0 is one that is not known
+	none := l.Report.LogAppends == 0 // else a sequence of 0 is one that is not known
 	if (l.sequence != 0 || none) && l.sequence < l.durable && len(entries) > 0 {
 		newest := filepath.Join(dir, layout.LogDir, entries[len(entries)-1].Name())
-		c.Damaged(newest, 0, "the log ends at flush %d, and flush %d was durable: its newest "+
+		c.Damaged(newest, 0, "the log ends at append %d, and append %d was durable: its newest "+
 			"files or the end of this one are missing", l.sequence, l.durable)
 	}
 	if m != nil && l.manifestLines > m.Number {
@@ -100,15 +101,15 @@ func (l *Log) File(path string, size int64, newest bool) error {
 	l.path = path
 	bytes := int64(0)
 	tail, torn, err := wal.ReadFile(path, size, func(
-		f *wal.Flush, damage *durable.CorruptError,
+		f *wal.Append, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
-			l.sequence = 0 // how many flushes are lost is unknown
+			l.sequence = 0 // how many appends are lost is unknown
 			clear(l.next)
 			return l.Note(damage)
 		}
 		bytes += f.Bytes
-		if err := l.flush(f); err != nil {
+		if err := l.append(f); err != nil {
 			return err
 		}
 		return l.Err()
@@ -130,11 +131,11 @@ func (l *Log) File(path string, size int64, newest bool) error {
 	return l.Read(bytes)
 }
 
-// flush returns the error of an entry of another version; what is damaged is noted.
-func (l *Log) flush(f *wal.Flush) error {
-	l.Report.Flushes++
+// append returns the error of an entry of another version; what is damaged is noted.
+func (l *Log) append(f *wal.Append) error {
+	l.Report.LogAppends++
 	if l.sequence != 0 && f.Sequence != l.sequence+1 {
-		l.Damaged(l.path, f.Offset, "flush %d follows flush %d", f.Sequence, l.sequence)
+		l.Damaged(l.path, f.Offset, "append %d follows append %d", f.Sequence, l.sequence)
 	}
 	l.sequence = f.Sequence
 	for i := range f.Entries {
@@ -143,7 +144,7 @@ func (l *Log) flush(f *wal.Flush) error {
 			return formats.In(l.path, err)
 		}
 		if err != nil {
-			l.Damaged(l.path, f.Offset, "entry %d of the flush: %v", i, err)
+			l.Damaged(l.path, f.Offset, "entry %d of the append: %v", i, err)
 		}
 	}
 	return nil
@@ -151,8 +152,8 @@ func (l *Log) flush(f *wal.Flush) error {
 
 func (l *Log) entry(e *wal.Entry) error {
 	switch e.Kind {
-	case layout.EntryClock:
-		_, _, err := layout.ParseClockEntry(e.Data)
+	case layout.EntryNextAcq:
+		_, _, err := layout.ParseNextAcqEntry(e.Data)
 		return err
 	case layout.EntryApplied:
 		_, _, err := layout.ParseAppliedEntry(e.Data)
@@ -167,14 +168,14 @@ func (l *Log) entry(e *wal.Entry) error {
 			return err
 		}
 		l.Report.LogRows += int64(l.batch.Len())
-		return l.place(e, &h)
+		return l.checkOrder(e, &h)
 	default:
 		return fmt.Errorf("its kind is %d; this version knows 1 to 4", e.Kind)
 	}
 }
 
-// place checks that an entry of a shard follows the one before, and the segments of the shard.
-func (l *Log) place(e *wal.Entry, h *segment.RowsHeader) error {
+// checkOrder checks that an entry of a shard follows the one before, and the segments of the shard.
+func (l *Log) checkOrder(e *wal.Entry, h *segment.RowsHeader) error {
 	if l.next == nil {
 		return nil
 	}

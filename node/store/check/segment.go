@@ -64,7 +64,7 @@ func (c *Checker) segment(path string, want *manifest.Segment) (*checkedSegment,
 	defer func() { _ = file.Close() }() // only read
 	s := &segmentCheck{Checker: c, path: path, file: file,
 		ranks: make([]uint64, (file.Rows()+63)/64)}
-	if err := file.Guard(func() error { return s.parse(want) }); err != nil {
+	if err := file.CatchPageFaults(func() error { return s.parse(want) }); err != nil {
 		if err := c.Note(err); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (c *Checker) segment(path string, want *manifest.Segment) (*checkedSegment,
 	if err := s.blocks(); err != nil {
 		return nil, err
 	}
-	if err := file.Guard(func() error { s.compare(); return nil }); err != nil {
+	if err := file.CatchPageFaults(func() error { s.compare(); return nil }); err != nil {
 		if err := c.Note(err); err != nil {
 			return nil, err
 		}

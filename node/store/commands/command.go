@@ -57,18 +57,18 @@ var (
 
 // Command is a decoded command. With no kind it is empty, and only counts in the log.
 type Command struct {
-	Kind      Kind
-	Err       error         // of what is wrong with it by itself
-	Data      []byte        // of a put: its rows entry, aliasing what was parsed
-	Writer    writers.Seq   // of a put
-	Rows      *record.Batch // of a put; memory that one Parse hands to the next
-	Box       record.Box    // of an erase or purge
-	Retention retention.Rule
-	Step      retention.Moment // of a step: without an acq
-	Hold      retention.Hold
-	Range     *mirror.Range // its rows alias Rows
-	Split     *Split
-	Within    slots.Range // that the group is taken to hold; zero for one that was never split
+	Kind       Kind
+	Err        error         // of what is wrong with it by itself
+	Data       []byte        // of a put: its rows entry, aliasing what was parsed
+	Writer     writers.Seq   // of a put
+	Rows       *record.Batch // of a put; memory that one Parse hands to the next
+	Box        record.Box    // of an erase or purge
+	Retention  retention.Rule
+	Step       retention.StepTime // of a step: without an acq
+	Hold       retention.Hold
+	Range      *mirror.Range // its rows alias Rows
+	Split      *Split
+	GroupSlots slots.Range // that the group is taken to hold; zero for one that was never split
 }
 
 // AppendPut appends the command that stores a batch as Store.Put does.
@@ -113,32 +113,32 @@ func AppendRetention(dst []byte, r retention.Rule) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return dst, err
 	}
-	dst = appendScope(appendCommand(dst, KindRetention), givenOf(r.CID, r.MOID), r.CID, r.MOID)
+	dst = appendScope(appendCommand(dst, KindRetention), scopeFlags(r.CID, r.MOID), r.CID, r.MOID)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxCapAgeNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.MaxAcqAgeNs))
 	return binary.LittleEndian.AppendUint64(dst, uint64(r.DelayNs)), nil
 }
 
-// What of a policy is named.
+// What the scope of a policy names.
 const (
-	givenCID  = 1
-	givenMOID = 2
-	givenAll  = 4 // of a hold: every policy
+	scopeHasCID  = 1
+	scopeHasMOID = 2
+	scopeIsAll   = 4 // of a hold: every policy
 )
 
-func givenOf(cid, moid *int32) (given byte) {
+func scopeFlags(cid, moid *int32) (flags byte) {
 	if cid != nil {
-		given |= givenCID
+		flags |= scopeHasCID
 	}
 	if moid != nil {
-		given |= givenMOID
+		flags |= scopeHasMOID
 	}
-	return given
+	return flags
 }
 
-// appendScope appends given u8, cid i32, moid i32; what is not given is 0.
-func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
-	dst = append(dst, given)
+// appendScope appends flags u8, cid i32, moid i32; what the scope does not name is 0.
+func appendScope(dst []byte, flags byte, cid, moid *int32) []byte {
+	dst = append(dst, flags)
 	for _, id := range []*int32{cid, moid} {
 		n := int32(0)
 		if id != nil {
@@ -151,7 +151,7 @@ func appendScope(dst []byte, given byte, cid, moid *int32) []byte {
 
 // parseScope reads 9 bytes of appendScope, of which more bits may be set.
 func parseScope(src []byte, more byte) (cid, moid *int32, err error) {
-	if src[0]&^(givenCID|givenMOID|more) != 0 {
+	if src[0]&^(scopeHasCID|scopeHasMOID|more) != 0 {
 		return nil, nil, badCommand("flags %#x of a policy", src[0])
 	}
 	for i, of := range []**int32{&cid, &moid} {

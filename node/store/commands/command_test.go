@@ -220,7 +220,7 @@ func FuzzParseCommand(f *testing.F) {
 		}
 		other := new(Command)
 		if err := other.Parse(again); err != nil || other.Err != nil || other.Kind != c.Kind ||
-			other.Within != c.Within || !reflect.DeepEqual(other.Split, c.Split) ||
+			other.GroupSlots != c.GroupSlots || !reflect.DeepEqual(other.Split, c.Split) ||
 			other.Writer != c.Writer || !reflect.DeepEqual(other.Box, c.Box) ||
 			!reflect.DeepEqual(other.Retention, c.Retention) || other.Step != c.Step ||
 			!reflect.DeepEqual(other.Hold, c.Hold) || c.Kind == KindRange &&
@@ -236,7 +236,7 @@ func FuzzParseCommand(f *testing.F) {
 // encoded is the command as its proposer encodes it.
 func (c *Command) encoded() ([]byte, error) {
 	plain, err := c.plain()
-	return AppendWithin(nil, c.Within, plain), err
+	return AppendWithin(nil, c.GroupSlots, plain), err
 }
 
 // plain is encoded without the slots that it is for.

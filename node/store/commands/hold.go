@@ -31,9 +31,9 @@ func AppendHold(dst []byte, h retention.Hold) ([]byte, error) {
 	if err := CheckHold(&h); err != nil {
 		return dst, err
 	}
-	has := givenOf(h.CID, h.MOID)
+	has := scopeFlags(h.CID, h.MOID)
 	if h.All {
-		has |= givenAll
+		has |= scopeIsAll
 	}
 	dst = append(appendCommand(dst, KindHold), byte(h.Action))
 	dst = appendScope(dst, has, h.CID, h.MOID)
@@ -44,10 +44,10 @@ func (c *Command) parseHold(body []byte) error {
 	if len(body) != 18 {
 		return badCommand("%d bytes are no hold", len(body))
 	}
-	c.Hold = retention.Hold{Action: retention.Action(body[0]), All: body[1]&givenAll != 0,
+	c.Hold = retention.Hold{Action: retention.Action(body[0]), All: body[1]&scopeIsAll != 0,
 		TimeNs: int64(binary.LittleEndian.Uint64(body[10:]))}
 	var err error
-	if c.Hold.CID, c.Hold.MOID, err = parseScope(body[1:10], givenAll); err != nil {
+	if c.Hold.CID, c.Hold.MOID, err = parseScope(body[1:10], scopeIsAll); err != nil {
 		return err
 	}
 	return CheckHold(&c.Hold)

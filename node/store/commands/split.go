@@ -107,7 +107,7 @@ func (c *Command) parseWithin(body []byte) error {
 		if err := c.Parse(body[head:]); err != nil {
 			return err
 		}
-		c.Within = r
+		c.GroupSlots = r
 		if r.From >= r.To || r.To > slots.Count {
 			c.Err = badCommand("it is for slots %d to %d", r.From, r.To)
 		}

@@ -69,8 +69,8 @@ func Run(
 ) (scan.Stats, error) {
 	d := &comparison{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
 	defer d.GiveBack()
-	d.View, d.Horizon, d.End = record.ViewAsOf, horizon, min(horizon, ask.ToNs)
-	d.acq[0] = record.Range{From: math.MinInt64, To: d.End}
+	d.View, d.Horizon, d.UpperAcqNs = record.ViewAsOf, horizon, min(horizon, ask.ToNs)
+	d.acq[0] = record.Range{From: math.MinInt64, To: d.UpperAcqNs}
 	d.Box = ask.Box
 	d.Box[record.Acq] = d.acq[:]
 	d.reader.Ctx, d.reader.Consumer.Rows, d.Cache.Once = ctx, d.takeNew, true
@@ -79,7 +79,7 @@ func Run(
 		d.out[kind].Kind = record.DiffKind(kind)
 	}
 	var err error
-	if d.fromNs < d.End {
+	if d.fromNs < d.UpperAcqNs {
 		err = d.run()
 	}
 	d.stats.HorizonNs, d.stats.HistoryChangedAcqNs = horizon, d.HistoryChangedAcqNs
@@ -89,7 +89,7 @@ func Run(
 
 func (d *comparison) run() error {
 	defer d.UnpinStates()
-	err := segment.Guard(func() error {
+	err := segment.CatchPageFaults(func() error {
 		d.PinStates()
 		d.begin()
 		for len(d.Waiting) > 0 {
@@ -258,7 +258,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 
 // eachErasedOf is eachErased for one block.
 func (d *comparison) eachErasedOf(
-	p *versions.Partition, seg *blocks.Planned, c index.Candidate, box *record.Box,
+	p *versions.Partition, seg *blocks.PlannedSegment, c index.Candidate, box *record.Box,
 ) error {
 	w := &d.VersionLookup
 	w.Box = box
@@ -328,7 +328,7 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 		if err != nil || h.Rows() == 0 {
 			return
 		}
-		err = h.Scan(&p.Box, d.End, false, func(b *record.Batch, _ []uint64) error {
+		err = h.Scan(&p.Box, d.UpperAcqNs, false, func(b *record.Batch, _ []uint64) error {
 			d.reader.HeadRows += uint64(b.Len())
 			return d.takeNew(b)
 		})

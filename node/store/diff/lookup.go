@@ -24,7 +24,7 @@ type lookup struct {
 	versions.Point
 	plan       index.Plan
 	candidates []index.Candidate
-	wanted     []int // places in the table of the readings that a block can hold
+	wanted     []int // indexes in the table of the readings that a block can hold
 	sel        []uint32
 	keys, rows record.Batch
 }
@@ -53,7 +53,7 @@ func (d *comparison) findVersions(p *versions.Partition) error {
 func (d *comparison) lookInHead(h *index.Head, p *versions.Partition) error {
 	take := func(b *record.Batch, _ []uint64) error {
 		for i := range b.Len() {
-			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.End {
+			if pair := d.table.find(b, i); pair != nil && b.AcqNs[i] < d.UpperAcqNs {
 				d.offer(pair, b, i)
 			}
 		}
@@ -63,7 +63,7 @@ func (d *comparison) lookInHead(h *index.Head, p *versions.Partition) error {
 	if len(d.table.pairs)*versions.HeadRowsPerPlan > h.Rows() {
 		box := p.Box
 		box[record.Acq] = nil
-		return h.Scan(&box, d.End, false, take)
+		return h.Scan(&box, d.UpperAcqNs, false, take)
 	}
 	l.Point.Box[record.Acq] = nil // with a range, and no end, a head looks the device up
 	for i := range d.table.pairs {
@@ -92,11 +92,11 @@ func (d *comparison) improves(v *pairState, k record.Key, hiding *tombstone.Tree
 }
 
 func (d *comparison) lookInSegment(sealed *shards.Segment) error {
-	_, hi := sealed.Index.RankRange(math.MinInt64, d.End)
+	_, hi := sealed.Index.RankRange(math.MinInt64, d.UpperAcqNs)
 	if hi == 0 {
 		return nil
 	}
-	seg := &blocks.Planned{Segment: sealed,
+	seg := &blocks.PlannedSegment{Segment: sealed,
 		Ranks: record.RangeSet{{From: 0, To: int64(hi)}}}
 	l := &d.look
 	l.candidates = l.candidates[:0]
@@ -125,7 +125,7 @@ func (d *comparison) lookInSegment(sealed *shards.Segment) error {
 // planPairs asks the index for the blocks of each reading.
 func (d *comparison) planPairs(sealed *shards.Segment) {
 	l := &d.look
-	l.Point.Box[record.Acq] = below(d.End)
+	l.Point.Box[record.Acq] = below(d.UpperAcqNs)
 	for i := range d.table.pairs {
 		l.MoveTo(&d.table.pairs[i].Reading)
 		if _, ok := shards.PrunedBy(sealed, &l.Point.Box); ok {
@@ -176,7 +176,7 @@ func (d *comparison) choosePairs(info *index.BlockInfo) bool {
 	return len(l.wanted) > 0
 }
 
-// from returns the place of the first reading at or after start that is not below r.
+// from returns the index of the first reading at or after start that is not below r.
 func from(pairs []pair, start int, r *versions.Reading) int {
 	if start < len(pairs) && pairs[start].Compare(r) >= 0 {
 		return start
@@ -187,7 +187,7 @@ func from(pairs []pair, start int, r *versions.Reading) int {
 }
 
 // lookInBlock offers the rows of a block whose readings are in the table.
-func (d *comparison) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
+func (d *comparison) lookInBlock(seg *blocks.PlannedSegment, c index.Candidate) error {
 	l, w := &d.look, &d.reader
 	info, err := w.Open(seg, c)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *comparison) lookInBlock(seg *blocks.Planned, c index.Candidate) error {
 
 // leaveBetter removes from the selection the rows of the open block that no pair wants, so that
 // only payloads are read that may be shown.
-func (d *comparison) leaveBetter(seg *blocks.Planned) error {
+func (d *comparison) leaveBetter(seg *blocks.PlannedSegment) error {
 	l := &d.look
 	l.keys.Reset()
 	if err := gather(seg, &d.reader.Reader, l.sel, segment.Keys, &l.keys); err != nil {
@@ -237,7 +237,7 @@ func (d *comparison) leaveBetter(seg *blocks.Planned) error {
 	keep := l.sel[:0]
 	for i := range l.keys.Len() {
 		pair, k := d.table.find(&l.keys, i), l.keys.Key(i)
-		if pair != nil && k.AcqNs < d.End && (d.improves(&pair.new, k, d.atTo) ||
+		if pair != nil && k.AcqNs < d.UpperAcqNs && (d.improves(&pair.new, k, d.atTo) ||
 			k.AcqNs < d.fromNs && d.improves(&pair.old, k, d.atFrom)) {
 			keep = append(keep, l.sel[i])
 		}
@@ -248,10 +248,11 @@ func (d *comparison) leaveBetter(seg *blocks.Planned) error {
 
 // gather appends stamped rows of the open block to a batch that is empty.
 func gather(
-	seg *blocks.Planned, w *blocks.Reader, sel []uint32, parts segment.Columns, to *record.Batch,
+	seg *blocks.PlannedSegment, w *blocks.Reader, sel []uint32, columns segment.Columns,
+	to *record.Batch,
 ) error {
-	if err := w.Block.GatherColumns(sel, nil, parts, to); err != nil {
+	if err := w.Block.GatherColumns(sel, nil, columns, to); err != nil {
 		return err
 	}
-	return seg.StampRows(to.AcqNs)
+	return seg.RanksToAcqs(to.AcqNs)
 }

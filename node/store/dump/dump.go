@@ -54,9 +54,9 @@ type Block struct {
 	segment.BlockDescription
 }
 
-// Flush is a flush of a log file, or what is wrong where one should be.
-type Flush struct {
-	Flush   uint64  `json:"flush,omitempty"`
+// LogAppend is an append of a log file, or what is wrong where one should be.
+type LogAppend struct {
+	Seq     uint64  `json:"flush,omitempty"`
 	Offset  int64   `json:"offset"`
 	Bytes   int64   `json:"bytes,omitempty"`
 	Entries int     `json:"entries,omitempty"`
@@ -64,7 +64,7 @@ type Flush struct {
 	Entry   []Entry `json:"entry,omitempty"`
 }
 
-// Entry is an entry of a flush.
+// Entry is an entry of an append.
 type Entry struct {
 	Shard   uint32 `json:"shard"`
 	Index   uint64 `json:"index,omitempty"`
@@ -85,7 +85,7 @@ type Edit struct {
 	Damage string          `json:"damage,omitempty"`
 }
 
-// Writer is a writer whose answers are remembered.
+// Writer is a writer whose results are remembered.
 type Writer struct {
 	Writer     string `json:"writer"`
 	Persistent bool   `json:"persistent,omitempty"`
@@ -190,7 +190,7 @@ func (d *dumper) segment(path string, first FileLine) error {
 		i int, b *segment.Block, offset uint64, size uint32, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
-			return d.line(Flush{Offset: int64(offset), Damage: d.damaged(damage)})
+			return d.line(LogAppend{Offset: int64(offset), Damage: d.damaged(damage)})
 		}
 		return d.line(Block{i, offset, size, b.Describe()})
 	})
@@ -270,12 +270,12 @@ func (d *dumper) log(path string, first FileLine) error {
 	}
 	var batch record.Batch
 	tail, torn, err := wal.ReadFile(path, -1, func(
-		f *wal.Flush, damage *durable.CorruptError,
+		f *wal.Append, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
-			return d.line(Flush{Offset: damage.Offset, Damage: d.damaged(damage)})
+			return d.line(LogAppend{Offset: damage.Offset, Damage: d.damaged(damage)})
 		}
-		out := Flush{Flush: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
+		out := LogAppend{Seq: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
 			Entries: len(f.Entries)}
 		for i := range f.Entries {
 			out.Entry = append(out.Entry, d.entry(&f.Entries[i], &batch))
@@ -296,7 +296,7 @@ func (d *dumper) log(path string, first FileLine) error {
 	if err != nil || tail == nil {
 		return err
 	}
-	out := Flush{Offset: tail.Offset, Damage: tail.Error()}
+	out := LogAppend{Offset: tail.Offset, Damage: tail.Error()}
 	if torn {
 		out.Damage = "torn: " + tail.Reason
 	} else {
@@ -320,9 +320,9 @@ func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
 		} else {
 			batch.Reset()
 		}
-	case layout.EntryClock:
+	case layout.EntryNextAcq:
 		out.Kind = "clock"
-		out.FirstNs, _, err = layout.ParseClockEntry(e.Data)
+		out.FirstNs, _, err = layout.ParseNextAcqEntry(e.Data)
 	case layout.EntryApplied:
 		out.Kind = "applied"
 		out.Index, out.FirstNs, err = layout.ParseAppliedEntry(e.Data)
@@ -371,7 +371,7 @@ func (d *dumper) writers(path string, first FileLine) error {
 	}
 	var all []Writer
 	err = writers.Parse(buf, func(w *writers.Writer) {
-		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.Persistent, w.High, len(w.Answers),
+		all = append(all, Writer{fmt.Sprintf("%x", w.ID), w.Persistent, w.High, len(w.Results),
 			w.LastAcqNs})
 	})
 	if err != nil {

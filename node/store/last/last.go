@@ -4,7 +4,7 @@
 // It owns the order in which heads and blocks are looked at, so that few are, and the readings that
 // were found so far. It reads the heads of a read state, its segments through package blocks, asks
 // package versions which rows are hidden, and knows nothing of the store or of the other workers of
-// a scan. Its main function is [Give]. It starts no goroutines.
+// a scan. Its main function is [Scan]. It starts no goroutines.
 package last
 
 import (
@@ -30,7 +30,7 @@ import (
 // found before.
 type search struct {
 	*blocks.Gatherer
-	asked    *versions.Resolver
+	resolver *versions.Resolver
 	now      *shards.State
 	box      record.Box
 	state    state
@@ -51,24 +51,25 @@ type search struct {
 
 var searches = sync.Pool{New: func() any { return new(search) }}
 
-// Give gives the newest n readings of each series in a box of one shard to the consumer of a
-// gatherer. What else is asked, a resolver knows, which is not changed: many may give of one.
+// Scan gives the newest n readings of each series in a box of one shard to the consumer of a
+// gatherer. What else is asked, the resolver knows. It is not changed: many may use one.
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer.
-// Cost: the rows of at most asked.MaxReadings readings in memory; a box that has more is cut.
-func Give(
-	w *blocks.Gatherer, asked *versions.Resolver, n int, now *shards.State, box record.Box,
+// Cost: the rows of at most MaxReadings readings of the resolver in memory; a box that has more is
+// cut.
+func Scan(
+	w *blocks.Gatherer, resolver *versions.Resolver, n int, now *shards.State, box record.Box,
 ) error {
 	l := searches.Get().(*search)
-	l.Gatherer, l.asked, l.now, l.box = w, asked, now, box
-	l.state.reset(n, asked.MaxReadings)
+	l.Gatherer, l.resolver, l.now, l.box = w, resolver, now, box
+	l.state.reset(n, resolver.MaxReadings)
 	w.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
 		err = l.findLost()
 	}
 	if err == nil {
-		err = l.give()
+		err = l.emit()
 	}
 	at, d := int64(0), record.Dim(0)
 	halve := errors.Is(err, versions.ErrFull)
@@ -82,17 +83,17 @@ func Give(
 		return err
 	}
 	below, from := bounds.Cut(&box, d, at)
-	if err := Give(w, asked, n, now, below); err != nil {
+	if err := Scan(w, resolver, n, now, below); err != nil {
 		return err
 	}
-	return Give(w, asked, n, now, from)
+	return Scan(w, resolver, n, now, from)
 }
 
 // giveBack returns the memory to a pool.
 func (l *search) giveBack() {
 	l.forgetSegments()
 	clear(l.heads)
-	l.Gatherer, l.asked, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
+	l.Gatherer, l.resolver, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
 	searches.Put(l)
 }
 
@@ -101,9 +102,9 @@ func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(versions.Resolver)
-	sc.Begin(l.asked.Ctx, &l.asked.Source)
-	sc.Box, sc.NewestAcqs, sc.View = lost, l.asked.NewestAcqs, l.asked.View
-	sc.Horizon, sc.Tombstones = l.asked.Horizon, l.asked.Tombstones
+	sc.Begin(l.resolver.Ctx, &l.resolver.Source)
+	sc.Box, sc.NewestAcqs, sc.View = lost, l.resolver.NewestAcqs, l.resolver.View
+	sc.Horizon, sc.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
 	sc.Cache.Once = true
 	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
 	defer sc.UnpinStates()
@@ -148,7 +149,7 @@ func (l *search) head(source uint32, h *index.Head) error {
 		return nil
 	}
 	for _, id := range h.Cells(&l.box) {
-		if err := l.asked.Ctx.Err(); err != nil {
+		if err := l.resolver.Ctx.Err(); err != nil {
 			return err
 		}
 		h.Cell(id, &l.box, &l.cell)
@@ -173,7 +174,7 @@ func (l *search) cellRows(source uint32, h *index.Head) error {
 		l.chunks = h.Chunks(l.cell.ID, from, to, l.chunks[:0])
 		for i := to - 1; i >= from && len(l.inCell) > 0; i-- {
 			k := &l.chunks[i-from]
-			if caps.Meets(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.inCell, k.Caps) {
+			if caps.Intersects(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.inCell, k.Caps) {
 				if err := l.chunk(source, h, i, k.BeforeNs); err != nil {
 					return err
 				}
@@ -190,7 +191,7 @@ func (l *search) cellRows(source uint32, h *index.Head) error {
 // chunk takes in what of a chunk of the cell in hand can be among the newest, and drops the series
 // that need nothing of those before it, whose caps reach up to beforeNs.
 func (l *search) chunk(source uint32, h *index.Head, i int, beforeNs int64) error {
-	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.asked.Horizon, l.inHead[:0])
+	l.inHead = h.ChunkRows(l.cell.ID, i, &l.box, l.resolver.Horizon, l.inHead[:0])
 	if err := l.takeHead(source); err != nil {
 		return err
 	}
@@ -219,14 +220,14 @@ func (l *search) takeHead(source uint32) error {
 
 // take takes in a row of a series.
 func (l *search) take(number uint32, k record.Key, at rowAt, flagged, tomb bool) error {
-	if l.asked.CoveredBy(k) != nil {
+	if l.resolver.CoveredBy(k) != nil {
 		return nil
 	}
 	if l.newer.Supersedes(k) {
 		l.state.overtaken++
 		return nil
 	}
-	row := rowState{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.asked.Shows(k)}
+	row := rowState{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.resolver.Shows(k)}
 	return l.state.add(number, row, flagged || l.now.Backdated != nil)
 }
 
@@ -250,7 +251,7 @@ func (l *search) needs(n *need, caps index.Bound) bool {
 	return l.state.series[n.number].floorNs <= caps.Max && caps.Min <= n.newestNs
 }
 
-// search returns the place of the first of some series that is not below s.
+// search returns the index of the first of some series that is not below s.
 func (l *search) search(needs []need, s index.Series) int {
 	lo, hi := 0, len(needs)
 	for lo < hi {
@@ -271,22 +272,22 @@ func (l *search) numberOf(needs []need, s index.Series) (uint32, bool) {
 	return 0, false
 }
 
-// give hands out the rows that remain, source by source in the order of their places.
-func (l *search) give() error {
+// emit hands out the rows that remain, source by source in the order of their positions.
+func (l *search) emit() error {
 	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.Sealed)) {
 		if source < len(l.heads) {
-			if err := l.giveHead(l.heads[source], rows); err != nil {
+			if err := l.emitHead(l.heads[source], rows); err != nil {
 				return err
 			}
 			continue
 		}
-		seg := &blocks.Planned{Segment: l.now.Sealed[source-len(l.heads)]}
+		seg := &blocks.PlannedSegment{Segment: l.now.Sealed[source-len(l.heads)]}
 		for from := 0; from < len(rows); {
 			to := from + 1
 			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
 				to++
 			}
-			if err := l.giveBlock(seg, rows[from:to]); err != nil {
+			if err := l.emitBlock(seg, rows[from:to]); err != nil {
 				return err
 			}
 			from = to
@@ -295,7 +296,7 @@ func (l *search) give() error {
 	return nil
 }
 
-func (l *search) giveHead(h *index.Head, rows []uint64) error {
+func (l *search) emitHead(h *index.Head, rows []uint64) error {
 	l.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.shrink(); err != nil {
@@ -315,8 +316,8 @@ func (l *search) shrink() error {
 	return nil
 }
 
-// giveBlock hands out rows of one block.
-func (l *search) giveBlock(seg *blocks.Planned, rows []uint64) error {
+// emitBlock hands out rows of one block.
+func (l *search) emitBlock(seg *blocks.PlannedSegment, rows []uint64) error {
 	if err := l.shrink(); err != nil {
 		return err
 	}

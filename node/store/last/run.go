@@ -11,10 +11,10 @@ import (
 // faster than reading the series of all.
 const fewNeeds = 12
 
-// The parts of rows that tell their series, and those that tell one row of a series from another.
+// The columns that tell the series of rows, and those that tell one row of a series from another.
 const (
-	partsOfSeries = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
-	partsOfTimes  = segment.Columns(1<<record.Cap | 1<<record.Acq)
+	seriesColumns = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
+	timeColumns   = segment.Columns(1<<record.Cap | 1<<record.Acq)
 )
 
 // span is the rows [from, to) of the open block: what is not read yet of one series, ascending
@@ -31,12 +31,13 @@ func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 	if r.sub > 0 {
 		lo = int(info.Subs[r.sub-1].End)
 	}
-	if lo == hi || !s.Ranks.Meets(int64(sub.RankLo), int64(sub.RankHi)) ||
-		!l.box[record.Cap].Meets(sub.CapLo, sub.CapHi) ||
+	if lo == hi || !s.Ranks.Intersects(int64(sub.RankLo), int64(sub.RankHi)) ||
+		!l.box[record.Cap].Intersects(sub.CapLo, sub.CapHi) ||
 		!l.anyNeeds(r.needs, index.Bound{Min: sub.CapLo, Max: sub.CapHi}) {
 		return nil
 	}
-	if _, err := l.Open(&s.Planned, index.Candidate{Block: r.block, Residual: 1}); err != nil {
+	c := index.Candidate{Block: r.block, Residual: 1}
+	if _, err := l.Open(&s.PlannedSegment, c); err != nil {
 		return err
 	}
 	if err := l.findSpans(info, r.needs, lo, hi); err != nil {
@@ -62,7 +63,7 @@ func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) erro
 	}
 	l.named.Reset()
 	l.tails = append(l.tails[:0], segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
-	if err := l.Block.GatherColumns(nil, l.tails, partsOfSeries, &l.named); err != nil {
+	if err := l.Block.GatherColumns(nil, l.tails, seriesColumns, &l.named); err != nil {
 		return err
 	}
 	for from := 0; from < l.named.Len() && len(needs) > 0; {
@@ -91,10 +92,10 @@ func (l *search) readTails(s *segmentState, block uint32) error {
 				segment.Span{Lo: uint32(max(sp.from, sp.to-most)), Hi: uint32(sp.to)})
 		}
 		l.found.Reset()
-		if err := l.Block.GatherColumns(nil, l.tails, partsOfTimes, &l.found); err != nil {
+		if err := l.Block.GatherColumns(nil, l.tails, timeColumns, &l.found); err != nil {
 			return err
 		}
-		if err := s.StampRows(l.found.AcqNs); err != nil {
+		if err := s.RanksToAcqs(l.found.AcqNs); err != nil {
 			return err
 		}
 		more, end := l.spans[:0], 0

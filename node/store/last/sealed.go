@@ -20,7 +20,7 @@ const (
 // segmentState is what is left to read of a segment: blocks, from window to window of caps, each
 // window older and wider than the one before.
 type segmentState struct {
-	blocks.Planned
+	blocks.PlannedSegment
 	source uint32
 	shown  record.RangeSet // ranks of the rows that the query asked for
 	caps   index.Bound     // that rows of the box can have here
@@ -63,7 +63,7 @@ func (l *search) forgetSegments() {
 func (s *segmentState) emptied() *segmentState {
 	clear(s.runs[:cap(s.runs)])
 	*s = segmentState{shown: s.shown[:0], seen: s.seen[:0], runs: s.runs[:0],
-		Planned: blocks.Planned{Ranks: s.Ranks[:0]}}
+		PlannedSegment: blocks.PlannedSegment{Ranks: s.Ranks[:0]}}
 	return s
 }
 
@@ -110,12 +110,12 @@ func (l *search) listSegments() {
 		whole := sealed.Index.Bounds()
 		meets := true
 		for d := range record.NumDims {
-			meets = meets && l.box[d].Meets(whole[d].Min, whole[d].Max)
+			meets = meets && l.box[d].Intersects(whole[d].Min, whole[d].Max)
 		}
 		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
-		if len(l.asked.NewestAcqs) > 0 {
+		if len(l.resolver.NewestAcqs) > 0 {
 			s.shown = shards.AppendRanks(s.shown[:0], sealed,
-				&record.Box{record.Acq: l.asked.NewestAcqs})
+				&record.Box{record.Acq: l.resolver.NewestAcqs})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))
 			}
@@ -177,14 +177,14 @@ func (l *search) collect(s *segmentState) (*index.SeriesSet, error) {
 	s.Index.Plan(&l.box, s.Plan)
 	defer func() { blocks.Plans.Put(s.Plan); s.Plan = nil }()
 	for _, c := range s.Plan.Candidates {
-		if err := l.asked.Ctx.Err(); err != nil {
+		if err := l.resolver.Ctx.Err(); err != nil {
 			return nil, err
 		}
-		info, err := l.Open(&s.Planned, c)
+		info, err := l.Open(&s.PlannedSegment, c)
 		if err != nil {
 			return nil, err
 		}
-		l.Chosen = l.Choose(&s.Planned, info, c.Residual)
+		l.Chosen = l.Choose(&s.PlannedSegment, info, c.Residual)
 		l.found.Reset()
 		if err := l.Block.Gather(l.Chosen, true, &l.found); err != nil {
 			return nil, err
@@ -244,7 +244,7 @@ func (s *segmentState) windowFrom(to int64) int64 {
 // listBlocks lists the blocks that a window meets and none before it did.
 func (l *search) listBlocks(s *segmentState, to int64) {
 	box := l.box
-	box[record.Cap] = bounds.Within(l.box[record.Cap], record.Range{From: s.from, To: to})
+	box[record.Cap] = bounds.Intersect(l.box[record.Cap], record.Range{From: s.from, To: to})
 	if len(box[record.Cap]) == 0 {
 		return // the query leaves these caps out
 	}
@@ -266,7 +266,7 @@ func (l *search) listBlocks(s *segmentState, to int64) {
 // nextRun reads the run that comes next, if a series needs it, and lists the one before it in the
 // block.
 func (l *search) nextRun(s *segmentState) error {
-	if err := l.asked.Ctx.Err(); err != nil {
+	if err := l.resolver.Ctx.Err(); err != nil {
 		return err
 	}
 	last := len(s.runs) - 1
@@ -274,7 +274,7 @@ func (l *search) nextRun(s *segmentState) error {
 	s.runs = s.runs[:last]
 	info := s.Index.Block(r.block)
 	if info.Flagged == 0 && l.now.Backdated == nil &&
-		!s.shown.Meets(info.Min[record.Acq], info.Max[record.Acq]) {
+		!s.shown.Intersects(info.Min[record.Acq], info.Max[record.Acq]) {
 		l.nextWindow(s)
 		return nil // its rows are not asked for, and hide none
 	}

@@ -13,17 +13,17 @@ import (
 
 // state are the newest readings found so far of every series of a box.
 type state struct {
-	n       int // readings wanted of each series
-	maxRows int // rows that may be kept
-	kept    int
-	series  []seriesState // in the order in which they were met
-	order   []uint32      // numbers of series, ascending
-	fresh   []uint32      // those that are not in order yet, ascending
-	spare   []uint32
-	lost    []uint32   // series that lost a shown reading when others had been passed over
-	at      int        // in order: where the series that is announced next can be
-	rows    []rowState // space for the few rows that most series keep
-	places  [][]uint64
+	n         int // readings wanted of each series
+	maxRows   int // rows that may be kept
+	kept      int
+	series    []seriesState // in the order in which they were met
+	order     []uint32      // numbers of series, ascending
+	fresh     []uint32      // those that are not in order yet, ascending
+	spare     []uint32
+	lost      []uint32   // series that lost a shown reading when others had been passed over
+	at        int        // in order: where the series that is announced next can be
+	rows      []rowState // space for the few rows that most series keep
+	positions [][]uint64
 
 	overtaken uint64 // versions that were taken in with a newer one
 }
@@ -43,7 +43,8 @@ type rowState struct {
 	notShown     bool // not shown, but it hides its older versions
 }
 
-// rowAt is a place in a source: a head, with cell and row, or a segment, with block and position.
+// rowAt is a position in a source: a head, with cell and row, or a segment, with block and
+// position.
 type rowAt struct {
 	source, part, row uint32
 }
@@ -52,7 +53,7 @@ type rowAt struct {
 func (l *state) reset(n, limit int) {
 	clear(l.series)
 	*l = state{n: n, maxRows: limit, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
-		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], places: l.places[:0]}
+		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], positions: l.positions[:0]}
 }
 
 // announce returns the number of a series. Series are announced in ascending order, one source
@@ -217,24 +218,24 @@ func (l *state) middle() (int64, record.Dim) {
 	panic("BUG: one series is more than a scan has space for")
 }
 
-// place orders the rows of a source.
-func (r rowAt) place() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
+// position orders the rows of a source.
+func (r rowAt) position() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
 
-// shownRows returns where the rows of each source lie that are shown, ascending by place.
+// shownRows returns where the rows of each source lie that are shown, ascending by position.
 func (l *state) shownRows(sources int) [][]uint64 {
-	l.places = slices.Grow(l.places[:0], sources)[:sources]
-	for i := range l.places {
-		l.places[i] = l.places[i][:0]
+	l.positions = slices.Grow(l.positions[:0], sources)[:sources]
+	for i := range l.positions {
+		l.positions[i] = l.positions[i][:0]
 	}
 	for i := range l.series {
 		for k := range l.series[i].newest {
 			if r := &l.series[i].newest[k]; !r.notShown {
-				l.places[r.at.source] = append(l.places[r.at.source], r.at.place())
+				l.positions[r.at.source] = append(l.positions[r.at.source], r.at.position())
 			}
 		}
 	}
-	for _, rows := range l.places {
+	for _, rows := range l.positions {
 		slices.Sort(rows)
 	}
-	return l.places
+	return l.positions
 }

@@ -14,27 +14,28 @@ import (
 const (
 	// EntryRows is rows of one batch and shard.
 	EntryRows = 1
-	// EntryClock is i64 ns: no acq below is allocated any more; u8 1 after a clean close.
-	EntryClock = 2
-	// EntryApplied is the entry with which each flush of a replicated store ends: u64 index of the
+	// EntryNextAcq is i64 ns: no acq below is allocated any more; u8 1 after a clean close.
+	EntryNextAcq = 2
+	// EntryApplied is the entry with which each append of a replicated store ends: u64 index of the
 	// last command that was applied, i64 ns the least acq that the next one may allocate.
 	EntryApplied = 3
-	// EntryManifestLines says how many lines the manifest had when the flush was written, u64: a
+	// EntryManifestLines says how many lines the manifest had when the append was written, u64: a
 	// manifest with fewer has lost its end.
 	EntryManifestLines = 4
 )
 
-// ClockEntry is shard 0's by convention; it has no index and is never deleted after a seal.
-func ClockEntry(ns int64, closedCleanly bool) wal.Entry {
+// NextAcqEntry says below which acq none is allocated any more. It is shard 0's by convention, has
+// no index and is never deleted after a seal.
+func NextAcqEntry(ns int64, closedCleanly bool) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
 	if closedCleanly {
-		return wal.Entry{Kind: EntryClock, Data: append(data, 1)}
+		return wal.Entry{Kind: EntryNextAcq, Data: append(data, 1)}
 	}
-	return wal.Entry{Kind: EntryClock, Data: append(data, 0)}
+	return wal.Entry{Kind: EntryNextAcq, Data: append(data, 0)}
 }
 
-// ParseClockEntry reads the data of an EntryClock.
-func ParseClockEntry(data []byte) (ns int64, closedCleanly bool, err error) {
+// ParseNextAcqEntry reads the data of an EntryNextAcq.
+func ParseNextAcqEntry(data []byte) (ns int64, closedCleanly bool, err error) {
 	if len(data) != 9 || data[8] > 1 {
 		return 0, false, errors.New("clock entry is not 8 bytes and a flag")
 	}

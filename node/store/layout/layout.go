@@ -23,7 +23,7 @@ const (
 	SegmentSuffix = ".seg"     // of sealed segments
 	LockFile      = "LOCK"     // held while a process has the directory open
 	ManifestFile  = "MANIFEST" // the journal of what is live
-	WritersFile   = "WRITERS"  // answers to writers
+	WritersFile   = "WRITERS"  // results of puts by writer
 	SnapshotFile  = "SNAPSHOT" // says that the snapshot was never opened as a store
 	ScrubFile     = "SCRUB"    // how far the search for damage is
 )
@@ -52,7 +52,7 @@ func SegmentName(id uint64) string { return fmt.Sprintf("%08d%s", id, SegmentSuf
 
 // ShardOf returns which of some shards has the rows of a device.
 func ShardOf(cid int32, mid int64, shards int) int {
-	return slots.Part(slots.Of(cid, mid), shards)
+	return slots.OwnerOf(slots.Of(cid, mid), shards)
 }
 
 // Lock takes the directory for this process until the file is closed.

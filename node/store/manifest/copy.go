@@ -22,7 +22,7 @@ type Copy struct {
 func (m *Manifest) applyCopy(e *Edit) {
 	if e.Copy != nil {
 		if m.Copy == nil {
-			m.ClockNs = 0
+			m.NextAcqNs = 0
 		}
 		m.Copy = e.Copy
 	}

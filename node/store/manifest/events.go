@@ -44,37 +44,39 @@ func (m *Manifest) applyEvents(e *Edit) error {
 	return nil
 }
 
-// EmptyRange is log indexes of a shard of which no row is left: all were purged.
-type EmptyRange struct {
+// EmptyIndexRange is log indexes of a shard of which no row is left: all were purged.
+type EmptyIndexRange struct {
 	Shard      uint32 `json:"shard"`
 	FirstIndex uint64 `json:"first_index"`
 	LastIndex  uint64 `json:"last_index"`
 }
 
-// applyEmptyRanges notes what is gone after an edit. What a segment covers needs no note any more.
-func (m *Manifest) applyEmptyRanges(e *Edit) error {
-	for _, g := range e.EmptyRanges {
+// applyEmptyIndexRanges notes what is gone after an edit. What a segment covers needs no note any
+// more.
+func (m *Manifest) applyEmptyIndexRanges(e *Edit) error {
+	for _, g := range e.EmptyIndexRanges {
 		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstIndex > g.LastIndex {
 			return fmt.Errorf("log indexes %d to %d of shard %d of %d are gone", g.FirstIndex,
 				g.LastIndex, g.Shard, m.Shards)
 		}
-		m.EmptyRanges = append(m.EmptyRanges, g)
+		m.EmptyIndexRanges = append(m.EmptyIndexRanges, g)
 	}
 	for _, s := range e.Add {
-		m.EmptyRanges = slices.DeleteFunc(slices.Clone(m.EmptyRanges), func(g EmptyRange) bool {
+		stay := slices.Clone(m.EmptyIndexRanges)
+		m.EmptyIndexRanges = slices.DeleteFunc(stay, func(g EmptyIndexRange) bool {
 			return g.Shard == s.Shard && s.FirstIndex <= g.FirstIndex && g.LastIndex <= s.LastIndex
 		})
 	}
-	if len(e.EmptyRanges) > 0 {
-		m.EmptyRanges = joinEmptyRanges(m.EmptyRanges)
+	if len(e.EmptyIndexRanges) > 0 {
+		m.EmptyIndexRanges = joinEmptyIndexRanges(m.EmptyIndexRanges)
 	}
 	return nil
 }
 
-// joinEmptyRanges sorts ranges and joins those that continue one another.
-func joinEmptyRanges(all []EmptyRange) []EmptyRange {
+// joinEmptyIndexRanges sorts ranges and joins those that continue one another.
+func joinEmptyIndexRanges(all []EmptyIndexRange) []EmptyIndexRange {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b EmptyRange) int {
+	slices.SortFunc(all, func(a, b EmptyIndexRange) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
 	})
 	joined := all[:0]
@@ -92,7 +94,7 @@ func joinEmptyRanges(all []EmptyRange) []EmptyRange {
 // EndOf returns the log index up to which segments, and rows that are gone, cover a shard from an
 // index on without a hole.
 func (m *Manifest) EndOf(shard uint32, next uint64) uint64 {
-	for _, g := range m.EmptyRanges {
+	for _, g := range m.EmptyIndexRanges {
 		if g.Shard == shard && g.FirstIndex <= next {
 			next = max(next, g.LastIndex+1)
 		}
@@ -122,7 +124,7 @@ func (e *Edit) Purges() bool {
 	return slices.ContainsFunc(e.Events, func(m event.Meta) bool { return m.Kind.Purges() })
 }
 
-// FindEvent returns the place of the event with an acq, -1 when there is none.
+// FindEvent returns the index of the event with an acq, -1 when there is none.
 func (m *Manifest) FindEvent(acqNs int64) int {
 	return slices.IndexFunc(m.Events, func(e event.Event) bool { return e.AcqNs == acqNs })
 }

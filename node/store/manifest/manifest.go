@@ -31,7 +31,7 @@ import (
 const (
 	// FormatVersion of the directory. 1: first; 2: tombstones, erases, purges and retentions; 3:
 	// 256 devices share a slot; 4: blocks of 8,192 rows in eight sub-runs; 5: numbered lines, which
-	// name a flush of the log, and flushes of whole sectors; 6: packed rank tables.
+	// name an append to the log, and appends of whole sectors; 6: packed rank tables.
 	FormatVersion = 6
 	// rewriteEdits is how many edits are read before the manifest is written again at open.
 	rewriteEdits = 1000
@@ -65,8 +65,8 @@ type Segment struct {
 //
 // Some members of the JSON have older names than the fields:
 //
-//	clock_ns              ClockNs, the least acq that may be allocated
-//	gone                  EmptyRanges
+//	clock_ns              NextAcqNs, the least acq that may be allocated
+//	gone                  EmptyIndexRanges
 //	removed               PurgedRows
 //	done                  PurgesDone
 //	remove                Remove, of segments
@@ -78,12 +78,13 @@ type Edit struct {
 	// Number is one more than that of the line before; the first line of a file that was written
 	// again has the number of the last line that it stands for.
 	Number uint64 `json:"number,omitempty"`
-	// LogFlush is the sequence of a flush of the log that was durable when the line was written.
-	LogFlush uint64 `json:"log_flush,omitempty"`
-	// LogCut is the last flush of a log of which a repair set aside what came after it.
-	LogCut *uint64 `json:"log_cut,omitempty"`
-	// LogFrom is the number of the first file of the log that is needed.
-	LogFrom uint64 `json:"log_from,omitempty"`
+	// SyncedLogSeq is the sequence of an append to the log that was durable when the line was
+	// written.
+	SyncedLogSeq uint64 `json:"log_flush,omitempty"`
+	// LogTruncatedAfter is the sequence of the last append that a repair left of a log.
+	LogTruncatedAfter *uint64 `json:"log_cut,omitempty"`
+	// FirstLogFile is the number of the first file of the log that is needed.
+	FirstLogFile uint64 `json:"log_from,omitempty"`
 
 	Format int    `json:"format,omitempty"` // in the first line only
 	Shards int    `json:"shards,omitempty"` // in the first line only
@@ -92,12 +93,13 @@ type Edit struct {
 	Replicated bool      `json:"replicated,omitempty"`
 	Add        []Segment `json:"add,omitempty"`
 	Remove     []uint64  `json:"remove,omitempty"`
-	ClockNs    int64     `json:"clock_ns,omitempty"` // no acq below this is allocated any more
+	NextAcqNs  int64     `json:"clock_ns,omitempty"` // no acq below this is allocated any more
 
-	EmptyRanges []EmptyRange `json:"gone,omitempty"`
-	Events      []event.Meta `json:"events,omitempty"`
-	PurgedRows  []PurgedRows `json:"removed,omitempty"` // rows of purges that this edit removes
-	PurgesDone  []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
+	EmptyIndexRanges []EmptyIndexRange `json:"gone,omitempty"`
+
+	Events     []event.Meta `json:"events,omitempty"`
+	PurgedRows []PurgedRows `json:"removed,omitempty"` // rows of purges that this edit removes
+	PurgesDone []int64      `json:"done,omitempty"`    // purges, by acq, whose last row is gone
 
 	Policies     []retention.Policy `json:"policies,omitempty"` // in place of those of their scopes
 	DropPolicies []retention.Scope  `json:"drop_policies,omitempty"`
@@ -120,22 +122,22 @@ type Edit struct {
 
 // Manifest is the list of live segments: a journal of edits.
 type Manifest struct {
-	file     *journal.File
-	Number   uint64        // of the last line
-	LogFlush uint64        // of the log, which is durable: the greatest that a line names
-	LogFrom  uint64        // number of the first file of the log that is needed; 0: not known
-	LogEnd   func() uint64 // returns the last flush of the log that is durable; nil: none is open
-	Shards   int
-	Store    string // 32 hex digits: which history of rows this is
-	ClockNs  int64
-	Live     []Segment // in the order in which they were added
-	NextID   uint64
+	file         *journal.File
+	Number       uint64        // of the last line
+	SyncedLogSeq uint64        // of an append, which is durable: the greatest that a line names
+	FirstLogFile uint64        // number of the first file of the log that is needed; 0: not known
+	LogEnd       func() uint64 // sequence of the last durable append to the log; nil: none is open
+	Shards       int
+	Store        string // 32 hex digits: which history of rows this is
+	NextAcqNs    int64
+	Live         []Segment // in the order in which they were added
+	NextID       uint64
 
-	EmptyRanges []EmptyRange       // by shard and index
-	Events      []event.Event      // by acq
-	Policies    []retention.Policy // by scope
-	Steps       retention.Steps    // of theirs
-	Copy        *Copy              // nil when the store is no copy
+	EmptyIndexRanges []EmptyIndexRange  // by shard and index
+	Events           []event.Event      // by acq
+	Policies         []retention.Policy // by scope
+	Steps            retention.Steps    // of theirs
+	Copy             *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
 	Applied    acqtime.Applied
@@ -249,11 +251,11 @@ func (m *Manifest) applyLine(number int, line []byte) error {
 }
 
 func (m *Manifest) apply(e Edit) error {
-	m.Number, m.LogFlush = e.Number, max(m.LogFlush, e.LogFlush)
-	if e.LogCut != nil {
-		m.LogFlush = *e.LogCut
+	m.Number, m.SyncedLogSeq = e.Number, max(m.SyncedLogSeq, e.SyncedLogSeq)
+	if e.LogTruncatedAfter != nil {
+		m.SyncedLogSeq = *e.LogTruncatedAfter
 	}
-	m.LogFrom = cmp.Or(e.LogFrom, m.LogFrom)
+	m.FirstLogFile = cmp.Or(e.FirstLogFile, m.FirstLogFile)
 	if e.Shards != 0 {
 		m.Shards = e.Shards
 	}
@@ -275,20 +277,20 @@ func (m *Manifest) apply(e Edit) error {
 		return err
 	}
 	m.applyCopy(&e)
-	m.ClockNs = max(m.ClockNs, e.ClockNs)
+	m.NextAcqNs = max(m.NextAcqNs, e.NextAcqNs)
 	for _, id := range e.Remove {
 		if !m.drop(id) {
 			return fmt.Errorf("removes segment %d, which is not live", id)
 		}
 	}
 	for _, s := range e.Add {
-		if err := s.checkPlace(m.Shards); err != nil {
+		if err := s.checkShard(m.Shards); err != nil {
 			return err
 		}
 		m.Live = append(m.Live, s)
 		m.NextID = max(m.NextID, s.ID+1)
 	}
-	if err := m.applyEmptyRanges(&e); err != nil {
+	if err := m.applyEmptyIndexRanges(&e); err != nil {
 		return err
 	}
 	if m.applyPolicies(&e); e.Steps != nil {
@@ -308,9 +310,10 @@ func (m *Manifest) drop(id uint64) bool {
 }
 
 func (m *Manifest) Snapshot() []byte {
-	e := Edit{Number: m.Number, LogFlush: m.LogFlush, LogFrom: m.LogFrom, Format: FormatVersion,
-		Shards: m.Shards, Store: m.Store, ClockNs: m.ClockNs,
-		Add: m.Live, EmptyRanges: m.EmptyRanges, Policies: m.Policies, Copy: m.Copy,
+	e := Edit{Number: m.Number, SyncedLogSeq: m.SyncedLogSeq, FirstLogFile: m.FirstLogFile,
+		Format: FormatVersion,
+		Shards: m.Shards, Store: m.Store, NextAcqNs: m.NextAcqNs,
+		Add: m.Live, EmptyIndexRanges: m.EmptyIndexRanges, Policies: m.Policies, Copy: m.Copy,
 		Replicated: m.Replicated,
 		Lineage:    m.Lineage}
 	if m.Replicated {
@@ -343,7 +346,7 @@ func (m *Manifest) Append(e Edit) error {
 		e.Lineage = append(record.Lineage{*m.nextTimeline}, e.Lineage...)
 	}
 	if m.LogEnd != nil {
-		e.LogFlush = m.LogEnd()
+		e.SyncedLogSeq = m.LogEnd()
 	}
 	if err := m.file.Append(e); err != nil {
 		return err
@@ -385,8 +388,8 @@ func (m *Segment) IsBackdated() bool { return m.PutAcqNs != NoPut }
 // NoPut is the acq of a put of backdated rows where there is none.
 const NoPut = 0
 
-// checkPlace checks that a segment names a shard of the store, and a backdated one if it must.
-func (m *Segment) checkPlace(shards int) error {
+// checkShard checks that a segment names a shard of the store, and a backdated one if it must.
+func (m *Segment) checkShard(shards int) error {
 	if int64(m.Shard) >= 2*int64(shards) {
 		return fmt.Errorf("segment %d is of shard %d of %d", m.ID, m.Shard, shards)
 	}

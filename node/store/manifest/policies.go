@@ -8,7 +8,7 @@ import (
 )
 
 // RetentionEdit is the edit that sets a policy, or removes it.
-func (m *Manifest) RetentionEdit(r *retention.Rule, at retention.Moment) (Edit, error) {
+func (m *Manifest) RetentionEdit(r *retention.Rule, at retention.StepTime) (Edit, error) {
 	sc := retention.Scope{CID: r.CID, MOID: r.MOID}
 	i, known := m.FindPolicy(sc)
 	p := retention.NewPolicy(r)
@@ -36,12 +36,12 @@ func (m *Manifest) RetentionEdit(r *retention.Rule, at retention.Moment) (Edit, 
 
 // StepEdit is the edit of a step: of the policies whose floors are far enough from where they
 // belong, or only of how late it is; empty when nothing is due.
-func (m *Manifest) StepEdit(at retention.Moment) (e Edit) {
+func (m *Manifest) StepEdit(at retention.StepTime) (e Edit) {
 	e.Policies, e.Steps = retention.Step(m.Policies, m.Steps, at)
 	return e
 }
 
-// FindPolicy returns the place of the policy of a scope, or where one would be.
+// FindPolicy returns the index of the policy of a scope, or where one would be.
 func (m *Manifest) FindPolicy(sc retention.Scope) (at int, known bool) {
 	return slices.BinarySearchFunc(m.Policies, sc,
 		func(p retention.Policy, sc retention.Scope) int {

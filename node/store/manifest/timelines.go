@@ -30,7 +30,7 @@ func (m *Manifest) applyLineage(e *Edit) error {
 }
 
 // BeginTimeline makes the next edit of the manifest say that acqs from fromNs on are allocated by
-// this process. fromNs is what the directory itself proves to hold: a lease beyond it may be of
+// this process. fromNs is up to where the directory itself holds all: a lease beyond it may be of
 // what the directory lost. Replicas have no timelines: other replicas notice what one of them lost.
 func (m *Manifest) BeginTimeline(fromNs int64) {
 	if !m.Replicated {
@@ -39,8 +39,8 @@ func (m *Manifest) BeginTimeline(fromNs int64) {
 	}
 }
 
-// Begins reports whether the next edit begins a timeline.
-func (m *Manifest) Begins() bool { return m.nextTimeline != nil }
+// BeginsTimeline reports whether the next edit begins a timeline.
+func (m *Manifest) BeginsTimeline() bool { return m.nextTimeline != nil }
 
 // Timelines returns the lineage with the timeline that the next edit begins.
 func (m *Manifest) Timelines() record.Lineage {

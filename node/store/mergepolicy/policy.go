@@ -82,11 +82,12 @@ func Backlog(all []Segment) (most int) {
 	return most
 }
 
-// dueIn returns FanIn or more neighbours of which none is much larger than the others, and which
-// may be tried; the smallest ones first. Rows are then rewritten a logarithmic number of times.
+// dueIn returns FanIn or more neighbours of the smallest size tier that has them, of which none is
+// much larger than the others and which may be tried; a tier's segments have up to four times as
+// many rows as those of the one before. Rows are then rewritten a logarithmic number of times.
 func dueIn(all []Segment, begin, end int) Run {
-	for level := range 16 {
-		most := int64(1) << (2 * level) // rows of a segment of this level at most
+	for tier := range 16 {
+		most := int64(1) << (2 * tier) // rows of a segment of this size tier at most
 		for from := begin; from < end; from++ {
 			to, rows, bytes, largest := from, int64(0), int64(0), int64(0)
 			for to < end && to-from < 2*FanIn {

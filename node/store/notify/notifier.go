@@ -133,7 +133,7 @@ func (n *Notifier) round(horizonNs int64) (woken int) {
 			w.awaited = noAcq
 		}
 		least = min(least, w.awaited)
-		if !passed && (n.nothing || !w.bounds.Meets(&n.came)) {
+		if !passed && (n.nothing || !w.bounds.Overlaps(&n.came)) {
 			continue
 		}
 		woken++

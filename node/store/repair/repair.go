@@ -32,11 +32,11 @@ const (
 
 // Report says what a repair of the log sets aside, or would.
 type Report struct {
-	File    string // where the log cannot be read on; empty: there is nothing to repair
-	Offset  int64
-	Reason  string
-	Bytes   int64 // from there on, of this file and the newer ones
-	Flushes int   // of them that can be read
+	File       string // where the log cannot be read on; empty: there is nothing to repair
+	Offset     int64
+	Reason     string
+	Bytes      int64 // from there on, of this file and the newer ones
+	LogAppends int   // of them that can be read
 	// Rows that can be read and that no segment holds, and their acqs. How many others there were
 	// is not known.
 	Rows                  int
@@ -85,13 +85,13 @@ type repair struct {
 	report   Report
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
-	sequence uint64   // of the last flush that stays
-	keptNs   int64    // acqs below are in flushes that stay, or in segments
+	sequence uint64   // of the last append that stays
+	keptNs   int64    // acqs below are in appends that stay, or in segments
 	sealed   []uint64 // per shard the index up to which segments hold everything
 	batch    record.Batch
 }
 
-// find looks for the first place from which on the log cannot be read.
+// find looks for the first position from which on the log cannot be read.
 func (r *repair) find() error {
 	r.sealed = make([]uint64, 2*r.manifest.Shards)
 	for _, meta := range r.manifest.Live {
@@ -105,7 +105,7 @@ func (r *repair) find() error {
 		r.oldest = names[0]
 	}
 	before := uint64(0)
-	if len(names) == 0 && r.manifest.LogFrom != 0 {
+	if len(names) == 0 && r.manifest.FirstLogFile != 0 {
 		r.found(&durable.CorruptError{File: filepath.Join(r.dir, layout.LogDir),
 			Reason: "all log files are missing"})
 	}
@@ -122,13 +122,13 @@ func (r *repair) find() error {
 			return err
 		}
 	}
-	if r.report.File == "" && r.sequence < r.manifest.LogFlush {
+	if r.report.File == "" && r.sequence < r.manifest.SyncedLogSeq {
 		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
-		r.report.Reason = fmt.Sprintf("the log ends at flush %d, and flush %d was durable",
-			r.sequence, r.manifest.LogFlush)
+		r.report.Reason = fmt.Sprintf("the log ends at append %d, and append %d was durable",
+			r.sequence, r.manifest.SyncedLogSeq)
 	}
 	return r.ctx.Err()
 }
@@ -143,13 +143,14 @@ func (r *repair) others() error {
 			seg.Unpin()
 			continue
 		}
-		if err = shards.Affected(path, meta, err); errors.As(err, new(*durable.CorruptError)) {
+		err = shards.WithAffectedRows(path, meta, err)
+		if errors.As(err, new(*durable.CorruptError)) {
 			return err
 		}
 	}
 	name := filepath.Join(r.dir, layout.WritersFile)
 	_, err := os.Stat(name)
-	if errors.Is(err, os.ErrNotExist) && r.manifest.ClockNs != 0 {
+	if errors.Is(err, os.ErrNotExist) && r.manifest.NextAcqNs != 0 {
 		return &durable.CorruptError{File: name, Offset: durable.WholeFile,
 			Reason: "the file is missing, but the log was deleted"}
 	}
@@ -163,7 +164,7 @@ func (r *repair) others() error {
 // gap reports whether files are missing between two, or with before 0 in front of the first.
 func (r *repair) gap(before, number uint64) bool {
 	if before == 0 {
-		return r.manifest.LogFrom != 0 && number > r.manifest.LogFrom
+		return r.manifest.FirstLogFile != 0 && number > r.manifest.FirstLogFile
 	}
 	return number != before+1
 }
@@ -179,14 +180,14 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	visit := func(f *wal.Flush, damage *durable.CorruptError) error {
+	visit := func(f *wal.Append, damage *durable.CorruptError) error {
 		switch {
 		case damage != nil && r.report.File == "":
 			r.found(damage)
 		case damage != nil:
 		case r.report.File == "" && r.sequence != 0 && f.Sequence != r.sequence+1:
 			r.found(&durable.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
-				"flush %d follows flush %d", f.Sequence, r.sequence)})
+				"append %d follows append %d", f.Sequence, r.sequence)})
 			r.lose(f)
 		case r.report.File == "":
 			r.sequence, size = f.Sequence, f.Offset+f.Bytes
@@ -202,7 +203,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	if opens := torn && newest && r.sequence >= r.manifest.LogFlush; tail != nil && !opens &&
+	if opens := torn && newest && r.sequence >= r.manifest.SyncedLogSeq; tail != nil && !opens &&
 		r.report.File == "" {
 		r.found(tail)
 	}
@@ -213,16 +214,16 @@ func (r *repair) file(path string, newest bool) error {
 	return nil
 }
 
-// keep notes up to which acq the log is whole with a flush that stays.
+// keep notes up to which acq the log is whole with an append that stays.
 //
 // Errors: *formats.Error of rows of another version of the program.
-func (r *repair) keep(f *wal.Flush) error {
+func (r *repair) keep(f *wal.Append) error {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
 		switch {
-		case e.Kind == layout.EntryClock:
-			if ns, _, err := layout.ParseClockEntry(e.Data); err == nil {
+		case e.Kind == layout.EntryNextAcq:
+			if ns, _, err := layout.ParseNextAcqEntry(e.Data); err == nil {
 				r.keptNs = max(r.keptNs, ns)
 			}
 		case e.Kind == layout.EntryRows:
@@ -238,9 +239,9 @@ func (r *repair) keep(f *wal.Flush) error {
 	return nil
 }
 
-// lose counts a flush that can be read and is set aside.
-func (r *repair) lose(f *wal.Flush) {
-	r.report.Flushes++
+// lose counts an append that can be read and is set aside.
+func (r *repair) lose(f *wal.Append) {
+	r.report.LogAppends++
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
@@ -298,7 +299,7 @@ func (r *repair) cut() error {
 	}
 	// Events and segments that stay may be newer than what is lost.
 	r.manifest.BeginTimeline(r.keptNs)
-	return r.manifest.Append(manifest.Edit{LogCut: &r.sequence, LogFrom: from})
+	return r.manifest.Append(manifest.Edit{LogTruncatedAfter: &r.sequence, FirstLogFile: from})
 }
 
 // forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.
@@ -311,7 +312,7 @@ func (r *repair) forgetWriters() error {
 	if err != nil {
 		return err
 	}
-	return writers.Replace(r.dir, t.Encode(max(r.keptNs, r.manifest.ClockNs)))
+	return writers.Replace(r.dir, t.Encode(max(r.keptNs, r.manifest.NextAcqNs)))
 }
 
 func cutFile(path string, size int64) error {

@@ -16,7 +16,7 @@ import (
 // whose newest batch may have been cut, and makes no such file.
 func TestRepairForgetsWriters(t *testing.T) {
 	dir := t.TempDir()
-	r := &repair{dir: dir, manifest: &manifest.Manifest{ClockNs: 150}, keptNs: 100}
+	r := &repair{dir: dir, manifest: &manifest.Manifest{NextAcqNs: 150}, keptNs: 100}
 	if err := r.forgetWriters(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +26,8 @@ func TestRepairForgetsWriters(t *testing.T) {
 	table := writers.New[struct{}]()
 	kept, cut := writers.Seq{ID: [16]byte{1}, Seq: 1, Persistent: true},
 		writers.Seq{ID: [16]byte{2}, Seq: 1, Persistent: true}
-	table.Record(kept, writers.Answer{Seq: 1, FirstNs: 149, Records: 1})
-	table.Record(cut, writers.Answer{Seq: 1, FirstNs: 150, Records: 1})
+	table.Record(kept, writers.Result{Seq: 1, FirstNs: 149, Records: 1})
+	table.Record(cut, writers.Result{Seq: 1, FirstNs: 150, Records: 1})
 	if err := table.Save(dir); err != nil {
 		t.Fatal(err)
 	}

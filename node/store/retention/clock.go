@@ -26,7 +26,7 @@ const (
 	loudGap = time.Hour
 )
 
-// Clock decides what the time provably is, for retentions, which would remove what is not
+// Clock decides what time is certain, for retentions, which would remove what is not
 // old on the word of a wrong clock. From the last step on, which is in the manifest and the same on
 // all replicas, time goes on by the monotonic clock; a clock that reads less is believed, and one
 // that reads more, as after a node was down, only when it has stayed there for a while.
@@ -34,16 +34,17 @@ type Clock struct {
 	monotonic func() int64
 
 	mu sync.Mutex
-	// It was anchorNs when the monotonic clock read anchorAt; anchorNs 0: nothing is known.
-	anchorNs, anchorAt int64
-	last               Steps // the last step
-	ranAt              int64 // the monotonic clock then
+	// It was referenceNs when the monotonic clock read referenceAt; referenceNs 0: nothing is
+	// known.
+	referenceNs, referenceAt int64
+	last                     Steps // the last step
+	ranAt                    int64 // the monotonic clock then
 
 	// Since windowAt the clock has been ahead of the monotonic one by least to most; windowAt -1:
 	// there is nothing to wait for.
 	windowAt    int64
 	least, most int64
-	gapNs       int64 // how far the clock is from what is proven, at the last look
+	gapNs       int64 // how far the clock is from what is confirmed, at the last look
 	waitNs      int64 // how long it must stay there
 }
 
@@ -58,11 +59,11 @@ func NewClock(monotonic func() int64) *Clock {
 // MonotonicNs returns what the monotonic clock reads.
 func (e *Clock) MonotonicNs() int64 { return e.monotonic() }
 
-// Anchor says what the time is; 0: nothing is known of it.
-func (e *Clock) Anchor(timeNs int64) {
+// SetReference says what the time is; 0: nothing is known of it.
+func (e *Clock) SetReference(timeNs int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.anchorNs, e.anchorAt = timeNs, e.monotonic()
+	e.referenceNs, e.referenceAt = timeNs, e.monotonic()
 }
 
 // Stepped notes that a step was taken.
@@ -73,8 +74,8 @@ func (e *Clock) Stepped(m Steps) {
 		return
 	}
 	e.last = m
-	e.anchorNs, e.anchorAt = m.TimeNs, e.monotonic()
-	e.ranAt = e.anchorAt
+	e.referenceNs, e.referenceAt = m.TimeNs, e.monotonic()
+	e.ranAt = e.referenceAt
 }
 
 // Ran returns how long the node has run since the last step.
@@ -84,9 +85,9 @@ func (e *Clock) Ran() int64 {
 	return max(0, e.monotonic()-e.ranAt)
 }
 
-// Proven returns what the time provably is when a clock has this reading, 0 when no step may be
+// ConfirmedNs returns what time is certain when a clock has this reading, 0 when no step may be
 // taken now.
-func (e *Clock) Proven(r clock.Reading) int64 {
+func (e *Clock) ConfirmedNs(r clock.Reading) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, wallNs := e.monotonic(), acqtime.Clamp(r.NowNs)
@@ -94,11 +95,11 @@ func (e *Clock) Proven(r clock.Reading) int64 {
 		e.settle()
 		return 0
 	}
-	if e.anchorNs == 0 {
-		e.anchorNs, e.anchorAt = wallNs, now
+	if e.referenceNs == 0 {
+		e.referenceNs, e.referenceAt = wallNs, now
 	}
-	went := e.anchorNs + (now - e.anchorAt)
-	if wallNs <= went && wallNs >= e.anchorNs {
+	went := e.referenceNs + (now - e.referenceAt)
+	if wallNs <= went && wallNs >= e.referenceNs {
 		e.settle()
 		return wallNs
 	}
@@ -112,9 +113,9 @@ func (e *Clock) Proven(r clock.Reading) int64 {
 	switch {
 	case r.Confirmed && now-e.windowAt >= e.waitNs:
 		e.settle()
-		e.anchorNs, e.anchorAt = wallNs, now
+		e.referenceNs, e.referenceAt = wallNs, now
 		return wallNs
-	case wallNs < e.anchorNs:
+	case wallNs < e.referenceNs:
 		return 0
 	}
 	return went
@@ -132,7 +133,7 @@ func (e *Clock) watch(offset, now int64) {
 	e.least, e.most = least, most
 }
 
-// Deviation describes a clock that is far from what is proven, empty for none, and says for how
+// Deviation describes a clock that is far from what is confirmed, empty for none, and says for how
 // long it must go on like that to be followed.
 func (e *Clock) Deviation() (text string, left time.Duration) {
 	e.mu.Lock()

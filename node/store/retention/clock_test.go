@@ -38,7 +38,7 @@ func (w *watched) run(spanNs, least, most int64) {
 
 func (w *watched) look(least, most int64) {
 	w.Helper()
-	got := w.Proven(clock.Reading{NowNs: w.trueNs + w.offNs, Confirmed: !w.deny,
+	got := w.ConfirmedNs(clock.Reading{NowNs: w.trueNs + w.offNs, Confirmed: !w.deny,
 		Others: w.others})
 	if off := got - w.trueNs; off < least || off > most {
 		w.Fatalf("proven is %v from the time, want %v to %v; the clock is off by %v",
@@ -137,7 +137,7 @@ func TestEvidenceOfOthers(t *testing.T) {
 	w.offNs, w.deny = 0, false
 	w.look(0, 0)
 	w.Stepped(Steps{TimeNs: w.trueNs})
-	w.Anchor(w.trueNs - 30*day) // the node was down
+	w.SetReference(w.trueNs - 30*day) // the node was down
 	w.run(9*minute, -30*day, -30*day)
 	w.trueNs += 2 * minute
 	w.look(0, 0)

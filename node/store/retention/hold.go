@@ -43,7 +43,7 @@ func (p *Policy) Hold(h *Hold, acqNs int64) (changed bool) {
 		}
 	case HoldUndo:
 		for _, d := range p.dimensions() {
-			changed = d.show(Moment{AcqNs: acqNs}) || changed
+			changed = d.unhide(StepTime{AcqNs: acqNs}) || changed
 		}
 		fallthrough
 	case HoldSteps:

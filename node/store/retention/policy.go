@@ -1,5 +1,5 @@
 // Package retention decides what a retention may hide and remove, and when: rules, how far each has
-// come, holds, and what the time provably is.
+// come, holds, and what time is certain.
 //
 // It holds no rows and writes nothing: a step returns the policies that change, and the caller
 // makes them durable. Its main type is [Policy]; all but [Clock], which any goroutine may use, is
@@ -52,10 +52,10 @@ const (
 	ticksPerDelay = 8
 )
 
-// Moment is what a step is taken with.
-type Moment struct {
+// StepTime is what a step is taken with.
+type StepTime struct {
 	AcqNs  int64
-	TimeNs int64 // what the time provably is; 0: unknown, and no floor moves
+	TimeNs int64 // the time, if it is certain; 0: unknown, and no floor moves
 	RanNs  int64 // how long nodes have run between steps, in all
 }
 
@@ -108,7 +108,7 @@ type Removable struct {
 type Floors struct {
 	Hidden    Bound  `json:"hidden,omitzero"`
 	StepAcqNs int64  `json:"step_acq_ns,omitempty"` // of the step that changed Hidden last
-	Shown     Bound  `json:"shown,omitzero"`        // covers what was hidden and is shown again
+	Unhidden  Bound  `json:"shown,omitzero"`        // covers what was hidden and is shown again
 	Marks     []Mark `json:"marks,omitempty"`       // oldest first
 	MarkedNs  int64  `json:"marked_ns,omitempty"`   // time of the newest mark
 
@@ -186,11 +186,11 @@ func (p *Policy) EachRemovable(visit func(e event.Event, r Removal)) {
 	}
 }
 
-// Shown returns what the policy has hidden and shows again, as events of its last step.
-func (p *Policy) Shown() (all []event.Event) {
+// Unhidden returns what the policy has hidden and shows again, as events of its last step.
+func (p *Policy) Unhidden() (all []event.Event) {
 	for _, d := range p.dimensions() {
-		if !d.Shown.none() {
-			all = append(all, p.event(d.dim, d.Shown, d.StepAcqNs))
+		if !d.Unhidden.none() {
+			all = append(all, p.event(d.dim, d.Unhidden, d.StepAcqNs))
 		}
 	}
 	return all
@@ -229,14 +229,14 @@ func (p *Policy) event(dim record.Dim, b Bound, acqNs int64) event.Event {
 func (p *Policy) IsEmpty() bool {
 	empty := p.Removed()
 	for _, d := range p.dimensions() {
-		empty = empty && d.Hidden.none() && d.Shown.none() && len(d.Gone) == 0
+		empty = empty && d.Hidden.none() && d.Unhidden.none() && len(d.Gone) == 0
 	}
 	return empty
 }
 
 // Hide moves what is hidden to what the ages allow, when that is far enough from there or, with
 // exact, in any case, and reports whether it moved.
-func (p *Policy) Hide(at Moment, exact bool) (moved bool) {
+func (p *Policy) Hide(at StepTime, exact bool) (moved bool) {
 	for _, d := range p.dimensions() {
 		if !p.Held && (at.TimeNs != 0 || d.ageNs == 0) {
 			moved = d.hide(at, d.ageNs, exact) || moved
@@ -247,7 +247,7 @@ func (p *Policy) Hide(at Moment, exact bool) (moved bool) {
 
 // step hides what is too old, marks what is hidden, and makes removable what was marked long enough
 // ago. It reports whether anything changed.
-func (p *Policy) step(at Moment) bool {
+func (p *Policy) step(at StepTime) bool {
 	changed := p.Hide(at, false)
 	for _, d := range p.dimensions() {
 		if d.ageNs > 0 {
@@ -262,7 +262,7 @@ func (p *Policy) step(at Moment) bool {
 
 // notLater makes what became removable while the clock was ahead count as removable since now: what
 // is due for it would wait until then.
-func (f *Floors) notLater(at Moment) (changed bool) {
+func (f *Floors) notLater(at StepTime) (changed bool) {
 	for i, g := range f.Gone {
 		if at.TimeNs > 0 && g.TimeNs > at.TimeNs {
 			f.Gone = slices.Clone(f.Gone)
@@ -273,9 +273,9 @@ func (f *Floors) notLater(at Moment) (changed bool) {
 }
 
 // hide moves what is hidden up or down. What is removable stays hidden all the same.
-func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
+func (f *Floors) hide(at StepTime, ageNs int64, exact bool) bool {
 	if ageNs == 0 {
-		return f.show(at)
+		return f.unhide(at)
 	}
 	if at.TimeNs < math.MinInt64+ageNs {
 		return false
@@ -287,23 +287,23 @@ func (f *Floors) hide(at Moment, ageNs int64, exact bool) bool {
 			return false
 		}
 		if next < f.Hidden.FloorNs {
-			f.Shown = f.Shown.union(f.Hidden)
+			f.Unhidden = f.Unhidden.union(f.Hidden)
 			f.unmark(next)
 		}
 	}
 	f.Hidden, f.StepAcqNs = Bound{next, at.AcqNs}, at.AcqNs
-	if f.Hidden.covers(f.Shown) {
-		f.Shown = Bound{}
+	if f.Hidden.covers(f.Unhidden) {
+		f.Unhidden = Bound{}
 	}
 	return true
 }
 
-// show shows all that is not removable.
-func (f *Floors) show(at Moment) bool {
+// unhide shows all that is not removable.
+func (f *Floors) unhide(at StepTime) bool {
 	if f.Hidden.none() {
 		return false
 	}
-	f.Shown = f.Shown.union(f.Hidden)
+	f.Unhidden = f.Unhidden.union(f.Hidden)
 	f.unmark(math.MinInt64)
 	f.Hidden, f.StepAcqNs = Bound{}, at.AcqNs
 	return true
@@ -323,7 +323,7 @@ func (f *Floors) unmark(floorNs int64) {
 }
 
 // mark begins the delay of what is hidden.
-func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
+func (f *Floors) mark(at StepTime, ageNs, delayNs int64) bool {
 	n := len(f.Marks)
 	soon := f.MarkedNs != 0 && at.TimeNs >= f.MarkedNs &&
 		at.TimeNs-f.MarkedNs < periodOf(ageNs, delayNs)
@@ -337,7 +337,7 @@ func (f *Floors) mark(at Moment, ageNs, delayNs int64) bool {
 }
 
 // makeRemovable lets rows be removed of what was marked long enough ago.
-func (f *Floors) makeRemovable(at Moment, delayNs int64) bool {
+func (f *Floors) makeRemovable(at StepTime, delayNs int64) bool {
 	some := false
 	for len(f.Marks) > 0 && at.RanNs-f.Marks[0].RanNs >= delayNs {
 		all := addRemovable(f.Gone, Removable{f.Marks[0].Bound, at.AcqNs, at.TimeNs})
@@ -407,7 +407,7 @@ func (p *Policy) tick() int64 {
 
 // Step returns the policies whose floors move with a step, and the next state of all steps; nil
 // when nothing is due. It changes neither.
-func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
+func Step(all []Policy, last Steps, at StepTime) (moved []Policy, next *Steps) {
 	if at.TimeNs == 0 || last.Held {
 		return nil, nil
 	}
@@ -434,7 +434,7 @@ func Step(all []Policy, last Steps, at Moment) (moved []Policy, next *Steps) {
 // are older may hold it.
 func (f *Floors) Between(fromNs, toNs int64, old *Floors) {
 	if f.StepAcqNs >= toNs {
-		f.Hidden, f.StepAcqNs, f.Shown = old.Hidden, old.StepAcqNs, old.Shown
+		f.Hidden, f.StepAcqNs, f.Unhidden = old.Hidden, old.StepAcqNs, old.Unhidden
 	}
 	more := f.Gone
 	f.Gone = old.Gone

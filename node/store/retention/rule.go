@@ -94,7 +94,7 @@ func (r Rule) Expired(
 		return 0, err
 	}
 	p := NewPolicy(&r)
-	p.Hide(Moment{AcqNs: nowNs, TimeNs: nowNs}, true)
+	p.Hide(StepTime{AcqNs: nowNs, TimeNs: nowNs}, true)
 	count := func(box record.Box) uint64 {
 		q := record.Query{Box: box}
 		n := uint64(0)

@@ -50,7 +50,7 @@ func (sc *Scan) workers() int {
 
 // isMuch reports whether the tasks read enough rows beside what opening their blocks costs.
 func (sc *Scan) isMuch(rows int) bool {
-	enough := sc.runner.Enough
+	enough := sc.runner.MinParallelRows
 	for i := 0; i < len(sc.tasks) && rows < enough; i++ {
 		t := &sc.tasks[i]
 		if t.segment == nil {
@@ -99,7 +99,7 @@ func (sc *Scan) workTogether(
 		w := all[i]
 		w.CPU = share.Start()
 		defer w.CPU.Stop()
-		errs[i] = segment.Guard(func() error {
+		errs[i] = segment.CatchPageFaults(func() error {
 			if allTaken.Load() { // as it woke late
 				return nil
 			}

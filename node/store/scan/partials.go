@@ -11,8 +11,8 @@ import (
 // and merging a state costs as much as reading the rows.
 const minPartialRows = 512
 
-// partialMemory is what a worker needs to hand over partials.
-type partialMemory struct {
+// partialBuffers is what a worker needs to hand over partials.
+type partialBuffers struct {
 	partials  []blocks.BlockPartial
 	isPartial []bool            // by candidate, whether it is a partial
 	open      []index.Candidate // that are likely to be opened
@@ -109,7 +109,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.Readahead.Ask(t.segment.Segment, open)
+	w.scan.Readahead.Prefetch(t.segment.Segment, open)
 	defer w.ClosePrefetchRing()
 	next := 0
 	for i, c := range candidates {

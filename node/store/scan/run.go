@@ -60,21 +60,21 @@ func (st *Stats) Add(w *blocks.Counts) {
 type Runner struct {
 	Source  versions.Source
 	Workers int // goroutines of one scan at most
-	// Enough is how many rows that are read make a second worker pay.
-	Enough  int
-	Pool    *workers.Pool // runs all workers but the first
-	running atomic.Int32  // scans of several workers
+	// MinParallelRows is how many rows that are read make a second worker pay.
+	MinParallelRows int
+	Pool            *workers.Pool // runs all workers but the first
+	running         atomic.Int32  // scans of several workers
 }
 
 // Scan is one running query, and memory that it hands on to the next one.
 type Scan struct {
 	versions.Resolver
-	asking
-	scanMemory
+	scanState
+	scanBuffers
 }
 
-// asking is what is asked, and what came of it.
-type asking struct {
+// scanState is what is asked, and what came of it.
+type scanState struct {
 	runner    *Runner
 	keysOnly  bool
 	countOnly bool
@@ -93,7 +93,7 @@ type asking struct {
 	explain       *explaining // nil but for Explain
 }
 
-type scanMemory struct {
+type scanBuffers struct {
 	tasks     []task // of the pass
 	pool      []*worker
 	attaching sync.Mutex // held while one of the workers gets its consumer
@@ -119,7 +119,7 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 	if q.View == record.ViewAsOf {
 		end = min(end, q.AsOfAcqNs)
 	}
-	sc.End = end
+	sc.UpperAcqNs = end
 	from := int64(math.MinInt64)
 	if acq := q.Box[record.Acq]; len(acq) > 0 {
 		from = acq[0].From
@@ -145,7 +145,7 @@ func (sc *Scan) Close() {
 	}
 	sc.Resolver.Reset()
 	sc.tasks = sc.tasks[:0]
-	sc.asking = asking{}
+	sc.scanState = scanState{}
 	scans.Put(sc)
 }
 
@@ -164,7 +164,7 @@ func (sc *Scan) Count() error {
 // Errors: *durable.CorruptError, ctx.Err(), and those of consumers.
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	defer sc.UnpinStates() // after Guard, which looks for a fault in the files of the read states
-	return segment.Guard(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
+	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
 }
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {

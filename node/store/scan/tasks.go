@@ -11,7 +11,7 @@ import (
 type task struct {
 	partition *versions.Partition
 	head      *index.Head
-	segment   *blocks.Planned
+	segment   *blocks.PlannedSegment
 	from, to  int
 	last      bool
 }
@@ -41,7 +41,7 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 
 // countInside counts the blocks that lie inside the box and of which all rows are shown, and leaves
 // the others as candidates.
-func (sc *Scan) countInside(p *versions.Partition, seg *blocks.Planned) {
+func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
 	rest := seg.Plan.Candidates[:0]
 	for _, c := range seg.Plan.Candidates {
 		rows, ok := 0, false

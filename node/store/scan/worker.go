@@ -14,7 +14,7 @@ import (
 type worker struct {
 	blocks.Gatherer
 	workerState
-	partials   partialMemory
+	partials   partialBuffers
 	superseded versions.SupersededFinder
 }
 
@@ -35,11 +35,11 @@ func (w *worker) reset() {
 
 // Resolve removes what is not to be shown of the partition that is being scanned.
 func (w *worker) Resolve(b *record.Batch, start int) {
-	w.Superseded += w.scan.Keep(w.partition, b, start)
+	w.Superseded += w.scan.DropSuperseded(w.partition, b, start)
 }
 
 // FindSuperseded finds the superseded rows of a block of the partition that is being scanned.
-func (w *worker) FindSuperseded(seg *blocks.Planned, number uint32, b *segment.Block) (
+func (w *worker) FindSuperseded(seg *blocks.PlannedSegment, number uint32, b *segment.Block) (
 	positions []uint16, ok bool, err error,
 ) {
 	return w.superseded.Find(&w.scan.Resolver, w.partition, seg, number, b)
@@ -88,7 +88,7 @@ func (w *worker) do(t *task) error {
 		return err
 	}
 	if t.last {
-		return last.Give(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
+		return last.Scan(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
 			t.partition.Box)
 	}
 	if t.head != nil {
@@ -101,7 +101,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Partials, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.Readahead.Ask(t.segment.Segment, candidates)
+	w.scan.Readahead.Prefetch(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 

@@ -48,11 +48,11 @@ func (s *State) NewestPut(box *record.Box, found int64) int64 {
 		}
 	}
 	for _, f := range s.Immutable {
-		if f.Info.bounds.Meets(&b) {
+		if f.Info.bounds.Overlaps(&b) {
 			found = max(found, f.Info.PutNs)
 		}
 	}
-	if s.Head.Rows() > 0 && s.Info.bounds.Meets(&b) {
+	if s.Head.Rows() > 0 && s.Info.bounds.Overlaps(&b) {
 		found = max(found, s.Info.PutNs)
 	}
 	return found

@@ -58,31 +58,31 @@ func (seg *Segment) Unpin() {
 type Expiring struct {
 	WindowOf *tombstone.Set // Segment.Window is by this
 	Contains map[retention.ScopeKey]bool
-	Looks    map[retention.RemovalKey]Look
-	// Between looks at the same history nothing is due before NextNs.
-	Looked *tombstone.Set
-	NextNs int64
+	Checks   map[retention.RemovalKey]RemovalCheck
+	// With the tombstones of CheckedSet nothing is due before NextNs.
+	CheckedSet *tombstone.Set
+	NextNs     int64
 }
 
-// Look is what the merger found in a segment for a removal.
-type Look struct {
-	FreeOf  int64 // no row is concerned by the removal with this acq
-	FloorNs int64 // no row has rested for long enough before the floor is here
+// RemovalCheck is what the merger found in a segment for a removal.
+type RemovalCheck struct {
+	NoRowsForAcqNs int64 // no row is concerned by the removal with this acq
+	FloorNs        int64 // no row has rested for long enough before the floor is here
 }
 
 // OpenBlock opens a block of a segment in the memory of b; nothing else in the store does. With
-// copied it reads from a copy that was verified, for what writes the rows elsewhere.
+// privateCopy it reads from a copy that was verified, for what writes the rows elsewhere.
 //
 // Errors: *durable.CorruptError.
 func (seg *Segment) OpenBlock(
-	number uint32, b *segment.Block, copied bool,
+	number uint32, b *segment.Block, privateCopy bool,
 ) (*index.BlockInfo, error) {
 	info := seg.Index.Block(number)
 	if !seg.File.RecentlyVerified(int(number)) {
 		seg.File.WillNeed(info.Offset, uint64(info.Size))
 	}
 	open := seg.File.Block
-	if copied {
+	if privateCopy {
 		open = seg.File.BlockCopy
 	}
 	if err := open(int(number), info.Offset, info.Size, b); err != nil {
@@ -109,7 +109,7 @@ func (seg *Segment) VerifyBlock(number uint32) error {
 func PrunedBy(sealed *Segment, box *record.Box) (record.Dim, bool) {
 	bounds := sealed.Index.Bounds()
 	for d := range record.NumDims {
-		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
+		if !box[d].Intersects(bounds[d].Min, bounds[d].Max) {
 			return record.Dim(d), true
 		}
 	}
@@ -128,12 +128,12 @@ func AppendRanks(
 	return ranks
 }
 
-// Ranked returns a box with acq as ranks of the segment; ok is false where the segment has no rows
-// in it.
-func (seg *Segment) Ranked(box *record.Box) (ranked record.Box, ok bool) {
+// BoxInRanks returns a box with acq as ranks of the segment; ok is false where the segment has no
+// rows in it.
+func (seg *Segment) BoxInRanks(box *record.Box) (ranked record.Box, ok bool) {
 	bounds := seg.Index.Bounds()
 	for d := range record.NumDims {
-		if !box[d].Meets(bounds[d].Min, bounds[d].Max) {
+		if !box[d].Intersects(bounds[d].Min, bounds[d].Max) {
 			return ranked, false
 		}
 	}
@@ -198,9 +198,9 @@ func Open(
 	return seg, nil
 }
 
-// Affected adds to the error of Open, where the file of a segment is damaged or missing, which rows
-// that concerns.
-func Affected(path string, m manifest.Segment, err error) error {
+// WithAffectedRows adds to the error of Open, where the file of a segment is damaged or missing,
+// which rows that concerns.
+func WithAffectedRows(path string, m manifest.Segment, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = &durable.CorruptError{File: path, Reason: "the manifest names it", Err: err}
 	}

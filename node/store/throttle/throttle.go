@@ -28,8 +28,8 @@ type Throttle struct {
 	delayedNs atomic.Int64
 }
 
-// SetSegments notes how many mergeable segments the fullest shard has.
-func (t *Throttle) SetSegments(count int) { t.excess.Store(int64(max(0, count-SlowdownFrom))) }
+// SetBacklog notes how many mergeable segments the fullest shard has.
+func (t *Throttle) SetBacklog(count int) { t.excess.Store(int64(max(0, count-SlowdownFrom))) }
 
 // Excess returns by how many segments the fullest shard exceeds
 // SlowdownFrom.

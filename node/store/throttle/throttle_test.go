@@ -7,7 +7,7 @@ func TestOver(t *testing.T) {
 	f := func(segments int, want int64) {
 		t.Helper()
 		var one Throttle
-		one.SetSegments(segments)
+		one.SetBacklog(segments)
 		one.Wait(1, nil)
 		if one.Excess() != want || one.DelayedNs() != want*NsPerRow {
 			t.Errorf("%d segments: over by %d, delayed by %d ns", segments, one.Excess(),

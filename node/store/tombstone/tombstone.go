@@ -111,7 +111,7 @@ func NewSet(events []event.Event, policies []retention.Policy, held bool) *Set {
 	historyChanges, next.NewestRemovable = slices.Clone(purged), next.NewestPurge
 	for i := range policies {
 		p := &policies[i]
-		for _, e := range p.Shown() {
+		for _, e := range p.Unhidden() {
 			if r, ok := Of(&e); ok {
 				historyChanges = append(historyChanges, r)
 			}

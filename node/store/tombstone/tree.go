@@ -75,14 +75,14 @@ func widestDimension(all []*Range) record.Dim {
 
 // Each visits the tombstones whose boxes meet a box with these bounds.
 func (t *Tree) Each(box *record.Box, b *bounds.Box, visit func(*Range)) {
-	if t == nil || !t.bounds.Meets(b) {
+	if t == nil || !t.bounds.Overlaps(b) {
 		return
 	}
 	for _, child := range t.children {
 		child.Each(box, b, visit)
 	}
 	for _, r := range t.tombstones {
-		if r.bounds.Meets(b) && r.Box.Overlaps(box) {
+		if r.bounds.Overlaps(b) && r.Box.Overlaps(box) {
 			visit(r)
 		}
 	}
@@ -91,14 +91,14 @@ func (t *Tree) Each(box *record.Box, b *bounds.Box, visit func(*Range)) {
 // NewestOf returns the acq of the newest tombstone whose box meets a box with these bounds, or
 // found if that is newer.
 func (t *Tree) NewestOf(box *record.Box, b *bounds.Box, found int64) int64 {
-	if t == nil || t.newest <= found || !t.bounds.Meets(b) {
+	if t == nil || t.newest <= found || !t.bounds.Overlaps(b) {
 		return found
 	}
 	for _, child := range t.children {
 		found = child.NewestOf(box, b, found)
 	}
 	for _, r := range t.tombstones {
-		if r.AcqNs > found && r.bounds.Meets(b) && r.Box.Overlaps(box) {
+		if r.AcqNs > found && r.bounds.Overlaps(b) && r.Box.Overlaps(box) {
 			found = r.AcqNs
 		}
 	}

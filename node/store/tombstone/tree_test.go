@@ -111,7 +111,7 @@ func TestEventTreeLooksAtFew(t *testing.T) {
 
 // looks counts the nodes and events whose bounds are held against those of a box.
 func (t *Tree) looks(b *bounds.Box) int {
-	if !t.bounds.Meets(b) {
+	if !t.bounds.Overlaps(b) {
 		return 1
 	}
 	n := 1 + len(t.tombstones)

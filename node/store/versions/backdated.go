@@ -96,7 +96,7 @@ func (r *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
 }
 
 // findNewerInSegment reads the blocks of a segment that can hold one of the readings.
-func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error {
+func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.PlannedSegment) error {
 	w := &r.VersionLookup
 	w.Box = &p.Box
 	wanted := r.blocksWithNewer(p, seg)
@@ -116,7 +116,7 @@ func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.Planned) error {
 
 // blocksWithNewer returns the candidates of a segment that can hold one of the readings: where
 // these are few, by planning for each.
-func (r *Resolver) blocksWithNewer(p *Partition, seg *blocks.Planned) []index.Candidate {
+func (r *Resolver) blocksWithNewer(p *Partition, seg *blocks.PlannedSegment) []index.Candidate {
 	planned := map[uint32]bool{}
 	few := len(p.backdated)*BlocksPerPlan < len(seg.Plan.Candidates)
 	if few {
@@ -154,7 +154,7 @@ func anyIn(readings []Reading, info *index.BlockInfo) bool {
 
 // raise notes row i, if its reading is known.
 func (n *Table) raise(b *record.Batch, i int) {
-	at, _ := n.place(&Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
+	at, _ := n.probe(&Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
 	if n.tags[at] != 0 {
 		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
 	}

@@ -50,7 +50,7 @@ func ClearUnconfirmed(
 	}
 	older := sh.Pin()
 	defer older.Unpin()
-	return segment.Guard(func() error {
+	return segment.CatchPageFaults(func() error {
 		ClearFalse(flags, rows, immutable.Head.UnconfirmedFlags(), older.Sealed)
 		return nil
 	}, older.Mappings)
@@ -121,7 +121,7 @@ const fewLookups = 32
 func (c *olderCaps) raise(seg *shards.Segment) {
 	bounds := seg.Index.Bounds()
 	for _, d := range []record.Dim{record.CID, record.MID, record.MOID} {
-		if !c.extent[d].Meets(bounds[d].Min, bounds[d].Max) {
+		if !c.extent[d].Intersects(bounds[d].Min, bounds[d].Max) {
 			return
 		}
 	}

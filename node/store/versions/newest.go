@@ -53,7 +53,7 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 //
 // Errors: ErrFull when they are more readings than there is space for.
 func (r *Resolver) findFlagged(
-	p *Partition, seg *blocks.Planned, candidates []index.Candidate,
+	p *Partition, seg *blocks.PlannedSegment, candidates []index.Candidate,
 ) error {
 	w := &r.VersionLookup
 	w.Box = &p.Box
@@ -61,14 +61,14 @@ func (r *Resolver) findFlagged(
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		n, hold := 1, w.IsSelective(seg, candidates[0])
+		n, batched := 1, w.IsSelective(seg, candidates[0])
 		for n < min(len(candidates), blocks.TaskBlocks) &&
-			w.IsSelective(seg, candidates[n]) == hold {
+			w.IsSelective(seg, candidates[n]) == batched {
 			n++
 		}
-		r.Readahead.Ask(seg.Segment, candidates[:n])
+		r.Readahead.Prefetch(seg.Segment, candidates[:n])
 		all, stay := r.Cache.Slots(n)
-		if err := w.OpenCached(seg, candidates[:n], all, hold); err != nil {
+		if err := w.OpenCached(seg, candidates[:n], all, batched); err != nil {
 			return err
 		}
 		for _, f := range all {
@@ -85,7 +85,7 @@ func (r *Resolver) findFlagged(
 }
 
 // addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
-func (r *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cached) error {
+func (r *Resolver) addFlagged(p *Partition, seg *blocks.PlannedSegment, f *blocks.Cached) error {
 	w := &r.VersionLookup
 	if f.InSpans {
 		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
@@ -96,7 +96,7 @@ func (r *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cache
 	if err := f.Block.Gather(w.Chosen, true, &w.Batch); err != nil {
 		return err
 	}
-	if err := seg.StampRows(w.Batch.AcqNs); err != nil {
+	if err := seg.RanksToAcqs(w.Batch.AcqNs); err != nil {
 		return err
 	}
 	for i := range w.Batch.Len() {

@@ -18,7 +18,7 @@ type Partition struct {
 	State              *shards.State
 	Box                record.Box
 	Planned            bool // its segments are listed
-	Segments           []*blocks.Planned
+	Segments           []*blocks.PlannedSegment
 	Superseding        int       // rows in the box that may supersede others, at most
 	supersedingInHeads int       // of these, rows in heads, most of which only came late
 	Newest             *Table    // with views that resolve versions

@@ -40,7 +40,7 @@ type Source struct {
 // after pass, or partition after partition.
 type Resolver struct {
 	resolverState
-	resolverMemory
+	resolverBuffers
 }
 
 // resolverState is what is asked, and what came of it.
@@ -55,16 +55,16 @@ type resolverState struct {
 	BySeries       bool // nothing is planned: each partition is read series by series
 	// UseKnown: what segments keep of superseded rows is used and added to. Then a partition has
 	// only the newest versions that came since, and Resolve removes no others.
-	UseKnown bool
-	Horizon  int64 // rows with this acq or a greater one are not there
-	End      int64 // rows and erases with this acq or a greater one are not looked at
+	UseKnown   bool
+	Horizon    int64 // rows with this acq or a greater one are not there
+	UpperAcqNs int64 // rows and erases with this acq or a greater one are not looked at
 
 	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
 	// horizon that meets the box, 0 for none.
 	HistoryChangedAcqNs int64
 }
 
-type resolverMemory struct {
+type resolverBuffers struct {
 	Tombstones    []*tombstone.Range // what hides rows of the box, oldest first
 	States        []*shards.State
 	Waiting       []*Partition    // not scanned yet; the last one comes next
@@ -134,7 +134,7 @@ func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	}
 	b := bounds.Of(&r.Box)
 	from.Tree.Each(&r.Box, &b, func(t *tombstone.Range) {
-		if t.Kind != event.Erase || r.View != record.ViewAll && t.AcqNs < r.End {
+		if t.Kind != event.Erase || r.View != record.ViewAll && t.AcqNs < r.UpperAcqNs {
 			r.Tombstones = append(r.Tombstones, t)
 		}
 	})
@@ -286,10 +286,10 @@ func (r *Resolver) DropCovered(b *record.Batch) {
 // Shows reports whether a row, the newest version of its reading, is one that the query asked for.
 func (r *Resolver) Shows(k record.Key) bool { return r.NewestAcqs.Contains(k.AcqNs) }
 
-// Keep removes from a batch the rows at or after start that a newer version in the partition
-// hides, or that the query did not ask for, such as tombstones. It returns how many a newer version
-// hides.
-func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded uint64) {
+// DropSuperseded removes from a batch the rows at or after start that a newer version in the
+// partition hides, or that the query did not ask for, such as tombstones. It returns how many a
+// newer version hides.
+func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (superseded uint64) {
 	if r.View == record.ViewAll {
 		if r.DropTombstones && len(b.Tombs) > 0 {
 			keepRows(b, start, func(i int) bool { return !b.Tomb(i) })
@@ -312,7 +312,7 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 
 // Shown returns how many rows of a block that lies inside the box are shown, if that is known
 // without a look at them.
-func (r *Resolver) Shown(p *Partition, seg *blocks.Planned, number uint32) (rows int, ok bool) {
+func (r *Resolver) Shown(p *Partition, seg *blocks.PlannedSegment, number uint32) (rows int, ok bool) {
 	info := seg.Index.Block(number)
 	rows = int(info.Rows)
 	if r.View == record.ViewAll {

@@ -32,7 +32,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			known := seg.Segment.Superseded.Of(c.Block)
-			if known != nil && changedNs < known.BelowNs && known.BelowNs <= r.End {
+			if known != nil && changedNs < known.BelowNs && known.BelowNs <= r.UpperAcqNs {
 				seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
 					SupersededRows: known})
 				fromNs = min(fromNs, known.BelowNs)
@@ -55,7 +55,7 @@ func (p *Partition) Misses(info *index.BlockInfo, known *shards.SupersededRows) 
 }
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
-func (p *Partition) mayHaveNewer(seg *blocks.Planned, info *index.BlockInfo) bool {
+func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockInfo) bool {
 	return p.fromNs == math.MinInt64 ||
 		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.fromNs
 }
@@ -74,7 +74,7 @@ type SupersededFinder struct {
 //
 // Errors: *durable.CorruptError.
 func (f *SupersededFinder) Find(
-	r *Resolver, p *Partition, seg *blocks.Planned, number uint32, b *segment.Block,
+	r *Resolver, p *Partition, seg *blocks.PlannedSegment, number uint32, b *segment.Block,
 ) (positions []uint16, ok bool, err error) {
 	if !r.UseKnown || p.fromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
@@ -91,18 +91,18 @@ func (f *SupersededFinder) Find(
 	}
 	if p.Superseding > 0 { // else nothing was looked for that another scan would have to
 		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
-			&shards.SupersededRows{BelowNs: r.End, Positions: slices.Clone(f.positions)})
+			&shards.SupersededRows{BelowNs: r.UpperAcqNs, Positions: slices.Clone(f.positions)})
 	}
 	return f.positions, true, nil
 }
 
 // add adds the rows that have a newer version in the table of the partition.
-func (f *SupersededFinder) add(p *Partition, seg *blocks.Planned, b *segment.Block) error {
+func (f *SupersededFinder) add(p *Partition, seg *blocks.PlannedSegment, b *segment.Block) error {
 	f.keys.Reset()
 	if err := b.GatherSpan(0, b.Rows(), true, &f.keys); err != nil {
 		return err
 	}
-	if err := seg.StampRows(f.keys.AcqNs); err != nil {
+	if err := seg.RanksToAcqs(f.keys.AcqNs); err != nil {
 		return err
 	}
 	k := &f.keys

@@ -31,7 +31,7 @@ type version struct {
 // enters a head, or looked for because the other one is backdated.
 //
 // It is a hash table with open addressing. Most lookups miss, which a bitmap decides, and otherwise
-// nearly always a byte of the hash: 0 in tags is a free place.
+// nearly always a byte of the hash: 0 in tags is a free entry.
 type Table struct {
 	filter   []uint64 // a bit for each hash of a reading
 	tags     []uint8  // a power of two; at most half of them are taken
@@ -50,9 +50,9 @@ var ErrFull = errors.New("table of versions is full")
 var newestTables = sync.Pool{New: func() any { return new(Table) }}
 
 const (
-	// firstPlaces is how small the table of a scan starts.
-	firstPlaces = 256
-	// filterBits is how many bits the filter has for each place: so few are set that a processor
+	// initialCapacity is how small the table of a scan starts.
+	initialCapacity = 256
+	// filterBits is how many bits the filter has for each entry: so few are set that a processor
 	// predicts the answer.
 	filterBits = 16
 )
@@ -61,18 +61,18 @@ const (
 func NewTable(limit int) *Table {
 	n := newestTables.Get().(*Table)
 	n.count, n.limit, n.latestNs, n.latest = 0, limit, math.MaxInt64, n.latest[:0]
-	n.resize(firstPlaces)
+	n.resize(initialCapacity)
 	return n
 }
 
-// resize makes the table empty, with a number of places.
-func (n *Table) resize(places int) {
-	n.tags = slices.Grow(n.tags[:0], places)[:places]
+// resize makes the table empty, with a capacity.
+func (n *Table) resize(capacity int) {
+	n.tags = slices.Grow(n.tags[:0], capacity)[:capacity]
 	clear(n.tags)
-	words := places * filterBits / 64
+	words := capacity * filterBits / 64
 	n.filter = slices.Grow(n.filter[:0], words)[:words]
 	clear(n.filter)
-	n.versions = slices.Grow(n.versions[:0], places)[:places]
+	n.versions = slices.Grow(n.versions[:0], capacity)[:capacity]
 }
 
 func hashOf(cid, moid int32, mid, capNs int64) uint64 {
@@ -97,8 +97,8 @@ func inFilter(hash uint64, words int) (word uint64, bit uint64) {
 
 func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
 
-// place returns where a reading is or would be, and its tag.
-func (n *Table) place(r *Reading) (at int, tag uint8) {
+// probe returns where a reading is or would be, and its tag.
+func (n *Table) probe(r *Reading) (at int, tag uint8) {
 	h, mask := hashOf(r.CID, r.MOID, r.MID, r.CapNs), len(n.tags)-1
 	tag = tagOf(h)
 	for at = int(h) & mask; ; at = (at + 1) & mask {
@@ -111,7 +111,7 @@ func (n *Table) place(r *Reading) (at int, tag uint8) {
 // Add notes row i.
 func (n *Table) Add(b *record.Batch, i int) error {
 	r := Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]}
-	at, tag := n.place(&r)
+	at, tag := n.probe(&r)
 	if n.tags[at] != 0 {
 		n.versions[at].acqNs = max(n.versions[at].acqNs, b.AcqNs[i])
 		return nil
@@ -126,7 +126,7 @@ func (n *Table) Add(b *record.Batch, i int) error {
 	return nil
 }
 
-// set puts a reading in a free place.
+// set puts a reading in a free entry.
 func (n *Table) set(at int, tag uint8, v version) {
 	n.tags[at], n.versions[at] = tag, v
 	word, bit := inFilter(hashOf(v.CID, v.MOID, v.MID, v.CapNs), len(n.filter))
@@ -142,7 +142,7 @@ func (n *Table) grow() {
 	}
 	n.resize(2 * len(n.tags))
 	for i := range n.spare {
-		at, tag := n.place(&n.spare[i].Reading)
+		at, tag := n.probe(&n.spare[i].Reading)
 		n.set(at, tag, n.spare[i])
 	}
 }
@@ -187,7 +187,7 @@ func (n *Table) Supersedes(k record.Key) bool {
 	if n == nil || n.count == 0 {
 		return false
 	}
-	at, _ := n.place(&Reading{k.CID, k.MOID, k.MID, k.CapNs})
+	at, _ := n.probe(&Reading{k.CID, k.MOID, k.MID, k.CapNs})
 	return n.tags[at] != 0 && n.versions[at].acqNs > k.AcqNs
 }
 
@@ -216,13 +216,13 @@ func (n *Table) All(yield func(*Reading) bool) {
 
 // SetValue puts a value in place of the acq of a reading, which is in the table.
 func (n *Table) SetValue(r *Reading, value int64) {
-	at, _ := n.place(r)
+	at, _ := n.probe(r)
 	n.versions[at].acqNs = value
 }
 
 // Value returns the acq, or what SetValue put in its place, of the reading of row i.
 func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
-	at, _ := n.place(&Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
+	at, _ := n.probe(&Reading{b.CID[i], b.MOID[i], b.MID[i], b.CapNs[i]})
 	return n.versions[at].acqNs, n.tags[at] != 0
 }
 

@@ -18,13 +18,13 @@ import (
 const (
 	// Magic begins the file WRITERS.
 	Magic = 0x31575450 // "PTW1"
-	// MaxAnswers is how many answers are kept per writer: the greatest number of batches that a
+	// MaxResults is how many results are kept per writer: the greatest number of batches that a
 	// client may have in flight and still retry.
-	MaxAnswers = 64
-	// EntryBytes is what a writer takes in the file besides its answers.
+	MaxResults = 64
+	// EntryBytes is what a writer takes in the file besides its results.
 	EntryBytes = 16 + 8 + 8 + 2 + 2
 
-	answerBytes    = 8 + 8 + 4
+	resultBytes    = 8 + 8 + 4
 	flagPersistent = 1 // of a writer
 )
 
@@ -33,21 +33,21 @@ type Writer struct {
 	record.Writer
 	High      uint64 // its greatest sequence
 	LastAcqNs int64
-	Answers   []Answer
+	Results   []Result
 }
 
-// Answer is the answer to a batch of a writer: consecutive acqs.
-type Answer struct {
+// Result is what the put of a batch of a writer returned: consecutive acqs.
+type Result struct {
 	Seq     uint64
 	FirstNs int64 // acq of the first record
 	Records uint32
 }
 
 // UntilNs returns the acq above those of its records.
-func (a Answer) UntilNs() int64 { return a.FirstNs + int64(a.Records) }
+func (a Result) UntilNs() int64 { return a.FirstNs + int64(a.Records) }
 
 // Parse reads the file WRITERS and calls visit for each writer, which it lends for the call:
-// magic u32, count u32, then per writer id, high u64, last acq i64, n u16, flags u16 and n answers
+// magic u32, count u32, then per writer id, high u64, last acq i64, n u16, flags u16 and n results
 // {seq u64, first acq i64, records u32}, then crc32c over all before it.
 func Parse(buf []byte, visit func(*Writer)) error {
 	if len(buf) < 12 || binary.LittleEndian.Uint32(buf) != Magic {
@@ -64,23 +64,23 @@ func Parse(buf []byte, visit func(*Writer)) error {
 			return errors.New("ends inside a writer")
 		}
 		w.ID, w.High = [16]byte(rest[:16]), binary.LittleEndian.Uint64(rest[16:])
-		w.LastAcqNs, w.Answers = int64(binary.LittleEndian.Uint64(rest[24:])), w.Answers[:0]
+		w.LastAcqNs, w.Results = int64(binary.LittleEndian.Uint64(rest[24:])), w.Results[:0]
 		n, flags := binary.LittleEndian.Uint16(rest[32:]), binary.LittleEndian.Uint16(rest[34:])
 		rest = rest[EntryBytes:]
 		if w.Persistent = flags&flagPersistent != 0; flags&^flagPersistent != 0 {
 			return fmt.Errorf("a writer has flags %#x; this program knows %#x", flags,
 				flagPersistent)
 		}
-		if n > MaxAnswers || uint64(len(rest)) < uint64(n)*answerBytes {
+		if n > MaxResults || uint64(len(rest)) < uint64(n)*resultBytes {
 			return errors.New("ends inside the answers of a writer")
 		}
 		for range n {
-			w.Answers = append(w.Answers, Answer{
+			w.Results = append(w.Results, Result{
 				Seq:     binary.LittleEndian.Uint64(rest),
 				FirstNs: int64(binary.LittleEndian.Uint64(rest[8:])),
 				Records: binary.LittleEndian.Uint32(rest[16:]),
 			})
-			rest = rest[answerBytes:]
+			rest = rest[resultBytes:]
 		}
 		visit(&w)
 	}
@@ -100,7 +100,7 @@ func Replace(dir string, table []byte) error {
 	return durable.ReplaceFile(filepath.Join(dir, layout.WritersFile), table)
 }
 
-// Encode returns the file, with those answers whose records all have an acq below untilNs. Of a
+// Encode returns the file, with those results whose records all have an acq below untilNs. Of a
 // persistent writer whose newest batch is not below, nothing is known of what is there.
 func (t *Table[R]) Encode(untilNs int64) []byte {
 	t.mu.Lock()
@@ -108,7 +108,7 @@ func (t *Table[R]) Encode(untilNs int64) []byte {
 	count, countAt := uint32(0), len(buf)
 	buf = binary.LittleEndian.AppendUint32(buf, 0)
 	for of, w := range t.byWriter {
-		if of.Persistent && !slices.ContainsFunc(w.answers, func(a Answer) bool {
+		if of.Persistent && !slices.ContainsFunc(w.results, func(a Result) bool {
 			return a.Seq == w.high && a.UntilNs() <= untilNs
 		}) {
 			continue
@@ -123,7 +123,7 @@ func (t *Table[R]) Encode(untilNs int64) []byte {
 		}
 		buf = binary.LittleEndian.AppendUint16(buf, 0)
 		buf = binary.LittleEndian.AppendUint16(buf, flags)
-		for _, a := range w.answers {
+		for _, a := range w.results {
 			if a.UntilNs() > untilNs {
 				continue
 			}
@@ -169,7 +169,7 @@ func parseTable(buf []byte) (map[record.Writer]*writer, error) {
 	table := map[record.Writer]*writer{}
 	err := Parse(buf, func(w *Writer) {
 		table[w.Writer] = &writer{high: w.High, lastAcq: w.LastAcqNs,
-			answers: slices.Clone(w.Answers)}
+			results: slices.Clone(w.Results)}
 	})
 	if err != nil {
 		return nil, err

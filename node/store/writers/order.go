@@ -7,7 +7,7 @@ import "fmt"
 // before, so it is the same on all replicas, whatever they forgot for good already.
 //
 // Errors: ErrTooOld, ErrTooMany.
-func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
+func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Result, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.byWriter[id.Writer()]
@@ -23,15 +23,15 @@ func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Answer, err error) {
 	return nil, t.checkSpace(id.Persistent, 0)
 }
 
-// find returns the answer to a sequence, nil when it is new.
-func (w *writer) find(id Seq) (*Answer, error) {
-	for i := range w.answers {
-		if w.answers[i].Seq == id.Seq {
-			a := w.answers[i]
+// find returns the result of a sequence, nil when it is new.
+func (w *writer) find(id Seq) (*Result, error) {
+	for i := range w.results {
+		if w.results[i].Seq == id.Seq {
+			a := w.results[i]
 			return &a, nil
 		}
 	}
-	if w.high >= MaxAnswers && id.Seq <= w.high-MaxAnswers ||
+	if w.high >= MaxResults && id.Seq <= w.high-MaxResults ||
 		id.Persistent && id.Seq < w.high {
 		return nil, fmt.Errorf("sequence %d, newest %d: %w", id.Seq, w.high, ErrTooOld)
 	}
@@ -53,9 +53,9 @@ func (t *Table[R]) sweep(nowNs int64) {
 	}
 }
 
-// RecordInOrder stores an answer of a replica, as its command is applied or from its log. What the
+// RecordInOrder stores a result of a replica, as its command is applied or from its log. What the
 // file of writers held before is not recorded again, nor is what comes before it in the log.
-func (t *Table[R]) RecordInOrder(id Seq, a Answer) {
+func (t *Table[R]) RecordInOrder(id Seq, a Result) {
 	t.mu.Lock()
 	w := t.byWriter[id.Writer()]
 	known := w != nil && a.FirstNs <= w.lastAcq

@@ -1,4 +1,4 @@
-// Package writers remembers the answers that puts were given, so that a retry gets the first one.
+// Package writers remembers the results of puts, so that a retry gets the first one: deduplication.
 //
 // It owns the file WRITERS. It does not know rows nor the log: its caller tells it of batches, in
 // the order of their acqs. Its main type is [Table], whose methods may be called from many
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per answer.
+	// maxWriters bounds the table; a writer costs about 100 bytes plus 24 per result.
 	maxWriters = 1 << 20
 	// maxPersistent bounds the persistent ones, beside the others: 56 bytes of the file each, which
 	// is written again when log files go, so 7 MB. A new one beyond it is refused, as to forget one
 	// that may come back would store its batch twice.
 	maxPersistent = 1 << 17
-	// IdleNs is how long the answers of a silent writer are kept, measured in acq; those of
+	// IdleNs is how long the results of a silent writer are kept, measured in acq; those of
 	// a persistent one are kept for ever.
 	IdleNs = int64(7 * 24 * time.Hour)
 )
@@ -61,11 +61,11 @@ func (e *GapError) Error() string {
 
 type writer struct {
 	high    uint64
-	answers []Answer // at most MaxAnswers, in order of arrival
+	results []Result // at most MaxResults, in order of arrival
 	lastAcq int64
 }
 
-// Table remembers the answers that were given, so that a retry gets the first one again. R is a
+// Table remembers the results of puts, so that a retry gets the first one again. R is a
 // request that is in flight.
 type Table[R any] struct {
 	mu         sync.Mutex
@@ -96,7 +96,7 @@ func New[R any]() *Table[R] {
 // Errors: ErrTooOld, ErrTooMany, ErrInFlight, *GapError.
 func (t *Table[R]) Admit(
 	id Seq, previous *uint64, r *R,
-) (known *Answer, other *R, err error) {
+) (known *Result, other *R, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if o, ok := t.inflight[id]; ok {
@@ -184,8 +184,8 @@ func (t *Table[R]) Abandon(id Seq) {
 	t.land(id)
 }
 
-// Record stores an answer, from a commit or from the log.
-func (t *Table[R]) Record(id Seq, a Answer) {
+// Record stores a result, from a commit or from the log.
+func (t *Table[R]) Record(id Seq, a Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.land(id)
@@ -197,32 +197,32 @@ func (t *Table[R]) Record(id Seq, a Answer) {
 			t.persistent++
 		}
 	}
-	for i := range w.answers {
-		if w.answers[i].Seq == a.Seq {
+	for i := range w.results {
+		if w.results[i].Seq == a.Seq {
 			return
 		}
 	}
 	if id.Persistent {
 		if a.Seq >= w.high {
-			w.high, w.lastAcq, w.answers = a.Seq, max(w.lastAcq, a.FirstNs), []Answer{a}
+			w.high, w.lastAcq, w.results = a.Seq, max(w.lastAcq, a.FirstNs), []Result{a}
 		}
 		return
 	}
 	w.high = max(w.high, a.Seq)
 	w.lastAcq = max(w.lastAcq, a.FirstNs)
-	if len(w.answers) < MaxAnswers {
-		w.answers = append(w.answers, a)
+	if len(w.results) < MaxResults {
+		w.results = append(w.results, a)
 		return
 	}
 	oldest := 0
-	for i := range w.answers {
-		if w.answers[i].Seq < w.answers[oldest].Seq {
+	for i := range w.results {
+		if w.results[i].Seq < w.results[oldest].Seq {
 			oldest = i
 		}
 	}
 	// After a crash the log repeats what was overtaken long ago; that must not drive out others.
-	if w.answers[oldest].Seq < a.Seq {
-		w.answers[oldest] = a
+	if w.results[oldest].Seq < a.Seq {
+		w.results[oldest] = a
 	}
 }
 

@@ -21,7 +21,7 @@ func TestAnswersOutliveReplay(t *testing.T) {
 	id := [16]byte{7}
 	table := New[int]()
 	add := func(seq uint64) {
-		table.Record(Seq{ID: id, Seq: seq}, Answer{Seq: seq, FirstNs: int64(seq), Records: 1})
+		table.Record(Seq{ID: id, Seq: seq}, Result{Seq: seq, FirstNs: int64(seq), Records: 1})
 	}
 	add(37) // overtook 20, and its log file went
 	for seq := uint64(20); seq <= 100; seq++ {
@@ -55,7 +55,7 @@ func TestWritersUntil(t *testing.T) {
 	persistent, other := record.Writer{ID: [16]byte{9}, Persistent: true},
 		record.Writer{ID: [16]byte{9}}
 	for i := range uint64(3) {
-		a := Answer{Seq: i + 1, FirstNs: int64(100 * (i + 1)), Records: 10}
+		a := Result{Seq: i + 1, FirstNs: int64(100 * (i + 1)), Records: 10}
 		table.Record(seqOf(persistent, a.Seq), a)
 		table.Record(seqOf(other, a.Seq), a)
 	}
@@ -85,7 +85,7 @@ func TestManyPersistentWriters(t *testing.T) {
 		if known, err := table.Decide(id, 1); known != nil || err != nil {
 			t.Fatalf("edge %d: %v, %v", i, known, err)
 		}
-		table.RecordInOrder(id, Answer{Seq: 1, FirstNs: 1, Records: 1})
+		table.RecordInOrder(id, Result{Seq: 1, FirstNs: 1, Records: 1})
 	}
 	file := table.Encode(math.MaxInt64)
 	if perEdge := len(file) / maxPersistent; perEdge > 56 {
@@ -133,7 +133,7 @@ func TestManyWritersOfALog(t *testing.T) {
 		}
 	}
 	f(150+IdleNs, nil)
-	table.RecordInOrder(Seq{ID: [16]byte{15: 2}, Seq: 1}, Answer{Seq: 1, FirstNs: 150 + IdleNs})
+	table.RecordInOrder(Seq{ID: [16]byte{15: 2}, Seq: 1}, Result{Seq: 1, FirstNs: 150 + IdleNs})
 	f(160+IdleNs, ErrTooMany)
 	f(200+IdleNs, ErrTooMany)
 	f(201+IdleNs, nil)
@@ -143,13 +143,13 @@ func TestManyWritersOfALog(t *testing.T) {
 func TestForgottenWriterStaysForgotten(t *testing.T) {
 	table := New[int]()
 	id := Seq{ID: [16]byte{1}, Seq: 100}
-	old := Answer{Seq: 100, FirstNs: 1}
+	old := Result{Seq: 100, FirstNs: 1}
 	table.RecordInOrder(id, old)
 	now := IdleNs + 2
 	if known, err := table.Decide(id, now); known != nil || err != nil {
 		t.Fatalf("after a week: %v, %v", known, err)
 	}
-	table.RecordInOrder(Seq{ID: id.ID, Seq: 1}, Answer{Seq: 1, FirstNs: now})
+	table.RecordInOrder(Seq{ID: id.ID, Seq: 1}, Result{Seq: 1, FirstNs: now})
 	table.RecordInOrder(id, old) // from the log, after a start
 	for seq := range uint64(3) {
 		known, err := table.Decide(Seq{ID: id.ID, Seq: seq}, now+1)
@@ -167,7 +167,7 @@ func seqOf(w record.Writer, seq uint64) Seq {
 // TestUnknownFlags: a file with a flag of a newer program is refused as a whole.
 func TestUnknownFlags(t *testing.T) {
 	table := New[int]()
-	table.Record(Seq{ID: [16]byte{1}, Seq: 1, Persistent: true}, Answer{Seq: 1})
+	table.Record(Seq{ID: [16]byte{1}, Seq: 1, Persistent: true}, Result{Seq: 1})
 	const flagsAt = 4 + 4 + EntryBytes - 2
 	for flags, want := range map[byte]string{0: "", 1: "", 2: "flags 0x2", 3: "flags 0x3"} {
 		file := table.Encode(math.MaxInt64)
@@ -187,7 +187,7 @@ func FuzzParse(f *testing.F) {
 	table := New[int]()
 	for i := range 3 {
 		table.Record(Seq{ID: [16]byte{byte(i)}, Seq: uint64(i), Persistent: i == 1},
-			Answer{Seq: uint64(i), FirstNs: 7, Records: 3})
+			Result{Seq: uint64(i), FirstNs: 7, Records: 3})
 	}
 	if err := table.Save(dir); err != nil {
 		f.Fatal(err)

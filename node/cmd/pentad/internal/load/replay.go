@@ -50,7 +50,7 @@ func NewReplay(records iter.Seq2[record.Record, error], opt ReplayOptions) *Repl
 	return r
 }
 
-// Close ends the sequence and returns its error. No call of Next may be under way.
+// Close ends the sequence and returns its error. No call of Next may be in progress.
 func (r *Replay) Close() error {
 	r.stop()
 	return r.err

@@ -17,7 +17,7 @@ const (
 	// rounds up to a millisecond, which would double the figures of a fast node.
 	timerSlack = 2 * time.Millisecond
 
-	// noAnswer names requests that were under way when the run gave up.
+	// noAnswer names requests that were in progress when the run gave up.
 	noAnswer = "no-answer"
 )
 
@@ -35,7 +35,7 @@ type Run struct {
 	Tell    func(Progress) // called every second; may be nil
 }
 
-// session is a run under way.
+// session is a run in progress.
 type session struct {
 	*Run
 	clock    Clock
@@ -45,7 +45,7 @@ type session struct {
 
 // Do runs to the end of the source, and returns what there is to report also with an error:
 // *GiveUpError, the first error that Judge calls fatal, or the cause of the end of ctx, in which
-// case requests under way are left and not counted.
+// case running requests are left and not counted.
 func (r *Run) Do(ctx context.Context) (Report, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

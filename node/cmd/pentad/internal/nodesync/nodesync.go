@@ -302,15 +302,15 @@ func readRows(
 
 // byAcq returns the rows in the order of their acqs.
 func byAcq(all *record.Batch) *record.Batch {
-	type place struct {
+	type indexed struct {
 		acq int64
 		row int
 	}
-	order := make([]place, all.Len())
+	order := make([]indexed, all.Len())
 	for i, acq := range all.AcqNs {
-		order[i] = place{acq, i}
+		order[i] = indexed{acq, i}
 	}
-	slices.SortStableFunc(order, func(a, b place) int { return cmp.Compare(a.acq, b.acq) })
+	slices.SortStableFunc(order, func(a, b indexed) int { return cmp.Compare(a.acq, b.acq) })
 	out := &record.Batch{Data: make([]byte, 0, len(all.Data))}
 	for from, to := 0, 0; from < len(order); from = to {
 		for to = from + 1; to < len(order) && order[to].row == order[to-1].row+1; to++ {

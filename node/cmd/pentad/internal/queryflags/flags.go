@@ -53,14 +53,14 @@ type Flags struct {
 // AddSelectors adds a selector for each axis.
 func (q *Flags) AddSelectors(c *cobra.Command) {
 	long := cli.OrElse(c.Long, c.Short+".")
-	q.AddPlaces(c)
+	q.AddKeyFlags(c)
 	c.Long = strings.TrimSpace(long) + "\n" + selectorHelp
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"acquisition times, e.g. 2026-11-21 or now-1h..")
 }
 
-// AddPlaces adds a selector for each axis but acq, along which changes are read.
-func (q *Flags) AddPlaces(c *cobra.Command) {
+// AddKeyFlags adds a selector for each dimension but acq, along which changes are read.
+func (q *Flags) AddKeyFlags(c *cobra.Command) {
 	c.Long = strings.TrimSpace(cli.OrElse(c.Long, c.Short+".")) + "\n" +
 		strings.ReplaceAll(selectorHelp, " --acq", "")
 	q.Parts[record.Acq] = "*"
@@ -73,7 +73,7 @@ func (q *Flags) AddPlaces(c *cobra.Command) {
 // AddReadings adds the selectors of questions about the whole history of readings, which refuse a
 // range of acq and say why.
 func (q *Flags) AddReadings(c *cobra.Command) {
-	q.AddPlaces(c)
+	q.AddKeyFlags(c)
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"not supported: the query needs the whole history")
 	_ = c.Flags().MarkHidden("acq") // it is there

@@ -28,7 +28,7 @@ func DumpCommand(shared *cli.App) *cobra.Command {
 		Use:   "dump FILE...",
 		Short: "Show the contents of files of a node",
 		Long: `Show the contents of store files: of a sealed segment its description, its sections and with
---blocks its blocks with their zones and columns; of a log file its flushes, with --blocks their
+--blocks its blocks with their zones and columns; of a log file its appends, with --blocks their
 entries; the lines of a MANIFEST; the writers in WRITERS. --rows shows the rows of a segment or a
 log file instead, with payloads in base64.
 
@@ -130,8 +130,8 @@ func dumpText(line any) string {
 		return fmt.Sprintf("  section %-12s %12s bytes\n", l.Section, output.Thousands(l.Bytes))
 	case dump.Block:
 		return dumpBlockText(&l)
-	case dump.Flush:
-		return dumpFlushText(&l)
+	case dump.LogAppend:
+		return dumpAppendText(&l)
 	case dump.Edit:
 		if l.Damage != "" {
 			return fmt.Sprintf("  %8d  DAMAGED %s\n", l.Offset, l.Damage)
@@ -210,11 +210,11 @@ func dumpColumnText(c *segment.ColumnDescription) string {
 	return fmt.Sprintf("%-8s %-8s %2d bits %6d bytes  %s", c.Name, kind, c.Bits, c.Bytes, zone)
 }
 
-func dumpFlushText(l *dump.Flush) string {
+func dumpAppendText(l *dump.LogAppend) string {
 	if l.Damage != "" {
 		return fmt.Sprintf("  %10d  DAMAGED %s\n", l.Offset, l.Damage)
 	}
-	text := fmt.Sprintf("  %10d  flush %d, %d bytes, %d entries\n", l.Offset, l.Flush, l.Bytes,
+	text := fmt.Sprintf("  %10d  append %d, %d bytes, %d entries\n", l.Offset, l.Seq, l.Bytes,
 		l.Entries)
 	for _, e := range l.Entry {
 		text += fmt.Sprintf("              shard %d index %d: %s, %d bytes", e.Shard, e.Index,

@@ -57,8 +57,8 @@ func (a *app) repair(ctx context.Context, path string, cut bool) error {
 		return nil
 	}
 	a.Note("%s: damaged at offset %d: %s", r.File, r.Offset, r.Reason)
-	a.Note("after it: %s with %s flushes and %s readable rows that are not in a segment%s; "+
-		"unreadable rows cannot be counted", output.Size(r.Bytes), output.Thousands(r.Flushes),
+	a.Note("after it: %s with %s appends and %s readable rows that are not in a segment%s; "+
+		"unreadable rows cannot be counted", output.Size(r.Bytes), output.Thousands(r.LogAppends),
 		output.Thousands(r.Rows), acqsOf(&r))
 	if !cut {
 		a.Note("nothing changed; use --cut-log to cut the log")

@@ -100,7 +100,7 @@ func (s *acqSlices) check(end wire.End) error {
 func (s *acqSlices) run(ctx context.Context, fromNs, toNs int64, count uint64) error {
 	query := *s.query
 	var some bool
-	if query.Box[record.Acq], some = within(query.Box[record.Acq], fromNs, toNs); !some {
+	if query.Box[record.Acq], some = clipAcq(query.Box[record.Acq], fromNs, toNs); !some {
 		return nil
 	}
 	width := uint64(toNs) - uint64(fromNs)
@@ -136,7 +136,7 @@ func (s *acqSlices) count(
 ) (n uint64, purgedNs int64, err error) {
 	query := record.Query{Box: s.query.Box}
 	var some bool
-	if query.Box[record.Acq], some = within(query.Box[record.Acq], fromNs, toNs); !some {
+	if query.Box[record.Acq], some = clipAcq(query.Box[record.Acq], fromNs, toNs); !some {
 		return 0, 0, nil
 	}
 	err = s.again(ctx, func() (err error) {
@@ -243,8 +243,8 @@ func emitByAcq(all *record.Batch, emit func(b *record.Batch) error) error {
 	return nil
 }
 
-// within restricts a normalized set to [from, to); some is false when nothing is left.
-func within(set record.RangeSet, from, to int64) (_ record.RangeSet, some bool) {
+// clipAcq restricts a normalized set to [from, to); some is false when nothing is left.
+func clipAcq(set record.RangeSet, from, to int64) (_ record.RangeSet, some bool) {
 	if len(set) == 0 {
 		set = record.RangeSet{{From: math.MinInt64, To: math.MaxInt64}}
 	}

@@ -24,37 +24,37 @@ const (
 	crowdedMs = 1000
 )
 
-// Places of connections. A reader of changes has none: feeds bounds them.
+// Kinds of connections, of which each is limited. That of a reader of changes is limited by feeds.
 const (
-	noPlace = iota
+	uncounted = iota
 	ordinary
 	extra // only requests of monitoring are answered, and one at most
-	placeKinds
+	connKinds
 )
 
-// places is how many connections there may be, and are, of each kind.
-type places [placeKinds]struct {
+// connLimits is how many connections there may be, and are, of each kind.
+type connLimits [connKinds]struct {
 	most  int
 	taken int // guarded by mu of conns
 }
 
-// newPlaces divides what the descriptors of the process allow.
-func newPlaces(most int) (p places) {
+// newConnLimits divides what the descriptors of the process allow.
+func newConnLimits(most int) (p connLimits) {
 	p[extra].most = min(most/probesPart, mostProbes)
 	p[ordinary].most = most - p[extra].most
 	return p
 }
 
-// admit gives a new connection a place: an ordinary one, if need be that of a client that has been
-// silent between requests for stalledAfter, otherwise an extra one, if need be that of any client
-// that is waited for. It reports false if there is neither.
+// admit makes a new connection an ordinary one, if need be in place of one whose client has been
+// silent between requests for stalledAfter, otherwise an extra one, if need be in place of one
+// whose client is waited for. It reports false if there is neither.
 func (s *conns) admit(c *conn) bool {
 	s.mu.Lock()
 	kind := int32(ordinary)
-	ok, done := s.free(ordinary)
+	ok, done := s.makeSpace(ordinary)
 	if !ok {
 		kind = extra
-		ok, done = s.free(extra)
+		ok, done = s.makeSpace(extra)
 	}
 	if ok {
 		s.move(c, kind)
@@ -67,10 +67,10 @@ func (s *conns) admit(c *conn) bool {
 	return ok
 }
 
-// promote gives a connection with an extra place an ordinary one, if there is one.
+// promote makes an extra connection an ordinary one, if one more is allowed.
 func (s *conns) promote(c *conn) bool {
 	s.mu.Lock()
-	ok, done := s.free(ordinary)
+	ok, done := s.makeSpace(ordinary)
 	if ok {
 		s.move(c, ordinary)
 	}
@@ -81,16 +81,16 @@ func (s *conns) promote(c *conn) bool {
 	return ok
 }
 
-// move changes the place of a connection; the caller has locked mu.
+// move changes the kind of a connection; the caller has locked mu.
 func (s *conns) move(c *conn, kind int32) {
-	s.places[c.place.Swap(kind)].taken--
-	s.places[kind].taken++
+	s.limits[c.kind.Swap(kind)].taken--
+	s.limits[kind].taken++
 }
 
-// free makes sure that there is a place of a kind, and returns what to call after mu, which the
-// caller has locked, is unlocked; nil for nothing.
-func (s *conns) free(kind int32) (ok bool, done func()) {
-	if s.places[kind].taken < s.places[kind].most {
+// makeSpace makes sure that one more connection of a kind is allowed, and returns what to call
+// after mu, which the caller has locked, is unlocked; nil for nothing.
+func (s *conns) makeSpace(kind int32) (ok bool, done func()) {
+	if s.limits[kind].taken < s.limits[kind].most {
 		return true, nil
 	}
 	var oldest *conn
@@ -100,7 +100,7 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 	}
 	for c := range s.open {
 		own, _ := c.(*conn)
-		if own == nil || own.place.Load() != kind || kind == ordinary && own.asking.Load() {
+		if own == nil || own.kind.Load() != kind || kind == ordinary && own.asking.Load() {
 			continue
 		}
 		waiting := own.waiting.Load()
@@ -116,7 +116,7 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 	}
 	done = s.open[oldest]
 	delete(s.open, oldest)
-	s.move(oldest, noPlace)
+	s.move(oldest, uncounted)
 	_ = oldest.Conn.Close() // its goroutine notices
 	return true, done
 }
@@ -125,10 +125,10 @@ func (s *conns) free(kind int32) (ok bool, done func()) {
 func (s *Server) crowded() *wire.Error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: crowdedMs, Message: fmt.Sprintf(
 		"too many connections: the node serves %d at once; use fewer, or try again later",
-		s.conns.places[ordinary].most)}
+		s.conns.limits[ordinary].most)}
 }
 
-// turnAway answers a connection for which there is no place at all, before its request has come.
+// turnAway answers a connection that is one too many, before its request has come.
 func (s *Server) turnAway(c net.Conn) {
 	var ctx fasthttp.RequestCtx
 	WriteError(&ctx, s.crowded())
@@ -151,7 +151,7 @@ func closeAfter(ctx *fasthttp.RequestCtx) {
 }
 
 // linger ends what is sent, and reads what still comes, like a client that is waited for: an extra
-// place does not wait for it.
+// connection may replace it.
 func (c *conn) linger() {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil ||
@@ -161,7 +161,7 @@ func (c *conn) linger() {
 	_, _ = io.Copy(io.Discard, c)
 }
 
-// listener hands out connections that have a place, of type *conn.
+// listener hands out connections that were admitted, of type *conn.
 type listener struct {
 	*accept.Listener
 	server *Server

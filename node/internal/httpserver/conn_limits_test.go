@@ -18,7 +18,7 @@ import (
 // for the longest time, unless it is sending a request.
 func TestSilentClientsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := conns{open: map[net.Conn]func(){}, places: newPlaces(5)} // one of them extra
+		all := conns{open: map[net.Conn]func(){}, limits: newConnLimits(5)} // one of them extra
 		var clients []net.Conn
 		var servers []*conn
 		join := func() *conn {
@@ -26,7 +26,7 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 			a, b := net.Pipe()
 			c := &conn{Conn: a}
 			if !all.admit(c) {
-				t.Fatal("no place")
+				t.Fatal("not admitted")
 			}
 			all.track(c, fasthttp.StateNew)
 			go func() { _, _ = io.Copy(io.Discard, c) }()
@@ -42,8 +42,8 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 		}
 		is := func(c *conn, kind int32, what string) {
 			t.Helper()
-			if got := c.place.Load(); got != kind || open(c) != (kind != noPlace) {
-				t.Errorf("%s: place %d, want %d, open %t", what, got, kind, open(c))
+			if got := c.kind.Load(); got != kind || open(c) != (kind != uncounted) {
+				t.Errorf("%s: kind %d, want %d, open %t", what, got, kind, open(c))
 			}
 		}
 		sending, idle, silent, other := join(), join(), join(), join()
@@ -57,7 +57,7 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 		first := join()
 		is(first, extra, "the fifth, when none is silent for long")
 		second := join()
-		is(first, noPlace, "the extra one, behind which another came")
+		is(first, uncounted, "the extra one, behind which another came")
 		is(second, extra, "the sixth")
 		if all.promote(second) {
 			t.Error("promoted while all others are young")
@@ -67,29 +67,29 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 			t.Error("not promoted")
 		}
 		is(second, ordinary, "an extra one, when a silent one can be closed")
-		is(silent, noPlace, "the one that was silent for the longest time")
+		is(silent, uncounted, "the one that was silent for the longest time")
 		is(join(), ordinary, "another")
-		is(other, noPlace, "the next silent one")
+		is(other, uncounted, "the next silent one")
 		is(join(), ordinary, "another")
-		is(idle, noPlace, "one between requests")
+		is(idle, uncounted, "one between requests")
 		is(sending, ordinary, "one within a request")
 		for _, c := range servers {
 			all.track(c, fasthttp.StateClosed)
 			_ = c.Close()
 		}
-		if all.places[ordinary].taken+all.places[extra].taken != 0 || len(all.open) != 0 {
-			t.Errorf("in the end: %+v, %d open", all.places, len(all.open))
+		if all.limits[ordinary].taken+all.limits[extra].taken != 0 || len(all.open) != 0 {
+			t.Errorf("in the end: %+v, %d open", all.limits, len(all.open))
 		}
 	})
 }
 
-// crowd gives a server some places, and takes the ordinary ones with clients that have begun a
-// request.
+// crowd allows a server some connections, and takes the ordinary ones with clients that have begun
+// a request.
 func crowd(t *testing.T, s *Server, most int) {
 	t.Helper()
 	s.conns.mu.Lock()
-	s.conns.places = newPlaces(most)
-	most = s.conns.places[ordinary].most
+	s.conns.limits = newConnLimits(most)
+	most = s.conns.limits[ordinary].most
 	s.conns.mu.Unlock()
 	for range most {
 		c, err := net.Dial("tcp", s.Addr().String())
@@ -114,8 +114,8 @@ func crowd(t *testing.T, s *Server, most int) {
 	})
 }
 
-// TestCrowded: with all places taken, requests of monitoring are answered, and others are told why
-// they are not, after they came.
+// TestCrowded: with all connections taken, requests of monitoring are answered, and others are told
+// why they are not, after they came.
 func TestCrowded(t *testing.T) {
 	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 8)
@@ -143,7 +143,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestTurnedAway: who finds no place at all is told so.
+// TestTurnedAway: a connection that is one too many is told so.
 func TestTurnedAway(t *testing.T) {
 	s := serve(t, budget.New(1<<30, 0))
 	crowd(t, s, 1)
