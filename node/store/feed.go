@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -28,9 +29,16 @@ const (
 	// slowSlice is how long a slice may take to read before the next one passes over fewer rows:
 	// whoever waits for it hears nothing meanwhile.
 	slowSlice = 2 * time.Second
+	// leastRows is how many rows the smallest slice may have: they take as much as its payloads.
+	leastRows = 64
+	// fullShrink is by how much the span shrinks when its rows do not fit: to find that out costs
+	// as much as the largest slice, so it should be found out seldom.
+	fullShrink = 8
+	// emptyFor is how long one Read goes on where no row lies in the box.
+	emptyFor = 20 * time.Millisecond
 )
 
-// MaxShare is the greatest share of a [Slice]: 16 rows, or 4 KiB of payloads and one row.
+// MaxShare is the greatest share of a [Slice]: 64 rows, or 4 KiB of payloads and one row.
 const MaxShare = 4096
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
@@ -75,6 +83,8 @@ type Feed struct {
 	next     int64
 	inside   []record.Box // where the rows with the acq next are that are not read yet; else empty
 	span     int          // rows of the store that the next slice passes over
+	share    int          // of the latest slice
+	horizon  int64        // when it was read
 	waiter   *notify.Waiter
 }
 
@@ -91,7 +101,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, waiter: notify.NewWaiter(bounds.Of(&box))}
+		span: sliceRows, share: 1, horizon: math.MaxInt64, waiter: notify.NewWaiter(bounds.Of(&box))}
 	s.feeds.Add(f.waiter)
 	return f, nil
 }
@@ -101,6 +111,10 @@ func (f *Feed) Close() { f.store.feeds.Remove(f.waiter) }
 
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
+
+// LagNs returns how far the feed was behind the horizon after the latest Read; before the first one
+// that is not known, and the answer is large.
+func (f *Feed) LagNs() int64 { return f.horizon - max(f.next, 0) }
 
 // Rewind makes the next slice begin at an acq that the feed was at before: what came since is read
 // again.
@@ -148,7 +162,13 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 	if f.next > horizon {
 		return false, fmt.Errorf("acq %d, horizon %d: %w", f.next, horizon, ErrAhead)
 	}
+	f.horizon = horizon
 	share := min(max(out.Share, 1), MaxShare)
+	if share > f.share {
+		f.span = max(1, f.span/(share/f.share))
+	}
+	f.share = share
+	fromNs, until := f.next, time.Now().Add(emptyFor)
 	for {
 		if len(f.inside) > 0 {
 			return f.readInside(ctx, out, horizon, share)
@@ -167,7 +187,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 			continue
 		}
 		if errors.Is(err, errSliceFull) {
-			f.span = max(1, min(f.span, passed)/2)
+			f.span = max(1, min(f.span, passed)/fullShrink)
 			continue
 		}
 		if err != nil {
@@ -177,8 +197,17 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		out.Events = f.events(out.Events, end)
 		f.adaptSpan(out, passed, share, time.Since(began))
 		f.next = end
+		if end < horizon && out.Rows.Len()+len(out.Events) == 0 && time.Now().Before(until) {
+			continue
+		}
+		out.FromNs = fromNs
 		return end < horizon, nil
 	}
+}
+
+// roomOf returns how many rows and bytes of payloads a slice may have.
+func roomOf(share int) (rows, bytes int) {
+	return max(leastRows, sliceRows/share), sliceBytes / share
 }
 
 // adaptSpan lets the next slice pass over more rows where few of them lie in the box, so that
@@ -191,8 +220,8 @@ func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
 	if passed < f.span/2 { // the horizon ended it
 		return
 	}
-	fill := max(out.Rows.Len(), len(out.Rows.Data)/(sliceBytes/sliceRows))
-	if 2*fill <= sliceRows/share {
+	rows, bytes := roomOf(share)
+	if 2*out.Rows.Len() <= rows && 2*len(out.Rows.Data) <= bytes {
 		f.span = min(f.span, maxSpan/2) * 2 // not above what 32 bits hold
 	}
 }
@@ -283,7 +312,7 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 // appendFitting appends the rows of b, or of these one more than the slice has room for; one row
 // always fits.
 func (out *Slice) appendFitting(b *record.Batch, share int) (fit bool) {
-	maxRows, maxBytes := sliceRows/share, sliceBytes/share
+	maxRows, maxBytes := roomOf(share)
 	rows, bytes := out.raw.Len(), len(out.raw.Data)
 	if rows+b.Len() <= maxRows && bytes+len(b.Data) <= maxBytes || rows == 0 && b.Len() == 1 {
 		out.raw.AppendRows(b, 0, b.Len())

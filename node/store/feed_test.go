@@ -265,8 +265,8 @@ func TestFeedAdapts(t *testing.T) {
 	step(10, 1000, 1, 0, 2000)
 	step(10, 999, 1, 0, 2000) // the horizon ended it
 	step(10, 2000, 1, slowSlice+1, 1000)
-	step(9, 1000, MaxShare, 0, 1000)
-	step(8, 1000, MaxShare, 0, 2000)
+	step(leastRows/2+1, 1000, MaxShare, 0, 1000)
+	step(leastRows/2, 1000, MaxShare, 0, 2000)
 	f.span = 1
 	step(1, 1, 1, slowSlice+1, 1)
 	f.span = maxSpan

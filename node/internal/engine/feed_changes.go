@@ -87,23 +87,24 @@ func (l *localSource) changesEvery(
 		l.closeSoon(acqNs)
 	})
 	var told time.Time
-	toldNs, behind := fromNs, true
+	toldNs, more, reachedEnd := fromNs, true, false
 	for {
 		emitSlice := func(slice *store.Slice, more bool) error {
 			if acq := d.Wanted(); acq >= slice.ClosedNs {
 				feed.Await(acq)
 			}
 			if !more && follow && slice.Rows.Len() == 0 && len(slice.Events) == 0 &&
-				time.Since(told) < beat && !d.Asks(toldNs, slice.ClosedNs) {
+				reachedEnd && time.Since(told) < beat && !d.Asks(toldNs, slice.ClosedNs) {
 				return nil
 			}
-			told, toldNs = time.Now(), slice.ClosedNs
+			told, toldNs, reachedEnd = time.Now(), slice.ClosedNs, !more
 			return emit(slice)
 		}
-		if behind, err = l.engine.nextSlice(ctx, &q, feed, behind, emitSlice); err != nil {
+		behind := more && feed.LagNs() > int64(followLag)
+		if more, err = l.engine.nextSlice(ctx, &q, feed, behind, emitSlice); err != nil {
 			return feed.NextNs(), err
 		}
-		if behind {
+		if more {
 			continue
 		}
 		if !follow {
@@ -114,6 +115,9 @@ func (l *localSource) changesEvery(
 		}
 	}
 }
+
+// followLag is how far behind the horizon a feed may be to pass for one that follows what comes.
+const followLag = 5 * time.Second
 
 // checkChanges rejects options of a query that a feed does not have.
 func checkChanges(q *record.Query) error {

@@ -20,6 +20,12 @@ const (
 	// such readers hold the memory of others.
 	stallTimeout      = time.Minute
 	shortStallTimeout = 5 * time.Second
+	// feedSendBuffer is what the system may hold of an answer that is not taken; the default is
+	// some MiB. It lets a writer go on when a third is free, so a reader of 10 kB a second is not
+	// taken for one that takes nothing.
+	feedSendBuffer = 512 << 10
+	// feedPiece is what is written under one timeout.
+	feedPiece = 64 << 10
 )
 
 // feeds are the connections that changes are written to. fasthttp has let go of them, with all
@@ -67,7 +73,8 @@ func (f *feeds) checkLimit(site string) error {
 	defer f.mu.Unlock()
 	switch {
 	case f.open >= f.most:
-		return tooBusy("")
+		return tooBusy(fmt.Sprintf(": %d readers of changes are served; with more --memory there "+
+			"may be more", f.most))
 	case site != "" && f.pages[site] >= maxPageFeeds:
 		return tooBusy(fmt.Sprintf(": pages of %q read %d streams of changes already", site,
 			maxPageFeeds))
@@ -148,6 +155,9 @@ type Feed struct {
 
 // Begin writes the header, which tells proxies not to buffer the answer.
 func (c *Feed) Begin(contentType string) error {
+	if own, ok := c.netConn().(interface{ SetWriteBuffer(bytes int) error }); ok {
+		_ = own.SetWriteBuffer(feedSendBuffer) // only slow readers feel a greater one
+	}
 	head := "HTTP/1.1 200 OK\r\nServer: pentad\r\nContent-Type: " + contentType +
 		"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n"
 	if c.chunked {
@@ -192,19 +202,36 @@ func (c *Feed) End() error {
 	return c.send([]byte("0\r\n\r\n"))
 }
 
+// netConn returns the connection that writes several parts at once.
+func (c *Feed) netConn() net.Conn {
+	if own, ok := c.conn.(*conn); ok {
+		return own.Conn
+	}
+	return c.conn
+}
+
+// send writes parts, and gives each piece of them the time that a reader may take nothing.
 func (c *Feed) send(parts ...[]byte) error {
-	timeout := stallTimeout
-	if c.short() {
-		timeout = shortStallTimeout
+	for len(parts) > 0 {
+		var piece net.Buffers
+		for left := feedPiece; left > 0 && len(parts) > 0; {
+			n := min(left, len(parts[0]))
+			piece = append(piece, parts[0][:n])
+			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+			left -= n
+		}
+		timeout := stallTimeout
+		if c.short() {
+			timeout = shortStallTimeout
+		}
+		if err := c.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+			return err
+		}
+		if _, err := piece.WriteTo(c.netConn()); err != nil {
+			return err
+		}
 	}
-	if err := c.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-		return err
-	}
-	to := c.conn
-	if own, ok := to.(*conn); ok {
-		to = own.Conn // which writes several parts at once
-	}
-	buffers := net.Buffers(parts)
-	_, err := buffers.WriteTo(to)
-	return err
+	return nil
 }

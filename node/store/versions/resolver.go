@@ -312,7 +312,9 @@ func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (sup
 
 // Shown returns how many rows of a block that lies inside the box are shown, if that is known
 // without a look at them.
-func (r *Resolver) Shown(p *Partition, seg *blocks.PlannedSegment, number uint32) (rows int, ok bool) {
+func (r *Resolver) Shown(
+	p *Partition, seg *blocks.PlannedSegment, number uint32,
+) (rows int, ok bool) {
 	info := seg.Index.Block(number)
 	rows = int(info.Rows)
 	if r.View == record.ViewAll {
