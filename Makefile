@@ -31,23 +31,30 @@ help: ## list the targets
 build: ## build bin/pentad
 	$(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
 
-# What make release builds, as GOOS/GOARCH, and its version.
-PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+# What make release builds, as GOOS/GOARCH, and its version. In linux/arm there are no plugins, on
+# Windows only commands that ask a node elsewhere.
+PLATFORMS := linux/amd64 linux/arm64 linux/arm darwin/amd64 darwin/arm64 windows/amd64
 VERSION   = $(shell sed -n 's/^const Number = "\(.*\)"/\1/p' node/internal/release/release.go)
 RELEASE   := bin/release
 PACKAGING := node/cmd/pentad/packaging
 
 .PHONY: release deb image
-release: ## build bin/release/*.tar.gz for linux and macOS, and SHA256SUMS
+release: man ## build bin/release/*.tar.gz for linux, macOS and Windows, and SHA256SUMS
 	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
 	@set -e; for p in $(PLATFORMS); do \
 		name=pentad_$(VERSION)_$$(echo $$p | tr / _); mkdir $(RELEASE)/$$name; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags '-s -w' \
-			-o $(RELEASE)/$$name/pentad ./node/cmd/pentad; \
-		cp LICENSE README.md CHANGELOG.md $(PACKAGING)/pentad.service $(RELEASE)/$$name; \
+		case $$p in windows/*) exe=.exe;; *) exe=;; esac; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -trimpath -ldflags '-s -w' \
+			-o $(RELEASE)/$$name/pentad$$exe ./node/cmd/pentad; \
+		cp LICENSE README.md CHANGELOG.md $(RELEASE)/$$name; \
+		test "$$exe" || cp -r $(PACKAGING)/pentad.service bin/man $(RELEASE)/$$name; \
 		tar -C $(RELEASE) --sort=name --owner=0 --group=0 -czf $(RELEASE)/$$name.tar.gz $$name; \
 		rm -r $(RELEASE)/$$name; echo $(RELEASE)/$$name.tar.gz; done
 	@cd $(RELEASE) && sha256sum *.tar.gz > SHA256SUMS
+
+.PHONY: man
+man: build ## write the manual pages to bin/man/man1
+	@rm -rf bin/man && bin/pentad man bin/man/man1
 
 DEB_ARCH = $(shell dpkg --print-architecture)
 deb: build ## build a Debian package of this machine's architecture in bin

@@ -152,7 +152,7 @@ func (h *Head) ReadAll(to *record.Batch) []uint64 {
 	to.Reset()
 	to.CID, to.MID, to.MOID = emptied(to.CID, n), emptied(to.MID, n), emptied(to.MOID, n)
 	to.CapNs, to.AcqNs = emptied(to.CapNs, n), emptied(to.AcqNs, n)
-	to.Data = emptied(to.Data, min(bytes, math.MaxUint32))
+	to.Data = emptied(to.Data, int(min(uint64(bytes), math.MaxUint32)))
 	flags := make([]uint64, (n+63)/64)
 	for _, p := range h.rows.groups {
 		to.AppendRows(&p.rows, 0, p.rows.Len())

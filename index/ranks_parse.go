@@ -24,7 +24,7 @@ func parseRanks(src []byte, rows uint32) (rankTable, error) {
 		return t, fmt.Errorf("table of %d ranks, there are %d rows", n, rows)
 	}
 	at := uint64(ranksHeaderBytes) + (uint64(t.groups())+1)*rankEntryBytes
-	if uint64(len(src)) < at+ranksPadding || len(src) > math.MaxUint32 {
+	if uint64(len(src)) < at+ranksPadding || uint64(len(src)) > math.MaxUint32 {
 		return t, fmt.Errorf("%d rows in %d bytes", rows, len(src))
 	}
 	t.src = bytes.Clone(src)

@@ -87,7 +87,8 @@ func ParseSeries(src []byte) (*SeriesTable, error) {
 	count := uint64(binary.LittleEndian.Uint32(src[4:]))
 	groups := (count + groupSeries - 1) / groupSeries
 	body := uint64(len(src) - seriesHeaderBytes - seriesPadding)
-	if count == 0 || body/(seriesEntryBytes+minGroupBytes) < groups || len(src) > math.MaxUint32 {
+	if count == 0 || body/(seriesEntryBytes+minGroupBytes) < groups ||
+		uint64(len(src)) > math.MaxUint32 {
 		return nil, fmt.Errorf("parse series: %d series in %d bytes", count, len(src))
 	}
 	at := uint64(seriesHeaderBytes + groups*seriesEntryBytes)

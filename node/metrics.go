@@ -150,7 +150,7 @@ func (r collector) collectRequests(count, gauge func(name, help string, v float6
 func (r collector) collectPlugins(
 	count, gauge func(name, help string, v float64), out chan<- prometheus.Metric,
 ) {
-	h := sum(r.node.host.Stats(), r.node.adHocHost.Stats())
+	h := r.node.hostStats()
 	gauge("wasmhost_modules", "Modules loaded.", float64(h.Modules))
 	gauge("wasmhost_instances", "Instances in use.", float64(h.Instances))
 	count("wasmhost_instances_reset_total", "Instances reused from the pool.",
@@ -173,6 +173,14 @@ func (r collector) collectPlugins(
 	gauge("node_plugin_versions", "Versions of plugins that were uploaded.", float64(p.Versions))
 	gauge("node_plugins_damaged", "Versions of plugins that could not be loaded, and lines of the "+
 		"catalogue that could not be read.", float64(p.Damaged))
+}
+
+// hostStats returns the metrics of both plugin hosts, none of a node without plugins.
+func (n *Node) hostStats() wasmhost.Stats {
+	if n.host == nil {
+		return wasmhost.Stats{}
+	}
+	return sum(n.host.Stats(), n.adHocHost.Stats())
 }
 
 // sum adds the metrics of two plugin hosts.

@@ -50,11 +50,8 @@ import (
 )
 
 const (
-	mostResultBytes = 1 << 30 // rows that ordered answers may hold in memory
-	mostHeadBytes   = 2 << 30 // heads of all stores
-	mostPluginBytes = 1 << 30 // memory of all instances of plugins
-	// What one module built by Go may need: with less, no query that uses it succeeds.
-	leastPluginBytes = 64 << 20
+	mostResultBytes  = 1 << 30 // rows that ordered answers may hold in memory
+	mostHeadBytes    = 2 << 30 // heads of all stores
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
 )
 
@@ -97,6 +94,10 @@ type Options struct {
 	MaxWaiting   int   // queries that wait for a permit, at most; default 16 * MaxQueries
 	MaxPuts      int   // concurrent puts; default 8 per processor, see putsInCluster
 	PartialBytes int64 // partial-aggregate cache; default a 16th, at most 64 MiB; below 0: none
+	// NoPlugins leaves out plugins, for programs that embed a node and only put, read and ship: it
+	// opens faster and takes less memory. Filters, aggregates and uploads are rejected; uploaded
+	// plugins stay in the directory. Not in a cluster.
+	NoPlugins bool
 	// MaxClockOffset is how far the machine's clock may step, or differ from those of the other
 	// nodes of a cluster, before the node stops following it; default 500 ms.
 	MaxClockOffset time.Duration
@@ -120,6 +121,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Cluster.TokenFile != "" && (o.Listen == "" || o.Fail == nil) {
 		return o, errors.New("node: Options.Listen and Options.Fail are needed in a cluster")
+	}
+	if o.Cluster.TokenFile != "" && o.NoPlugins {
+		return o, errors.New("node: Options.NoPlugins: a node of a cluster runs the plugins of " +
+			"the queries of others; leave it out")
 	}
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, int64(memory.Limit()))
 	total := memory.Total(o.MemoryBytes)
@@ -201,7 +206,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		queries: opt.newAdmission(), peerQueries: opt.newAdmission(),
 		processors: cpushare.New(runtime.GOMAXPROCS(0)), hedges: hedge.NewLimiter(),
 		spill: spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
-	if opt.PartialBytes > 0 {
+	if opt.PartialBytes > 0 && !opt.NoPlugins {
 		n.states = partials.New(opt.PartialBytes)
 	}
 	n.open, n.close = context.WithCancel(context.Background())
@@ -263,26 +268,11 @@ func (n *Node) findHidden(ctx context.Context) error {
 	return err
 }
 
-func pluginBytes(total memory.Total) int64 {
-	return max(leastPluginBytes, total.Part(4, mostPluginBytes))
-}
-
 func (n *Node) start(ctx context.Context) (err error) {
 	alone := n.opt.Cluster.TokenFile == ""
 	dir := filepath.Join(n.opt.Dir, "plugins")
 	if !alone { // plugins of the stand-alone node stay where they are
 		dir = filepath.Join(n.opt.Dir, "cluster", "plugins")
-	}
-	n.nativeWork = wasmhost.NewNativeWork()
-	n.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: filepath.Join(dir, "cache"),
-		GoProfile: true, TotalBytes: pluginBytes(memory.Total(n.opt.MemoryBytes)),
-		NativeWork: n.nativeWork})
-	if err != nil {
-		return err
-	}
-	n.adHocHost, err = wasmhost.New(ctx, wasmhost.Options{GoProfile: true, ShareWith: n.host})
-	if err != nil {
-		return err
 	}
 	file, err := n.openFiles(ctx, dir, alone)
 	if err != nil {
@@ -324,18 +314,22 @@ func (n *Node) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// openFiles opens plugins and cursors. Unless the node is alone they are those of the cluster, and
-// file is nil.
+// openFiles opens plugins, their hosts and cursors. Unless the node is alone they are those of the
+// cluster, and file is nil.
 func (n *Node) openFiles(
 	ctx context.Context, dir string, alone bool,
 ) (file *cursors.File, err error) {
+	off, err := n.openHosts(ctx, dir, alone)
+	if err != nil {
+		return nil, err
+	}
 	holds := false // the store has data, so the files of the node must exist
 	if alone {
 		if holds, err = n.store.HasData(ctx); err != nil {
 			return nil, err
 		}
 	}
-	n.plugins, err = registry.Open(ctx, registry.Options{Dir: dir, Host: n.host,
+	n.plugins, err = registry.Open(ctx, registry.Options{Dir: dir, Off: off, Host: n.host,
 		AdHocHost: n.adHocHost, InCluster: !alone, Log: n.log, MaxGroups: n.opt.MaxGroups})
 	if err != nil || !alone {
 		return nil, err

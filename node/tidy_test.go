@@ -62,14 +62,16 @@ func packages() map[string][]string {
 		"node/internal/calendar": {"sdk/record", "node/internal/timeparse"},
 		"node/internal/clock":    {"node/internal/health", "golang.org/x/sys"},
 		"node/internal/selector": {"sdk/record", "node/internal/timeparse"},
-		"node/internal/spill":    {"sdk/record", "sdk/wire", "golang.org/x/sys"},
+		"node/internal/spill": {"sdk/record", "sdk/wire", "node/internal/durable",
+			"golang.org/x/sys"},
 		"node": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client", "plugins",
 			"wasmhost", "node/store", "node/internal", "node/cluster", "node/replica",
 			"github.com/prometheus/client_golang"},
 		// Programs, and tests that start processes.
 		"cluster-test": {"sdk", "golang.org/x/sys", "github.com/anishathalye/porcupine"},
 		"node/cmd/pentad": {"sdk", "node", "wasmhost", "node/internal", "node/cmd/pentad",
-			"github.com/spf13/cobra", "github.com/goccy/go-yaml", "github.com/jedib0t/go-pretty/v6",
+			"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/goccy/go-yaml",
+			"github.com/jedib0t/go-pretty/v6",
 			"golang.org/x/term", "golang.org/x/sys"},
 		"node/cmd/pentad/internal/load": {"sdk/record", "github.com/HdrHistogram/hdrhistogram-go"},
 	}

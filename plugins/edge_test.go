@@ -129,32 +129,10 @@ func TestDownsampleExact(t *testing.T) {
 
 func TestTopK(t *testing.T) {
 	againstOracle(t, "top-k", 150, func(r *rand.Rand, values map[string]string) oracle {
-		k, least, devices := 1+r.IntN(10), r.IntN(2) == 0, r.IntN(2) == 0
-		values["k"] = strconv.Itoa(k)
-		values["order"] = map[bool]string{true: "least", false: "greatest"}[least]
-		values["per"] = map[bool]string{true: "device", false: "record"}[devices]
-		return func(all []reading, result []byte) error {
-			all = slices.DeleteFunc(slices.Clone(all), func(x reading) bool { return x.x != x.x })
-			count := len(all)
-			slices.SortFunc(all, func(a, b reading) int {
-				byValue := cmp.Compare(b.x, a.x)
-				if least {
-					byValue = -byValue
-				}
-				return cmp.Or(byValue, cmp.Compare(a.key.CapNs, b.key.CapNs),
-					cmp.Compare(a.key.MID, b.key.MID))
-			})
-			met := map[int64]bool{}
-			want, kept := words(count), 0
-			for _, x := range all {
-				if kept == k || devices && met[x.key.MID] {
-					continue
-				}
-				met[x.key.MID] = true
-				kept++
-				want = append(want, words(x.x+0, x.key.MID, x.key.CapNs)...)
-			}
-			return equal(result, want)
-		}
+		q := ranking{k: 1 + r.IntN(10), least: r.IntN(2) == 0, devices: r.IntN(2) == 0}
+		values["k"] = strconv.Itoa(q.k)
+		values["order"] = map[bool]string{true: "least", false: "greatest"}[q.least]
+		values["per"] = map[bool]string{true: "device", false: "record"}[q.devices]
+		return func(all []reading, result []byte) error { return equal(result, q.answer(all)) }
 	})
 }

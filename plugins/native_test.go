@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -161,11 +162,21 @@ func loopFilter(b *record.Batch, _ []uint32, _ int) {
 	}
 }
 
+func loopReadable(b *record.Batch, _ []uint32, _ int) {
+	keep := make([]uint64, (b.Len()+63)/64)
+	for i := range b.Len() {
+		if len(b.Payload(i)) >= 8 {
+			keep[i/64] |= 1 << (i % 64)
+		}
+	}
+}
+
 // BenchmarkPlugins compares each plugin, columns and metering included, with a loop of the host in
 // one run: x-native is how many times as long the plugin takes.
 func BenchmarkPlugins(b *testing.B) {
 	for _, n := range []native{
 		{"between", map[string]string{"low": "20", "high": "60"}, 1, loopFilter},
+		{"readable", nil, 1, loopReadable},
 		{"threshold", map[string]string{"value": "60"}, 1, loopFilter},
 		{"count", nil, 1000, loopCount},
 		{"distinct", nil, 1, loopDistinct},
@@ -205,7 +216,7 @@ func (n *native) run(b *testing.B) {
 	}
 	params := encode(b, doc, n.values)
 	guest := func() error { return nil }
-	if n.plugin == "between" || n.plugin == "threshold" {
+	if m.Describe().Kinds == plugin.KindFilter {
 		f, err := m.NewFilter(b.Context(), params)
 		if err != nil {
 			b.Fatal(err)

@@ -185,8 +185,8 @@ func TestBadParams(t *testing.T) {
 	}
 	f("between", "low must be at most high", map[string]string{"low": "2", "high": "1"})
 	f("between", "low must be at most high", map[string]string{"low": "NaN"})
-	f("top-k", "k must be 1 to 10", map[string]string{"k": "0"})
-	f("top-k", "k must be 1 to 10", map[string]string{"k": "11"})
+	f("top-k", "k must be 1 to 1000", map[string]string{"k": "0"})
+	f("top-k", "k must be 1 to 1000", map[string]string{"k": "1001"})
 	f("quantiles", "q must be 0 to 1", map[string]string{"q": "1.1"})
 	f("quantiles", "q must be 0 to 1", map[string]string{"q": "NaN"})
 	f("outliers", "k must be 0 or more", map[string]string{"k": "-1"})

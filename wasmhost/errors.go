@@ -70,7 +70,7 @@ type Error struct {
 // The error of parameters that the plugin refused is in the plugin's own words: the caller made the
 // mistake.
 //
-//	top-k: k must be 1 to 10
+//	top-k: k must be 1 to 1000
 func (e *Error) Error() string {
 	if e.Kind == Status && e.Status == plugin.StatusParams && e.Message != "" && e.Plugin != "" {
 		return e.Plugin + ": " + e.Message

@@ -123,8 +123,8 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := compilerSupported(ctx); err != nil {
-		return nil, err
+	if err := Supported(ctx); err != nil {
+		return nil, fmt.Errorf("start the plugin host: %w", err)
 	}
 	cache, err := openCodeCache(opt.CacheDir)
 	if err != nil {
@@ -157,12 +157,12 @@ func New(ctx context.Context, opt Options) (*Host, error) {
 	return h, nil
 }
 
-// compilerSupported reports an error where wazero has only its interpreter.
-func compilerSupported(ctx context.Context) (err error) {
+// Supported returns an error where plugins cannot run: wazero has only its interpreter there.
+func Supported(ctx context.Context) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("start the plugin host: plugins need a compiler, and there is none "+
-				"for %s/%s: %v", runtime.GOOS, runtime.GOARCH, r)
+		if recover() != nil {
+			err = fmt.Errorf("plugins need a compiler of WebAssembly, and there is none for %s/%s",
+				runtime.GOOS, runtime.GOARCH)
 		}
 	}()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())

@@ -38,7 +38,7 @@ func (l *Limits) check() error {
 	}
 	if b := l.BytesPerSec; b != 0 && (b < minBytesPerSec || b > maxBytesPerSec) {
 		return fmt.Errorf("copies at %d bytes a second: %d to %d are possible", b,
-			minBytesPerSec, maxBytesPerSec)
+			minBytesPerSec, int64(maxBytesPerSec))
 	}
 	return nil
 }

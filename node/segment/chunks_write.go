@@ -59,7 +59,7 @@ func (c *chunkEncoder) estimate(r rowsOf, stride int) int {
 	n := min(len(r.order), chunkRows, max(1, chunkBytes/stride))
 	c.gather(r.Batch, r.order[:n])
 	stored, _ := c.compress(c.raw, stride, n)
-	return len(stored) * len(r.order) / n
+	return int(min(uint64(len(stored))*uint64(len(r.order))/uint64(n), 1<<31-1))
 }
 
 // writeChunks writes the chunks that split found and fills the directory.

@@ -7,9 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -74,7 +73,7 @@ func (d *Disk) read(dst []byte, offset, n uint64) ([]byte, error) {
 func (d *Disk) fill(offset uint64) error {
 	d.at, d.filled = offset&^(diskAlign-1), 0
 	n, err := d.file.ReadAt(d.window, int64(d.at))
-	if errors.Is(err, unix.EINVAL) && n == 0 { // of a file system without direct reads
+	if errors.Is(err, syscall.EINVAL) && n == 0 { // of a file system without direct reads
 		var plain *os.File
 		if plain, err = os.Open(d.of.path); err != nil {
 			return fmt.Errorf("open segment: %w", err)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 )
@@ -51,7 +49,7 @@ func OpenSealed(path string, clock *VerifyClock) (*File, error) {
 		return err
 	})
 	if err != nil {
-		_ = unix.Munmap(data) // the damage is what matters
+		_ = unmap(data) // the damage is what matters
 		return nil, err
 	}
 	s.clock = clock
@@ -73,7 +71,7 @@ func mapFile(path string) ([]byte, error) {
 		return nil, &durable.CorruptError{File: path,
 			Reason: fmt.Sprintf("%d bytes are no segment", size)}
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	data, err := mmap(f, int(size))
 	if err != nil {
 		return nil, fmt.Errorf("map segment %s: %w", path, err)
 	}
@@ -305,7 +303,7 @@ func (s *File) Close() error {
 	}
 	data := s.data
 	s.data = nil
-	if err := unix.Munmap(data); err != nil {
+	if err := unmap(data); err != nil {
 		return fmt.Errorf("unmap segment %s: %w", s.path, err)
 	}
 	return nil

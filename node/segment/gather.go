@@ -283,7 +283,7 @@ func (b *Block) gatherChunks(p *positions, total uint64, dst *record.Batch, star
 		data = append(data, payload...)
 		b.lengths = append(b.lengths, uint32(len(payload)))
 	}
-	if len(data) > math.MaxUint32 {
+	if uint64(len(data)) > math.MaxUint32 {
 		return b.sealed.corrupt(b.offset, "sizes of payloads are damaged")
 	}
 	dst.Data = data[:at]

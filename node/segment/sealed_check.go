@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
-	"golang.org/x/sys/unix"
 )
 
 // OpenDamaged opens a segment as OpenSealed does, but goes on after damage, which it returns. With
@@ -22,7 +21,7 @@ func OpenDamaged(path string) (*File, []*durable.CorruptError, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // a hint
+	adviseSequential(data)
 	mapped := &File{data: data, path: path}
 	var s *File
 	var all []*durable.CorruptError

@@ -194,7 +194,7 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 		byShard = append(byShard, shardRows{shard: sh, rows: record.Batch{
 			CID: make([]int32, 0, count), MID: make([]int64, 0, count),
 			MOID: make([]int32, 0, count), CapNs: make([]int64, 0, count),
-			AcqNs: make([]int64, count), Data: make([]byte, 0, len(b.Data)*count/n),
+			AcqNs: make([]int64, count), Data: make([]byte, 0, share(len(b.Data), count, n)),
 		}})
 	}
 	for from, to := 0, 0; from < n; from = to {
@@ -204,6 +204,10 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 	}
 	return byShard
 }
+
+// share returns the part of bytes that some of n rows have on average; the product may exceed an
+// int of 32 bits.
+func share(bytes, some, n int) int { return int(int64(bytes) * int64(some) / int64(n)) }
 
 // commitLoop commits puts. Whoever assigns acq, writes the log and inserts into heads is the
 // committer, which is this goroutine or, for a while, one that called onCommitter. It begins with

@@ -193,7 +193,7 @@ func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
 	}
 	fill := max(out.Rows.Len(), len(out.Rows.Data)/(sliceBytes/sliceRows))
 	if 2*fill <= sliceRows/share {
-		f.span = min(2*f.span, maxSpan)
+		f.span = min(f.span, maxSpan/2) * 2 // not above what 32 bits hold
 	}
 }
 

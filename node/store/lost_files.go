@@ -10,7 +10,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
-	"golang.org/x/sys/unix"
 )
 
 const adviceGone = "what they held is in the memory of this process alone: copy it with pentad " +
@@ -20,22 +19,6 @@ const adviceGone = "what they held is in the memory of this process alone: copy 
 // settledFor is how long ago a directory must have changed for its time to tell that it has not
 // changed since: file systems count in steps of up to 2 s.
 const settledFor = 3 * time.Second
-
-// dirStat is what the directories of a store looked like when all their files were there.
-type dirStat struct{ store, log unix.Stat_t }
-
-// sameAs reports whether nothing was added, removed or renamed between two looks.
-func (l *dirStat) sameAs(o *dirStat) bool {
-	same := func(a, b *unix.Stat_t) bool {
-		return a.Dev == b.Dev && a.Ino == b.Ino && a.Mtim == b.Mtim && a.Ctim == b.Ctim
-	}
-	return same(&l.store, &o.store) && same(&l.log, &o.log)
-}
-
-func (l *dirStat) settled(now time.Time) bool {
-	newest := max(l.store.Ctim.Nano(), l.log.Ctim.Nano())
-	return now.UnixNano()-newest > settledFor.Nanoseconds()
-}
 
 // FindLostFiles finds files of the store that were removed, replaced or cut while it is open: it
 // would go on to write to a log that has no name. What is not in a segment is written again from
@@ -102,9 +85,7 @@ func (s *Store) findLostSegments() (lost []*durable.CorruptError) {
 			lost = append(lost, &durable.CorruptError{File: path, Reason: reason})
 		}
 	}
-	var at dirStat
-	_ = unix.Stat(s.opt.Dir, &at.store) // one that is not there differs
-	_ = unix.Stat(filepath.Join(s.opt.Dir, layout.LogDir), &at.log)
+	at := dirStatOf(s.opt.Dir)
 	same := at.sameAs(&s.lookedAt)
 	if reason := s.manifest.Lost(); reason != "" {
 		name := filepath.Join(s.opt.Dir, layout.ManifestFile)

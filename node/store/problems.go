@@ -7,7 +7,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/health"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -108,9 +107,6 @@ func (s *Store) spaceLoop() {
 
 // hasSpace reports whether the disk has space for an append of n bytes, or does not say.
 func hasSpace(dir string, n int64) bool {
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil || st.Bsize <= 0 {
-		return true
-	}
-	return st.Bavail >= uint64(n+spareBytes)/uint64(st.Bsize)
+	disk, ok := durable.DiskOf(dir)
+	return !ok || disk.Free >= uint64(n+spareBytes)
 }

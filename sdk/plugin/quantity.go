@@ -141,6 +141,26 @@ func (d *Doc) Fit(
 	return nil
 }
 
+// FitValues fits the parameters of a call to records whose payloads are values of one type: a
+// parameter type that is not given becomes that type.
+//
+// Errors: a type that the plugin does not read, or that is not the given one.
+func (d *Doc) FitValues(values map[string]string, kind string) error {
+	given := values["type"]
+	switch {
+	case d.takes("type", kind) && given == "":
+		values["type"] = kind
+	case d.takes("type", kind) && given != kind && d.takes("type", given):
+		return fmt.Errorf("the plugin reads numbers of type %s, and the values of the records are "+
+			"%s", given, kind)
+	case !d.takes("type", kind) && !d.readsAny() && !slices.Contains(d.Payload, kind) &&
+		!slices.Contains(d.Payload, Bytes):
+		return fmt.Errorf("the plugin reads %s, and the values of the records are %s",
+			strings.Join(d.Payload, ", "), kind)
+	}
+	return nil
+}
+
 func (d *Doc) readsAny() bool {
 	return len(d.Payload) == 0 || slices.Contains(d.Payload, anyPayload)
 }

@@ -84,6 +84,36 @@ func TestFit(t *testing.T) {
 	f(own, "field=7", at(1), false, "field=7")
 }
 
+func TestFitValues(t *testing.T) {
+	stats := &Doc{Payload: []string{F64, Text},
+		Params: []Param{{Name: "type", Type: "enum", Enum: []string{F64, Text}}}}
+	f := func(d *Doc, given, kind, want, wrong string) {
+		t.Helper()
+		values := map[string]string{}
+		if given != "" {
+			values["type"] = given
+		}
+		text := ""
+		if err := d.FitValues(values, kind); err != nil {
+			text = err.Error()
+		}
+		if values["type"] != want || text != wrong {
+			t.Errorf("%q for values of %s: %q, %s", given, kind, values["type"], text)
+		}
+	}
+	f(stats, "", Text, Text, "")
+	f(stats, "", F64, F64, "")
+	f(stats, Text, Text, Text, "")
+	f(stats, F64, Text, F64,
+		"the plugin reads numbers of type f64, and the values of the records are text")
+	f(stats, "f16", Text, "f16", "") // an error of the parameter
+	f(stats, "", I32, "", "the plugin reads f64, text, and the values of the records are i32")
+	f(&Doc{Payload: []string{F64}}, "", Text, "",
+		"the plugin reads f64, and the values of the records are text")
+	f(&Doc{Payload: []string{Bytes}}, "", Text, "", "")
+	f(&Doc{}, "", Text, "", "")
+}
+
 func TestQuantityCheck(t *testing.T) {
 	for _, q := range meter() {
 		if err := q.Check(); err != nil {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -17,9 +18,10 @@ func TestShapeOfLies(t *testing.T) {
 		refused(t, want, b.CheckShape(), "payload", Inconsistent, want)
 		refused(t, want, b.Validate(), "payload", Inconsistent, want)
 	}
-	// 2^48 times 2^16 is 2^64, which is 0 in 64 bits.
-	f("are not 65536 payloads of 281474976710656", func(b *Batch) { b.Stride = 1 << 48 })
-	f("are not 65536 payloads", func(b *Batch) { b.Stride = math.MaxInt64 })
+	// 2^48 times 2^16 is 2^64, which is 0 in 64 bits; as is 2^16 times 2^16 in 32 bits.
+	const zero = math.MaxInt>>15 + 1
+	f(fmt.Sprintf("are not 65536 payloads of %d", zero), func(b *Batch) { b.Stride = zero })
+	f("are not 65536 payloads", func(b *Batch) { b.Stride = math.MaxInt })
 	f("are not 65536 payloads of -1", func(b *Batch) { b.Stride = -1 })
 	f("are not 65536 payloads of 0", func(b *Batch) { b.Data = make([]byte, 1<<16) })
 	f("with offsets the stride is 0, not 8", func(b *Batch) {

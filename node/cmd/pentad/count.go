@@ -26,6 +26,7 @@ tombstones.`,
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
+	q.AddSkipUnreadable(c)
 	return c
 }
 
@@ -34,7 +35,7 @@ func (a *app) count(ctx context.Context, q *queryflags.Flags) error {
 	if err != nil {
 		return err
 	}
-	db, err := queryflags.Connect(ctx, a.App, q, query)
+	db, err := queryflags.ConnectForRecords(ctx, a.App, q, query)
 	if err != nil {
 		return err
 	}
@@ -42,10 +43,13 @@ func (a *app) count(ctx context.Context, q *queryflags.Flags) error {
 	start := a.Now()
 	records, err := queryflags.Count(ctx, db, query)
 	if err != nil {
-		return err
+		return queryflags.Readable(err)
 	}
 	err = a.One([]output.Column{cli.Right("records"), cli.Right("took")}, output.Count(records),
 		output.Span(a.Now().Sub(start).Round(time.Microsecond)))
+	if err == nil {
+		err = q.NoteUnreadable(ctx, a.App, db, query)
+	}
 	if err == nil && records == 0 && q.FailEmpty {
 		return cli.ErrEmpty
 	}

@@ -51,6 +51,7 @@ func (a *app) addRecordFlags(c *cobra.Command, q *queryflags.Flags, form *record
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of records, e.g. 100 (0: no limit)")
 	cli.Complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
 	form.kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
+	q.AddSkipUnreadable(c)
 }
 
 // undeclaredType is the type of payloads of quantities that are not declared.
@@ -91,7 +92,7 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form *recordForm) er
 	if err != nil {
 		return err
 	}
-	db, err := queryflags.Connect(ctx, a.App, q, query)
+	db, err := queryflags.ConnectForRecords(ctx, a.App, q, query)
 	if err != nil {
 		return err
 	}
@@ -103,13 +104,13 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form *recordForm) er
 	shown, err := a.showRecords(ctx, db, query, form)
 	switch {
 	case err != nil:
-		return err
+		return queryflags.Readable(err)
 	case shown == 0 && q.FailEmpty:
 		return cli.ErrEmpty
 	case shown == 0 && format == output.Table:
 		a.Note("no records match")
 	}
-	return nil
+	return q.NoteUnreadable(ctx, a.App, db, query)
 }
 
 // showRecords writes the answer and returns the number of records. The record beyond a table that

@@ -75,6 +75,8 @@ func (a *app) rootCommand() *cobra.Command {
 		}
 		root.AddCommand(g.commands...)
 	}
+	a.CompleteSelectors(root)
+	root.AddCommand(manCommand(root))
 	root.SetHelpCommandGroupID(diagnostics)
 	root.SetCompletionCommandGroupID(diagnostics)
 	root.InitDefaultHelpCmd()

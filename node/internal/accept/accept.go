@@ -96,11 +96,11 @@ func (l *Listener) Problems(whose string) []health.Problem {
 // AtMost returns how many of most connections one listener may have: a quarter of the descriptors
 // that the process may have, so that files and other nodes have the rest.
 func AtMost(most int) int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+	descriptors, ok := maxDescriptors()
+	if !ok {
 		return most
 	}
-	return int(min(uint64(most), max(1, uint64(limit.Cur)/4)))
+	return int(min(uint64(most), max(1, descriptors/4)))
 }
 
 // failing returns why connections cannot be taken, or could not some seconds ago, nil when they

@@ -120,15 +120,6 @@ func Read(dir Folder, name string, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// SyncDir makes the names in a directory durable.
-func SyncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // MakeDir makes a directory, and those above it that are missing, durably.
 func MakeDir(dir string) error {
 	err := noteLack(os.Mkdir(dir, 0o755))

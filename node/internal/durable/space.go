@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
+
+// Disk is the space of a file system, in bytes.
+type Disk struct {
+	Bytes, Free   uint64 // Free is what this process may use
+	withoutInodes bool   // it has blocks and no inodes left
+}
 
 // ErrNoSpace wraps errors of writes that the disk had no space for. Nothing is left of them, and
 // they may be tried again: unlike a failed sync, a write that was refused leaves no doubt.
@@ -96,17 +100,12 @@ func lackOf(err error) lack {
 	case errors.Is(err, syscall.EDQUOT):
 		return quota
 	}
-	var st unix.Statfs_t
-	if dir := dirOf(err); dir == "" || unix.Statfs(dir, &st) != nil || !withoutInodes(&st) {
-		return blocks
+	if dir := dirOf(err); dir != "" {
+		if disk, ok := DiskOf(dir); ok && disk.withoutInodes {
+			return inodes
+		}
 	}
-	return inodes
-}
-
-// withoutInodes reports whether a file system has blocks and no inodes left. Some have no fixed
-// number of inodes: they say 0 of 0, or that there are none once there are no blocks.
-func withoutInodes(st *unix.Statfs_t) bool {
-	return st.Files > 0 && st.Ffree == 0 && st.Bavail > 0
+	return blocks
 }
 
 // dirOf returns the directory of the file that an error names; "": it names none.

@@ -37,7 +37,7 @@ type Options struct {
 	Store      *store.Store
 	Clock      *clock.Clock
 	Plugins    *registry.Registry
-	Host       *wasmhost.Host // of the plugins
+	Host       *wasmhost.Host // of the plugins; nil: there are none
 	NativeWork *wasmhost.NativeWork
 	States     *partials.Cache // nil: none
 	Hedges     *hedge.Limiter

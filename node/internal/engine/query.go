@@ -147,7 +147,11 @@ func (e *Engine) withSchedulingKey(q *prepared) (owned *prepared, done func()) {
 	}
 	p.schedulingKey = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
 		Pool: tenantsKey(q.Box[record.CID])}
-	return &p, func() { e.host.Forget(p.schedulingKey.Key) }
+	return &p, func() {
+		if e.host != nil {
+			e.host.Forget(p.schedulingKey.Key)
+		}
+	}
 }
 
 // tenantsKey is the same for all queries over the same set of tenants, and no tenant's.

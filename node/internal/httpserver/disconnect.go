@@ -26,15 +26,11 @@ func WatchDisconnect(c net.Conn, hungUp func()) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_ = raw.Read(func(fd uintptr) (done bool) { // its error is the deadline of stop
-			var one [1]byte
-			n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-			if err == syscall.EAGAIN || err == syscall.EINTR {
-				return false
-			}
-			if n <= 0 {
+			n, wait := peek(fd)
+			if !wait && n <= 0 {
 				hungUp()
 			}
-			return true
+			return !wait
 		})
 	})
 	return func() {

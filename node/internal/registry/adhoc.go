@@ -84,6 +84,9 @@ func (t *adHocModules) dropIdle() {
 func (r *Registry) useAdHoc(
 	ctx context.Context, name string, wasm []byte,
 ) (*Version, error) {
+	if r.off != nil {
+		return nil, r.off
+	}
 	v := &Version{Name: name,
 		Version: catalog.Version{SHA256: Digest(wasm), Bytes: int64(len(wasm))}}
 	r.mu.Lock()

@@ -12,6 +12,12 @@ import (
 func (r *Registry) Load(ctx context.Context) {
 	const every = 10 * time.Second
 	names := slices.Sorted(maps.Keys(r.clusterState().Plugins))
+	if r.off != nil {
+		if len(names) > 0 {
+			r.log.Warn("uploaded plugins are kept and not run", "count", len(names), "err", r.off)
+		}
+		return
+	}
 	began := time.Now()
 	told := began
 	for i, name := range names {

@@ -76,6 +76,7 @@ func (v *Version) is(kind uint32) bool { return v.Module.Describe().Kinds&kind !
 // cluster the catalogue is that of the cluster, and the files are copies.
 type Registry struct {
 	dir       string
+	off       error // why no plugin is run; nil: they are
 	host      *wasmhost.Host
 	adHocHost *wasmhost.Host // see Options
 	log       *slog.Logger
@@ -98,10 +99,13 @@ type Registry struct {
 	adHoc    adHocModules
 }
 
-// Options of a registry; all are required.
+// Options of a registry; all are required but Off, and without plugins the hosts.
 type Options struct {
-	Dir       string         // of the catalog and the modules; created when missing
-	Host      *wasmhost.Host // of modules that are kept
+	Dir string // of the catalog and the modules; created when missing
+	// Off says why no plugin is run, e.g. that an option excludes them; "" for those that are.
+	// There are no built-in ones then; uploaded ones stay in the catalog.
+	Off       string
+	Host      *wasmhost.Host // of modules that are kept; nil if Off
 	AdHocHost *wasmhost.Host // of modules that come with a query; it writes no code to disk
 	InCluster bool           // the catalog is that of a cluster, see UseCluster
 	Log       *slog.Logger
@@ -118,7 +122,10 @@ func Open(ctx context.Context, opt Options) (*Registry, error) {
 		maxGroups: opt.MaxGroups,
 		modules:   map[string]*loaded{}, broken: map[string]error{},
 		adHoc: adHocModules{modules: map[string]*loaded{}}}
-	if err := r.openStandard(ctx); err != nil {
+	if opt.Off != "" {
+		r.off = &wire.Error{Kind: wire.KindForbidden,
+			Message: "this node runs no plugins: " + opt.Off}
+	} else if err := r.openStandard(ctx); err != nil {
 		return nil, err
 	}
 	if opt.InCluster {
@@ -180,6 +187,9 @@ func (r *Registry) sweep() error {
 		if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
 			return fmt.Errorf("remove leftover: %w", err)
 		}
+	}
+	if r.host == nil {
+		return nil
 	}
 	return r.host.DiscardOthers(func(digest string) bool {
 		return r.state.Refers(digest) || r.standard.Refers(digest)
@@ -287,6 +297,9 @@ func (r *Registry) names() []string {
 // Use returns a version by its name, or name@digest, to be used until Release. The first use after
 // a start reads the module of a version that is not current.
 func (r *Registry) Use(ctx context.Context, ref string) (*Version, error) {
+	if r.off != nil {
+		return nil, r.off
+	}
 	v, err := r.lookUp(ref)
 	if err != nil && r.cluster != nil { // another node may have heard of it
 		if err := r.refresh(ctx); err != nil {
@@ -392,7 +405,8 @@ func (r *Registry) drop(digests []string) error {
 		if named {
 			continue
 		}
-		if code, err := hex.DecodeString(digest); err == nil && !r.standard.Refers(digest) {
+		code, err := hex.DecodeString(digest)
+		if err == nil && !r.standard.Refers(digest) && r.host != nil {
 			errs = append(errs, r.host.Discard([32]byte(code)))
 		}
 		if err := os.Remove(r.path(digest)); err != nil && !errors.Is(err, os.ErrNotExist) {

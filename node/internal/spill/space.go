@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
 const (
@@ -127,12 +127,11 @@ func (s *Space) create() (*os.File, error) {
 
 // checkFree returns an error if n more bytes would leave less than the reserve of the disk free.
 func (s *Space) checkFree(n int64) error {
-	var st unix.Statfs_t
-	if unix.Statfs(s.dir, &st) != nil || st.Bsize <= 0 {
+	disk, ok := durable.DiskOf(s.dir)
+	if !ok {
 		return nil // the write returns the error
 	}
-	block := uint64(st.Bsize)
-	free, reserve := st.Bavail*block, min(st.Blocks*block/reserveShare, mostReserve)
+	free, reserve := disk.Free, min(disk.Bytes/reserveShare, mostReserve)
 	if free >= reserve && free-reserve >= uint64(n) {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/formats"
 	"github.com/pentad-db/pentad/node/internal/slots"
-	"golang.org/x/sys/unix"
 )
 
 // Names in the directory of a store.
@@ -64,9 +63,9 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(f, true); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return f, nil
 }
@@ -83,9 +82,9 @@ func LockToRead(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+	if err := flock(f, false); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, ErrLocked)
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,15 +14,13 @@ import (
 )
 
 // completeTimeout bounds what the shell asks a node for: a key press should not wait longer.
-const completeTimeout = 2 * time.Second
+const completeTimeout = time.Second
 
 // CompleteFrom offers values of a flag that the node knows.
 func (a *App) CompleteFrom(
 	c *cobra.Command, flag string, names func(context.Context, *client.Client) ([]string, error),
 ) {
-	if err := c.RegisterFlagCompletionFunc(flag, a.Completion(names)); err != nil {
-		panic("BUG: completion of --" + flag + ": " + err.Error())
-	}
+	register(c, flag, a.Completion(names))
 }
 
 // Completion offers what the node knows as arguments, each with a description after a tab. Where no
@@ -43,6 +42,51 @@ func (a *App) Completion(
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteSelectors offers what the node knows for the flags --filter and --moid of a command and
+// of those below it: filter plugins, and declared quantities.
+func (a *App) CompleteSelectors(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.CompleteSelectors(sub)
+	}
+	if c.LocalFlags().Lookup("filter") != nil {
+		names := PluginNames(func(p *client.PluginInfo) bool { return p.Filter })
+		register(c, "filter", orFile(a.Completion(names)))
+	}
+	if c.LocalFlags().Lookup("moid") != nil {
+		register(c, "moid", lastOfList(a.Completion(QuantityIDs)))
+	}
+}
+
+func register(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic("BUG: completion of --" + flag + ": " + err.Error())
+	}
+}
+
+// orFile offers files where no name begins with what was typed.
+func orFile(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, part string) (
+		[]cobra.Completion, cobra.ShellCompDirective) {
+		all, directive := complete(c, args, part)
+		if !slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, part) }) {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return all, directive
+	}
+}
+
+// lastOfList completes what follows the last comma of a list.
+func lastOfList(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, part string) (
+		[]cobra.Completion, cobra.ShellCompDirective) {
+		all, directive := complete(c, args, part)
+		for i := range all {
+			all[i] = part[:strings.LastIndexByte(part, ',')+1] + all[i]
+		}
+		return all, directive
 	}
 }
 

@@ -147,7 +147,7 @@ func IsTransport(err error) bool {
 
 // explain puts an error on one line and says what can be done.
 func (a *App) explain(ctx context.Context, err error) string {
-	lines := slices.Compact(strings.Split(err.Error(), "\n")) // one cause may end two things
+	lines := slices.Compact(strings.Split(inWords(err), "\n")) // one cause may end two things
 	text := strings.Join(strings.Fields(strings.Join(lines, "; ")), " ")
 	switch exitCode(ctx, err) {
 	case ExitInterrupted:

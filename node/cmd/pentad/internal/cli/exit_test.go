@@ -89,3 +89,22 @@ func TestEnding(t *testing.T) {
 		}
 	}
 }
+
+// TestWords: a person reads words and not the codes of the protocol.
+func TestWords(t *testing.T) {
+	f := func(err error, want string) {
+		t.Helper()
+		if text := (&App{}).explain(t.Context(), err); text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+	failed := &wire.Error{Kind: wire.KindPluginFailed, Message: "plugin \"mean\": no\nnumber"}
+	f(failed, `plugin "mean": no; number`)
+	f(fmt.Errorf("group 7: %w; try again", failed), `group 7: plugin "mean": no; number; try again`)
+	f(errors.Join(&wire.Error{Kind: wire.KindNotFound, Message: "quantity 1 is not declared"},
+		fmt.Errorf("close: %w", &wire.Error{Kind: wire.KindInternal, Message: "sync failed"})),
+		"quantity 1 is not declared; close: the node failed: sync failed")
+	f(&wire.Error{Kind: wire.KindUnavailable, Message: "it is closing"},
+		"the node is not available: it is closing")
+	f(&wire.Error{Kind: wire.KindDamaged, Message: "1.seg"}, "damaged: 1.seg")
+}

@@ -66,6 +66,21 @@ func Connect(
 	return db, nil
 }
 
+// ConnectForRecords is Connect for a query without an aggregate: --skip-unreadable is about its
+// filters.
+func ConnectForRecords(
+	ctx context.Context, a *cli.App, q *Flags, query *record.Query,
+) (*client.Client, error) {
+	db, err := Connect(ctx, a, q, query)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.skipForFilter(ctx, db, query); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
 // Calls makes the calls of the filters, asking the node what parameters they have and what the
 // quantities of the box are.
 func (q *Flags) Calls(ctx context.Context, db *client.Client, box *record.Box) (
@@ -81,9 +96,13 @@ func (q *Flags) Calls(ctx context.Context, db *client.Client, box *record.Box) (
 				cli.Usagef("--filter %s: an aggregate, not a filter; use pentad plugin run %s",
 					one.Name, one.Name)
 		}
-		call.Params, err = q.EncodeParams(ctx, db, doc, one.Params, box)
+		var values map[string]string
+		call.Params, values, err = q.encodeParams(ctx, db, doc, one.Params, box)
 		if err != nil {
 			return nil, err
+		}
+		if q.unreadable.reader == nil && readsNumber(doc) {
+			q.unreadable.reader, q.unreadable.values = doc, values
 		}
 		calls = append(calls, call)
 	}

@@ -71,7 +71,7 @@ func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, quer
 	}
 	a.Note("ran on %s records%s in %s, %s %s", output.Thousands(SumRecords(groups)), of,
 		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)), what)
-	return q.noteUnreadable(ctx, a, db, query)
+	return q.NoteUnreadable(ctx, a, db, query)
 }
 
 // SumRecords returns the number of records in all groups.

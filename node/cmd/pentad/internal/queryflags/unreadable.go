@@ -26,12 +26,32 @@ type unreadable struct {
 	skip   bool
 	call   record.PluginCall // of the filter that keeps only them; without a name: no record is
 	params string            // of call, as a flag
+	// reader is the document of the first filter that reads a number, and values its parameters.
+	reader *plugin.Doc
+	values map[string]string
 }
 
-// AddSkipUnreadable adds the flag that leaves out records which the aggregate cannot read.
+// AddSkipUnreadable adds the flag that leaves out records which the aggregate, or without one the
+// first filter that reads a number, cannot read.
 func (q *Flags) AddSkipUnreadable(c *cobra.Command) {
 	c.Flags().BoolVar(&q.unreadable.skip, skipFlag, false,
 		"leave out records whose payload the plugin cannot read,\nand count them")
+}
+
+// readsNumber reports whether a plugin reads a number of a type that is a parameter.
+func readsNumber(doc *plugin.Doc) bool {
+	return slices.ContainsFunc(doc.Params, func(p plugin.Param) bool { return p.Name == "type" })
+}
+
+// skipForFilter is skipUnreadable for a query without an aggregate.
+func (q *Flags) skipForFilter(
+	ctx context.Context, db *client.Client, query *record.Query,
+) error {
+	if q.unreadable.skip && q.unreadable.reader == nil {
+		return cli.Usagef("--%s: no --filter reads a number of a type; leave the flag out",
+			skipFlag)
+	}
+	return q.skipUnreadable(ctx, db, q.unreadable.reader, q.unreadable.values, query)
 }
 
 // skipUnreadable puts the filter before all others if the flag is given; values are the parameters
@@ -41,8 +61,7 @@ func (q *Flags) skipUnreadable(ctx context.Context, db *client.Client, doc *plug
 	if !q.unreadable.skip {
 		return nil
 	}
-	typed := func(p plugin.Param) bool { return p.Name == "type" }
-	if !slices.ContainsFunc(doc.Params, typed) {
+	if !readsNumber(doc) {
 		return cli.Usagef("--%s: plugin %s has no parameter type, so it reads no number; leave "+
 			"the flag out", skipFlag, doc.Name)
 	}
@@ -75,8 +94,8 @@ func (q *Flags) skipUnreadable(ctx context.Context, db *client.Client, doc *plug
 	return nil
 }
 
-// noteUnreadable says how many records --skip-unreadable left out, and how to see them.
-func (q *Flags) noteUnreadable(
+// NoteUnreadable says how many records --skip-unreadable left out, and how to see them.
+func (q *Flags) NoteUnreadable(
 	ctx context.Context, a *cli.App, db *client.Client, query *record.Query,
 ) error {
 	if q.unreadable.call.Name == "" {
@@ -97,7 +116,7 @@ func (q *Flags) noteUnreadable(
 	return nil
 }
 
-// Readable adds the way out to the error of an aggregate that cannot read a payload.
+// Readable adds the way out to the error of an aggregate or a filter that cannot read a payload.
 func Readable(err error) error {
 	var remote *wire.Error
 	if !errors.As(err, &remote) {

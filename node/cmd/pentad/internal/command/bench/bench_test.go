@@ -146,7 +146,7 @@ func TestBenchRefused(t *testing.T) {
 	b, stderr := runBenchCommand(t.Context(), t, cli.ExitForbidden, "write", "--addr", addr,
 		"--force", "--writers", "1")
 	if b.Requests != 1 || b.Failed != 1 || b.ErrorKinds["forbidden"] != 1 ||
-		!strings.Contains(stderr, "pentad: bench write: forbidden: no\n") {
+		!strings.Contains(stderr, "pentad: bench write: no\n") {
 		t.Errorf("%+v, %s", b, stderr)
 	}
 }

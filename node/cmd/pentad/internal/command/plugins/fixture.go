@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -45,8 +46,9 @@ directory in testdata is a test:
 
   records.ndjson  records, as printed by pentad get -o ndjson
   query.json      {"params": {"offset": 0}, "group": ["mid"], "bucket": "15m", "type": "f64"}:
-                  all optional; type is the type of values in records; "bucket" can be replaced
-                  by "window": {"every": "1mo", "tz": "Europe/Berlin"}
+                  all optional; type is the type of values in records, e.g. text, which the
+                  plugin then reads them as; "bucket" can be replaced by
+                  "window": {"every": "1mo", "tz": "Europe/Berlin"}
   expected.json   the output of pentad plugin run -o json or, for a filter, of pentad get -o json;
                   or {"error": "part of the message"}
 
@@ -143,6 +145,7 @@ type fixture struct {
 	by      record.GroupBy
 	params  []byte
 	kind    quantity.Type
+	misread error // why the plugin would misread values in records; nil: it would not
 	records record.Batch
 	out     offline.Outcome
 	answers int
@@ -241,8 +244,28 @@ func (t *fixture) readQuery() error {
 	for name, value := range q.Params {
 		values[name] = fmt.Sprint(value)
 	}
+	if err := t.fitValues(values, q.Type); err != nil {
+		return err
+	}
 	t.params, err = t.runner.Doc.EncodeParams(values)
 	return err
+}
+
+// fitValues lets the plugin read values in records as what they are: of the type that query.json
+// names. Without one they are f64, and only a record with a value is an error for a plugin that
+// reads something else.
+func (t *fixture) fitValues(params map[string]string, named string) error {
+	switch {
+	case t.kind.Raw():
+		return nil
+	case named != "":
+		return t.runner.Doc.FitValues(params, named)
+	}
+	err := t.runner.Doc.FitValues(maps.Clone(params), t.kind.String())
+	if err != nil {
+		t.misread = fmt.Errorf(`%w; set "type" in %s`, err, fixtureQuery)
+	}
+	return nil
 }
 
 func (t *fixture) readRecords() error {
@@ -274,6 +297,9 @@ func (t *fixture) addRecord(line []byte, n int) error {
 	in, _, err := input.DecodeLine(line)
 	if err != nil {
 		return err
+	}
+	if t.misread != nil && len(in.Value) > 0 {
+		return t.misread
 	}
 	r.AcqNs = int64(n)
 	if len(in.AcqNs) > 0 {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package segment
 
 import (
@@ -5,6 +7,18 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// mmap maps the first bytes of a file, to be read.
+func mmap(f *os.File, size int) ([]byte, error) {
+	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+}
+
+func unmap(data []byte) error { return unix.Munmap(data) }
+
+// adviseSequential lets the system read ahead.
+func adviseSequential(data []byte) {
+	_ = unix.Madvise(data, unix.MADV_SEQUENTIAL) // only speed is lost without
+}
 
 // adviseRandom keeps the system from reading far ahead of every block that is touched: blocks are
 // asked for here and there, and those who ask know which, see WillNeed.
