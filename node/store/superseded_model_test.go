@@ -66,9 +66,9 @@ func TestModelSuperseded(t *testing.T) {
 					used += stats.BlocksInside
 				}
 				compare(t, fmt.Sprintf("step %d: %+v", step, q), scanRows(t, s, q), want)
+				kept += keptSuperseded(s)
 			}
 		}
-		kept += keptSuperseded(s)
 	}
 	if kept == 0 || used == 0 {
 		t.Errorf("%d superseded rows are kept, %d blocks were counted by them", kept, used)

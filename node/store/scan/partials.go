@@ -62,7 +62,7 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok b
 	if w.scan.View != record.ViewAll {
 		known := t.segment.SupersededOf(c.Block)
 		if known != nil && len(known.Positions) > 0 || len(w.scan.NewestAcqs) > 0 ||
-			!t.partition.Newest.Misses(info) {
+			!t.partition.Misses(info, known) {
 			return p, false
 		}
 	}

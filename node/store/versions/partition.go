@@ -23,6 +23,7 @@ type Partition struct {
 	supersedingInHeads int       // of these, rows in heads, most of which only came late
 	Newest             *Table    // with views that resolve versions
 	fromNs             int64     // sealed versions with smaller acqs are not in it
+	knownToNs          int64     // below it superseded rows of some blocks are known
 	backdated          []Reading // those with backdated rows
 }
 
@@ -31,7 +32,7 @@ var partitions = sync.Pool{New: func() any { return new(Partition) }}
 // NewPartition returns a partition of a read state, of no box yet.
 func NewPartition(now *shards.State) *Partition {
 	p := partitions.Get().(*Partition)
-	p.State, p.fromNs = now, math.MinInt64
+	p.State, p.fromNs, p.knownToNs = now, math.MinInt64, math.MinInt64
 	return p
 }
 

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 
@@ -202,6 +203,9 @@ func (r *Resolver) NextPass() (bool, error) {
 			p.GiveBack()
 			return false, err
 		}
+		if p.Newest.len() > maxZoneTests && p.knownToNs > math.MinInt64 {
+			p.Newest.pickLatest(p.knownToNs)
+		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
 			limit -= min(limit, p.Newest.count)
@@ -316,10 +320,11 @@ func (r *Resolver) Shown(
 	if r.View == record.ViewAll {
 		return rows, !r.DropTombstones
 	}
-	if len(r.NewestAcqs) > 0 || !p.Newest.Misses(info) {
+	known := seg.SupersededOf(number)
+	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
 		return 0, false
 	}
-	if known := seg.SupersededOf(number); known != nil { // then no row is a tombstone
+	if known != nil { // then no row is a tombstone
 		return rows - len(known.Positions), true
 	}
 	return rows, info.Flagged == 0 // tombstones are flagged

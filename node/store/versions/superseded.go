@@ -20,6 +20,7 @@ import (
 // newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
+	p.knownToNs = math.MinInt64
 	if !r.UseKnown || p.State.Backdated != nil {
 		return math.MinInt64
 	}
@@ -35,6 +36,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 				seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
 					SupersededRows: known})
 				fromNs = min(fromNs, known.BelowNs)
+				p.knownToNs = max(p.knownToNs, known.BelowNs)
 				continue
 			}
 			oldest := seg.Index.Block(c.Block).Min[record.Acq]
@@ -42,6 +44,14 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 		}
 	}
 	return fromNs
+}
+
+// Misses reports whether no row of a block can have a newer version beyond what is known.
+func (p *Partition) Misses(info *index.BlockInfo, known *shards.SupersededRows) bool {
+	if known == nil {
+		return p.Newest.misses(info, math.MinInt64)
+	}
+	return p.Newest.misses(info, known.BelowNs)
 }
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
@@ -74,7 +84,7 @@ func (f *SupersededFinder) Find(
 	if known != nil {
 		f.positions = append(f.positions, known.Positions...)
 	}
-	if !p.Newest.Misses(seg.Index.Block(number)) {
+	if !p.Misses(seg.Index.Block(number), known) {
 		if err := f.add(p, seg, b); err != nil {
 			return nil, false, err
 		}
