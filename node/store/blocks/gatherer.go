@@ -28,7 +28,8 @@ type gathererState struct {
 	Resolver        Resolver // nil: all rows are shown
 }
 
-// Resolver knows which rows are not to be shown, beyond those that [Planned.SupersededOf] returns.
+// Resolver knows which rows are not to be shown, beyond those that [PlannedSegment.SupersededOf]
+// returns.
 type Resolver interface {
 	// Resolve removes such rows from a batch, from start on.
 	Resolve(b *record.Batch, start int)
