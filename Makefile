@@ -197,6 +197,10 @@ profile: ## show where the CPU time of a query or of ingest goes; Q=Q2, Q=ingest
 api-page: ## write sdk/docs/http.md from the description of the routes
 	$(GO) test -vet=off -count 1 -run 'TestPage$$' ./node/internal/openapi -update
 
+.PHONY: texts
+texts: ## print every help and error text of the program, to be read in one go
+	@$(GO) test -vet=off -count 1 -v -run 'TestTexts$$' ./node/cmd/pentad -args -texts
+
 fuzz: ## run every fuzz target for FUZZTIME=10s
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \

@@ -62,8 +62,9 @@ local time that does not exist because clocks were set forward is always rejecte
 A type declares a quantity that is not declared yet, with the name of its column (pentad quantity);
 one that contradicts a declaration is refused.
 
-A quoted field may go over at most 100 lines. It ends as never closed, and its lines are rejected,
-at three lines without quotes that have as many fields as all lines (at least three).
+A quoted field may span at most 100 lines. A quote that is never closed is found earlier, at three
+lines without quotes that have as many fields as the others (at least three); its lines are
+rejected.
 
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
