@@ -22,7 +22,7 @@ IN_MEMORY   := GOGC=400 GOMEMLIMIT=1GiB cluster-test/in-memory.sh
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread \
 	bench-full bench-thesis bench-thesis-full bench-daily bench-underload bench-growth \
 	bench-resident bench-cold bench-bars bench-plugins bench-record bench-results \
-	bench-neighbours bench-overload bench-small bench-cluster bench-peers bench-micro \
+	bench-neighbours bench-overload bench-small bench-stalled bench-cluster bench-peers bench-micro \
 	bench-compare profile fuzz fuzz-long sim crash guests guests-verify guests-verify-c clean
 
 help: ## list the targets
@@ -169,6 +169,9 @@ bench-overload: build ## send a node of 2 GiB twice the load that it can serve
 
 bench-small: build ## load, query and send malformed requests to a node of 512 MiB
 	$(IN_BENCH) $(GO) run . small $(BENCH_FLAGS)
+
+bench-stalled: build ## measure a change feed beside 300 clients that never read, in a node of 256 MiB
+	$(IN_BENCH) $(GO) run . stalled $(BENCH_FLAGS)
 
 .PHONY: soak
 soak: build ## use a node in every way and check that its memory levels off; FOR=30m SEED=

@@ -39,7 +39,7 @@ func root(out io.Writer) *cobra.Command {
 		reportCommand(out), compareCommand(out), spreadCommand(out), underloadCommand(out),
 		growthCommand(out), residentCommand(out), openedCommand(os.Stdin, out),
 		coldCommand(out), barsCommand(out), pluginsCommand(out), neighboursCommand(out),
-		overloadCommand(out), smallCommand(out), soakCommand(out),
+		overloadCommand(out), smallCommand(out), stalledCommand(out), soakCommand(out),
 		feedCommand(out), clusterCommand(out), recordCommand(out))
 	return c
 }

@@ -160,17 +160,24 @@ func (s *small) putBatch(ctx context.Context, db *client.Client, number int64) e
 			MOID: int32(device % smallKinds), CapNs: slot * slotNs},
 			system.AppendNumber(nil, float64(at%1000)/8))
 	}
+	reply, err := putUntilTaken(ctx, db, b)
+	if number == 7 {
+		s.acqs = [2]int64{reply.FirstAcqNs, reply.LastAcqNs + 1}
+	}
+	return err
+}
+
+// putUntilTaken puts a batch, again and again while the node is busy.
+func putUntilTaken(
+	ctx context.Context, db *client.Client, b *record.Batch,
+) (wire.PutReply, error) {
 	for {
 		reply, err := db.Put(ctx, b, [16]byte{}, 0)
 		var remote *wire.Error
-		if errors.As(err, &remote) && remote.Kind.Temporary() && ctx.Err() == nil {
-			time.Sleep(time.Duration(max(10, remote.RetryAfterMs)) * time.Millisecond)
-			continue
+		if !errors.As(err, &remote) || !remote.Kind.Temporary() || ctx.Err() != nil {
+			return reply, err
 		}
-		if number == 7 {
-			s.acqs = [2]int64{reply.FirstAcqNs, reply.LastAcqNs + 1}
-		}
-		return err
+		time.Sleep(time.Duration(max(10, remote.RetryAfterMs)) * time.Millisecond)
 	}
 }
 

@@ -224,7 +224,7 @@ func TestRotIsNotCopied(t *testing.T) {
 			if err := verifyDisk(t, s, offsets); !errors.As(err, new(*durable.CorruptError)) {
 				t.Fatalf("%s: byte %d flipped, and the disk is right: %v", name, at, err)
 			}
-			err := CopySealed(to, s, []byte("copy"))
+			err := CopySealed(to, s, []byte("copy"), nil)
 			var damage *durable.CorruptError
 			switch {
 			case errors.As(err, &damage):
@@ -255,7 +255,7 @@ func TestRotIsNotCopied(t *testing.T) {
 
 func copyOf(t *testing.T, s *File, to string) string {
 	t.Helper()
-	if err := CopySealed(to, s, []byte("copy")); err != nil {
+	if err := CopySealed(to, s, []byte("copy"), nil); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(to)

@@ -12,16 +12,17 @@ import (
 
 // CopySealed writes a segment that holds what src holds, but for the caller's description, and
 // makes it durable as WriteSealed does. Everything that is copied is verified as it is copied:
-// blocks and payload chunks keep their checksums, and sections those of the table of src.
+// blocks and payload chunks keep their checksums, and sections those of the table of src. Before
+// each block it asks ended, which may be nil, and ends with its error.
 //
 // Errors: *durable.CorruptError for damage of src, of which nothing is left at path then.
-func CopySealed(path string, src *File, meta []byte) error {
+func CopySealed(path string, src *File, meta []byte, ended func() error) error {
 	write := func(w *sealedWriter) (info SealedInfo, err error) {
 		err = src.Guard(func() error {
 			if err := w.append(sealedHeader()); err != nil {
 				return err
 			}
-			if err := src.copyBlocks(w); err != nil {
+			if err := src.copyBlocks(w, ended); err != nil {
 				return err
 			}
 			if err := w.append(make([]byte, paddingBytes)); err != nil {
@@ -68,10 +69,15 @@ func (s *File) SectionCopy(id uint32) ([]byte, error) {
 }
 
 // copyBlocks appends all blocks, each of which leads to the next.
-func (s *File) copyBlocks(w *sealedWriter) error {
+func (s *File) copyBlocks(w *sealedWriter, ended func() error) error {
 	at := uint64(sealedHeaderBytes)
 	var buf []byte
 	for i := range s.blocks {
+		if ended != nil {
+			if err := ended(); err != nil {
+				return err
+			}
+		}
 		if s.end-at < blockHeaderBytes+4 {
 			return s.corrupt(at, "block %d of %d lies outside the blocks", i, s.blocks)
 		}

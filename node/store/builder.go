@@ -49,8 +49,9 @@ func (b *Builder) Rows() int64 { return b.rows }
 // Add adds a segment of a directory, those of a shard in the order of their rows: a copy, or the
 // rows below the end.
 //
-// Errors: *durable.CorruptError, also when the segment is not the one that was exported.
-func (b *Builder) Add(dir string, f Exported) error {
+// Errors: that of ended, which is asked meanwhile; *durable.CorruptError, also when the segment is
+// not the one that was exported.
+func (b *Builder) Add(dir string, f Exported, ended func() error) error {
 	seg, err := openExported(filepath.Join(dir, f.Name), f)
 	if err != nil {
 		return err
@@ -61,13 +62,13 @@ func (b *Builder) Add(dir string, f Exported) error {
 		meta = b.numberSegment(meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
-			err = segment.CopySealed(b.source.segmentPath(meta.ID), seg.File, text)
+			err = segment.CopySealed(b.source.segmentPath(meta.ID), seg.File, text, ended)
 		}
 		if err != nil {
 			return err
 		}
 	} else {
-		meta, err = extract(b.source, seg, math.MinInt64, b.untilNs,
+		meta, err = extract(b.source, seg, math.MinInt64, b.untilNs, ended,
 			func(rows manifest.Segment) (string, manifest.Segment) {
 				rows = b.numberSegment(rows)
 				return b.source.segmentPath(rows.ID), rows

@@ -187,12 +187,12 @@ func (e *exporter) segment(seg *shards.Segment) error {
 		if err != nil {
 			return err
 		}
-		if err := segment.CopySealed(e.path(meta), seg.File, text); err != nil {
+		if err := segment.CopySealed(e.path(meta), seg.File, text, e.Err); err != nil {
 			return err
 		}
 		return e.add(meta, first, seg.File.Path())
 	}
-	meta, err := extract(e.store, seg, from, until,
+	meta, err := extract(e.store, seg, from, until, e.Err,
 		func(rows manifest.Segment) (string, manifest.Segment) {
 			meta := e.numberSegment(rows)
 			return e.path(meta), meta
@@ -218,7 +218,7 @@ func (e *exporter) path(meta manifest.Segment) string {
 // extract writes the rows of a segment whose acq lies in a range into a segment of their own, for
 // which place gives the path and what it is called. Without such rows it writes none.
 func extract(
-	s *Store, seg *shards.Segment, fromNs, untilNs int64,
+	s *Store, seg *shards.Segment, fromNs, untilNs int64, ended func() error,
 	place func(rows manifest.Segment) (string, manifest.Segment),
 ) (manifest.Segment, error) {
 	lo, hi := seg.Index.RankRange(fromNs, untilNs)
@@ -232,7 +232,7 @@ func extract(
 		}
 	}
 	m := &merger{store: s, run: []*shards.Segment{seg},
-		acq: record.Range{From: fromNs, To: untilNs}}
+		acq: record.Range{From: fromNs, To: untilNs}, ended: ended}
 	m.reader.Copies = true
 	var err error
 	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.Index}, [][]uint64{dropped})

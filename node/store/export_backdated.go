@@ -60,7 +60,7 @@ func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
 		meta := e.numberSegment(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
-			err = segment.CopySealed(e.path(meta), seg.File, text)
+			err = segment.CopySealed(e.path(meta), seg.File, text, e.Err)
 		}
 		if err == nil {
 			err = e.add(meta, seg.Index.AcqOf(0), seg.File.Path())

@@ -30,6 +30,7 @@ type merger struct {
 	run        []*shards.Segment
 	acq        record.Range       // of the rows that the new segment keeps; zero: all
 	tombstones []*tombstone.Range // whose rows it leaves out
+	ended      func() error       // asked before each tile is written; nil: it goes on
 	ranks      *index.RankMap
 	builder    index.Builder
 	series     index.SeriesSet
@@ -87,6 +88,11 @@ func (m *merger) parts(add func(*segment.RowRun) error) error {
 
 // add describes a part and hands it over.
 func (m *merger) add(p *clusteredTile, add func(*segment.RowRun) error) error {
+	if m.ended != nil {
+		if err := m.ended(); err != nil {
+			return err
+		}
+	}
 	m.builder.Add(&p.layout, p.flags)
 	m.series.AddRows(&p.layout.Keys)
 	return add(&segment.RowRun{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,

@@ -38,7 +38,7 @@ func TestModelLong(t *testing.T) {
 func randomModel(rng *rand.Rand) (shape, Options) {
 	few := func(most int64) int64 { return 1 + rng.Int64N(1+rng.Int64N(most)) }
 	sh := shape{cids: few(60), mids: few(5000), moids: few(8), caps: few(20_000),
-		varied: rng.IntN(3) == 0, wild: rng.IntN(3) == 0}
+		varied: rng.IntN(3) == 0, wild: rng.IntN(3) == 0, rareTombs: rng.IntN(2) == 0}
 	return sh, Options{Shards: 1 << rng.IntN(4), SealRows: 100 + rng.IntN(3000),
 		HeadBytes: int64(1) << (18 + rng.IntN(8)), Workers: 1 + rng.IntN(3),
 		Index:     index.Options{BlockRows: 8 << rng.IntN(6)},

@@ -174,6 +174,7 @@ func randomSource(t testing.TB) *rand.Rand {
 type shape struct {
 	cids, mids, moids, caps int64
 	varied                  bool
+	rareTombs               bool // so few that most blocks have none
 	wild                    bool // parts of keys at and near their limits, below zero, anywhere
 	// neverShown: retentions never show again what they hid, which a copy that was made meanwhile
 	// does not have.
@@ -236,7 +237,7 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 			k.CapNs = nowNs + rng.Int64N(int64(3*time.Hour))
 		}
 		sh.wilden(rng, &k)
-		if rng.IntN(20) == 0 {
+		if rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
 			b.AppendTomb(k)
 			continue
 		}

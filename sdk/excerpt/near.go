@@ -35,6 +35,19 @@ func DidYouMean(text string, names []string) string {
 	return "; did you mean " + strings.Join(found, " or ") + "?"
 }
 
+// Nearest returns names by how little they differ from a text, the nearest first.
+func Nearest(text string, names []string) []string {
+	const maxBytes = 64
+	distances := make(map[string]int, len(names))
+	for _, name := range names {
+		distances[name] = distance(strings.ToLower(text[:min(len(text), maxBytes)]),
+			strings.ToLower(name[:min(len(name), maxBytes)]))
+	}
+	out := slices.Clone(names)
+	slices.SortStableFunc(out, func(a, b string) int { return distances[a] - distances[b] })
+	return out
+}
+
 // distance returns how many bytes have to be added, removed, changed or exchanged with the next to
 // make one text of another.
 func distance(a, b string) int {

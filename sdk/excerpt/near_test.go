@@ -24,3 +24,15 @@ func TestDidYouMean(t *testing.T) {
 	f("", "")
 	f(strings.Repeat("x", 1<<20), "")
 }
+
+func TestNearest(t *testing.T) {
+	names := []string{"time", "kwh", "meters", "Meter"}
+	got := strings.Join(Nearest("meter", names), " ")
+	if got != "Meter meters time kwh" || names[0] != "time" {
+		t.Errorf("%s, %s", got, names)
+	}
+	long := strings.Repeat("x", 1<<20)
+	if got := Nearest(long, []string{"a", long}); got[0] != long {
+		t.Error("a long name is not near to itself")
+	}
+}

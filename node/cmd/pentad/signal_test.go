@@ -273,6 +273,54 @@ func fillNode(t *testing.T, dir string, args []string) {
 	}
 }
 
+// A verification of a running node ends with its command, and the next one may begin at once.
+func TestSignalVerify(t *testing.T) {
+	addr, _ := testNode(t)
+	if _, stderr, code := runCommand(t, addr, importRows(manyRows(t, t.TempDir()))...); code != 0 {
+		t.Fatal(stderr)
+	}
+	for range 3 {
+		g := newGate(t, addr, false, 300) // the answer has begun
+		stderr := signalled(t, g.reached, "verify", "files", "--rate", "0.001", "--addr", g.addr)
+		if !strings.HasSuffix(stderr, "read, no damage so far; run the same command to read "+
+			"everything again\n") {
+			t.Error(stderr)
+		}
+	}
+	if _, stderr, code := runCommand(t, addr, "verify", "files"); code != 0 ||
+		!strings.Contains(stderr, "no damage") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// anywhere interrupts a command, again and again until the signal meets it at its work, and wants
+// it to end soon with a last line. What a run makes that was done is removed.
+func anywhere(t *testing.T, want, makes string, args ...string) {
+	t.Helper()
+	pause := 20 * time.Millisecond
+	for range 100 {
+		ready := make(chan struct{})
+		timer := time.AfterFunc(pause, func() { close(ready) })
+		code, stderr, took := interrupt(t, ready, args...)
+		timer.Stop()
+		switch {
+		case code == cli.ExitInterrupted && took <= maxStop && strings.Contains(stderr, want):
+			return
+		case took > maxStop || code != -1 && code != 0:
+			t.Errorf("%s after %s: exit code %d after %s: %s", args, pause, code, took, stderr)
+			return
+		case code == -1: // before it takes signals
+			pause += pause / 8
+		default: // it was done
+			pause -= pause / 16
+			if err := os.RemoveAll(makes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Errorf("%s: no signal met it", args)
+}
+
 // Commands that read and write files end soon after a signal, wherever it meets them, and what they
 // leave is whole or not there.
 func TestSignalFiles(t *testing.T) {
@@ -284,31 +332,14 @@ func TestSignalFiles(t *testing.T) {
 	}
 	f := func(want, makes string, args ...string) {
 		t.Helper()
-		pause := 20 * time.Millisecond
-		for range 100 {
-			ready := make(chan struct{})
-			timer := time.AfterFunc(pause, func() { close(ready) })
-			code, stderr, took := interrupt(t, ready, args...)
-			timer.Stop()
-			switch {
-			case code == cli.ExitInterrupted && took <= maxStop && strings.Contains(stderr, want):
-				return
-			case took > maxStop || code != -1 && code != 0:
-				t.Errorf("%s after %s: exit code %d after %s: %s", args, pause, code, took, stderr)
-				return
-			case code == -1: // before it takes signals
-				pause += pause / 8
-			default: // it was done
-				pause -= pause / 16
-				if err := os.RemoveAll(makes); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Errorf("%s: no signal met it", args)
+		anywhere(t, want, makes, args...)
 	}
-	const listed = "interrupted: not everything was read; the damage found so far is listed\n"
+	const listed = "read, no damage so far; run the same command to read everything again\n"
 	f(listed, "", "verify", "files", "--dir", stopped, "--rate", "1")
+	f("read, no damage so far; run the same command to read everything again\n", "", "check",
+		stopped)
+	f("interrupted: not everything was checked; run the same command to check all again\n", "",
+		"restore", "--from", backup, "--check-only")
 	restored := filepath.Join(dir, "restored")
 	f("interrupted: nothing was restored; run the same command to start again\n", restored,
 		"restore", "--from", backup, "--dir", restored)
@@ -322,6 +353,27 @@ func TestSignalFiles(t *testing.T) {
 		t.Errorf("parts %q of an interrupted backup, %v", parts, err)
 	}
 	if _, stderr, code := runCommand(t, "", "backup", "--dir", stopped, "--to", second); code != 0 {
+		t.Error(stderr)
+	}
+}
+
+// A backup of a running node that a signal ends leaves no part and no snapshot.
+func TestSignalBackup(t *testing.T) {
+	addr, db := testNode(t)
+	dir := t.TempDir()
+	if _, stderr, code := runCommand(t, addr, importRows(manyRows(t, dir))...); code != 0 {
+		t.Fatal(stderr)
+	}
+	to := filepath.Join(dir, "backup")
+	anywhere(t, "run the same command to back up what is missing\n", to, "backup", "--to", to,
+		"--addr", addr)
+	if parts, err := filepath.Glob(filepath.Join(to, "part-*")); err != nil || len(parts) > 0 {
+		t.Errorf("parts %q of an interrupted backup, %v", parts, err)
+	}
+	if left, err := db.Snapshots(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("snapshots %+v, %v", left, err)
+	}
+	if _, stderr, code := runCommand(t, addr, "backup", "--to", to); code != 0 {
 		t.Error(stderr)
 	}
 }

@@ -1,5 +1,10 @@
 package admission
 
+import (
+	"context"
+	"time"
+)
+
 // Permits bounds what runs at the same time, without a queue: its capacity is the number of
 // permits.
 type Permits chan struct{}
@@ -15,6 +20,23 @@ func (p Permits) TryAcquire() bool {
 	default:
 		return false
 	}
+}
+
+// AcquireWithin acquires a permit that is free within a time, and reports whether it was. The
+// caller releases it.
+func (p Permits) AcquireWithin(ctx context.Context, wait time.Duration) bool {
+	if p.TryAcquire() {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case p <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Release releases a permit that was acquired.

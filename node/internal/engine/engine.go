@@ -98,8 +98,10 @@ type Engine struct {
 	allRouted    atomic.Bool              // see CheckRouted
 	needsCatchUp chan struct{}            // wakes CatchUp
 
-	readers  chan struct{} // of feeds, which use at most half of the permits of queries
-	failures registry.Failures
+	// Feeds that are behind and feeds that have reached the horizon wait for places of their own:
+	// those that follow do not queue behind those that read the past.
+	behind, following chan struct{}
+	failures          registry.Failures
 	// sliceMemory is that of the slices of feeds.
 	sliceMemory *budget.Budget
 	// Merged are the feeds that other nodes merge.
@@ -117,8 +119,9 @@ func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
 		hostWork: o.HostWork, states: o.States, hedges: o.Hedges,
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
-		open:    o.Open,
-		readers: make(chan struct{}, max(1, o.Readers)), peers: map[cluster.NodeID]*Peer{},
+		open:      o.Open,
+		behind:    make(chan struct{}, max(1, o.Readers/2)),
+		following: make(chan struct{}, max(1, o.Readers/2)), peers: map[cluster.NodeID]*Peer{},
 		needsCatchUp: make(chan struct{}, 1), sliceMemory: budget.New(o.Limits.FeedBytes, 0)}
 	e.routes.Store(&routingTable{})
 	if alone {

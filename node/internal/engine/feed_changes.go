@@ -87,9 +87,9 @@ func (l *localSource) changesEvery(
 		l.closeSoon(acqNs)
 	})
 	var told time.Time
-	toldNs := fromNs
+	toldNs, behind := fromNs, true
 	for {
-		more, err := l.engine.nextSlice(ctx, &q, feed, func(slice *store.Slice, more bool) error {
+		emitSlice := func(slice *store.Slice, more bool) error {
 			if acq := d.Wanted(); acq >= slice.ClosedNs {
 				feed.Await(acq)
 			}
@@ -99,11 +99,11 @@ func (l *localSource) changesEvery(
 			}
 			told, toldNs = time.Now(), slice.ClosedNs
 			return emit(slice)
-		})
-		if err != nil {
+		}
+		if behind, err = l.engine.nextSlice(ctx, &q, feed, behind, emitSlice); err != nil {
 			return feed.NextNs(), err
 		}
-		if more {
+		if behind {
 			continue
 		}
 		if !follow {
@@ -137,13 +137,13 @@ func checkChanges(q *record.Query) error {
 // nextSlice reads a slice, filters it and emits it. It holds a permit only while it reads, and
 // memory only until emit returns.
 func (e *Engine) nextSlice(
-	ctx context.Context, q *prepared, feed *store.Feed,
+	ctx context.Context, q *prepared, feed *store.Feed, behind bool,
 	emit func(slice *store.Slice, more bool) error,
 ) (more bool, err error) {
 	held := e.sliceMemory.Share()
 	defer held.End()
 	from := feed.NextNs()
-	slice, more, err := e.readSlice(ctx, q, feed, held)
+	slice, more, err := e.readSlice(ctx, q, feed, behind, held)
 	if slice != nil {
 		defer returnSlice(slice)
 	}
@@ -158,9 +158,13 @@ func (e *Engine) nextSlice(
 
 // readSlice reads and filters a slice, under a permit of queries; feeds use at most half of them.
 func (e *Engine) readSlice(
-	ctx context.Context, q *prepared, feed *store.Feed, held *budget.Share,
+	ctx context.Context, q *prepared, feed *store.Feed, behind bool, held *budget.Share,
 ) (slice *store.Slice, more bool, err error) {
-	share, release, err := e.beginSlice(ctx, held)
+	places, begin := e.following, e.processors.Begin
+	if behind {
+		places, begin = e.behind, e.processors.BeginLong
+	}
+	share, release, err := e.beginSlice(ctx, places, held)
 	if err != nil {
 		return nil, false, err
 	}
@@ -170,7 +174,7 @@ func (e *Engine) readSlice(
 		return nil, false, err
 	}
 	defer place.Release()
-	task := e.processors.BeginLong(feedsKey)
+	task := begin(feedsKey)
 	defer task.End()
 	worker := task.Start()
 	defer worker.Stop()

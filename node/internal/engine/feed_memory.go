@@ -53,18 +53,18 @@ func (e *Engine) sliceShare() (share int, bytes int64) {
 	return share, sliceCost / int64(share)
 }
 
-// beginSlice takes a place of a reader and memory for a slice, and says how small that must be.
+// beginSlice takes one of some places and memory for a slice, and says how small that must be.
 // Many feeds wake up at once and wait for places without a limit; while one waits for memory, which
 // it seldom does, it has none.
 //
 // Errors: an overloaded [wire.Error]; ctx.Err().
 func (e *Engine) beginSlice(
-	ctx context.Context, held *budget.Share,
+	ctx context.Context, places chan struct{}, held *budget.Share,
 ) (share int, release func(), err error) {
-	if err := e.takeReader(ctx); err != nil {
+	if err := takePlace(ctx, places); err != nil {
 		return 0, nil, err
 	}
-	release = func() { <-e.readers }
+	release = func() { <-places }
 	share, bytes := e.sliceShare()
 	err = held.Take(ctx, bytes, 0)
 	if err == nil {
@@ -81,12 +81,12 @@ func (e *Engine) beginSlice(
 	} else if err != nil {
 		return 0, nil, err
 	}
-	return store.MaxShare, release, e.takeReader(ctx)
+	return store.MaxShare, release, takePlace(ctx, places)
 }
 
-func (e *Engine) takeReader(ctx context.Context) error {
+func takePlace(ctx context.Context, places chan struct{}) error {
 	select {
-	case e.readers <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -42,7 +42,7 @@ func TestStalledFeedsShareMemory(t *testing.T) {
 				return
 			}
 			defer feed.Close()
-			_, err = e.nextSlice(ctx, &prepared{Query: &record.Query{}}, feed,
+			_, err = e.nextSlice(ctx, &prepared{Query: &record.Query{}}, feed, true,
 				func(s *store.Slice, _ bool) error {
 					sizes.Store(i, s.MemoryBytes())
 					first()
@@ -81,7 +81,7 @@ func readAllChanges(t *testing.T, e *Engine) (rows int) {
 	}
 	defer feed.Close()
 	for more := true; more; {
-		more, err = e.nextSlice(t.Context(), &prepared{Query: &record.Query{}}, feed,
+		more, err = e.nextSlice(t.Context(), &prepared{Query: &record.Query{}}, feed, true,
 			func(s *store.Slice, _ bool) error {
 				rows += s.Rows.Len()
 				return nil
@@ -98,13 +98,14 @@ func readAllChanges(t *testing.T, e *Engine) (rows int) {
 func TestSliceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total = 1 << 20
-		e := &Engine{readers: make(chan struct{}, 1), sliceMemory: budget.New(total, 0)}
+		places := make(chan struct{}, 1)
+		e := &Engine{sliceMemory: budget.New(total, 0)}
 		e.Limits.FeedBytes = total
 		stalled := e.sliceMemory.Share()
 		begin := func() error {
 			held := e.sliceMemory.Share()
 			defer held.End()
-			share, release, err := e.beginSlice(t.Context(), held)
+			share, release, err := e.beginSlice(t.Context(), places, held)
 			if err == nil {
 				if share != store.MaxShare {
 					t.Errorf("a slice beside stalled readers has a share of %d", share)
@@ -121,7 +122,7 @@ func TestSliceWaits(t *testing.T) {
 		failed := make(chan error)
 		go func() { failed <- begin() }()
 		synctest.Wait()
-		if len(e.readers) > 0 {
+		if len(places) > 0 {
 			t.Error("a feed that waits for memory holds a place")
 		}
 		var refused *wire.Error
@@ -131,9 +132,9 @@ func TestSliceWaits(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 50 { // both may be seen first, the cancel and that there is no memory
-			_, _, err := e.beginSlice(canceled, e.sliceMemory.Share())
-			if !errors.Is(err, context.Canceled) || len(e.readers) > 0 {
-				t.Fatalf("canceled: %v, %d places are held", err, len(e.readers))
+			_, _, err := e.beginSlice(canceled, places, e.sliceMemory.Share())
+			if !errors.Is(err, context.Canceled) || len(places) > 0 {
+				t.Fatalf("canceled: %v, %d places are held", err, len(places))
 			}
 		}
 		go func() { failed <- begin() }()
@@ -142,8 +143,35 @@ func TestSliceWaits(t *testing.T) {
 		if err := <-failed; err != nil {
 			t.Error(err)
 		}
-		if used := e.sliceMemory.Used(); used != 0 || len(e.readers) > 0 {
-			t.Errorf("%d bytes and %d places are held after all", used, len(e.readers))
+		if used := e.sliceMemory.Used(); used != 0 || len(places) > 0 {
+			t.Errorf("%d bytes and %d places are held after all", used, len(places))
 		}
 	})
+}
+
+// TestFollowersPassThoseBehind: a feed at the horizon reads while others that read the past have
+// all of their places.
+func TestFollowersPassThoseBehind(t *testing.T) {
+	e := openEngine(t)
+	for range cap(e.behind) {
+		e.behind <- struct{}{}
+	}
+	feed, err := e.store.Feed(record.Box{}, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	read := func(ctx context.Context, behind bool) error {
+		_, err := e.nextSlice(ctx, &prepared{Query: &record.Query{}}, feed, behind,
+			func(*store.Slice, bool) error { return nil })
+		return err
+	}
+	if err := read(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := read(canceled, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("a feed that is behind read without a place: %v", err)
+	}
 }

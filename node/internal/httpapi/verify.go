@@ -48,9 +48,18 @@ func (s *Server) verify(req *httpserver.Request) {
 	}
 	req.SetContentType("application/x-ndjson")
 	conn := req.Conn()
-	s.stream(req, func(_ context.Context, w *bufio.Writer) error {
-		return s.verifyTo(conn, w, opt, do)
-	})
+	begin := func() (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(s.http.Running())
+		stop := httpserver.WatchDisconnect(conn, cancel) // a second one need not wait for a line
+		return ctx, func() {
+			stop()
+			cancel()
+		}
+	}
+	s.http.Stream(req.RequestCtx, httpserver.Stream{Begin: begin,
+		Produce: func(ctx context.Context, w *bufio.Writer) error {
+			return s.verifyTo(ctx, conn, w, opt, do)
+		}})
 }
 
 // verification runs what a request verifies.
@@ -78,9 +87,9 @@ func (s *Server) verification(group, segment string) (verification, error) {
 }
 
 func (s *Server) verifyTo(
-	conn net.Conn, w *bufio.Writer, opt check.Options, do verification,
+	ctx context.Context, conn net.Conn, w *bufio.Writer, opt check.Options, do verification,
 ) error {
-	ctx, cancel := context.WithCancelCause(s.http.Running())
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	line := func(l api.VerifyLine) {
 		text, err := json.Marshal(l)

@@ -52,11 +52,14 @@ func NewDeclared(all []plugin.Quantity, other Type) Declared {
 	return d
 }
 
-// String lists the types of all declared quantities, and that of others.
+// String lists the types of declared quantities, and that of others: what decides how values are
+// read. To declare a quantity as what it is read as makes no difference.
 func (d Declared) String() string {
 	text := ""
 	for _, moid := range slices.Sorted(maps.Keys(d.byMOID)) {
-		text += fmt.Sprintf("%d:%s,", moid, d.byMOID[moid].Type)
+		if q := d.byMOID[moid]; q.Type != d.other.String() {
+			text += fmt.Sprintf("%d:%s,", moid, q.Type)
+		}
 	}
 	return text + d.other.String()
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/pentad-db/pentad/node/cluster"
 	"github.com/pentad-db/pentad/node/internal/admission"
@@ -20,6 +21,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
+
+// endWait is how long a verification waits for the end of another one, whose client is just gone.
+const endWait = time.Second
 
 // Options are what a verifier works with. All fields are needed; what they point to stays the
 // caller's.
@@ -52,7 +56,7 @@ func (v *Verifier) All(ctx context.Context, opt check.Options) (api.CheckReport,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(v.opt.Open, func() { cancel(nodeerror.ErrClosing) })()
-	if !v.permit.TryAcquire() {
+	if !v.permit.AcquireWithin(ctx, endWait) {
 		return api.CheckReport{}, fmt.Errorf("verify: %w: one is running already",
 			nodeerror.ErrTooBusy)
 	}

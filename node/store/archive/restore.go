@@ -204,7 +204,7 @@ func (r *restore) file(p *Part, f *file) error {
 	if f.FirstAcqNs >= r.until {
 		return nil
 	}
-	if err := r.builder.Add(p.dir, f.exported()); err != nil {
+	if err := r.builder.Add(p.dir, f.exported(), r.Err); err != nil {
 		return err
 	}
 	r.written += f.Bytes

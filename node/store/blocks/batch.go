@@ -20,6 +20,7 @@ const fewRows = 64
 type Prefetched struct {
 	Block    segment.Block
 	info     *index.BlockInfo
+	number   uint32
 	residual uint8
 	devices  []segment.MIDs
 	Spans    []segment.Span
@@ -91,7 +92,7 @@ func (w *Reader) openAhead(seg *Planned, c index.Candidate, h *Prefetched) (err 
 	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
 		return err
 	}
-	h.residual = c.Residual
+	h.residual, h.number = c.Residual, c.Block
 	if c.Residual == 0 {
 		return nil
 	}
@@ -175,6 +176,17 @@ func (w *Gatherer) takePrefetched(seg *Planned, h *Prefetched) error {
 	if err := w.flushFull(); err != nil {
 		return err
 	}
+	if h.residual == 0 {
+		counted, err := w.beginWhole(seg, h.number, &h.Block)
+		defer func() { w.supersededKnown = false }()
+		if counted || err != nil {
+			return err
+		}
+	} else if known := seg.SupersededOf(h.number); known != nil && len(known.Positions) > 0 {
+		w.chooseSpans(h)
+		w.dropSuperseded(seg, h.number)
+		return w.TakeChosen(seg)
+	}
 	if len(w.Batch.Data) < BatchBytes &&
 		(w.KeysOnly() || h.Block.FitSpans(h.rows, BatchBytes)) {
 		return w.take(seg, &h.Block, nil, h.Spans)
@@ -182,13 +194,18 @@ func (w *Gatherer) takePrefetched(seg *Planned, h *Prefetched) error {
 	if len(h.Spans) == 1 {
 		return w.takeSpan(seg, &h.Block, int(h.Spans[0].Lo), int(h.Spans[0].Hi))
 	}
+	w.chooseSpans(h)
+	return w.TakeChosen(seg)
+}
+
+// chooseSpans chooses the rows of the spans of a block.
+func (w *Gatherer) chooseSpans(h *Prefetched) {
 	w.Block, w.Chosen = &h.Block, w.Chosen[:0]
 	for _, s := range h.Spans {
 		for i := s.Lo; i < s.Hi; i++ {
 			w.Chosen = append(w.Chosen, i)
 		}
 	}
-	return w.TakeChosen(seg)
 }
 
 // Next returns block i of those that are opened one after another, nil if it is not one

@@ -16,7 +16,6 @@ const maxCachedBlocks = 64
 // Cached is an open block, and its rows in the box.
 type Cached struct {
 	Prefetched
-	number uint32
 	// The rows are in Spans, or in Sel.
 	InSpans bool
 	Sel     []uint32
@@ -72,6 +71,7 @@ func (w *Reader) OpenCached(
 			continue
 		}
 		w.prefetchNext(seg, candidates, i)
+		f.residual = c.Residual
 		info, err := w.openAs(seg, c, &f.Block)
 		if err != nil {
 			return err
@@ -107,8 +107,11 @@ func (w *Gatherer) takeCached(seg *Planned, f *Cached) (err error) {
 	w.Block = &f.Block
 	if f.InSpans {
 		err = w.takePrefetched(seg, &f.Prefetched)
-	} else if err = w.flushFull(); err == nil {
+	} else if err = w.flushFull(); err == nil && f.residual == 0 {
+		err = w.gatherWhole(seg, f.number, &f.Block)
+	} else if err == nil {
 		w.Chosen = append(w.Chosen[:0], f.Sel...)
+		w.dropSuperseded(seg, f.number)
 		err = w.TakeChosen(seg)
 	}
 	f.Block.Lend(&w.own)

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
@@ -21,12 +22,22 @@ type gathererState struct {
 	Columns       segment.Columns // of rows
 	payloadBuffer consumerBuffer  // of the batch
 	separate      bool            // outer has rows, see BeginSeparateBatch
-	Resolver      Resolver        // nil: all rows are shown
+	// superseded, if it is known, are positions of the block that is taken.
+	superseded      []uint16
+	supersededKnown bool
+	Resolver        Resolver // nil: all rows are shown
 }
 
-// Resolver removes from a batch the rows from start on that are not to be shown.
+// Resolver knows which rows are not to be shown, beyond those that [Planned.SupersededOf] returns.
 type Resolver interface {
+	// Resolve removes such rows from a batch, from start on.
 	Resolve(b *record.Batch, start int)
+	// FindSuperseded returns the positions of all rows of a block that are not to be shown,
+	// ascending, valid until the next call. It is not ok where only Resolve knows.
+	//
+	// Errors: *durable.CorruptError.
+	FindSuperseded(seg *Planned, number uint32, b *segment.Block) (
+		positions []uint16, ok bool, err error)
 }
 
 type gathererMemory struct {
@@ -116,7 +127,7 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 		return err
 	}
 	if c.Residual == 0 && !w.CountOnly {
-		return w.takeSpan(seg, w.Block, 0, w.Block.Rows())
+		return w.gatherWhole(seg, c.Block, w.Block)
 	}
 	if w.CountOnly && c.Residual&ResidualTombstones == 0 {
 		w.Rows += uint64(w.count(seg, info, c.Residual))
@@ -127,7 +138,58 @@ func (w *Gatherer) GatherBlock(seg *Planned, c index.Candidate) error {
 		w.Rows += uint64(len(w.Chosen))
 		return nil
 	}
+	w.dropSuperseded(seg, c.Block)
 	return w.TakeChosen(seg)
+}
+
+// dropSuperseded removes from the chosen rows of a block those known to be superseded.
+func (w *Gatherer) dropSuperseded(seg *Planned, number uint32) {
+	known := seg.SupersededOf(number)
+	if known == nil || len(known.Positions) == 0 {
+		return
+	}
+	rest, k := known.Positions, 0
+	for _, at := range w.Chosen {
+		for len(rest) > 0 && uint32(rest[0]) < at {
+			rest = rest[1:]
+		}
+		if len(rest) > 0 && uint32(rest[0]) == at {
+			w.Superseded++
+			continue
+		}
+		w.Chosen[k] = at
+		k++
+	}
+	w.Chosen = w.Chosen[:k]
+}
+
+// gatherWhole is GatherBlock for an open block that lies inside the box.
+func (w *Gatherer) gatherWhole(seg *Planned, number uint32, b *segment.Block) error {
+	counted, err := w.beginWhole(seg, number, b)
+	if err == nil && !counted {
+		err = w.takeSpan(seg, b, 0, b.Rows())
+	}
+	w.supersededKnown = false
+	return err
+}
+
+// beginWhole looks which rows of a block that lies inside the box are superseded, until
+// supersededKnown is cleared. Where it is enough to count those that are shown, they are counted.
+func (w *Gatherer) beginWhole(
+	seg *Planned, number uint32, b *segment.Block,
+) (counted bool, err error) {
+	if w.Resolver == nil {
+		return false, nil
+	}
+	w.superseded, w.supersededKnown, err = w.Resolver.FindSuperseded(seg, number, b)
+	if err != nil || !w.supersededKnown {
+		return false, err
+	}
+	w.Superseded += uint64(len(w.superseded))
+	if w.CountShown {
+		w.Rows += uint64(b.Rows() - len(w.superseded))
+	}
+	return w.CountShown, nil
 }
 
 // flushFull hands the gathered rows to the sink when there are enough.
@@ -200,7 +262,19 @@ func (w *Gatherer) take(
 			return err
 		}
 	}
-	if w.Resolver != nil {
+	switch {
+	case w.supersededKnown: // the rows are one span
+		lo, hi := spans[0].Lo, spans[0].Hi
+		from, _ := slices.BinarySearch(w.superseded, uint16(lo))
+		out := NewRemoval(&w.Batch, start)
+		for _, at := range w.superseded[from:] {
+			if uint32(at) >= hi {
+				break
+			}
+			out.Remove(start + int(uint32(at)-lo))
+		}
+		out.End()
+	case w.Resolver != nil:
 		w.Resolver.Resolve(&w.Batch, start)
 	}
 	return nil

@@ -1,7 +1,9 @@
 package blocks
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
@@ -14,10 +16,19 @@ import (
 // Planned is a sealed segment on which a box was planned.
 type Planned struct {
 	*shards.Segment
-	Plan       *index.Plan
-	Ranks      record.RangeSet // the box's acq as ranks of this segment
-	Cached     []*Cached       // blocks that are open already, ascending
+	Plan   *index.Plan
+	Ranks  record.RangeSet // the box's acq as ranks of this segment
+	Cached []*Cached       // blocks that are open already, ascending
+	// Superseded says of blocks, ascending, which of their rows have a newer version; the resolver
+	// looks only for those that are newer still.
+	Superseded []BlockSuperseded
 	tombstones []rankedTombstone
+}
+
+// BlockSuperseded is what is known of one block.
+type BlockSuperseded struct {
+	Block uint32
+	*shards.SupersededRows
 }
 
 var planned = sync.Pool{New: func() any { return &Planned{Plan: new(index.Plan)} }}
@@ -32,6 +43,7 @@ func (seg *Planned) Begin(sealed *shards.Segment, box *record.Box, hidden []*tom
 	seg.Ranks = shards.AppendRanks(seg.Ranks[:0], sealed, box)
 	clear(seg.tombstones)
 	seg.tombstones = seg.tombstones[:0]
+	seg.forgetSuperseded()
 	if len(hidden) > 0 {
 		seg.applyTombstones(hidden)
 	}
@@ -91,5 +103,21 @@ func (seg *Planned) Free() {
 	seg.Segment = nil
 	clear(seg.Cached)
 	seg.Cached = seg.Cached[:0]
+	seg.forgetSuperseded()
 	planned.Put(seg)
+}
+
+func (seg *Planned) forgetSuperseded() {
+	clear(seg.Superseded)
+	seg.Superseded = seg.Superseded[:0]
+}
+
+// SupersededOf returns what is known of a block, nil for nothing.
+func (seg *Planned) SupersededOf(number uint32) *shards.SupersededRows {
+	i, ok := slices.BinarySearchFunc(seg.Superseded, number,
+		func(s BlockSuperseded, number uint32) int { return cmp.Compare(s.Block, number) })
+	if !ok {
+		return nil
+	}
+	return seg.Superseded[i].SupersededRows
 }

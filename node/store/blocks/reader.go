@@ -44,10 +44,13 @@ type readerState struct {
 	Verify    bool            // every block that is opened is verified
 	Copies    bool            // what it reads is written elsewhere, see shards.Segment.OpenBlock
 	CountOnly bool            // rows are counted, and not taken
-	Box       *record.Box     // what rows are chosen by
-	outside   bool            // the last of devs is held elsewhere
-	searched  bool            // devices can be searched for
-	Block     *segment.Block  // that is open
+	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
+	// are shown.
+	CountShown bool
+	Box        *record.Box    // what rows are chosen by
+	outside    bool           // the last of devs is held elsewhere
+	searched   bool           // devices can be searched for
+	Block      *segment.Block // that is open
 }
 
 type readerMemory struct {

@@ -59,9 +59,12 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok b
 		return p, false
 	}
 	info := t.segment.Index.Block(c.Block)
-	if w.scan.View != record.ViewAll &&
-		(len(w.scan.NewestAcqs) > 0 || !t.partition.Newest.Misses(info)) {
-		return p, false
+	if w.scan.View != record.ViewAll {
+		known := t.segment.SupersededOf(c.Block)
+		if known != nil && len(known.Positions) > 0 || len(w.scan.NewestAcqs) > 0 ||
+			!t.partition.Misses(info, known) {
+			return p, false
+		}
 	}
 	p.Block, p.Bounded = c.Block, uint32(c.Residual)
 	rows, cuts := float64(info.Rows), 0

@@ -130,6 +130,7 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 		}
 		sc.NewestAcqs = acq
 	}
+	sc.UseKnown = q.View != record.ViewAll && len(sc.NewestAcqs) == 0 && !sc.BySeries
 	sc.Empty = from >= end
 	sc.acq[0] = record.Range{From: from, To: end}
 	sc.Box[record.Acq] = sc.acq[:]
@@ -190,6 +191,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 		}
 		w.Verify = sc.verify
 		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
+		w.CountShown = sc.countOnly && !w.CountOnly
 	}
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {

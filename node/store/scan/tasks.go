@@ -44,13 +44,17 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 func (sc *Scan) countInside(p *versions.Partition, seg *blocks.Planned) {
 	rest := seg.Plan.Candidates[:0]
 	for _, c := range seg.Plan.Candidates {
-		info := seg.Index.Block(c.Block)
-		if c.Residual == 0 && sc.ShowsAll(p, info) {
-			sc.countedInside += uint64(info.Rows)
-			sc.Stats.BlocksInside++
-		} else {
-			rest = append(rest, c)
+		rows, ok := 0, false
+		if c.Residual == 0 {
+			rows, ok = sc.Shown(p, seg, c.Block)
 		}
+		if !ok {
+			rest = append(rest, c)
+			continue
+		}
+		sc.countedInside += uint64(rows)
+		sc.Stats.VersionsHidden += uint64(int(seg.Index.Block(c.Block).Rows) - rows)
+		sc.Stats.BlocksInside++
 	}
 	seg.Plan.Candidates = rest
 }

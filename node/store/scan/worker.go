@@ -14,7 +14,8 @@ import (
 type worker struct {
 	blocks.Gatherer
 	workerState
-	partials partialMemory
+	partials   partialMemory
+	superseded versions.SupersededFinder
 }
 
 // workerState is what a worker does, and what it has done: all of it that reset forgets.
@@ -35,6 +36,13 @@ func (w *worker) reset() {
 // Resolve removes what is not to be shown of the partition that is being scanned.
 func (w *worker) Resolve(b *record.Batch, start int) {
 	w.Superseded += w.scan.Keep(w.partition, b, start)
+}
+
+// FindSuperseded finds the superseded rows of a block of the partition that is being scanned.
+func (w *worker) FindSuperseded(seg *blocks.Planned, number uint32, b *segment.Block) (
+	positions []uint16, ok bool, err error,
+) {
+	return w.superseded.Find(&w.scan.Resolver, w.partition, seg, number, b)
 }
 
 // workOrdered does every n-th task, so that the same rows come to the same sink in the same

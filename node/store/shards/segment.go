@@ -29,6 +29,8 @@ type Segment struct {
 	Series   *index.SeriesTable     // nil when the segment has none
 	Partials partials.SegmentTables // what sinks know of its blocks
 
+	Superseded SupersededTable // what scans know of its blocks
+
 	users atomic.Int64 // what Pin counts; the first use is that of the caller of Open
 
 	Damaged atomic.Bool // damage of it is known; no merge reads it in vain

@@ -37,7 +37,8 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 		}
 		r.flagged = r.flagged[:0]
 		for _, c := range seg.Plan.Candidates {
-			if seg.Index.Block(c.Block).Flagged > 0 {
+			info := seg.Index.Block(c.Block)
+			if info.Flagged > 0 && p.mayHaveNewer(seg, info) {
 				r.flagged = append(r.flagged, c)
 			}
 		}
@@ -99,6 +100,9 @@ func (r *Resolver) addFlagged(p *Partition, seg *blocks.Planned, f *blocks.Cache
 		return err
 	}
 	for i := range w.Batch.Len() {
+		if w.Batch.AcqNs[i] < p.fromNs {
+			continue
+		}
 		if err := p.Newest.Add(&w.Batch, i); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -21,6 +22,8 @@ type Partition struct {
 	Superseding        int       // rows in the box that may supersede others, at most
 	supersedingInHeads int       // of these, rows in heads, most of which only came late
 	Newest             *Table    // with views that resolve versions
+	fromNs             int64     // sealed versions with smaller acqs are not in it
+	knownToNs          int64     // below it superseded rows of some blocks are known
 	backdated          []Reading // those with backdated rows
 }
 
@@ -29,7 +32,7 @@ var partitions = sync.Pool{New: func() any { return new(Partition) }}
 // NewPartition returns a partition of a read state, of no box yet.
 func NewPartition(now *shards.State) *Partition {
 	p := partitions.Get().(*Partition)
-	p.State = now
+	p.State, p.fromNs, p.knownToNs = now, math.MinInt64, math.MinInt64
 	return p
 }
 

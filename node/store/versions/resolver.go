@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 
@@ -50,10 +51,13 @@ type resolverState struct {
 	Box            record.Box      // what rows must satisfy to be looked at
 	NewestAcqs     record.RangeSet // acqs of the newest versions that are shown; empty: any
 	View           record.View
-	DropTombstones bool  // in the view of all versions, too: plugins never see tombstones
-	BySeries       bool  // nothing is planned: each partition is read series by series
-	Horizon        int64 // rows with this acq or a greater one are not there
-	End            int64 // rows and erases with this acq or a greater one are not looked at
+	DropTombstones bool // in the view of all versions, too: plugins never see tombstones
+	BySeries       bool // nothing is planned: each partition is read series by series
+	// UseKnown: what segments keep of superseded rows is used and added to. Then a partition has
+	// only the newest versions that came since, and Resolve removes no others.
+	UseKnown bool
+	Horizon  int64 // rows with this acq or a greater one are not there
+	End      int64 // rows and erases with this acq or a greater one are not looked at
 
 	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
 	// horizon that meets the box, 0 for none.
@@ -199,6 +203,9 @@ func (r *Resolver) NextPass() (bool, error) {
 			p.GiveBack()
 			return false, err
 		}
+		if p.Newest.len() > maxZoneTests && p.knownToNs > math.MinInt64 {
+			p.Newest.pickLatest(p.knownToNs)
+		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
 			limit -= min(limit, p.Newest.count)
@@ -239,9 +246,12 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	if r.View == record.ViewAll {
 		return
 	}
+	p.fromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
-			p.Superseding += int(seg.Index.Block(c.Block).Flagged)
+			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
+				p.Superseding += int(info.Flagged)
+			}
 		}
 	}
 	p.supersedingInHeads = 0
@@ -286,58 +296,45 @@ func (r *Resolver) Keep(p *Partition, b *record.Batch, start int) (superseded ui
 		}
 		return 0
 	}
-	out := removal{b: b, keep: start, from: start}
+	out := blocks.NewRemoval(b, start)
 	for i := p.Newest.nextCandidate(b, start); i < b.Len(); i = p.Newest.nextCandidate(b, i+1) {
 		if p.Newest.Supersedes(b.Key(i)) {
-			out.remove(i)
+			out.Remove(i)
 			superseded++
 		}
 	}
-	out.end()
+	out.End()
 	if len(b.Tombs) > 0 || len(r.NewestAcqs) > 0 {
 		keepRows(b, start, func(i int) bool { return !b.Tomb(i) && r.Shows(b.Key(i)) })
 	}
 	return superseded
 }
 
-// ShowsAll reports whether Keep is known to remove no row of a block.
-func (r *Resolver) ShowsAll(p *Partition, info *index.BlockInfo) bool {
+// Shown returns how many rows of a block that lies inside the box are shown, if that is known
+// without a look at them.
+func (r *Resolver) Shown(p *Partition, seg *blocks.Planned, number uint32) (rows int, ok bool) {
+	info := seg.Index.Block(number)
+	rows = int(info.Rows)
 	if r.View == record.ViewAll {
-		return !r.DropTombstones
+		return rows, !r.DropTombstones
 	}
-	// Tombstones are flagged.
-	return len(r.NewestAcqs) == 0 && info.Flagged == 0 && p.Newest.Misses(info)
+	known := seg.SupersededOf(number)
+	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
+		return 0, false
+	}
+	if known != nil { // then no row is a tombstone
+		return rows - len(known.Positions), true
+	}
+	return rows, info.Flagged == 0 // tombstones are flagged
 }
 
 // keepRows removes the rows at or after start that are not to stay.
 func keepRows(b *record.Batch, start int, stays func(i int) bool) {
-	out := removal{b: b, keep: start, from: start}
+	out := blocks.NewRemoval(b, start)
 	for i := start; i < b.Len(); i++ {
 		if !stays(i) {
-			out.remove(i)
+			out.Remove(i)
 		}
 	}
-	out.end()
-}
-
-// removal removes rows of a batch, in ascending order: those between are moved together.
-type removal struct {
-	b          *record.Batch
-	keep, from int // the rows from one on go to the other
-}
-
-func (r *removal) remove(i int) {
-	if n := i - r.from; n > 0 && r.keep < r.from {
-		r.b.MoveRange(r.keep, r.from, n)
-	}
-	r.keep, r.from = r.keep+i-r.from, i+1
-}
-
-func (r *removal) end() {
-	if r.from > r.keep {
-		r.remove(r.b.Len())
-	} else {
-		r.keep = r.b.Len()
-	}
-	r.b.Truncate(r.keep)
+	out.End()
 }

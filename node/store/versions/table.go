@@ -3,6 +3,7 @@ package versions
 import (
 	"cmp"
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -38,6 +39,9 @@ type Table struct {
 	count    int
 	limit    int       // readings that it is to have at most
 	spare    []version // while the table grows
+
+	latestNs int64     // from this acq on, latest has all newest versions
+	latest   []version // at most maxZoneTests
 }
 
 // ErrFull says that a table holds more readings than its limit.
@@ -56,7 +60,7 @@ const (
 // NewTable returns an empty table, which is to have at most some readings.
 func NewTable(limit int) *Table {
 	n := newestTables.Get().(*Table)
-	n.count, n.limit = 0, limit
+	n.count, n.limit, n.latestNs, n.latest = 0, limit, math.MaxInt64, n.latest[:0]
 	n.resize(firstPlaces)
 	return n
 }
@@ -222,23 +226,43 @@ func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
 	return n.versions[at].acqNs, n.tags[at] != 0
 }
 
-// maxZoneTests is the most superseded readings that are compared with the zones of each block.
+// maxZoneTests is the most readings that are compared with the zones of each block.
 const maxZoneTests = 64
 
-// Misses reports whether none of the readings can have a version in a block.
-func (n *Table) Misses(info *index.BlockInfo) bool {
-	if n == nil || n.count == 0 {
+// misses reports whether no newest version with this acq or a greater one can be of a reading in a
+// block.
+func (n *Table) misses(info *index.BlockInfo, fromNs int64) bool {
+	switch {
+	case n == nil || n.count == 0:
 		return true
-	}
-	if n.count > maxZoneTests {
+	case fromNs >= n.latestNs:
+		return !slices.ContainsFunc(n.latest, func(v version) bool {
+			return v.acqNs >= fromNs && v.within(info)
+		})
+	case n.count > maxZoneTests:
 		return false
 	}
 	for i, tag := range n.tags {
-		if tag != 0 && n.versions[i].within(info) {
+		if tag != 0 && n.versions[i].acqNs >= fromNs && n.versions[i].within(info) {
 			return false
 		}
 	}
 	return true
+}
+
+// pickLatest makes misses fast for acqs from one on, if few of the newest versions are from then.
+func (n *Table) pickLatest(fromNs int64) {
+	n.latest = n.latest[:0]
+	for i, tag := range n.tags {
+		if tag == 0 || n.versions[i].acqNs < fromNs {
+			continue
+		}
+		if len(n.latest) == maxZoneTests {
+			return
+		}
+		n.latest = append(n.latest, n.versions[i])
+	}
+	n.latestNs = fromNs
 }
 
 func (r *Reading) within(info *index.BlockInfo) bool {

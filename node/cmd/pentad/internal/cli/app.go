@@ -39,6 +39,9 @@ type App struct {
 	Quiet      bool
 	NoColor    bool
 	timeout    time.Duration
+
+	// Names are shown in place of ids, by the names of their columns.
+	Names map[string]map[int64]string
 }
 
 // StdinUntil returns stdin as a reader whose reads end with ctx; close it.
@@ -87,7 +90,8 @@ func (a *App) Writer(single bool, columns ...output.Column) (*output.Writer, err
 	if err != nil {
 		return nil, err
 	}
-	opt := output.Options{Format: f, Color: a.StdoutTerminal && !a.NoColor, Single: single}
+	opt := output.Options{Format: f, Color: a.StdoutTerminal && !a.NoColor, Single: single,
+		Names: a.Names}
 	return output.NewWriter(a.Stdout, opt, columns...), nil
 }
 

@@ -13,9 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/pentad-db/pentad/node/internal/quantity"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -50,24 +50,8 @@ type Summary struct {
 	Rejected int64 // lines, of a record in quotes all
 	Reasons  map[string]int64
 	First    *RejectError // the first rejected line, nil if there was none
+	Rejects  Rejects      // where they are
 	NewIDs   int64        // names that got an id in this run
-}
-
-// RejectError is a line, or a record of several lines, that could not be stored.
-type RejectError struct {
-	File   string
-	Line   int
-	Last   int    // line; above Line where a quoted field goes over several
-	Kind   string // fields, quotes, key, time, fold, value, size: for counting
-	Reason string
-}
-
-// Error implements error.
-func (e *RejectError) Error() string {
-	if e.Last > e.Line {
-		return fmt.Sprintf("%s lines %d to %d: %s", e.File, e.Line, e.Last, e.Reason)
-	}
-	return fmt.Sprintf("%s line %d: %s", e.File, e.Line, e.Reason)
 }
 
 // Importer imports files that share one mapping.
@@ -79,8 +63,11 @@ type Importer struct {
 	rejects *csv.Writer
 	pending record.Batch
 	folds   map[record.Key]struct{}
-	marks   marks // of the file
+	noted   map[int32]quantity.Type // quantities of names that are not declared
+	marks   marks                   // of the file
 	summary Summary
+
+	undeclared []plugin.Quantity
 }
 
 // maxFoldKeys bounds the memory of the fold rules first and second, about 500 MB: they must
@@ -93,7 +80,7 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 		return nil, err
 	}
 	im := &Importer{opt: opt, mapping: m, joins: map[*Join]map[string]string{},
-		folds: map[record.Key]struct{}{}}
+		folds: map[record.Key]struct{}{}, noted: map[int32]quantity.Type{}}
 	im.summary.Reasons = map[string]int64{}
 	if m.usesLookups() {
 		if opt.LookupPath == "" {
@@ -107,15 +94,12 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 		}
 		im.lookups = lookups
 	}
-	for _, part := range m.parts() {
-		if part.Join == nil || im.joins[part.Join] != nil {
-			continue
-		}
-		table, err := part.Join.load(opt.Dir)
+	for _, join := range m.joins() {
+		table, err := join.load(opt.Dir)
 		if err != nil {
 			return nil, err
 		}
-		im.joins[part.Join] = table
+		im.joins[join] = table
 	}
 	if opt.Rejects != nil {
 		im.rejects = csv.NewWriter(opt.Rejects)
@@ -180,27 +164,4 @@ func ended(ctx context.Context, line int) error {
 		return nil
 	}
 	return context.Cause(ctx)
-}
-
-func (im *Importer) reject(e *RejectError, text []byte) error {
-	count := int64(e.Last - e.Line + 1)
-	im.summary.Rejected += count
-	im.summary.Reasons[e.Kind] += count
-	if im.summary.First == nil {
-		im.summary.First = e
-	}
-	if im.rejects != nil {
-		reason := e.Reason
-		if e.Last > e.Line {
-			reason = fmt.Sprintf("%s (lines %d to %d)", reason, e.Line, e.Last)
-		}
-		row := []string{e.File, strconv.Itoa(e.Line), reason, string(text)}
-		if err := im.rejects.Write(row); err != nil {
-			return fmt.Errorf("write the rejects file: %w", err)
-		}
-	}
-	if im.opt.Strict {
-		return e
-	}
-	return nil
 }

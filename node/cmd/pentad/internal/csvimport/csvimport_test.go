@@ -32,6 +32,15 @@ type result struct {
 // load imports a text by a mapping in YAML.
 func load(t *testing.T, mapping, text string, change ...func(*Options)) result {
 	t.Helper()
+	m, err := ParseMapping([]byte(mapping))
+	if err != nil {
+		return result{err: err}
+	}
+	return loadMapping(t, m, text, change...)
+}
+
+func loadMapping(t *testing.T, m *Mapping, text string, change ...func(*Options)) result {
+	t.Helper()
 	var r result
 	var rejects bytes.Buffer
 	opt := Options{Rejects: &rejects, LookupPath: filepath.Join(t.TempDir(), "ids.json")}
@@ -46,10 +55,6 @@ func load(t *testing.T, mapping, text string, change ...func(*Options)) result {
 	}
 	for _, f := range change {
 		f(&opt)
-	}
-	m, err := ParseMapping([]byte(mapping))
-	if err != nil {
-		return result{err: err}
 	}
 	im, err := New(m, opt)
 	if err != nil {
@@ -359,8 +364,9 @@ func TestMappingRefuses(t *testing.T) {
 		}
 	}
 	change := func(old, new string) string { return strings.Replace(simple, old, new, 1) }
-	f(simple+"sepatator: x\n", `line 7: unknown field "sepatator"`)
-	f(change("column: meter", "columm: meter"), `line 3: unknown field "columm"`)
+	f(simple+"sepatator: x\n", `line 7: unknown key "sepatator"; did you mean separator?`)
+	f(change("column: meter", "columm: meter"),
+		`line 3: mid: unknown key "columm"; did you mean column or columns?`)
 	f("cid: [", "line 1")
 	f(change("cid: {constant: 7}", ""), "cid: missing")
 	f(change("{constant: 7}", "{}"), "cid: give either a constant or a column")
@@ -375,7 +381,9 @@ func TestMappingRefuses(t *testing.T) {
 	f(change("columns: [time]", `columns: [time], fold: third`), `fold "third" is unknown`)
 	f(change("columns: [time]", `columns: ["@nothing"]`), "@label, @header N and @file")
 	f(change("columns: [time]", `columns: ["@header 9"]`), "the header has cells 1 to 5")
-	f(change("column: kwh", "column: kw"), `"kw" is not in the header (meter, time, kwh`)
+	f(change("column: kwh", "column: kw"),
+		`line 6: value 1: column "kw" is not in the header; did you mean kwh or kwh2?; it has `+
+			`kwh, kwh2, kwh2, `)
 	f(change("column: kwh", "column: kwh2"), "occurs twice")
 	f(change("column: kwh", "column: 6"), "column 6: lines have 5")
 	f(change("column: kwh", "columns: 2..=9"), "columns 2..=9: lines have 5")

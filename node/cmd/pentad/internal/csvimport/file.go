@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,14 +82,22 @@ func (f *file) readHeader() error {
 	for i, field := range fields {
 		names[i] = string(bytes.TrimSpace(field))
 	}
-	return f.makePlan(newHeader(names), len(fields))
+	return f.makePlan(newHeader(names), fields)
 }
 
-func (f *file) makePlan(h *header, fieldCount int) error {
+// makePlan plans the columns by the header, and by the fields of the first line.
+func (f *file) makePlan(h *header, fields [][]byte) error {
+	fieldCount := len(fields)
 	if f.im.mapping.ExpectFields > 0 {
 		fieldCount = f.im.mapping.ExpectFields
 	}
 	p, err := newPlan(f.im, h, fieldCount, filepath.Base(f.name))
+	if err != nil && len(fields) == 1 {
+		if s := otherSeparator(fields[0]); s != "" {
+			err = fmt.Errorf("the file seems to be separated by %q: give --separator %q, or "+
+				"separator: %q in the mapping", s, s, s)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -99,7 +109,7 @@ func (f *file) makePlan(h *header, fieldCount int) error {
 func (f *file) line(line []byte, number int) error {
 	fields, text, err := f.split.record(line, f.lines)
 	if err == nil && f.plan == nil {
-		if err := f.makePlan(newHeader(nil), len(fields)); err != nil {
+		if err := f.makePlan(newHeader(nil), fields); err != nil {
 			return err
 		}
 	}
@@ -156,8 +166,37 @@ func (h *header) column(reference string, fieldCount int) (int, error) {
 	if len(h.names) == 0 {
 		return 0, fmt.Errorf("column %q: there is no header line; use its number from 1", reference)
 	}
-	return 0, fmt.Errorf("column %q is not in the header (%s)", reference,
-		clip([]byte(strings.Join(h.names, ", "))))
+	names := slices.Sorted(maps.Keys(h.index)) // each once
+	return 0, fmt.Errorf("column %q is not in the header%s; it has %s", reference,
+		excerpt.DidYouMean(reference, names), columnList(reference, h.names))
+}
+
+// columnList lists columns by how near they are to the name of one that is not there.
+func columnList(reference string, names []string) string {
+	const most, maxBytes = 20, 40
+	var list []string
+	for _, name := range excerpt.Nearest(reference, names)[:min(len(names), most)] {
+		list = append(list, excerpt.Of(name, maxBytes))
+	}
+	text := strings.Join(list, ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// otherSeparator returns what seems to separate a line that is one field, "" for nothing.
+func otherSeparator(line []byte) string {
+	best, count := "", 0
+	for _, separator := range []string{",", ";", "\t", "|"} {
+		if n := bytes.Count(line, []byte(separator)); n > count {
+			best, count = separator, n
+		}
+	}
+	if best == "\t" {
+		return "tab"
+	}
+	return best
 }
 
 func (h *header) name(index int) string {

@@ -23,18 +23,15 @@ func (im *Importer) Identify(digest io.Writer, fileName string) error {
 		return fmt.Errorf("mapping: %w", err)
 	}
 	fmt.Fprintf(digest, "%d %s\n", len(text), text)
-	for _, part := range im.mapping.parts() {
-		if part.Join == nil {
-			continue
-		}
-		table := im.joins[part.Join]
+	for _, join := range im.mapping.joins() {
+		table := im.joins[join]
 		fmt.Fprintf(digest, "join %d\n", len(table))
 		for _, key := range slices.Sorted(maps.Keys(table)) {
 			fmt.Fprintf(digest, "%q %q\n", key, table[key])
 		}
 	}
 	for _, v := range im.mapping.Values {
-		if v.ByMOID {
+		if v.ByMOID || v.assumed && im.mapping.byName(&v) && im.mapping.MOID.Types == nil {
 			fmt.Fprintf(digest, "types %v\n", im.opt.Types)
 		}
 	}
@@ -49,14 +46,13 @@ func (im *Importer) Identify(digest io.Writer, fileName string) error {
 
 // FilesDepend reports whether a line may be rejected for what an earlier file of the import has.
 func (im *Importer) FilesDepend() bool {
-	return im.mapping.Cap.Zone != "" && im.mapping.Cap.Fold != FoldBoth
+	return im.mapping.Cap.Zone.IsSet() && im.mapping.Cap.Fold != FoldBoth
 }
 
 func (m *Mapping) usesFileName() bool {
+	all := slices.Concat(m.Cap.Columns, m.Cap.Zone.references())
 	for _, p := range m.parts() {
-		if p.Column == "@file" {
-			return true
-		}
+		all = append(all, p.references()...)
 	}
-	return slices.Contains(m.Cap.Columns, "@file")
+	return slices.Contains(all, "@file")
 }

@@ -7,16 +7,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Join replaces a text by text of the same row of another file: key and value are columns of
-// that file, by name or by number from 1.
+// that file, by name or by number from 1. Several columns that make a name have as many keys.
 type Join struct {
 	File       string `yaml:"file"`
 	Key        string `yaml:"key"`
 	Value      string `yaml:"value"`
 	Separator  string `yaml:"separator"`  // default ","
 	Duplicates string `yaml:"duplicates"` // first or last; default: keys that disagree are errors
+
+	Keys []string `yaml:"keys" json:",omitempty"`
+}
+
+func (j *Join) check() error {
+	switch {
+	case j.Key != "" && len(j.Keys) > 0:
+		return errors.New("join: give either key or keys")
+	case j.File == "" || j.Key == "" && len(j.Keys) == 0 || j.Value == "":
+		return errors.New("join: needs file, key and value")
+	}
+	return nil
 }
 
 // maxJoinRows bounds the memory of one join table.
@@ -61,19 +74,29 @@ func (j *Join) read(r io.Reader) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the header: %w", err)
 	}
+	if s := otherSeparator([]byte(header[0])); len(header) == 1 && s != "" {
+		return nil, fmt.Errorf("the file seems to be separated by %q: give the join separator: %q",
+			s, s)
+	}
 	named := newHeader(header)
-	key, err := named.column(j.Key, len(header))
-	if err != nil {
-		return nil, err
+	var keys []int
+	for _, reference := range references(j.Key, j.Keys) {
+		column, err := named.column(reference, len(header))
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, column)
 	}
 	value, err := named.column(j.Value, len(header))
 	if err != nil {
 		return nil, err
 	}
-	return j.fill(rows, key, value)
+	return j.fill(rows, keys, value)
 }
 
-func (j *Join) fill(rows *csv.Reader, key, value int) (map[string]string, error) {
+func (j *Join) fill(
+	rows *csv.Reader, keys []int, value int,
+) (map[string]string, error) {
 	table := map[string]string{}
 	for {
 		row, err := rows.Read()
@@ -83,18 +106,34 @@ func (j *Join) fill(rows *csv.Reader, key, value int) (map[string]string, error)
 		if err != nil {
 			return nil, err
 		}
-		old, seen := table[row[key]]
+		key := joinKey(row, keys)
+		old, seen := table[key]
 		switch {
 		case seen && j.Duplicates == "first":
 			continue
 		case seen && j.Duplicates == "" && old != row[value]:
-			line, _ := rows.FieldPos(key)
+			line, _ := rows.FieldPos(keys[0])
 			return nil,
 				fmt.Errorf("line %d: key %q is %q here and %q before; use duplicates: first or "+
-					"last", line, clip([]byte(row[key])), row[value], old)
+					"last", line, clip([]byte(key)), row[value], old)
 		case len(table) == maxJoinRows:
 			return nil, fmt.Errorf("more than %d keys", maxJoinRows)
 		}
-		table[row[key]] = row[value]
+		table[key] = row[value]
 	}
+}
+
+// joinKey is the text of one column as it is, or the name that several make.
+func joinKey(row []string, keys []int) string {
+	if len(keys) == 1 {
+		return row[keys[0]]
+	}
+	var name []byte
+	for i, column := range keys {
+		if i > 0 {
+			name = append(name, nameSeparator)
+		}
+		name = appendNamePart(name, strings.TrimSpace(row[column]))
+	}
+	return string(name)
 }

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // lookupFormat heads a lookup file, so that another JSON file is not taken for one.
@@ -83,6 +87,34 @@ func OpenLookups(path string) (*Lookups, error) {
 	return l, nil
 }
 
+// ReadNames returns the ids of names in a table of a lookup file, which may be "" if it is the only
+// one.
+func ReadNames(path, table string) (map[string]int64, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("read lookup file: %w", err)
+	}
+	l, err := OpenLookups(path)
+	if err != nil {
+		return nil, err
+	}
+	tables := slices.Sorted(maps.Keys(l.tables))
+	if table == "" && len(tables) == 1 {
+		table = tables[0]
+	}
+	ids, ok := l.tables[table]
+	switch {
+	case ok:
+		return ids, nil
+	case len(tables) == 0:
+		return nil, fmt.Errorf("lookup file %s has no names", path)
+	case table == "":
+		return nil, fmt.Errorf("lookup file %s has several tables; add one, e.g. %s,table=%s; "+
+			"there are %s", path, path, tables[0], strings.Join(tables, ", "))
+	}
+	return nil, fmt.Errorf("lookup file %s has no table %q%s; there are %s", path, table,
+		excerpt.DidYouMean(table, tables), strings.Join(tables, ", "))
+}
+
 // ID returns the id of a name, giving it the next one if it has none.
 func (l *Lookups) ID(table string, name []byte) int64 {
 	ids := l.tables[table]
@@ -98,6 +130,14 @@ func (l *Lookups) ID(table string, name []byte) int64 {
 	l.dirty = true
 	l.added++
 	return l.next[table]
+}
+
+// Find returns the id that a name has or would get.
+func (l *Lookups) Find(table string, name []byte) int64 {
+	if id, ok := l.tables[table][string(name)]; ok {
+		return id
+	}
+	return l.next[table] + 1
 }
 
 // Added returns how many names got an id since the file was opened.

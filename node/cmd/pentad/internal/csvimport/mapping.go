@@ -36,6 +36,7 @@ type Mapping struct {
 	Deleted string `yaml:"deleted"`
 
 	untyped bool // Type is the default
+	places  places
 
 	// Own is a file that pentad wrote: cells may be hex or base64 too, and the column Deleted may
 	// be missing.
@@ -43,7 +44,8 @@ type Mapping struct {
 }
 
 // Part makes one whole number of the key: a constant, or the text of a column, which may be
-// replaced through a join and then given an id by a lookup.
+// replaced through a join and then given an id by a lookup. The texts of several columns are joined
+// to one name, as [appendNamePart] says.
 //
 // A column is a name of the header or a number from 1 (the name wins), "@label": the header of
 // the value's own column, "@header N": cell N of the header line, or "@file": the file's name.
@@ -52,6 +54,19 @@ type Part struct {
 	Column   string `yaml:"column"`
 	Join     *Join  `yaml:"join"`
 	Lookup   string `yaml:"lookup"` // name of a table in the lookup file
+
+	Columns []string `yaml:"columns" json:",omitempty"`
+	// Types are those of the values of a moid, by the name that it is the id of.
+	Types texts `yaml:"types" json:",omitempty"`
+}
+
+func (p *Part) references() []string { return references(p.Column, p.Columns) }
+
+func references(column string, columns []string) []string {
+	if column != "" {
+		return []string{column}
+	}
+	return columns
 }
 
 // Cap makes the capture time: the texts of the columns, joined by one space, read by a format in
@@ -59,7 +74,7 @@ type Part struct {
 type Cap struct {
 	Columns []string `yaml:"columns"`
 	Format  string   `yaml:"format"` // of timeparse.Compile
-	Zone    string   `yaml:"zone"`   // needed unless the format names the offset
+	Zone    Zone     `yaml:"zone"`   // needed unless the format names the offset
 	Fold    string   `yaml:"fold"`   // first (default), second, both-as-versions
 }
 
@@ -101,31 +116,42 @@ func LoadMapping(path string) (*Mapping, error) {
 		return nil, fmt.Errorf("mapping %s has more than %d bytes", path, maxMappingBytes)
 	}
 	m, err := ParseMapping(source)
+	if place := (*placeError)(nil); errors.As(err, &place) {
+		place.file = path
+		return nil, place
+	}
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
+	m.places.file = path
 	return m, nil
 }
 
 // ParseMapping reads the YAML form of a mapping; it does not check that the mapping is complete.
 func ParseMapping(source []byte) (*Mapping, error) {
 	m := &Mapping{}
+	var err error
+	if m.places, err = readPlaces(source); err != nil {
+		return nil, err
+	}
 	if err := yaml.UnmarshalWithOptions(source, m, yaml.Strict()); err != nil {
-		return nil, errors.New(oneLine(err))
+		return nil, plainError(err)
 	}
 	return m, nil
 }
 
-// oneLine turns the library's report, "[3:1] unknown field "x"" and an excerpt, into one line.
-func oneLine(err error) string {
+// plainError turns the library's report, "[3:1] unknown field "x"" and an excerpt, into one line.
+func plainError(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if rest, ok := strings.CutPrefix(text, "["); ok {
 		if at, message, ok := strings.Cut(rest, "] "); ok {
-			line, _, _ := strings.Cut(at, ":")
-			return "line " + line + ": " + message
+			number, _, _ := strings.Cut(at, ":")
+			if line, err := strconv.Atoi(number); err == nil {
+				return &placeError{line: line, err: errors.New(message)}
+			}
 		}
 	}
-	return text
+	return errors.New(text)
 }
 
 // Check fills in defaults and reports what is missing or contradicts itself.
@@ -141,20 +167,25 @@ func (m *Mapping) Check() error {
 		part *Part
 	}{{"cid", m.CID}, {"mid", m.MID}, {"moid", m.MOID}} {
 		if p.part == nil && p.name != "moid" {
-			return fmt.Errorf("%s: missing; give a constant or a column", p.name)
+			return m.places.missing(fmt.Errorf("%s: missing; give a constant or a column", p.name))
 		}
 		if p.part != nil {
-			if err := p.part.check(); err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+			err := p.part.check()
+			if err == nil {
+				err = p.part.checkTypes(p.name)
+			}
+			if err != nil {
+				return m.places.at(p.name, fmt.Errorf("%s: %w", p.name, err))
 			}
 		}
 	}
 	if len(m.Values) == 0 {
-		return errors.New("values: missing; name at least one column of values")
+		return m.places.missing(
+			errors.New("values: missing; name at least one column of values"))
 	}
 	for i := range m.Values {
 		if err := m.checkValue(&m.Values[i]); err != nil {
-			return fmt.Errorf("value %d: %w", i+1, err)
+			return m.places.at(fmt.Sprintf("values.%d", i+1), fmt.Errorf("value %d: %w", i+1, err))
 		}
 	}
 	return nil
@@ -167,7 +198,8 @@ func (m *Mapping) checkForm() error {
 	case m.Separator == "tab" || m.Separator == `\t`:
 		m.Separator = "\t"
 	case len(m.Separator) != 1 || m.Separator[0] >= 0x80 || strings.Contains("\"\r\n", m.Separator):
-		return fmt.Errorf("separator %q is not one ASCII character", m.Separator)
+		return m.places.at("separator",
+			fmt.Errorf("separator %q is not one ASCII character", m.Separator))
 	}
 	if m.SkipLines < 0 || m.ExpectFields < 0 {
 		return errors.New("skip_lines and expect_fields must not be negative")
@@ -183,49 +215,55 @@ func (m *Mapping) checkForm() error {
 		m.Decimal = "."
 	case ".", ",":
 	default:
-		return fmt.Errorf("decimal %q: write \".\" or \",\"", m.Decimal)
+		return m.places.at("decimal",
+			fmt.Errorf("decimal %q: write \".\" or \",\"", m.Decimal))
 	}
 	return nil
 }
 
 func (m *Mapping) checkCap() error {
 	if m.Cap == nil || len(m.Cap.Columns) == 0 {
-		return errors.New("cap: missing; name the column or columns that hold the time")
+		return m.places.missing(
+			errors.New("cap: missing; name the column or columns that hold the time"))
 	}
 	layout, err := timeparse.Compile(m.Cap.Format)
 	if err != nil {
-		return fmt.Errorf("cap: %w", err)
+		return m.places.at("cap.format", fmt.Errorf("cap: %w", err))
 	}
 	switch {
-	case !layout.Absolute() && m.Cap.Zone == "":
-		return fmt.Errorf("cap: times like %q have no UTC offset; set the zone, e.g. "+
-			"Europe/Berlin, +08:00 or UTC", m.Cap.Format)
-	case layout.Absolute() && m.Cap.Zone != "":
-		return errors.New("cap: the format has a UTC offset; leave out the zone, or use a " +
-			"format without an offset")
+	case !layout.Absolute() && !m.Cap.Zone.IsSet():
+		return m.places.at("cap", fmt.Errorf("cap: times like %q have no UTC offset; set the "+
+			"zone, e.g. Europe/Berlin, +08:00 or UTC", m.Cap.Format))
+	case layout.Absolute() && m.Cap.Zone.IsSet():
+		return m.places.at("cap.zone", errors.New("cap: the format has a UTC offset; leave out "+
+			"the zone, or use a format without an offset"))
 	}
-	if _, err := timeparse.LoadZone(m.Cap.Zone); err != nil {
-		return fmt.Errorf("cap: %w", err)
+	if err := m.Cap.Zone.check(); err != nil {
+		return m.places.at("cap.zone", fmt.Errorf("cap: %w", err))
 	}
 	switch m.Cap.Fold {
 	case "":
 		m.Cap.Fold = FoldFirst
 	case FoldFirst, FoldSecond, FoldBoth:
 	default:
-		return fmt.Errorf("cap: fold %q is unknown; use first, second or both-as-versions",
-			m.Cap.Fold)
+		return m.places.at("cap.fold", fmt.Errorf("cap: fold %q is unknown; use first, second or "+
+			"both-as-versions", m.Cap.Fold))
 	}
 	return nil
 }
 
 func (p *Part) check() error {
 	switch {
-	case (p.Constant == nil) == (p.Column == ""):
+	case p.Column != "" && len(p.Columns) > 0:
+		return errors.New("give either column or columns")
+	case (p.Constant == nil) == (len(p.references()) == 0):
 		return errors.New("give either a constant or a column")
+	case len(p.Columns) > 1 && p.Lookup == "" && p.Join == nil:
+		return errors.New("several columns make a name; add a lookup, which gives it an id")
 	case p.Constant != nil && (p.Join != nil || p.Lookup != ""):
 		return errors.New("a constant needs neither join nor lookup")
-	case p.Join != nil && (p.Join.File == "" || p.Join.Key == "" || p.Join.Value == ""):
-		return errors.New("join: needs file, key and value")
+	case p.Join != nil:
+		return p.Join.check()
 	}
 	return nil
 }
@@ -277,6 +315,20 @@ func (m *Mapping) parts() []*Part {
 		}
 	}
 	return parts
+}
+
+// joins returns the tables of other files that the mapping names.
+func (m *Mapping) joins() []*Join {
+	var joins []*Join
+	for _, p := range m.parts() {
+		if p.Join != nil {
+			joins = append(joins, p.Join)
+		}
+	}
+	if m.Cap != nil && m.Cap.Zone.Join != nil {
+		joins = append(joins, m.Cap.Zone.Join)
+	}
+	return joins
 }
 
 func (m *Mapping) usesLookups() bool {

@@ -30,18 +30,21 @@ type plan struct {
 	keys     []record.Key
 	ends     []int // of the payloads
 	payloads []byte
-	tomb     bool // the readings are deleted
-	folded   bool // a time of this line occurs twice
+	kind     quantity.Type // of the last value
+	tomb     bool          // the readings are deleted
+	folded   bool          // a time of this line occurs twice
 	skipped  int64
 }
 
 type valuePlan struct {
-	column int
-	label  string
-	moid   *int64
-	kind   quantity.Type
-	byMOID bool // kind is that of the quantity
-	raw    bool // the column is of payloads and not of values
+	column  int
+	label   string
+	moid    *int64
+	kind    quantity.Type
+	byMOID  bool // kind is that of the quantity
+	byName  bool // the quantity is the id of a name, which may have a type
+	assumed bool // the mapping has no type for it
+	raw     bool // the column is of payloads and not of values
 }
 
 // problem is why a line is rejected.
@@ -57,10 +60,13 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 		}
 		resolved := &partPlan{im: im, dim: d, part: part}
 		if part.Constant != nil {
-			err = dimLimit(d, *part.Constant)
+			err = m.places.at(d.String(), dimLimit(d, *part.Constant))
 			return resolved
 		}
-		resolved.source, err = newSource(part.Column, h, fieldCount, fileName)
+		resolved.source, err = newNameSource(part.references(), h, fieldCount, fileName)
+		if err != nil {
+			err = m.places.at(d.String(), fmt.Errorf("%s: %w", d, err))
+		}
 		if part.Join != nil {
 			resolved.join = im.joins[part.Join]
 		}
@@ -75,15 +81,15 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 	for _, reference := range m.Cap.Columns {
 		s, err := newSource(reference, h, fieldCount, fileName)
 		if err != nil {
-			return nil, fmt.Errorf("cap: %w", err)
+			return nil, m.places.at("cap.columns", fmt.Errorf("cap: %w", err))
 		}
 		p.cap.sources = append(p.cap.sources, s)
 	}
 	if p.cap.layout, err = timeparse.Compile(m.Cap.Format); err != nil {
 		return nil, err
 	}
-	if p.cap.zone, err = timeparse.LoadZone(m.Cap.Zone); err != nil {
-		return nil, err
+	if p.cap.zone, err = newZonePlan(im, h, fieldCount, fileName); err != nil {
+		return nil, m.places.at("cap.zone", fmt.Errorf("cap: %w", err))
 	}
 	p.cap.fold = m.Cap.Fold
 	if p.deleted, err = m.deletedColumn(h, fieldCount); err != nil {
@@ -99,13 +105,16 @@ func (m *Mapping) deletedColumn(h *header, fieldCount int) (int, error) {
 	}
 	column, err := h.column(m.Deleted, fieldCount)
 	if err != nil {
-		return 0, fmt.Errorf("deleted: %w", err)
+		return 0, m.places.at("deleted", fmt.Errorf("deleted: %w", err))
 	}
 	return column, nil
 }
 
 func (p *plan) planValues(h *header) error {
-	for _, v := range p.im.mapping.Values {
+	for i, v := range p.im.mapping.Values {
+		at := func(err error) error {
+			return p.im.mapping.places.at(fmt.Sprintf("values.%d", i+1), err)
+		}
 		kind, err := output.ParsePayloadType(v.Type)
 		if err != nil {
 			return err
@@ -125,17 +134,15 @@ func (p *plan) planValues(h *header) error {
 			from, err = h.column(v.Column, p.fieldCount)
 			to = from + 1
 		}
-		if err != nil {
-			return err
+		if err == nil && v.MOID != nil {
+			err = dimLimit(record.MOID, *v.MOID)
 		}
-		if v.MOID != nil {
-			if err := dimLimit(record.MOID, *v.MOID); err != nil {
-				return err
-			}
+		if err != nil {
+			return at(fmt.Errorf("value %d: %w", i+1, err))
 		}
 		for column := from; column < to; column++ {
 			p.values = append(p.values, valuePlan{column, h.name(column), v.MOID, kind,
-				v.ByMOID && !raw, raw})
+				v.ByMOID && !raw, p.im.mapping.byName(&v) && !raw, v.assumed, raw})
 		}
 	}
 	return nil
@@ -158,6 +165,9 @@ func (p *plan) ownColumn(h *header) (name string, found bool) {
 
 // kindOf is the type of a value of a line.
 func (p *plan) kindOf(fields [][]byte, v *valuePlan) quantity.Type {
+	if v.byName {
+		return p.kindOfName(fields, v)
+	}
 	if !v.byMOID {
 		return v.kind
 	}
@@ -191,7 +201,11 @@ func (p *plan) line(fields [][]byte) *problem {
 		if bad != nil {
 			return bad
 		}
-		if bad := p.fits(key.MOID, v); bad != nil {
+		bad = p.fits(key.MOID, v)
+		if bad == nil {
+			bad = p.noteQuantity(fields, v, key.MOID)
+		}
+		if bad != nil {
 			return bad
 		}
 		p.keys = append(p.keys, key)
@@ -239,11 +253,11 @@ func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) 
 	case empty:
 		return true, nil
 	}
-	kind := p.kindOf(fields, v)
-	if kind != quantity.Text {
+	p.kind = p.kindOf(fields, v)
+	if p.kind != quantity.Text {
 		cell = trimmed
 	}
-	if bad = p.value(cell, v, kind); bad != nil && v.byMOID {
+	if bad = p.value(cell, v, p.kind); bad != nil && v.byMOID {
 		moid, _ := p.moid.value(fields, v.label)
 		bad.reason += quantity.Because(p.im.opt.Types, int32(moid))
 	}
@@ -305,7 +319,7 @@ func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key
 	} else {
 		key.MOID = int32(part(p.moid))
 	}
-	shared.known = !p.cid.source.label && !p.mid.source.label
+	shared.known = !p.cid.source.labelled() && !p.mid.source.labelled()
 	return key, bad
 }
 
@@ -391,7 +405,7 @@ type partPlan struct {
 	im     *Importer
 	dim    record.Dim
 	part   *Part
-	source source
+	source nameSource
 	join   map[string]string
 }
 
@@ -399,14 +413,9 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 	if pp.part.Constant != nil {
 		return *pp.part.Constant, nil
 	}
-	text := pp.source.text(fields, label)
-	if pp.part.Join != nil {
-		joined, ok := pp.join[string(text)]
-		if !ok {
-			return 0, &problem{"key", fmt.Sprintf("%s: %q is not in %s", pp.dim, clip(text),
-				pp.part.Join.File)}
-		}
-		text = []byte(joined)
+	text, bad := pp.text(fields, label)
+	if bad != nil {
+		return 0, bad
 	}
 	if pp.part.Lookup != "" {
 		if len(text) == 0 {
@@ -421,6 +430,24 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 				clip(text))}
 	}
 	return pp.checked(n)
+}
+
+// text returns the name or number of the part, through its join.
+func (pp *partPlan) text(fields [][]byte, label string) ([]byte, *problem) {
+	text, missing := pp.source.text(fields, label)
+	if missing != "" {
+		return nil, &problem{"key", fmt.Sprintf("%s: column %q is empty; a name of several "+
+			"columns needs all of them", pp.dim, missing)}
+	}
+	if pp.part.Join == nil {
+		return text, nil
+	}
+	joined, ok := pp.join[string(text)]
+	if !ok {
+		return nil, &problem{"key", fmt.Sprintf("%s: %q is not in %s", pp.dim, clip(text),
+			pp.part.Join.File)}
+	}
+	return []byte(joined), nil
 }
 
 func (pp *partPlan) checked(n int64) (int64, *problem) {

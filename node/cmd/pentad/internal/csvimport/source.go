@@ -63,7 +63,7 @@ func (s *source) text(fields [][]byte, label string) []byte {
 type capPlan struct {
 	sources []source
 	layout  *timeparse.Layout
-	zone    *timeparse.Zone
+	zone    zonePlan
 	fold    string
 	joined  []byte // reused
 }
@@ -75,7 +75,7 @@ func (c *capPlan) labelled() bool {
 			return true
 		}
 	}
-	return false
+	return c.zone.source.labelled()
 }
 
 // value returns the moment, and whether its local time occurs twice.
@@ -100,11 +100,15 @@ func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, b
 	if c.layout.Absolute() {
 		return wall, false, nil
 	}
-	first, second, count := c.zone.Moments(wall)
+	zone, bad := c.zone.of(fields, label)
+	if bad != nil {
+		return 0, false, bad
+	}
+	first, second, count := zone.Moments(wall)
 	switch {
 	case count == 0:
 		return 0, false, &problem{"time", fmt.Sprintf("local time %q does not exist in %s: clocks "+
-			"are set forward over it", clip(c.joined), c.zone)}
+			"are set forward over it", clip(c.joined), zone)}
 	case count > 1 && c.fold == FoldSecond:
 		return second, true, nil
 	}

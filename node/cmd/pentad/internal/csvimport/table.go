@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 )
 
 // Rows are the rows of a file whose columns have names and types.
@@ -32,7 +33,7 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 	im.marks = marks{head: -1}
 	columns := rows.Columns()
 	f := &file{im: im, name: name}
-	if err := f.makePlan(newHeader(columns), len(columns)); err != nil {
+	if err := f.makePlan(newHeader(columns), make([][]byte, len(columns))); err != nil {
 		return err
 	}
 	f.plan.nulls = true
@@ -74,13 +75,14 @@ func (p *plan) used() []bool {
 			out[s.column] = true
 		}
 	}
+	sources := slices.Concat(p.cap.sources, p.cap.zone.source.sources)
 	for _, part := range []*partPlan{p.cid, p.mid, p.moid} {
-		if part != nil && part.part.Constant == nil {
-			mark(&part.source)
+		if part != nil {
+			sources = append(sources, part.source.sources...)
 		}
 	}
-	for i := range p.cap.sources {
-		mark(&p.cap.sources[i])
+	for i := range sources {
+		mark(&sources[i])
 	}
 	for _, v := range p.values {
 		out[v.column] = true

@@ -20,7 +20,7 @@ func (m *Mapping) FitTypes(d quantity.Declared) (undeclared []plugin.Quantity, e
 		v := &m.Values[i]
 		moid, constant := m.constantMOID(v)
 		if !constant {
-			v.ByMOID = v.assumed && m.MOID.Lookup == ""
+			v.ByMOID = v.assumed && !m.byName(v)
 			continue
 		}
 		if q := d.Quantity(moid); q != nil {
@@ -88,9 +88,9 @@ func (p *plan) contradicts(moid int32, v *valuePlan) string {
 		return ""
 	}
 	q := d.Quantity(moid)
-	if q == nil || q.Type == v.kind.String() || q.Type == plugin.Bytes || q.Type == plugin.Struct {
+	if q == nil || q.Type == p.kind.String() || q.Type == plugin.Bytes || q.Type == plugin.Struct {
 		return ""
 	}
-	return fmt.Sprintf("the mapping reads %s, but %s is declared as %s", v.kind, quantity.Label(q),
+	return fmt.Sprintf("the mapping reads %s, but %s is declared as %s", p.kind, quantity.Label(q),
 		q.Type)
 }

@@ -53,6 +53,9 @@ type Options struct {
 	Format Format
 	Color  bool // bold headers, in tables only
 	Single bool // the answer is one thing: JSON is an object, not an array of one
+	// Names are written in place of numbers of [Int], by column; one without a name is written as
+	// it is.
+	Names map[string]map[int64]string
 }
 
 // Writer writes rows. A table is held until Close, so its caller bounds the rows.
@@ -63,12 +66,36 @@ type Writer struct {
 	line    []byte // reused
 	rows    uint64
 	table   table.Writer
+	names   []map[int64]string // by column; nil: there are none
+	named   []Value            // reused
 }
 
 // NewWriter returns a writer for rows of the given columns.
 func NewWriter(w io.Writer, opt Options, columns ...Column) *Writer {
-	return &Writer{opt: opt, columns: slices.Clone(columns),
+	out := &Writer{opt: opt, columns: slices.Clone(columns),
 		out: bufio.NewWriterSize(w, 1<<16)}
+	for i := range out.columns {
+		names := opt.Names[out.columns[i].Name]
+		if names == nil {
+			continue
+		}
+		if out.names == nil {
+			out.names = make([]map[int64]string, len(columns))
+		}
+		out.names[i], out.columns[i].Right = names, false
+	}
+	return out
+}
+
+// withNames returns values with names in place of ids, valid until the next call.
+func (w *Writer) withNames(values []Value) []Value {
+	w.named = append(w.named[:0], values...)
+	for i, names := range w.names {
+		if name, ok := names[values[i].number]; ok && values[i].kind == kindInt {
+			w.named[i] = Text(name)
+		}
+	}
+	return w.named
 }
 
 // Rows returns the number of rows written so far.
@@ -78,6 +105,9 @@ func (w *Writer) Rows() uint64 { return w.rows }
 func (w *Writer) Row(values ...Value) error {
 	if len(values) != len(w.columns) {
 		panic(fmt.Sprintf("BUG: %d values for %d columns", len(values), len(w.columns)))
+	}
+	if w.names != nil {
+		values = w.withNames(values)
 	}
 	w.line = w.line[:0]
 	switch w.opt.Format {

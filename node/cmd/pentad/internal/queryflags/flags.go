@@ -45,6 +45,7 @@ type Flags struct {
 
 	Loc *time.Location // of times without an offset; nil: UTC
 
+	names      []string           // --names
 	declared   *[]client.Quantity // of the node; nil: not asked for
 	unreadable unreadable
 }
@@ -88,6 +89,7 @@ func (q *Flags) AddBox(c *cobra.Command) {
 	flags.Var((*cli.FilledFlag)(&q.AsOf), "asof",
 		"show the latest versions known before this time, e.g. now-1h")
 	q.AddLast(c)
+	q.addNames(c)
 	cli.Complete(c, "view", "latest\tthe newest version of each reading", "all\tevery version")
 }
 
@@ -115,6 +117,9 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
 	if q.Loc != nil {
 		now = now.In(q.Loc)
+	}
+	if err := q.readNames(a); err != nil {
+		return nil, err
 	}
 	query := &record.Query{Limit: q.Limit}
 	for d := range record.NumDims {

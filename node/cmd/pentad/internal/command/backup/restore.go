@@ -58,7 +58,7 @@ removed. An interrupted run is resumed by the same command.`,
 			}
 			left := "nothing was restored; run the same command to start again"
 			if checkOnly {
-				left = "not everything was checked"
+				left = "not everything was checked; run the same command to check all again"
 			}
 			return cli.Stopped(ctx, a.restore(ctx, from, dir,
 				archive.RestoreOptions{UntilAcqNs: until, CheckOnly: checkOnly}), left)

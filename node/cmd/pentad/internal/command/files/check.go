@@ -49,14 +49,25 @@ Each damaged place is a line on stdout with file and offset; the exit code is th
 	}
 }
 
-// notAllRead is what a search for damage says that is stopped.
-const notAllRead = "not everything was read; the damage found so far is listed"
+// partlyRead is what a search for damage says that is stopped.
+func (w *damageWriter) partlyRead(bytes int64) string {
+	found := "no damage so far"
+	switch {
+	case w.found == 1:
+		found = "1 damaged place so far is listed"
+	case w.found > 1:
+		found = fmt.Sprintf("%d damaged places so far are listed", w.found)
+	}
+	return fmt.Sprintf("%s read, %s; run the same command to read everything again",
+		output.Size(bytes), found)
+}
 
 func (a *app) check(ctx context.Context, paths []string) error {
 	show, err := a.newDamageWriter()
 	if err != nil {
 		return err
 	}
+	read := int64(0)
 	for _, path := range paths {
 		opt := check.Options{Damage: show.storeRow}
 		var report api.CheckReport
@@ -72,8 +83,8 @@ func (a *app) check(ctx context.Context, paths []string) error {
 		if errors.Is(err, layout.ErrLocked) {
 			err = fmt.Errorf("%w; stop the node, or use pentad verify files", err)
 		}
-		if err != nil {
-			return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
+		if read += report.Bytes; err != nil {
+			return cli.Stopped(ctx, errors.Join(err, show.Close()), show.partlyRead(read))
 		}
 		a.noteChecked(path, &report)
 	}

@@ -65,7 +65,7 @@ func (a *app) verifyDir(ctx context.Context, dir string, rate int64) error {
 	report, err := check.Directory(ctx, inside, check.Options{BytesPerSec: rate,
 		Damage: show.storeRow})
 	if err != nil {
-		return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
+		return cli.Stopped(ctx, errors.Join(err, show.Close()), show.partlyRead(report.Bytes))
 	}
 	a.noteChecked(dir, &report)
 	return a.endStopped(show)
@@ -81,19 +81,20 @@ func (a *app) verifyNode(ctx context.Context, rate int64) error {
 	if err != nil {
 		return err
 	}
-	said := a.Now()
+	said, read := a.Now(), int64(0)
 	report, err := db.Verify(ctx, client.VerifyOptions{
 		BytesPerSec: rate,
 		Damage:      show.row,
 		Progress: func(r *client.VerifyReport) {
-			if a.Now().Sub(said) >= cli.LogEvery {
+			if read = r.Bytes; a.Now().Sub(said) >= cli.LogEvery {
 				said = a.Now()
 				a.Note("read %s, %s rows", output.Size(r.Bytes), output.Thousands(r.Rows))
 			}
 		},
 	})
 	if err != nil {
-		return cli.Stopped(ctx, errors.Join(err, show.Close()), notAllRead)
+		return cli.Stopped(ctx, errors.Join(err, show.Close()),
+			show.partlyRead(max(read, report.Bytes)))
 	}
 	events, err := db.Events(ctx)
 	if err != nil {

@@ -41,11 +41,15 @@ flags, which override the file:
     column: detector
     join: {file: detectors.csv, key: det_id, value: site}   # replaced by text of another file
     lookup: site              # names get ids, stored in --lookup-file
-  mid: {column: detector}
+  mid:                        # several columns make one name, e.g. 06/037/1103
+    columns: [state, county, site]
+    lookup: site
   cap:
     columns: [date, hour]     # joined by a space
     format: "%d.%m.%Y %H"     # or a Go layout, unix, unix_ms; default RFC 3339 or ns
-    zone: Europe/Berlin
+    zone: Europe/Berlin       # or of each row: {column: tz}, {column: country, map: {DE:
+                              # Europe/Berlin, FR: Europe/Paris}}, {columns: [state, site], join:
+                              # {file: sites.csv, keys: [state, site], value: tz}}
     fold: first               # or second, both-as-versions
   values:                     # several values of a line are several quantities
     - {column: count, moid: 1, type: i64}
@@ -54,13 +58,21 @@ flags, which override the file:
   # Columns may also be "@label" (the header of the value's column), "@header 1" (a cell of the
   # header line) and "@file" (the file's name).
 
+A name of several columns has a slash between them. A slash in a column is written \/ and a
+backslash \\, so that different columns never make one name; a line with an empty one is rejected.
+
+A zone is an IANA name, UTC or an offset, e.g. +08:00; in a column, map or join also whole hours,
+e.g. -8. A row whose zone is missing or unknown is rejected.
+
 When clocks are set back, an hour occurs twice. first and second take the earlier or the later of
 the two moments of each local time, and reject a second line with the same key. both-as-versions
 takes the earlier moment and stores lines with the same key as versions of it, in file order. A
 local time that does not exist because clocks were set forward is always rejected.
 
 A type declares a quantity that is not declared yet, with the name of its column (pentad quantity);
-one that contradicts a declaration is refused.
+one that contradicts a declaration is refused. A moid with a lookup may have a type for each name:
+moid: {column: parameter, lookup: quantity, types: {remark: text, count: i64}}. Names that have a
+type are declared; without types, names have the types that their quantities are declared as.
 
 A quoted field may span at most 100 lines. A quote that is never closed is found earlier, at three
 lines without quotes that have as many fields as the others (at least three); its lines are
@@ -70,6 +82,7 @@ A line is stored completely or rejected with its number and a reason (--rejects 
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
 anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
 to the same names permanently: keep it with the data, and use one for all imports into a node.
+Answers show its names: pentad get --names mid=FILE.
 
 Ctrl-C ends an import within a second and says how many lines are stored. To resume an interrupted
 import, run it again within seven days with the same files, mapping and lookup file: it stores only
@@ -125,10 +138,13 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.rejects, "rejects", "",
 		"file that receives rejected lines: file, line, reason, text")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first rejected line")
-	flags.StringVar(&f.cid, "cid", "", "tenant: N, or column=NAME[,lookup=TABLE]")
-	flags.StringVar(&f.mid, "mid", "", "device: N, or column=NAME[,lookup=TABLE]")
+	flags.StringVar(&f.cid, "cid", "", "tenant: N, column=NAME[,lookup=TABLE] or "+
+		"columns=A+B,lookup=TABLE")
+	flags.StringVar(&f.mid, "mid", "", "device: N, column=NAME[,lookup=TABLE] or "+
+		"columns=A+B,lookup=TABLE")
 	flags.StringVar(&f.moid, "moid", "",
-		"quantity of values without one: N, or column=NAME[,lookup=TABLE]")
+		"quantity of values without one: N, column=NAME[,lookup=TABLE] or\n"+
+			"columns=A+B,lookup=TABLE")
 	flags.StringVar(&f.cap, "cap", "", "capture time: column=NAME; several columns are joined by +")
 	flags.StringArrayVar(&f.values, "value", nil,
 		"values: column=NAME or columns=A..=B [,moid=N][,type=T]; may be repeated")
@@ -197,6 +213,7 @@ func (a *app) importMapped(
 		}
 		return err
 	}
+	run.noteUnnamed()
 	return a.importSummary(run.summary, &run.stored, a.Now().Sub(start), err)
 }
 
@@ -245,9 +262,12 @@ func (a *app) importSummary(
 			fmt.Errorf("%w (--strict; the %s records before it are stored)",
 				strict, output.Thousands(done.records)))
 	case s.Rejected > 0:
-		return cli.Coded(cli.ExitPartial, fmt.Errorf("%s of %s lines rejected (%s; first: %w)",
-			output.Thousands(s.Rejected), output.Thousands(s.Lines), cli.Reasons(s.Reasons),
-			s.First))
+		kinds := ""
+		if len(s.Reasons) > 1 {
+			kinds = " (" + cli.Reasons(s.Reasons) + ")"
+		}
+		return cli.Coded(cli.ExitPartial, fmt.Errorf("%s of %s lines rejected%s: %s",
+			output.Thousands(s.Rejected), output.Thousands(s.Lines), kinds, &s.Rejects))
 	}
 	return nil
 }

@@ -29,6 +29,14 @@ func (f *importFlags) build(c *cobra.Command, columns bool) (*csvimport.Mapping,
 		m = loaded
 	}
 	given := c.Flags().Changed
+	for flag, path := range map[string]string{"separator": "separator", "decimal": "decimal",
+		"deleted": "deleted", "cid": "cid", "mid": "mid", "moid": "moid", "value": "values",
+		"cap": "cap.columns", "time-format": "cap.format", "zone": "cap.zone",
+		"fold": "cap.fold"} {
+		if given(flag) {
+			m.Override(path)
+		}
+	}
 	setIf(given("separator"), &m.Separator, f.separator)
 	setIf(given("decimal"), &m.Decimal, f.decimal)
 	setIf(given("type"), &m.Type, f.kind)
@@ -53,7 +61,7 @@ func (f *importFlags) build(c *cobra.Command, columns bool) (*csvimport.Mapping,
 	if err := f.buildCap(m, given); err != nil {
 		return nil, err
 	}
-	if columns && m.Cap.Format == "" && m.Cap.Zone != "" {
+	if columns && m.Cap.Format == "" && m.Cap.Zone.IsSet() {
 		m.Cap.Format = csvimport.WallClock
 	}
 	if given("value") {
@@ -81,7 +89,7 @@ func (f *importFlags) buildCap(m *csvimport.Mapping, given func(string) bool) er
 		m.Cap.Columns = strings.Split(pairs["column"], "+")
 	}
 	setIf(given("time-format"), &m.Cap.Format, f.timeFormat)
-	setIf(given("zone"), &m.Cap.Zone, f.zone)
+	setIf(given("zone"), &m.Cap.Zone, csvimport.Zone{Name: f.zone})
 	setIf(given("fold"), &m.Cap.Fold, f.fold)
 	return nil
 }
@@ -92,16 +100,20 @@ func setIf[T any](given bool, target *T, value T) {
 	}
 }
 
-// parsePart reads N, or column=NAME[,lookup=TABLE].
+// parsePart reads N, or column=NAME[,lookup=TABLE], or columns=A+B,lookup=TABLE.
 func parsePart(text string) (*csvimport.Part, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return &csvimport.Part{Constant: &n}, nil
 	}
-	pairs, err := parsePairs(text, "column", "lookup")
+	pairs, err := parsePairs(text, "column", "columns", "lookup")
 	if err != nil {
 		return nil, err
 	}
-	return &csvimport.Part{Column: pairs["column"], Lookup: pairs["lookup"]}, nil
+	part := &csvimport.Part{Column: pairs["column"], Lookup: pairs["lookup"]}
+	if columns, ok := pairs["columns"]; ok {
+		part.Columns = strings.Split(columns, "+")
+	}
+	return part, nil
 }
 
 // parseValueFlag reads column=NAME or columns=A..=B, with moid=N and type=T.

@@ -30,6 +30,7 @@ type mappedImport struct {
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
 	sent    bool              // records were handed to a writer
+	unnamed []plugin.Quantity // of a column, and not declared
 
 	writer  *client.Writer // of the file
 	before  hash.Hash      // of the files before, where rejects of one depend on them
@@ -58,15 +59,17 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		}
 		r.opt.Rejects = nil // it has its header, and there are none
 	}
+	var im *csvimport.Importer
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
+		r.noteUndeclared(im.Undeclared())
 		if err := r.declareAll(ctx); err != nil {
 			return err
 		}
 		r.sent = true
 		return input.SendTo(r.writer.AddRecord)(ctx, b)
 	}
-	im, err := csvimport.New(r.mapping, r.opt)
-	if err != nil {
+	var err error
+	if im, err = csvimport.New(r.mapping, r.opt); err != nil {
 		return cli.Usage(err)
 	}
 	r.before = sha256.New()

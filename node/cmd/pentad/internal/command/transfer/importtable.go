@@ -32,7 +32,7 @@ func importMappedFile(ctx context.Context, im *csvimport.Importer, m *csvimport.
 	}
 	table, err := openTable(in, plain, form)
 	if err == nil {
-		err = im.Table(ctx, name, newTextRows(table, m.Cap.Zone != ""))
+		err = im.Table(ctx, name, newTextRows(table, m.Cap.Zone.IsSet()))
 	}
 	if errors.As(err, new(*exchange.DamageError)) {
 		return fmt.Errorf("%s: %w", name, err)

@@ -23,6 +23,31 @@ func (r *mappedImport) fitTypes(ctx context.Context) error {
 	return nil
 }
 
+// noteUndeclared takes the quantities of a column that are not declared.
+func (r *mappedImport) noteUndeclared(all []plugin.Quantity) {
+	for _, q := range all {
+		if q.Name == "" {
+			r.unnamed = append(r.unnamed, q)
+		} else {
+			r.declare = append(r.declare, q)
+		}
+	}
+}
+
+// noteUnnamed says how to declare the quantities that the import could not name.
+func (r *mappedImport) noteUnnamed() {
+	const most = 3
+	for i, q := range r.unnamed {
+		if i == most {
+			r.app.Note("%d more quantities are not declared; see pentad quantity",
+				len(r.unnamed)-most)
+			return
+		}
+		r.app.Note("quantity %d is not declared; to show its values as %s: pentad quantity set %d "+
+			"--name NAME --unit UNIT --type %s", q.MOID, q.Type, q.MOID, q.Type)
+	}
+}
+
 // declareAll declares the quantities that the mapping gives a type, before their first record is
 // stored.
 func (r *mappedImport) declareAll(ctx context.Context) error {

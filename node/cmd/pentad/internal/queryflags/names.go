@@ -1,0 +1,76 @@
+package queryflags
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// addNames adds --names, by which ids are shown and selected as the names that an import gave them
+// to.
+func (q *Flags) addNames(c *cobra.Command) {
+	c.Flags().StringArrayVar(&q.names, "names", nil,
+		"show and select ids by the names of a lookup file of import csv:\n"+
+			"PART=FILE[,table=TABLE], e.g. mid=ids.json; may be repeated")
+}
+
+// readNames reads the files of --names, lets the answer show names, and replaces names in the
+// selectors.
+func (q *Flags) readNames(a *cli.App) error {
+	for _, text := range q.names {
+		part, file, ok := strings.Cut(text, "=")
+		dim := slices.Index([]string{"cid", "mid", "moid"}, part)
+		if !ok || dim < 0 || file == "" {
+			return cli.Usagef("--names %q: malformed; use PART=FILE[,table=TABLE] with cid, mid "+
+				"or moid, e.g. mid=ids.json", text)
+		}
+		file, table, _ := strings.Cut(file, ",table=")
+		ids, err := csvimport.ReadNames(file, table)
+		if err != nil {
+			return cli.Usagef("--names: %w", err)
+		}
+		d := record.Dim(dim)
+		if q.Parts[d], err = selectNames(q.Parts[d], ids, file); err != nil {
+			return cli.Usagef("--%s: %w", d, err)
+		}
+		names := make(map[int64]string, len(ids))
+		for name, id := range ids {
+			names[id] = name
+		}
+		if a.Names == nil {
+			a.Names = map[string]map[int64]string{}
+		}
+		a.Names[part] = names
+	}
+	return nil
+}
+
+// selectNames replaces names in a selector by ids: all of it, or what is between commas. A name
+// goes before a number. Errors name the file.
+func selectNames(text string, ids map[string]int64, file string) (string, error) {
+	if id, ok := ids[strings.TrimSpace(text)]; ok {
+		return strconv.FormatInt(id, 10), nil
+	}
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		part = strings.TrimSpace(part)
+		id, ok := ids[part]
+		switch {
+		case ok:
+			parts[i] = strconv.FormatInt(id, 10)
+		case strings.Trim(part, "-0123456789.=*") != "":
+			return "", fmt.Errorf("%q is neither a number nor a name in %s%s",
+				excerpt.Of(part, 80), file, excerpt.DidYouMean(part, slices.Sorted(maps.Keys(ids))))
+		}
+	}
+	return strings.Join(parts, ","), nil
+}
