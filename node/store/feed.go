@@ -112,7 +112,7 @@ func (f *Feed) Close() { f.store.feeds.Remove(f.waiter) }
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
 
-// LagNs returns how far the feed was behind the horizon after the latest Read; before the first one
+// LagNs returns how far behind the horizon the feed was after the latest Read; before the first one
 // that is not known, and the answer is large.
 func (f *Feed) LagNs() int64 { return f.horizon - max(f.next, 0) }
 
