@@ -101,7 +101,8 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, share: 1, horizon: math.MaxInt64, waiter: notify.NewWaiter(bounds.Of(&box))}
+		span: sliceRows, share: 1, horizon: math.MaxInt64,
+		waiter: notify.NewWaiter(bounds.Of(&box))}
 	s.feeds.Add(f.waiter)
 	return f, nil
 }
