@@ -69,8 +69,8 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 		`"part":"filter_params"`, "write name=value")
 	a.expect("GET", "/v1/count?filter=threshold&filter_params=value=1,value=2", "", 400,
 		"each once")
-	a.expect("GET", "/v1/records?filter=stats", "", 400, `"part":"filter"`, "no filter")
-	a.expect("GET", "/v1/plugins/threshold/run?params=value=1", "", 400, "no aggregate")
+	a.expect("GET", "/v1/records?filter=stats", "", 400, `"part":"filter"`, "not a filter")
+	a.expect("GET", "/v1/plugins/threshold/run?params=value=1", "", 400, "not an aggregate")
 	_, err := a.node.Query(t.Context(), &record.Query{Filters: []record.PluginCall{
 		{Name: "threshold", Params: make([]byte, 31)}}}, func(*record.Batch) error { return nil })
 	if e := toWire(err); e.Kind != wire.KindInvalid || e.Part != "filter" {

@@ -59,7 +59,7 @@ func TestWindowsRoute(t *testing.T) {
 	a.expect("GET", "/v1/windows?every=1d&tz=Mars&agg=count", "", 400, `"part":"tz"`,
 		`unknown time zone \"Mars\"`)
 	a.expect("GET", "/v1/windows?every=1d&tz=+05:30&agg=count", "", 400, "a + is written %2B")
-	a.expect("GET", "/v1/windows?every=1d&agg=threshold", "", 400, "no aggregate")
+	a.expect("GET", "/v1/windows?every=1d&agg=threshold", "", 400, "not an aggregate")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&group=cap", "", 400, "is not cid, mid or moid")
 	a.expect("GET", "/v1/windows?every=1d&agg=count&order=key", "", 400,
 		`unknown parameter \"order\"`)

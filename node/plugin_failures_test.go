@@ -133,7 +133,7 @@ func TestAdHoc(t *testing.T) {
 	}
 	_, err = c.Scan(t.Context(), &record.Query{Filters: []record.PluginCall{call}},
 		func(*record.Batch) error { return nil })
-	isKind(t, err, wire.KindInvalid, "no filter")
+	isKind(t, err, wire.KindInvalid, "not a filter")
 	call.Module = []byte{}
 	_, _, err = c.Aggregate(t.Context(), &record.Query{Aggregate: call})
 	isKind(t, err, wire.KindBadModule, "not a WebAssembly module")
