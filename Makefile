@@ -52,6 +52,11 @@ release: man ## build bin/release/*.tar.gz for linux, macOS and Windows, and SHA
 		rm -r $(RELEASE)/$$name; echo $(RELEASE)/$$name.tar.gz; done
 	@cd $(RELEASE) && sha256sum *.tar.gz > SHA256SUMS
 
+.PHONY: platforms
+platforms: ## check that the program builds for every platform of a release
+	@set -e; for p in $(PLATFORMS); do echo $$p; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -o /dev/null ./node/cmd/pentad; done
+
 .PHONY: man
 man: build ## write the manual pages to bin/man/man1
 	@rm -rf bin/man && bin/pentad man bin/man/man1
@@ -199,6 +204,10 @@ profile: ## show where the CPU time of a query or of ingest goes; Q=Q2, Q=ingest
 .PHONY: api-page
 api-page: ## write sdk/docs/http.md from the description of the routes
 	$(GO) test -vet=off -count 1 -run 'TestPage$$' ./node/internal/openapi -update
+
+.PHONY: texts
+texts: ## print every help and error text of the program, to be read in one go
+	@$(GO) test -vet=off -count 1 -v -run 'TestTexts$$' ./node/cmd/pentad -args -texts
 
 fuzz: ## run every fuzz target for FUZZTIME=10s
 	@set -e; for pkg in $$($(GO) list ./...); do \

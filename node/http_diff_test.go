@@ -64,10 +64,10 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", "/v1/diff?cid=1", "", 400, "from: is missing")
 	a.expect("GET", "/v1/diff?from=5&to=4", "", 400, `"part":"to"`, "4 lies before 5")
 	a.expect("GET", "/v1/diff?from=5&to=x", "", 400, `"part":"to"`)
-	a.expect("GET", "/v1/diff?from=5&to=now%2B1h", "", 400, `"part":"to"`, "lies in the future")
+	a.expect("GET", "/v1/diff?from=5&to=now%2B1h", "", 400, `"part":"to"`, "is in the future")
 	a.expect("GET", "/v1/diff?from=5&to=now%2B5s", "", 200) // by a clock that is ahead
 	a.expect("GET", "/v1/diff?from=-9223372036854775808", "", 200)
-	a.expect("GET", "/v1/diff?from=now%2B1h", "", 400, `"part":"from"`, "lies in the future")
+	a.expect("GET", "/v1/diff?from=now%2B1h", "", 400, `"part":"from"`, "is in the future")
 	a.expect("GET", "/v1/diff?from=5&acq=4", "", 400, `unknown parameter \"acq\"; `)
 	a.expect("GET", "/v1/diff?from=5&type=f16", "", 400, `\"f16\" is not f64`)
 
@@ -77,7 +77,7 @@ func TestDiffForPeople(t *testing.T) {
 	a.expect("GET", "/v1/versions?cid=1&mid=2&type=f64", "", 200, `"deleted":true,"latest":true}`)
 	a.expect("GET", "/v1/versions?cid=1&mid=3&type=f64&format=ndjson", "", 200,
 		`"value":3,"latest":false,"erased":"20`, `Z","erased_ns":`)
-	a.expect("GET", "/v1/versions", "", 400, "everything=1 says that all")
+	a.expect("GET", "/v1/versions", "", 400, "everything=1 selects all")
 	a.expect("GET", "/v1/versions?everything=1", "", 200, `"rows":8,`)
 	a.expect("GET", "/v1/versions?mid=1&acq=5", "", 400, `unknown parameter \"acq\"`)
 

@@ -35,20 +35,20 @@ func TestDoubledKeys(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	const one = `{"cid":1,"mid":1,"moid":1,"cap":1,"value":5}`
 	a.expect("POST", "/v1/records?type=f64", one+"\n"+strings.Replace(one, "}", `,"cap":2}`, 1),
-		207, `"written":1`, `{"line":2,"message":"the key \"cap\" is there twice`)
+		207, `"written":1`, `{"line":2,"message":"the key \"cap\" occurs twice`)
 	a.expect("POST", "/v1/records?type=f64&atomic=1", "["+one+","+strings.Replace(one, "}",
-		`,"Value":2}`, 1)+"]", 422, `on line 2: the key \"Value\" is there twice`)
+		`,"Value":2}`, 1)+"]", 422, `on line 2: the key \"Value\" occurs twice`)
 	a.expect("PUT", "/v1/quantities/1", `{"name":"a","type":"f64","name":"b"}`, 400,
-		`the key \"name\" is there twice`)
+		`the key \"name\" occurs twice`)
 	a.expect("GET", "/v1/count", "", 200, `"records":1`)
-	a.expect("POST", "/v1/count", `{"cid":1}`, 400, "this is JSON, and a binary frame is wanted")
+	a.expect("POST", "/v1/count", `{"cid":1}`, 400, "this is JSON, expected a binary frame")
 }
 
 // TestParametersAreNotLeftAside refuses what would change a question or be ignored.
 func TestParametersAreNotLeftAside(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("GET", "/v1/records?cid=", "", 400, `"part":"cid"`, "cid: is empty; give it a value")
-	a.expect("GET", "/v1/records?cid=1&cid=2", "", 400, "cid: is given twice; a list is joined by")
+	a.expect("GET", "/v1/records?cid=1&cid=2", "", 400, "cid: is given twice; separate values by")
 	a.expect("GET", "/v1/records?format=xml", "", 400, `\"xml\" is not json, ndjson or`)
 	a.expect("GET", "/v1/records?keys=all", "", 400, `keys: \"all\" is not 1 or 0`)
 	a.expect("GET", "/v1/records?group=mid", "", 400,

@@ -66,7 +66,7 @@ func TestVerifyEndsWithTheNode(t *testing.T) {
 		storeOne(t, c)
 	}
 	_, err := c.Verify(t.Context(), client.VerifyOptions{})
-	if err == nil || !strings.Contains(err.Error(), "one runs already") {
+	if err == nil || !strings.Contains(err.Error(), "one is running already") {
 		t.Errorf("a second verification: %v", err)
 	}
 	if err := n.Close(t.Context()); err != nil {

@@ -392,7 +392,7 @@ func CheckListen(addr string, insecure bool) error {
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("listen on %q: other machines could reach it and there is no "+
-			"authentication; take 127.0.0.1, or say --insecure if the network is yours", addr)
+			"authentication; use 127.0.0.1, or add --insecure in a network of your own", addr)
 	}
 	return nil
 }

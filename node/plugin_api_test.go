@@ -107,7 +107,7 @@ func TestPluginRefusals(t *testing.T) {
 	c := dial(t, n)
 	wasm := variant(t, "count", "1")
 	_, err := c.PushVersion(t.Context(), client.PluginPush{Name: "a", Owner: "pentad", Wasm: wasm})
-	isKind(t, err, wire.KindInvalid, "owns the standard")
+	isKind(t, err, wire.KindInvalid, "reserved for the standard")
 	_, err = c.PushVersion(t.Context(), client.PluginPush{Name: "a", Owner: "x\ny", Wasm: wasm})
 	isKind(t, err, wire.KindInvalid, "cannot be shown")
 	_, err = c.PushVersion(t.Context(), client.PluginPush{Name: "a", Wasm: wasm,

@@ -55,8 +55,8 @@ func TestQuantities(t *testing.T) {
 	a.expect("GET", "/v1/plugins/stats/run?moid=9&params=field=power", "", 400, "not declared")
 	a.expect("GET", "/v1/count?moid=3&filter=threshold&filter_params=field=power,value=6", "", 200,
 		`"records":1`)
-	a.expect("PUT", "/v1/quantities/x", "{}", 400, "not a number")
-	a.expect("PUT", "/v1/quantities/1", `{"nam":1}`, 400, "no quantity in JSON")
+	a.expect("PUT", "/v1/quantities/x", "{}", 400, "not the number")
+	a.expect("PUT", "/v1/quantities/1", `{"nam":1}`, 400, "not a quantity in JSON")
 	if err := c.ForgetQuantity(t.Context(), 3); err != nil {
 		t.Error(err)
 	}

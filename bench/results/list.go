@@ -94,6 +94,10 @@ func alone() []Measurement {
 			About: "20 million records over HTTP, ten queries, large answers and aggregates, a " +
 				"restart and 10,000 malformed requests, with a hard limit of 512 MiB.",
 			Args: args("small")},
+		{Name: "stalled", Title: "A change feed beside 300 that are not read",
+			About: "One client follows what is put while 300 others ask for all changes and read " +
+				"nothing, with a hard limit of 256 MiB.",
+			Args: args("stalled")},
 		{Name: "cluster", Title: "Clusters",
 			About: "Clusters of processes on one machine: compared with a stand-alone node, and " +
 				"asked through a node that holds no copies. All nodes share the processors of " +

@@ -244,7 +244,7 @@ func (x *Create) check() error {
 // checkSizes is what groups and replicas of a cluster may be.
 func checkSizes(groups, replicas uint32) error {
 	if groups == 0 || groups > MaxGroups || bits.OnesCount32(groups) != 1 {
-		return fmt.Errorf("%d groups: a power of two from 1 to %d is wanted", groups, MaxGroups)
+		return fmt.Errorf("%d groups: not a power of two from 1 to %d", groups, MaxGroups)
 	}
 	if replicas == 0 || replicas > MaxReplicas || replicas%2 == 0 {
 		return fmt.Errorf("%d replicas: 1, 3, 5 or %d are wanted, as an even number survives no "+
@@ -306,7 +306,7 @@ func (n *Node) check() error {
 func checkAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || len(addr) > maxAddrBytes {
-		return fmt.Errorf("address %.80q: host:port is wanted, such as 10.0.0.1:5151", addr)
+		return fmt.Errorf("address %.80q: not HOST:PORT, e.g. 10.0.0.1:5151", addr)
 	}
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
 		return fmt.Errorf("address %.80q: the port must be 1 to 65535", addr)

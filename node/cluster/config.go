@@ -55,7 +55,7 @@ var zoneForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{0,64}$`)
 // Complete fills in what was left out, and says what is wrong and what to write instead.
 func (c Config) Complete() (Config, error) {
 	if c.TokenFile == "" {
-		return c, errors.New("cluster: a token file is wanted; make one with the first node, and " +
+		return c, errors.New("cluster: token file missing; make one with the first node, and " +
 			"copy it to the others")
 	}
 	if c.Bind == "" {
@@ -120,11 +120,11 @@ func (c Config) check() error {
 			"are wanted", c.Zone, maxZoneBytes)
 	}
 	if c.Weight < 1 || c.Weight > maxWeight {
-		return fmt.Errorf("cluster: weight %d: 1 to %d is wanted, 100 is usual", c.Weight,
+		return fmt.Errorf("cluster: weight %d: out of range; use 1 to %d, e.g. 100", c.Weight,
 			maxWeight)
 	}
 	if strings.Contains(c.Advertise, ":") && net.ParseIP(c.Advertise) == nil {
-		return fmt.Errorf("cluster: advertise %.80q: a host without a port is wanted; the ports "+
+		return fmt.Errorf("cluster: advertise %.80q: give a host without a port; the ports "+
 			"are those that are listened on", c.Advertise)
 	}
 	if role == RoleEdge { // others need not reach it
@@ -151,7 +151,7 @@ func (c Config) reachable(what, addr string) error {
 func (c Config) told(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", fmt.Errorf("address %.80q: host:port is wanted", addr)
+		return "", fmt.Errorf("address %.80q: not HOST:PORT", addr)
 	}
 	if c.Advertise != "" {
 		host = c.Advertise
@@ -166,7 +166,7 @@ func ParseRole(text string) (Role, error) {
 			return role, nil
 		}
 	}
-	return 0, fmt.Errorf("cluster: role %.80q: core or edge is wanted", text)
+	return 0, fmt.Errorf("cluster: role %.80q is unknown; use core or edge", text)
 }
 
 // seeds checks addresses, and gives those without a port that of gossip.

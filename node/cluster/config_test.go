@@ -53,7 +53,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	f("a token file is wanted", func(c *Config) { c.TokenFile = "" })
+	f("token file missing", func(c *Config) { c.TokenFile = "" })
 	f("a power of two", func(c *Config) { c.Init, c.Groups = true, 12 })
 	f("at most 4096", func(c *Config) { c.Init, c.Groups = true, 8192 })
 	f("at most 4096", func(c *Config) { c.Init, c.Groups = true, -1 })

@@ -140,7 +140,7 @@ func (g *Gossip) config(o GossipOptions) (*memberlist.Config, error) {
 func hostPort(addr string) (string, int, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", 0, fmt.Errorf("address %.80q: host:port is wanted", addr)
+		return "", 0, fmt.Errorf("address %.80q: not HOST:PORT", addr)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {

@@ -101,7 +101,8 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, share: 1, horizon: math.MaxInt64, waiter: notify.NewWaiter(bounds.Of(&box))}
+		span: sliceRows, share: 1, horizon: math.MaxInt64,
+		waiter: notify.NewWaiter(bounds.Of(&box))}
 	s.feeds.Add(f.waiter)
 	return f, nil
 }
@@ -112,7 +113,7 @@ func (f *Feed) Close() { f.store.feeds.Remove(f.waiter) }
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
 
-// LagNs returns how far the feed was behind the horizon after the latest Read; before the first one
+// LagNs returns how far behind the horizon the feed was after the latest Read; before the first one
 // that is not known, and the answer is large.
 func (f *Feed) LagNs() int64 { return f.horizon - max(f.next, 0) }
 

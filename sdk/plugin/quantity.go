@@ -62,9 +62,9 @@ func (q *Quantity) Check() error {
 		named := func(o QuantityField) bool { return o.Name == f.Name }
 		switch {
 		case f.Name == "" || !shortText(f.Name) || strings.ContainsAny(f.Name, "=,:"):
-			return fmt.Errorf("quantity %s: %q is no name of a field", q.label(), f.Name)
+			return fmt.Errorf("quantity %s: %q is not the name of a field", q.label(), f.Name)
 		case slices.IndexFunc(q.Fields, named) != i:
-			return fmt.Errorf("quantity %s: field %s is there twice", q.label(), f.Name)
+			return fmt.Errorf("quantity %s: field %s occurs twice", q.label(), f.Name)
 		case !slices.Contains(scalars, f.Type):
 			return fmt.Errorf("quantity %s: type %q of field %s is not one of %s", q.label(),
 				f.Type, f.Name, strings.Join(scalars, ", "))
@@ -103,7 +103,7 @@ func (d *Doc) Fit(
 		return fmt.Errorf("plugin %s has no parameters type and offset to read a field by", d.Name)
 	}
 	if field != "" && (values["type"] != "" || values["offset"] != "") {
-		return fmt.Errorf("field %s stands for type and offset; leave them out", field)
+		return fmt.Errorf("field %s replaces type and offset; leave them out", field)
 	}
 	if field == "" && !d.has("type") && d.readsAny() {
 		return nil // it does not matter what the quantities are
@@ -176,7 +176,7 @@ func (d *Doc) takes(param, value string) bool {
 }
 
 func (d *Doc) checkPayload(q *Quantity, at layout, given string) error {
-	const way = "; ask for it unchecked if you know better"
+	const way = "; to run it anyway, ask for it unchecked"
 	if !d.readsAny() && !slices.Contains(d.Payload, at.kind) {
 		return fmt.Errorf("plugin %s reads %s, and quantity %s is %s"+way, d.Name,
 			strings.Join(d.Payload, ", "), q.label(), at.kind)
@@ -202,13 +202,13 @@ func askedFor(all []Quantity, moids [][2]int64, field string) ([]Quantity, error
 			}
 		}
 		if field != "" && len(out) == before && r[1] == r[0]+1 {
-			return nil, fmt.Errorf("field %s: quantity %d is not declared; pentad quantity set "+
-				"does", field, r[0])
+			return nil, fmt.Errorf("field %s: quantity %d is not declared; declare it with "+
+				"pentad quantity set", field, r[0])
 		}
 	}
 	if field != "" && len(out) == 0 {
-		return nil, fmt.Errorf("field %s: no quantity that is asked for is declared; pentad "+
-			"quantity set does", field)
+		return nil, fmt.Errorf("field %s: none of the quantities is declared; declare "+
+			"them with pentad quantity set", field)
 	}
 	return out, nil
 }

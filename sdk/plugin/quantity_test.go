@@ -74,9 +74,9 @@ func TestFit(t *testing.T) {
 	f(stats, "field=none", at(3), false, "! has no field none; it has: power, voltage, note")
 	f(stats, "field=power", at(1), false, "! quantity 1 (energy) has no field power; it has: none")
 	f(stats, "field=power", at(3, 9), false, "! quantity 9 is not declared")
-	f(stats, "field=power", [][2]int64{{10, 20}}, false, "! no quantity that is asked for")
+	f(stats, "field=power", [][2]int64{{10, 20}}, false, "! none of the quantities is declared")
 	f(stats, "field=power", nil, false, "! quantity 1 (energy) has no field")
-	f(stats, "field=power type=f64", at(3), false, "! stands for type and offset")
+	f(stats, "field=power type=f64", at(3), false, "! replaces type and offset")
 	f(count, "field=power", at(3), false, "! no parameters type and offset")
 	f(count, "", nil, true, "")
 	f(count, "", nil, false, "") // whatever the quantities are
@@ -133,7 +133,8 @@ func TestQuantityCheck(t *testing.T) {
 	f(Quantity{Name: "a", Type: "f16"}, "not one of f64, f32")
 	f(Quantity{Name: "a", Type: Struct}, "0 fields")
 	f(Quantity{Name: "a", Type: F64, Fields: []QuantityField{{"b", F64, 0}}}, "1 fields")
-	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b=", F64, 0}}}, "no name")
+	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b=", F64, 0}}},
+		"not the name of a field")
 	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", Struct, 0}}}, "of field b")
 	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 1 << 30}}}, "offset")
 	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 0}, {"b", F64, 8}}},

@@ -87,7 +87,7 @@ func (g GroupBy) validate() error {
 	case g.CapBucketNs < 0:
 		return invalid("cap bucket", OutOfRange, "%d ns is negative", g.CapBucketNs)
 	case g.CapBucketNs > 0 && g.Window != Window{}:
-		return invalid("window", Inconsistent, "stands in place of a cap bucket")
+		return invalid("window", Inconsistent, "replaces a cap bucket; give one of them")
 	}
 	return g.Window.Validate()
 }

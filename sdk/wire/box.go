@@ -54,7 +54,7 @@ func (b *Box) Check() error {
 		return nil
 	}
 	return &record.InvalidError{Part: "box", Reason: record.EmptyRange, Row: -1,
-		Detail: "it has no constraint; say that everything is meant"}
+		Detail: "it has no constraint; select everything explicitly"}
 }
 
 // AppendBox appends a box frame: everything u8, zero [7], box.

@@ -92,7 +92,7 @@ func endFrame(dst []byte, start int) []byte {
 func notFrame(first byte) error {
 	what := "not the pentad protocol"
 	if first == '{' || first == '[' {
-		what = "this is JSON, and a binary frame is wanted"
+		what = "this is JSON, expected a binary frame"
 	}
 	return badFrame("frame starts with %#02x, not %#02x: %s", first, frameMagic, what)
 }

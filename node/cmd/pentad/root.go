@@ -82,9 +82,14 @@ func (a *app) rootCommand() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
+		switch c.Name() {
+		case "completion":
+			c.Long = "Generate the script by which a shell completes commands, flags and names. " +
+				"The help of\neach shell says how to load it."
 			c.Args = cli.NoCommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		case "help":
+			c.Long = "Show the help of a command, as pentad COMMAND --help does."
 		}
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error {

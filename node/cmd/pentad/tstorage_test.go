@@ -87,7 +87,7 @@ func TestTStorageFlags(t *testing.T) {
 	f(cli.ExitUsage, "need --listen-tstorage", "--tstorage-puta-below")
 	f(cli.ExitUsage, "need --listen-tstorage", "--tstorage-cert", "a", "--tstorage-key", "b")
 	f(cli.ExitUsage, "both or neither", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert", "a")
-	f(cli.ExitFailed, "say --insecure", "--listen-tstorage", ":2025")
+	f(cli.ExitFailed, "add --insecure", "--listen-tstorage", ":2025")
 	f(cli.ExitFailed, "read --tstorage-cert", "--listen-tstorage", "127.0.0.1:0", "--tstorage-cert",
 		"none.pem", "--tstorage-key", "none.pem")
 }

@@ -135,7 +135,7 @@ func checkChanges(q *record.Query) error {
 		return nil
 	}
 	return &record.InvalidError{Part: part, Reason: record.Inconsistent, Row: -1,
-		Detail: "changes have none: they are all versions in the order of acq; leave it out"}
+		Detail: "not allowed: changes are all versions in the order of acq; leave it out"}
 }
 
 // nextSlice reads a slice, filters it and emits it. It holds a permit only while it reads, and

@@ -76,8 +76,8 @@ func (e *Engine) beginSlice(
 	}
 	if err := held.Take(ctx, leastSliceCost, sliceWait); errors.Is(err, budget.ErrFull) {
 		return 0, nil, &wire.Error{Kind: wire.KindOverloaded, RetryAfterMs: nodeerror.RetryAfterMs,
-			Message: "other readers of changes, which take nothing, hold the memory of feeds; " +
-				"go on from the last position"}
+			Message: "other readers of changes are slow and hold the memory of feeds; " +
+				"continue from the last position"}
 	} else if err != nil {
 		return 0, nil, err
 	}

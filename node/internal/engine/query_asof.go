@@ -61,6 +61,6 @@ func (e *Engine) checkAsOf(
 		return err
 	}
 	return &record.InvalidError{Part: "asof", Reason: record.OutOfRange, Row: -1,
-		Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; ask for the latest "+
+		Detail: fmt.Sprintf("%s is in the future, the node's clock shows %s; ask for the latest "+
 			"view", record.FormatNs(q.AsOfAcqNs), record.FormatNs(now))}
 }

@@ -70,7 +70,7 @@ func (e *Engine) CheckMoments(
 	for part, ns := range map[string]int64{"from": ask.FromNs, "to": ask.ToNs} {
 		if ns > now+int64(clockSkew) && (part == "from" || ns < record.Acq.Max()) {
 			return &record.InvalidError{Part: part, Reason: record.OutOfRange, Row: -1,
-				Detail: fmt.Sprintf("%s lies in the future, the node's clock shows %s; a diff is "+
+				Detail: fmt.Sprintf("%s is in the future, the node's clock shows %s; a diff is "+
 					"of what has come", record.FormatNs(ns), record.FormatNs(now))}
 		}
 	}

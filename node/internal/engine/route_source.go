@@ -127,7 +127,7 @@ func NotHere(group cluster.GroupID) error {
 // noRoute is the error of a group that no known node answers for.
 func noRoute(group cluster.GroupID) error {
 	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: nodeerror.RetryAfterMs,
-		Message: fmt.Sprintf("no node is known that answers for group %d, whose replica may have "+
+		Message: fmt.Sprintf("no node is known to answer for group %d, whose replica may have "+
 			"stopped; pentad cluster groups says where it is", group)}
 }
 

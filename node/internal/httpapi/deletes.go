@@ -75,7 +75,7 @@ func checkNoBody(req *httpserver.Request) error {
 		return nil
 	}
 	return &wire.Error{Kind: wire.KindInvalid, Part: "body", Reason: string(record.OutOfRange),
-		Message: "body: there is one, and it would be left aside; give all parameters in the URL"}
+		Message: "request body not allowed; give all parameters in the URL"}
 }
 
 func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err error) {
@@ -99,8 +99,8 @@ func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err
 	err = b.Check()
 	var invalid *record.InvalidError
 	if errors.As(err, &invalid) && invalid.Part == "box" {
-		err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
-			"records are meant"))
+		err = params.Bad("box", errors.New("no selector is given; everything=1 selects "+
+			"all records"))
 	}
 	return b, dry, err
 }
@@ -233,13 +233,13 @@ func parsePolicy(args *fasthttp.Args, remove bool) (r retention.Rule, err error)
 		return r, err
 	}
 	if !remove && r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 {
-		return r, params.Bad("cap_age", fmt.Errorf("neither it nor acq_age is given; %s removes "+
+		return r, params.Bad("cap_age", fmt.Errorf("give cap_age or acq_age; %s removes "+
 			"a policy", http.MethodDelete))
 	}
 	everything, err := params.Flag(args, "everything")
 	if err == nil && !remove && r.CID == nil && r.MOID == nil && !everything {
-		err = params.Bad("box", errors.New("neither cid nor moid is given; everything=1 says that "+
-			"all records are meant"))
+		err = params.Bad("box", errors.New("neither cid nor moid is given; everything=1 selects "+
+			"all records"))
 	}
 	return r, err
 }
@@ -286,11 +286,11 @@ func parseHold(args *fasthttp.Args) (h retention.Hold, trust bool, err error) {
 		return h, false, err
 	}
 	if h.All && (h.CID != nil || h.MOID != nil) {
-		err = params.Bad("everything", errors.New("every policy is meant, and one is named; leave "+
+		err = params.Bad("everything", errors.New("selects every policy; leave "+
 			"cid and moid out"))
 	}
 	if trust && h.Action != retention.HoldResume {
-		err = params.Bad("trust_clock", errors.New("only resume goes on from what the clock says"))
+		err = params.Bad("trust_clock", errors.New("only for resume, which then trusts the clock"))
 	}
 	return h, trust, err
 }

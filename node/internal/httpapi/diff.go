@@ -172,8 +172,8 @@ func (s *Server) getVersions(req *httpserver.Request) {
 	var invalid *record.InvalidError
 	if err == nil {
 		if err = box.Check(); errors.As(err, &invalid) && invalid.Part == "box" {
-			err = params.Bad("box", errors.New("no selector is given; everything=1 says that all "+
-				"readings are meant"))
+			err = params.Bad("box", errors.New("no selector is given; everything=1 selects "+
+				"all readings"))
 		}
 	}
 	if err != nil {

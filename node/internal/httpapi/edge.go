@@ -9,7 +9,7 @@ func (s *Server) edgeStatus(req *httpserver.Request) {
 	if s.Outbox == nil {
 		req.Fail(&wire.Error{Kind: wire.KindNotFound,
 			Message: "this node is not an edge " +
-				"node; it is one when it is started with --role edge"})
+				"node; start it with --role edge to make it one"})
 		return
 	}
 	req.JSON(s.Outbox.Status())

@@ -76,6 +76,6 @@ func (s *Server) serving() error {
 	if m == nil || !m.HasLeft() {
 		return nil
 	}
-	return &wire.Error{Kind: wire.KindUnavailable, Message: "this node has left its cluster; use " +
-		"another one, and stop this"}
+	return &wire.Error{Kind: wire.KindUnavailable, Message: "this node has left its cluster; " +
+		"stop it and use another one"}
 }

@@ -26,7 +26,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 		s.Partial = true
 	default:
 		return s, params.Bad(request.ParamPartial,
-			fmt.Errorf("%q is not allow; leave it out to get all or "+
+			fmt.Errorf("%q is unknown; use allow, or leave it out to get all or "+
 				"an error", params.Clip(text)))
 	}
 	if s.NoCache, err = params.Flag(args, request.ParamFresh); err != nil {
@@ -58,8 +58,8 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 	case "linearizable":
 		s.Linearizable = true
 	default:
-		return s, params.Bad(request.ParamRead, fmt.Errorf("%q is not linearizable; leave it "+
-			"out to read what the nearest replicas have", params.Clip(text)))
+		return s, params.Bad(request.ParamRead, fmt.Errorf("%q is unknown; use "+
+			"linearizable, or leave it out to read from the nearest replicas", params.Clip(text)))
 	}
 	if text := string(args.Peek(request.ParamWithin)); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 31)

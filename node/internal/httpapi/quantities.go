@@ -14,7 +14,7 @@ import (
 func parseMOID(text string) (int32, error) {
 	moid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		return 0, params.Bad("moid", fmt.Errorf("%q is not a number of a quantity",
+		return 0, params.Bad("moid", fmt.Errorf("%q is not the number of a quantity",
 			params.Clip(text)))
 	}
 	return int32(moid), nil
@@ -25,7 +25,7 @@ func (s *Server) putQuantity(req *httpserver.Request) {
 	var q plugin.Quantity
 	if err == nil {
 		if bad := strictjson.Unmarshal(req.PostBody(), &q); bad != nil {
-			err = params.Bad("body", fmt.Errorf("is no quantity in JSON: %w", bad))
+			err = params.Bad("body", fmt.Errorf("not a quantity in JSON: %w", bad))
 		}
 	}
 	if q.MOID = moid; err == nil {

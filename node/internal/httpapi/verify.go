@@ -35,7 +35,7 @@ func (s *Server) verify(req *httpserver.Request) {
 		opt.BytesPerSec, err = strconv.ParseInt(text, 10, 64)
 		if err != nil || opt.BytesPerSec < 1 {
 			req.Fail(params.Bad("rate",
-				fmt.Errorf("%q is no number of bytes per second",
+				fmt.Errorf("%q is not a number of bytes per second",
 					params.Clip(text))))
 			return
 		}
@@ -73,12 +73,12 @@ func (s *Server) verification(group, segment string) (verification, error) {
 	}
 	id, err := strconv.ParseUint(segment, 10, 64)
 	if err != nil {
-		return nil, params.Bad("segment", fmt.Errorf("%q is no number of a segment",
+		return nil, params.Bad("segment", fmt.Errorf("%q is not the number of a segment",
 			params.Clip(segment)))
 	}
 	number, err := strconv.ParseUint(cmp.Or(group, "0"), 10, 32)
 	if err != nil {
-		return nil, params.Bad("group", fmt.Errorf("%q is no number of a group",
+		return nil, params.Bad("group", fmt.Errorf("%q is not the number of a group",
 			params.Clip(group)))
 	}
 	return func(ctx context.Context, opt check.Options) (api.CheckReport, error) {

@@ -23,7 +23,7 @@ const (
 	// feedSendBuffer is what the system may hold of an answer that is not taken; the default is
 	// some MiB. It lets a writer go on when a third is free, so a reader of 10 kB a second is not
 	// taken for one that takes nothing.
-	feedSendBuffer = 512 << 10
+	feedSendBuffer = 256 << 10
 	// feedPiece is what is written under one timeout.
 	feedPiece = 64 << 10
 )

@@ -86,7 +86,7 @@ func frames() (all []request) {
 	return append(all, frameRequest("/v1/digest", []byte("x"), 400),
 		frameRequest("/v1/sync", []byte("x"), 400),
 		request{method: "POST", path: "/v1/count", body: "{}", contentType: contentJSON,
-			status: 400, says: "a binary frame is wanted"})
+			status: 400, says: "expected a binary frame"})
 }
 
 // operations are requests of operators.

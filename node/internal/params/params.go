@@ -36,7 +36,7 @@ func Check(args *fasthttp.Args, known []string) error {
 		case len(value) == 0:
 			return Bad(name, errors.New("is empty; give it a value or leave it out"))
 		case seen[name] && name != "filter" && name != "filter_params":
-			return Bad(name, errors.New("is given twice; a list is joined by commas"))
+			return Bad(name, errors.New("is given twice; separate values by commas"))
 		}
 		seen[name] = true
 	}

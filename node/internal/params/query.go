@@ -140,7 +140,7 @@ func Filters(args *fasthttp.Args) (chain []FilterCall, err error) {
 			}
 			if chain[last].Text != "" {
 				return nil, Bad("filter_params", fmt.Errorf("occurs twice for filter "+
-					"%q; join parameters by commas", Clip(chain[last].Name)))
+					"%q; separate parameters by commas", Clip(chain[last].Name)))
 			}
 			chain[last].Text = string(value)
 		}

@@ -56,11 +56,11 @@ func (r *Registry) checkKind(v *Version, ref string, kind uint32) (*Version, err
 	if kind == plugin.KindFilter {
 		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "filter",
 			Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-				"plugin %q is an aggregate and no filter; run it", ref)}
+				"plugin %q is an aggregate, not a filter; run it", ref)}
 	}
 	return nil, &wire.Error{Kind: wire.KindInvalid, Part: "aggregate",
 		Reason: string(record.OutOfRange), Message: fmt.Sprintf(
-			"plugin %q is a filter and no aggregate; name it as the filter", ref)}
+			"plugin %q is a filter, not an aggregate; give it as the filter", ref)}
 }
 
 // Call encodes the parameters of a version in use as its document says; see [plugin.Doc.Fit].

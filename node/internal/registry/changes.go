@@ -107,7 +107,7 @@ func (r *Registry) change(ctx context.Context, c *catalog.Change, wasm []byte) e
 func (r *Registry) changeable(name string) error {
 	if _, ok := r.standard.Plugins[name]; ok {
 		return &wire.Error{Kind: wire.KindForbidden,
-			Message: fmt.Sprintf("%q is a standard plugin; take another name", name)}
+			Message: fmt.Sprintf("%q is a standard plugin; use another name", name)}
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (p *Upload) check() error {
 			record.MaxPluginNameBytes))
 	}
 	if p.Owner == StandardOwner {
-		return invalid("owner", "pentad owns the standard plugins; take another")
+		return invalid("owner", "reserved for the standard plugins; use another")
 	}
 	if err := catalog.CheckText("owner", p.Owner, catalog.MaxOwnerBytes); err != nil {
 		return invalid("owner", err.Error())

@@ -55,7 +55,7 @@ func ParseRecord(
 	}
 	if out.Tomb = r.Deleted; out.Tomb {
 		if r.Value != nil || r.Payload != nil {
-			return out, errors.New("what is deleted has neither payload nor value")
+			return out, errors.New("a deleted record must not have a payload or value")
 		}
 		return out, nil
 	}
@@ -89,7 +89,7 @@ func jsonError(err error) error {
 	case wrong.Field == "":
 		return fmt.Errorf("a record is a JSON object, this is a JSON %s", wrong.Value)
 	}
-	return fmt.Errorf("%s: %s is no %s", wrong.Field, wrong.Value, wrong.Type)
+	return fmt.Errorf("%s: %s is not a valid %s", wrong.Field, wrong.Value, wrong.Type)
 }
 
 // parseCap reads a time that is one moment: a date would be a guess of midnight.

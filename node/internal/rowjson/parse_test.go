@@ -47,7 +47,8 @@ func TestParseRecord(t *testing.T) {
 	if err != nil || tomb.Key != key || !tomb.Tomb {
 		t.Errorf("%+v %v", tomb, err)
 	}
-	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`, quantity.F64, "has neither")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`, quantity.F64,
+		"must not have a payload or value")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":false}`, quantity.F64, "either payload")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4}`, quantity.F64, "either payload (base64) or value")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":null}`, quantity.F64, "either payload")
@@ -62,7 +63,7 @@ func TestParseRecord(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":"yesterday","value":1}`, quantity.F64, "cap: ")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"unit":"kWh","value":1}`, quantity.F64, "unit")
 	bad(`{"cid":5000000000,"mid":2,"moid":3,"cap":4,"value":1}`, quantity.F64,
-		"cid: number 5000000000 is no int32")
+		"cid: number 5000000000 is not a valid int32")
 	bad(`5`, quantity.F64, "a record is a JSON object, this is a JSON number")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`, quantity.F64,
 		`cap: "2024-01-01" is more than a moment; add the time of day`)
@@ -72,7 +73,7 @@ func TestParseRecord(t *testing.T) {
 	bad(`{"mid":2,"moid":3,"cap":4,"value":1}`, quantity.F64,
 		"cid, mid, moid and cap must be there")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"cap":5}`, quantity.F64,
-		`the key "cap" is there twice`)
+		`the key "cap" occurs twice`)
 	bad(`{`, quantity.F64, "unexpected EOF")
 	bad(``, quantity.F64, "EOF")
 }

@@ -55,7 +55,7 @@ func parseRange(d record.Dim, text string, now time.Time) (record.Range, error) 
 	case "":
 		return record.Range{}, fmt.Errorf("empty; write %s", Syntax)
 	case "*":
-		return record.Range{}, errors.New("* is everything and stands alone")
+		return record.Range{}, errors.New("* selects everything; use it alone")
 	}
 	left, right, isRange := strings.Cut(text, "..")
 	if !isRange {
@@ -112,14 +112,14 @@ func parseValue(d record.Dim, text string, now time.Time) (record.Range, error) 
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return record.Range{}, fmt.Errorf("%q is no whole number; write %s", text, Syntax)
+		return record.Range{}, fmt.Errorf("%q is not an integer; use %s", text, Syntax)
 	}
 	if err == nil && n == d.Max() {
 		return record.Range{}, fmt.Errorf("%d means \"no end\"; write a.. for a range without one",
 			n)
 	}
 	if err != nil || n < d.Min() || n > d.Max() {
-		return record.Range{}, fmt.Errorf("%s lies outside %d to %d", text, d.Min(), d.Max()-1)
+		return record.Range{}, fmt.Errorf("%s is outside %d to %d", text, d.Min(), d.Max()-1)
 	}
 	return record.At(n), nil
 }

@@ -35,7 +35,7 @@ type DoubledKeyError struct{ Key string }
 
 // Error implements error.
 func (e *DoubledKeyError) Error() string {
-	return fmt.Sprintf("the key %.80q is there twice; leave one", e.Key)
+	return fmt.Sprintf("the key %.80q occurs twice; remove one", e.Key)
 }
 
 // CheckKeys returns a *DoubledKeyError if an object of a valid JSON text has a key twice. Upper and

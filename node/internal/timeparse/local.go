@@ -44,10 +44,10 @@ func momentIn(text string, wall time.Time, loc *time.Location) (Span, error) {
 	case 1:
 		return moment(first)
 	case 0:
-		return Span{}, fmt.Errorf("time %q: clocks of %s passed over it; write its offset, as "+
-			"2026-11-21T09:45:00+01:00", text, loc)
+		return Span{}, fmt.Errorf("time %q does not exist in %s, where clocks are set "+
+			"forward; add an offset, e.g. 2026-11-21T09:45:00+01:00", text, loc)
 	}
 	at := time.Unix(0, first).In(loc)
-	return Span{}, fmt.Errorf("time %q: clocks of %s showed it twice; write its offset, %s for "+
+	return Span{}, fmt.Errorf("time %q occurs twice in %s; add its offset, %s for "+
 		"the first", text, loc, at.Format("-07:00"))
 }

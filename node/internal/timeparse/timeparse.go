@@ -24,7 +24,7 @@ const maxTextBytes = 64
 const Forms = "RFC 3339 (2026-11-21T09:45:00Z), a date (2026-11-21), a month (2026-11), " +
 	"now, now-24h (ns us ms s m h d w), or whole ns since 1970"
 
-var errOutOfRange = errors.New("lies outside the years 1678 to 2261 that int64 ns can hold")
+var errOutOfRange = errors.New("is outside the years 1678 to 2261 that int64 ns can hold")
 
 // Parse reads one of the forms of [Forms]. A time without an offset is UTC.
 func Parse(text string, now time.Time) (Span, error) { return ParseIn(text, now.UTC()) }
@@ -100,7 +100,7 @@ func parseRelative(text, rest string, now time.Time) (Span, error) {
 // broken days (d) and weeks (w), which are exactly 24 and 168 hours.
 func Duration(text string) (time.Duration, error) {
 	bad := func() (time.Duration, error) {
-		return 0, fmt.Errorf("%q is no length of time; write 90s, 15m, 24h, 7d or 1h30m", text)
+		return 0, fmt.Errorf("%q is not a duration; use 90s, 15m, 24h, 7d or 1h30m", text)
 	}
 	if text == "" || len(text) > maxTextBytes || text[0] == '-' || text[0] == '+' {
 		return bad()
@@ -158,7 +158,7 @@ func unknownForm(text string) error {
 	if len(text) > maxTextBytes {
 		text = text[:maxTextBytes] + "..."
 	}
-	return fmt.Errorf("%q is no time; write %s", text, Forms)
+	return fmt.Errorf("%q is not a time; use %s", text, Forms)
 }
 
 // Format writes a moment as RFC 3339 in UTC with 0, 3, 6 or 9 digits of a second: the fewest that

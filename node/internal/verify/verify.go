@@ -57,7 +57,7 @@ func (v *Verifier) All(ctx context.Context, opt check.Options) (api.CheckReport,
 	defer cancel(nil)
 	defer context.AfterFunc(v.opt.Open, func() { cancel(nodeerror.ErrClosing) })()
 	if !v.permit.AcquireWithin(ctx, endWait) {
-		return api.CheckReport{}, fmt.Errorf("verify: %w: one runs already",
+		return api.CheckReport{}, fmt.Errorf("verify: %w: one is running already",
 			nodeerror.ErrTooBusy)
 	}
 	defer v.permit.Release()

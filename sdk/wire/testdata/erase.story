@@ -25,7 +25,7 @@ frame box
 00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00
 ----
 header 50 01 08 00 1c 00 00 00 d3 f2 6b 11
-box: error: box: empty range: it has no constraint; say that everything is meant
+box: error: box: empty range: it has no constraint; select everything explicitly
 
 frame box
 01 00 00 00 00 00 00 00

@@ -56,7 +56,7 @@ func TestParseLine(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap_ns":9223372036854775807,"value":1}`, "cap")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"unit":"kWh"}`, "unit")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1} {}`, "text follows")
-	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"Cap":4}`, `the key "Cap" is there twice`)
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"Cap":4}`, `the key "Cap" occurs twice`)
 	bad(`[]`, "not a record in JSON")
 	bad(``, "not a record in JSON")
 }

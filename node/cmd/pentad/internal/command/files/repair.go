@@ -22,8 +22,8 @@ func RepairCommand(shared *cli.App) *cobra.Command {
 acknowledged records. Restore a backup or let a replica replace the directory if there is one;
 otherwise this command moves the log aside from the damage on and keeps everything before it.
 
-It mends logs only. Of other files with which a node does not start, MANIFEST, WRITERS and the index
-of a segment, it names the first that is damaged and ends with 7: restore a backup then.
+It repairs logs only. If MANIFEST, WRITERS or the index of a segment is damaged, which also keep a
+node from starting, it names the first such file and the exit code is 7: restore a backup then.
 
 Without --cut-log nothing changes, and the command reports what would be lost. With it the files are
 first copied to DIR/store/lost, where pentad dump reads what is intact, to be stored again.`,

@@ -74,8 +74,9 @@ one that contradicts a declaration is refused. A moid with a lookup may have a t
 moid: {column: parameter, lookup: quantity, types: {remark: text, count: i64}}. Names that have a
 type are declared; without types, names have the types that their quantities are declared as.
 
-A quoted field may go over at most 100 lines. It ends as never closed, and its lines are rejected,
-at three lines without quotes that have as many fields as all lines (at least three).
+A quoted field may span at most 100 lines. A quote that is never closed is found earlier, at three
+lines without quotes that have as many fields as the others (at least three); its lines are
+rejected.
 
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
