@@ -110,7 +110,7 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	r.collectRequests(count, gauge)
 	r.collectTime(count, gauge, out)
 	r.collectPlugins(count, gauge, out)
-	r.node.collectStates(count, gauge)
+	r.node.collectPartialCache(count, gauge)
 	count("node_hedges_total", "Calls hedged by a second node because the first was slow.",
 		float64(r.node.hedges.Sent.Load()))
 	count("node_hedges_won_total", "Hedged calls that the second node answered first.",
@@ -199,12 +199,12 @@ func sum(a, b wasmhost.Stats) wasmhost.Stats {
 	return a
 }
 
-// collectStates publishes the metrics of the cache.
-func (n *Node) collectStates(count, gauge func(name, help string, v float64)) {
-	if n.states == nil {
+// collectPartialCache publishes the metrics of the cache.
+func (n *Node) collectPartialCache(count, gauge func(name, help string, v float64)) {
+	if n.partialCache == nil {
 		return
 	}
-	k := n.states.Stats()
+	k := n.partialCache.Stats()
 	count("partial_cache_hits_total", "Partials of blocks whose state was cached.",
 		float64(k.Hits))
 	count("partial_cache_misses_total", "Partials of blocks that were not cached.",

@@ -157,20 +157,20 @@ type Node struct {
 	engine *engine.Engine                // runs queries
 	member atomic.Pointer[member.Member] // nil of a node that is in no cluster
 	// restocked wakes followCatalog when the cluster has a newer catalog.
-	restocked  chan struct{}
-	host       *wasmhost.Host
-	nativeWork *wasmhost.NativeWork // puts, and queries without plugins
-	adHocHost  *wasmhost.Host       // of modules that come with queries
-	writes     *writes.Dispatcher
-	plugins    *registry.Registry
-	cursors    *positions.Cursors
-	snapshots  *snapshots.Folder
-	verifier   *verify.Verifier
-	states     *partials.Cache // nil: none
-	spill      *spill.Space
-	hedges     *hedge.Limiter
-	health     health.Board
-	healthMu   sync.Mutex // held while problems are collected and logged
+	restocked    chan struct{}
+	host         *wasmhost.Host
+	nativeWork   *wasmhost.NativeWork // puts, and queries without plugins
+	adHocHost    *wasmhost.Host       // of modules that come with queries
+	writes       *writes.Dispatcher
+	plugins      *registry.Registry
+	cursors      *positions.Cursors
+	snapshots    *snapshots.Folder
+	verifier     *verify.Verifier
+	partialCache *partials.Cache // nil: none
+	spill        *spill.Space
+	hedges       *hedge.Limiter
+	health       health.Board
+	healthMu     sync.Mutex // held while problems are collected and logged
 	// clockFollowed is the number of clock steps that were logged; guarded by healthMu.
 	clockFollowed int64
 	hidden        []health.Problem // about data in the directory that is not served
@@ -207,7 +207,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		processors: cpushare.New(runtime.GOMAXPROCS(0)), hedges: hedge.NewLimiter(),
 		spill: spill.New(filepath.Join(opt.Dir, "spill"), opt.ResultBytes)}
 	if opt.PartialBytes > 0 && !opt.NoPlugins {
-		n.states = partials.New(opt.PartialBytes)
+		n.partialCache = partials.New(opt.PartialBytes)
 	}
 	n.open, n.close = context.WithCancel(context.Background())
 	if err := os.MkdirAll(opt.Dir, 0o755); err != nil {
@@ -342,7 +342,7 @@ func (n *Node) openFiles(
 // cluster.
 func (n *Node) assemble(alone bool, file *cursors.File) {
 	n.engine = engine.New(engine.Options{Store: n.store, Clock: n.clock, Plugins: n.plugins,
-		Host: n.host, NativeWork: n.nativeWork, States: n.states, Hedges: n.hedges,
+		Host: n.host, NativeWork: n.nativeWork, PartialCache: n.partialCache, Hedges: n.hedges,
 		Queries: n.queries, PeerQueries: n.peerQueries, Processors: n.processors,
 		Readers: n.opt.MaxQueries / 2, Open: n.open, Limits: engine.Limits{Spill: n.spill,
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,

@@ -268,7 +268,7 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 			}
 			after = h.happen()
 		}
-		st := h.n.states.Stats()
+		st := h.n.partialCache.Stats()
 		t.Logf("space for %d: %+v", limit, st)
 		if limit > 0 && (st.Bytes > limit || !testing.Short() && st.Evicted == 0) {
 			t.Errorf("%+v with space for %d bytes", st, limit)
@@ -315,7 +315,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	for _, q := range questions[:10] {
 		h.ask(q, "all")
 	}
-	if st := h.n.states.Stats(); st.Bytes > 100<<10 || st.Stored == 0 {
+	if st := h.n.partialCache.Stats(); st.Bytes > 100<<10 || st.Stored == 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -361,7 +361,7 @@ func TestCachedStatesOfModules(t *testing.T) {
 			seen[name] = result
 		}
 	}
-	if st := h.n.states.Stats(); st.Hits == 0 {
+	if st := h.n.partialCache.Stats(); st.Hits == 0 {
 		t.Errorf("nothing was kept: %+v", st)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Layout of a file of the shared log, FORMAT.md section 1.
 const (
 	flushMagic       = 0x31525450 // "PTR1"
-	flushVersion     = 2          // 1: first; 2: whole sectors, scrambled
+	flushVersion     = 2          // 1: first; 2: whole sectors, masked
 	flushHeaderBytes = 40         // magic u32, version u16, zero u16, sequence u64, start u64,
 	//                               size u32, frames u32, weak u32, crc u32 of all of it but itself
 	frameHeaderBytes = 40 // size u32, crc u32, group u32, kind u8, zero [3], number u64,
@@ -117,11 +117,11 @@ func (f *flush) end() uint64 {
 }
 
 // sealFlush makes a flush of a buffer that has space for a header and then frames: it pads it to
-// whole sectors, scrambles what follows the header, and writes the header. It sets the sizes of f.
+// whole sectors, masks what follows the header, and writes the header. It sets the sizes of f.
 func sealFlush(buf []byte, f flush) []byte {
 	f.size = uint32(len(buf) - flushHeaderBytes)
 	buf = append(buf, make([]byte, f.end()-f.start-uint64(len(buf)))...)
-	sector.Scramble(buf[flushHeaderBytes:])
+	sector.Mask(buf[flushHeaderBytes:])
 	f.nearZero = sector.NearZero(buf[sector.Size:])
 	binary.LittleEndian.PutUint32(buf, flushMagic)
 	binary.LittleEndian.PutUint32(buf[4:], flushVersion)

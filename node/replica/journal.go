@@ -369,7 +369,7 @@ func (l *journal) read(group GroupID, index uint64, at position) (*pb.Entry, err
 	if _, err := f.file.ReadAt(buf, int64(at.offset)); err != nil {
 		return nil, damaged(err.Error())
 	}
-	sector.ScrambleFrom(buf, int64(at.offset-flushHeaderBytes))
+	sector.MaskFrom(buf, int64(at.offset-flushHeaderBytes))
 	fr, _, reason := parseFrame(buf)
 	if reason == "" && (fr.group != group || fr.index != index || fr.term != at.term ||
 		fr.kind != kindEntry || len(fr.payload) == 0) {

@@ -144,7 +144,7 @@ func (o *opener) file(name string) error {
 	// whose sync failed lost it: it is written once more, for what was read must last. So must the
 	// names of files, also of an empty one: the next would come behind a gap.
 	if o.last != nil {
-		sector.Scramble(o.last[flushHeaderBytes:])
+		sector.Mask(o.last[flushHeaderBytes:])
 		if _, err = f.WriteAt(o.last, o.lastAt); err == nil {
 			err = f.Sync()
 		}
@@ -178,7 +178,7 @@ func (o *opener) flushes(data []byte) (end int64, err error) {
 		}
 		if p.readable { // of a damaged flush, what comes before the damage is taken
 			o.l.seq = max(o.l.seq, p.head.seq)
-			sector.Scramble(p.body)
+			sector.Mask(p.body)
 			o.frames(p.body, p.head, at+flushHeaderBytes)
 		}
 		if !p.whole {
@@ -202,7 +202,7 @@ func (o *opener) flushes(data []byte) (end int64, err error) {
 // place is what is at an offset of a file.
 type place struct {
 	head     flush
-	body     []byte // what follows the header, scrambled; it may end early
+	body     []byte // what follows the header, masked; it may end early
 	readable bool   // the header can be read
 	whole    bool   // and all frames
 	torn     bool   // a part of it never reached the disk
@@ -225,12 +225,12 @@ func parsePlace(data []byte, at uint64) place {
 		return p
 	}
 	zero := sector.Zero(data[min(at+sector.Size, p.next):p.next])
-	sector.Scramble(p.body)
+	sector.Mask(p.body)
 	p.reason, p.whole = checkFrames(p.body, p.head)
 	if p.whole && !sector.IsZero(p.body[p.head.size:]) {
 		p.reason = "the padding of a flush is not zero"
 	}
-	sector.Scramble(p.body)
+	sector.Mask(p.body)
 	if !p.whole && zero > p.head.nearZero {
 		p.reason, p.torn = fmt.Sprintf("%d of the sectors of a flush are not written",
 			zero-p.head.nearZero), true

@@ -116,7 +116,7 @@ func eachFrame(data []byte, do func(raw []byte, f *frame)) {
 		if !p.readable || p.next > uint64(len(data)) {
 			return
 		}
-		sector.Scramble(p.body)
+		sector.Mask(p.body)
 		src := p.body[:p.head.size]
 		for range p.head.frames {
 			f, rest, reason := parseFrame(src)
@@ -126,7 +126,7 @@ func eachFrame(data []byte, do func(raw []byte, f *frame)) {
 			do(src[:len(src)-len(rest)], &f)
 			src = rest
 		}
-		sector.Scramble(p.body)
+		sector.Mask(p.body)
 		at = p.next
 	}
 }

@@ -30,7 +30,7 @@ func CatchPageFaults(f func() error, segments iter.Seq[*File]) (err error) {
 	return f()
 }
 
-// CatchPageFaults is [Guard] for one segment.
+// CatchPageFaults is [CatchPageFaults] for one segment.
 func (s *File) CatchPageFaults(f func() error) error {
 	return CatchPageFaults(f, func(yield func(*File) bool) { yield(s) })
 }

@@ -209,9 +209,9 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 // int of 32 bits.
 func share(bytes, some, n int) int { return int(int64(bytes) * int64(some) / int64(n)) }
 
-// commitLoop commits puts. Whoever assigns acq, writes the log and inserts into heads is the
-// committer, which is this goroutine or, for a while, one that called onCommitter. It begins with
-// committerLock, and does not give back the last one that it takes.
+// commitLoop commits puts. Only the committer assigns acqs, writes the log and inserts into heads:
+// this goroutine or, for a while, one that called onCommitter. The loop holds committerLock when it
+// begins and keeps it when it ends, so that then no goroutine becomes the committer any more.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealHeadsOfReplay()

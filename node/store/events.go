@@ -59,8 +59,7 @@ func (s *Store) Purges() []event.Event {
 //
 // Returns: the acq of the event.
 // Errors: ErrReplicated; *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed, and when ctx
-// ends early:
-// the event may have taken effect or not.
+// ends early: the event may have taken effect or not.
 func (s *Store) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
 	return s.addEvent(ctx, event.Erase, box)
 }
@@ -134,8 +133,8 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 
 // appendEvents writes the edit to the manifest and makes it visible.
 func (s *Store) appendEvents(
-	acq int64, build func(acqNs int64,
-	) (manifest.Edit, error)) (manifest.Edit, error) {
+	acq int64, build func(acqNs int64) (manifest.Edit, error),
+) (manifest.Edit, error) {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
 	if failed := s.manifest.Err(); failed != nil {

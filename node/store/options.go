@@ -32,10 +32,13 @@ const (
 
 // Options of a store. The zero value of each field but Dir works.
 type Options struct {
-	Dir       string        // the directory; made when missing
-	Shards    int           // shards of a new directory, a power of two; default 1
-	SealRows  int           // rows after which a head is sealed; default 2^21
-	HeadBytes int64         // bytes of all heads after which puts wait, seals from half on; 2 GiB
+	Dir      string // the directory; made when missing
+	Shards   int    // shards of a new directory, a power of two; default 1
+	SealRows int    // rows after which a head is sealed; default 2^21
+	// HeadBytes is the memory of all heads at which puts wait; heads are sealed from half of it on.
+	// Default 2 GiB. A node sets it to a quarter of its memory, at most 2 GiB (mostHeadBytes in
+	// node/node.go), and in a cluster divides that among its replicas.
+	HeadBytes int64
 	LogFiles  int           // log files after which the shard that pins the oldest is sealed; 16
 	Workers   int           // goroutines of one scan at most; default GOMAXPROCS
 	PutWait   time.Duration // how long a put waits for space in the heads; default 10 s

@@ -97,8 +97,8 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	return nil
 }
 
-// recordFirstLogFile makes a manifest that does not say it yet say where the log begins, so that
-// the loss of its first files is noticed.
+// recordFirstLogFile writes to the manifest with which file the log begins, unless that is there
+// already. The loss of the first files of the log is then noticed.
 func (s *Store) recordFirstLogFile() error {
 	if s.manifest.FirstLogFile != 0 {
 		return nil

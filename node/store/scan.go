@@ -108,7 +108,8 @@ func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan.Scan, error
 	return s.scans.Begin(ctx, q, horizon), nil
 }
 
-// newQuietScan is newScan at the horizon as it is, which does not follow the clock for it.
+// newQuietScan begins a scan up to the present horizon. Other than newScan it does not advance the
+// horizon to the clock, and so writes nothing to the log.
 func (s *Store) newQuietScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed

@@ -14,7 +14,7 @@ import (
 // Layout of a log file, FORMAT.md.
 const (
 	magic       = 0x314c5450 // "PTL1"
-	version     = 2          // 1: first; 2: whole sectors, scrambled; a checksum of the header
+	version     = 2          // 1: first; 2: whole sectors, masked; a checksum of the header
 	headerBytes = 48         // magic u32, version u16, unsynced u16, sequence u64, start
 	//                               u64, bytes u64, frames u32, weak u32, crc u32 of what follows
 	//                               the header, crc u32 of the header before it
@@ -64,7 +64,7 @@ func encodeAppend(
 	dst = dst[:at+whole]
 	clear(dst[end:])
 	head, body := dst[at:at+headerBytes], dst[at+headerBytes:]
-	sector.Scramble(body)
+	sector.Mask(body)
 	binary.LittleEndian.PutUint32(head, magic)
 	binary.LittleEndian.PutUint16(head[4:], version)
 	binary.LittleEndian.PutUint16(head[6:], uint16(unsynced))
@@ -90,12 +90,12 @@ type rawAppend struct {
 	entries  uint32
 	size     uint64 // of the frames
 	bytes    uint64 // of the append in the file
-	body     []byte // scrambled frames and padding, until unscramble
+	body     []byte // masked frames and padding, until unmask
 }
 
-// unscramble returns the frames. It changes the bytes that were parsed, so it is called once.
-func (f *rawAppend) unscramble() []byte {
-	sector.Scramble(f.body)
+// unmask returns the frames. It changes the bytes that were parsed, so it is called once.
+func (f *rawAppend) unmask() []byte {
+	sector.Mask(f.body)
 	return f.body[:f.size]
 }
 

@@ -303,7 +303,7 @@ func TestTornTailHoldsAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	decoy := encodeAppend(nil, 3, 0, 0, nil, 0)
-	sector.Scramble(decoy) // so that it can be read in the file
+	sector.Mask(decoy) // so that it can be read in the file
 	for range 2 {
 		lead := make([]byte, sector.Size-headerBytes-frameHeaderBytes)
 		if _, err := l.Append([]Entry{{Data: slices.Concat(lead, decoy, decoy)}}); err != nil {

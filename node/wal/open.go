@@ -70,7 +70,7 @@ func openFolder(
 	if l.newest, err = dir.Open(fileName(l.number)); err != nil {
 		return nil, o.report, fmt.Errorf("open log: %w", err)
 	}
-	if err = o.secure(); err == nil {
+	if err = o.resyncTail(); err == nil {
 		l.synced = l.seq
 		err = dir.Sync() // the name of the file, too, may not have been synced yet
 	}
@@ -83,29 +83,29 @@ func openFolder(
 
 // opener replays the files of a log that is being opened.
 type opener struct {
-	log    *Log
-	replay func(uint64, Entry) error
-	report Report
-	number uint64  // of the file being read
-	buf    []byte  // the file
-	starts []int64 // offsets of its appends
-	loose  uint64  // appends at its end that its last one does not prove to be synced
+	log          *Log
+	replay       func(uint64, Entry) error
+	report       Report
+	number       uint64  // of the file being read
+	buf          []byte  // the file
+	starts       []int64 // offsets of its appends
+	unsyncedTail uint64  // appends at its end that its last one does not prove to be synced
 }
 
-// secure writes the last append again and syncs it, and the appends before it that it does not
+// resyncTail writes the last append again and syncs it, and the appends before it that it does not
 // prove to be durable. They were replayed, but a process that was killed may have left them in the
 // page cache, and one whose sync failed may have lost them there.
-func (o *opener) secure() error {
+func (o *opener) resyncTail() error {
 	n := uint64(len(o.starts))
-	loose := o.starts[n-min(n, o.loose):]
+	starts := o.starts[n-min(n, o.unsyncedTail):]
 	from := o.log.size
-	for i, start := range loose {
+	for i, start := range starts {
 		end := o.log.size
-		if i+1 < len(loose) {
-			end = loose[i+1]
+		if i+1 < len(starts) {
+			end = starts[i+1]
 		}
 		from = min(from, start)
-		sector.Scramble(o.buf[start+headerBytes : end])
+		sector.Mask(o.buf[start+headerBytes : end])
 	}
 	if _, err := o.log.newest.WriteAt(o.buf[from:o.log.size], from); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (o *opener) file(last bool) error {
 			return err
 		}
 		o.log.seq = f.seq
-		o.starts, o.loose = append(o.starts, int64(at)), f.unsynced+1
+		o.starts, o.unsyncedTail = append(o.starts, int64(at)), f.unsynced+1
 		at += f.bytes
 	}
 	o.report.Files++
@@ -210,7 +210,7 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *appendError) err
 func (o *opener) replayAppend(f *rawAppend, at uint64) error {
 	o.report.Appends++
 	at += headerBytes
-	src := f.unscramble()
+	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {

@@ -75,7 +75,7 @@ func visitAppend(
 	path string, f *rawAppend, at uint64, visit func(*Append, *durable.CorruptError) error,
 ) error {
 	out := Append{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
-	src := f.unscramble()
+	src := f.unmask()
 	for range f.entries {
 		e, rest, reason := parseFrame(src)
 		if reason != "" {

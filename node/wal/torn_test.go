@@ -14,7 +14,7 @@ import (
 )
 
 // tornShapes are last appends of several sectors: of random bytes, of zeros, of zeros with single
-// bits, and of what scrambling makes zero.
+// bits, and of what masking makes zero.
 func tornShapes(rng *rand.Rand) map[string][]byte {
 	random, lone := make([]byte, 3000), make([]byte, 3000)
 	for i := range random {
@@ -25,15 +25,15 @@ func tornShapes(rng *rand.Rand) map[string][]byte {
 	}
 	hostile := make([]byte, 3000)
 	// In line with the append: two headers of 48 and 28 bytes are before it.
-	sector.Scramble(hostile[4:])
+	sector.Mask(hostile[4:])
 	return map[string][]byte{"random": random, "zeros": make([]byte, 3000), "single bits": lone,
-		"scrambled": hostile}
+		"masked": hostile}
 }
 
 // The last append of a log was synced and acknowledged; then one bit of it flips. Or it was not,
 // and after a loss of power any of its sectors are missing, or its end. The first is always an
 // error that names the append, the second is always repaired, except where all that is missing is
-// zero but for one bit when it is written, which scrambling makes as good as impossible: that is an
+// zero but for one bit when it is written, which masking makes as good as impossible: that is an
 // error, too.
 func TestLastAppendIsDamagedOrTorn(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bytes in one goroutine")
@@ -51,7 +51,7 @@ func TestLastAppendIsDamagedOrTorn(t *testing.T) {
 		f, start := d.names[fileName(1)], int(ends[2])
 		whole := f.data
 		nearZeroSectors := binary.LittleEndian.Uint32(whole[start+36:])
-		if (nearZeroSectors > 0) != (shape == "scrambled") {
+		if (nearZeroSectors > 0) != (shape == "masked") {
 			t.Errorf("%s: %d nearly zero sectors", shape, nearZeroSectors)
 		}
 		reopen := func() (torn bool) {

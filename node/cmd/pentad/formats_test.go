@@ -86,10 +86,10 @@ func rowsEntry(data []byte, version uint64, right bool) ([]byte, uint64) {
 	for flush := out; ; flush = flush[sector.Round(48+binary.LittleEndian.Uint64(flush[24:])):] {
 		size := binary.LittleEndian.Uint64(flush[24:])
 		body := flush[48:sector.Round(48+size)]
-		sector.Scramble(body)
+		sector.Mask(body)
 		entry := rowsOf(body[:size])
 		if entry == nil {
-			sector.Scramble(body)
+			sector.Mask(body)
 			continue
 		}
 		old := uint64(binary.LittleEndian.Uint32(entry))
@@ -97,7 +97,7 @@ func rowsEntry(data []byte, version uint64, right bool) ([]byte, uint64) {
 			return data, old
 		}
 		binary.LittleEndian.PutUint32(entry, uint32(version))
-		if sector.Scramble(body); right {
+		if sector.Mask(body); right {
 			binary.LittleEndian.PutUint32(flush[40:], crc32c(body))
 			binary.LittleEndian.PutUint32(flush[44:], crc32c(flush[:44]))
 		}

@@ -34,13 +34,13 @@ import (
 // point to stays the caller's, and is closed after the engine was.
 type Options struct {
 	// Store is the node's own; it holds all records of a node that is in no cluster.
-	Store      *store.Store
-	Clock      *clock.Clock
-	Plugins    *registry.Registry
-	Host       *wasmhost.Host // of the plugins; nil: there are none
-	NativeWork *wasmhost.NativeWork
-	States     *partials.Cache // nil: none
-	Hedges     *hedge.Limiter
+	Store        *store.Store
+	Clock        *clock.Clock
+	Plugins      *registry.Registry
+	Host         *wasmhost.Host // of the plugins; nil: there are none
+	NativeWork   *wasmhost.NativeWork
+	PartialCache *partials.Cache // nil: none
+	Hedges       *hedge.Limiter
 	// Queries has the permits of queries, and PeerQueries those of queries of other nodes.
 	Queries, PeerQueries *admission.Controller
 	Processors           *cpushare.Scheduler // CPU time of queries
@@ -77,17 +77,17 @@ type Cluster interface {
 // Engine runs queries over all sources of their rows. All methods may be called from many
 // goroutines.
 type Engine struct {
-	store       *store.Store
-	clock       *clock.Clock
-	plugins     *registry.Registry
-	host        *wasmhost.Host
-	nativeWork  *wasmhost.NativeWork
-	states      *partials.Cache
-	hedges      *hedge.Limiter
-	queries     *admission.Controller
-	peerQueries *admission.Controller
-	processors  *cpushare.Scheduler
-	open        context.Context
+	store        *store.Store
+	clock        *clock.Clock
+	plugins      *registry.Registry
+	host         *wasmhost.Host
+	nativeWork   *wasmhost.NativeWork
+	partialCache *partials.Cache
+	hedges       *hedge.Limiter
+	queries      *admission.Controller
+	peerQueries  *admission.Controller
+	processors   *cpushare.Scheduler
+	open         context.Context
 	// Limits may be changed while no query is in progress.
 	Limits Limits
 
@@ -117,7 +117,7 @@ type joined struct{ Cluster }
 // and knows its routes.
 func New(o Options, alone bool) *Engine {
 	e := &Engine{store: o.Store, clock: o.Clock, plugins: o.Plugins, host: o.Host,
-		nativeWork: o.NativeWork, states: o.States, hedges: o.Hedges,
+		nativeWork: o.NativeWork, partialCache: o.PartialCache, hedges: o.Hedges,
 		queries: o.Queries, peerQueries: o.PeerQueries, processors: o.Processors, Limits: o.Limits,
 		open:      o.Open,
 		behind:    make(chan struct{}, max(1, o.Readers/2)),

@@ -187,7 +187,7 @@ func (e *Engine) mergingOf(q *prepared, module *registry.Version) *aggregate.Mer
 func (e *Engine) partialCacheOf(
 	options request.Options, module *registry.Version,
 ) *aggregate.PartialCache {
-	cache := e.states
+	cache := e.partialCache
 	if options.NoCache {
 		cache = nil
 	}

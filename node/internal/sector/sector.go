@@ -2,7 +2,7 @@
 //
 // A disk writes whole sectors: after a power loss, each sector of an unfinished write is either new
 // or as before, which is zero in a file that only grows. So a write whose sectors are never all
-// zero is torn if one of them is zero, and damaged if its checksum fails although none is. Scramble
+// zero is torn if one of them is zero, and damaged if its checksum fails although none is. Mask
 // makes zero sectors nearly impossible; NearZero counts those that remain.
 //
 // It opens no files, starts no goroutines and has no types.
@@ -16,21 +16,21 @@ import (
 // Size is the unit that disks write whole: 512 bytes, or a multiple of it.
 const Size = 512
 
-// pattern is what Scramble changes zeros to: eight different bytes, so that no sector of equal
-// bytes, and none of small numbers, becomes zero.
+// pattern is what Mask changes zeros to: eight different bytes, so that no sector of equal bytes,
+// and none of small numbers, becomes zero.
 const pattern = 0x9e3779b97f4a7c15
 
 // Round returns the size of the whole sectors that n bytes need.
 func Round(n uint64) uint64 { return (n + Size - 1) / Size * Size }
 
-// Scramble changes bytes in place so that zeros become a pattern; a second call undoes the first.
+// Mask combines bytes in place with a pattern by exclusive or, so that zeros become the pattern; a
+// second call undoes the first.
 //
 // Cost: 0.1 ns a byte.
-func Scramble(p []byte) { ScrambleFrom(p, 0) }
+func Mask(p []byte) { MaskFrom(p, 0) }
 
-// ScrambleFrom is Scramble for a part that is offset bytes after the beginning of what was
-// scrambled.
-func ScrambleFrom(p []byte, offset int64) {
+// MaskFrom is Mask for a part that is offset bytes after the beginning of what was masked.
+func MaskFrom(p []byte, offset int64) {
 	word := bits.RotateLeft64(pattern, -8*int(offset%8))
 	for len(p) >= 32 {
 		q := p[:32:32]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is scrambled twice is as before, whole and in part; no sector of usual data is near zero
-// once it is scrambled.
+// What is masked twice is as before, whole and in part; no sector of usual data is near zero
+// once it is masked.
 func TestMask(t *testing.T) {
 	for n := range 1100 {
 		p := make([]byte, n)
@@ -15,23 +15,23 @@ func TestMask(t *testing.T) {
 			p[i] = byte(rand.Uint32())
 		}
 		was := bytes.Clone(p)
-		Scramble(p)
+		Mask(p)
 		if n > 0 && bytes.Equal(p, was) {
-			t.Fatalf("%d bytes are not scrambled", n)
+			t.Fatalf("%d bytes are not masked", n)
 		}
 		part := bytes.Clone(p[n/2:])
-		ScrambleFrom(part, int64(n/2))
+		MaskFrom(part, int64(n/2))
 		if !bytes.Equal(part, was[n/2:]) {
 			t.Fatalf("the end of %d bytes is not what it was", n)
 		}
-		Scramble(p)
+		Mask(p)
 		if !bytes.Equal(p, was) {
 			t.Fatalf("%d bytes are not what they were", n)
 		}
 	}
 	for b := range 256 {
 		p := bytes.Repeat([]byte{byte(b)}, 4*Size)
-		Scramble(p)
+		Mask(p)
 		if n := NearZero(p); n != 0 {
 			t.Errorf("bytes of %02x: %d near-zero sectors", b, n)
 		}
@@ -65,13 +65,13 @@ func BenchmarkMask(b *testing.B) {
 	p := make([]byte, 1<<20)
 	b.SetBytes(1 << 20)
 	for b.Loop() {
-		Scramble(p)
+		Mask(p)
 	}
 }
 
 func BenchmarkWeak(b *testing.B) {
 	p := make([]byte, 1<<20)
-	Scramble(p)
+	Mask(p)
 	b.SetBytes(1 << 20)
 	for b.Loop() {
 		NearZero(p)

@@ -163,7 +163,8 @@ func (sc *Scan) Count() error {
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of consumers.
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
-	defer sc.UnpinStates() // after Guard, which looks for a fault in the files of the read states
+	// After CatchPageFaults, which looks for a fault in the files of the read states.
+	defer sc.UnpinStates()
 	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
 }
 

@@ -88,12 +88,12 @@ func (sh *Shard) PinCombined() *State {
 	if sh.Backdated.State.Load().IsEmpty() {
 		return main
 	}
-	below := sh.Backdated.Pin()
-	combined := &State{Main: main, Backdated: below, Head: main.Head,
-		Sealed:    slices.Concat(below.Sealed, main.Sealed),
-		Immutable: slices.Concat(below.Immutable, main.Immutable)}
-	if below.Head.Rows() > 0 {
-		last := &ImmutableHead{Head: below.Head, Info: below.Info}
+	backdated := sh.Backdated.Pin()
+	combined := &State{Main: main, Backdated: backdated, Head: main.Head,
+		Sealed:    slices.Concat(backdated.Sealed, main.Sealed),
+		Immutable: slices.Concat(backdated.Immutable, main.Immutable)}
+	if backdated.Head.Rows() > 0 {
+		last := &ImmutableHead{Head: backdated.Head, Info: backdated.Info}
 		combined.Immutable = append([]*ImmutableHead{last}, combined.Immutable...)
 	}
 	combined.users.Store(1)
@@ -111,7 +111,8 @@ func (sh *Shard) PinFor(box *record.Box) *State {
 	return now.Main
 }
 
-// AppendBelow appends what counts rows below a moment in whatever holds rows from an acq on.
+// AppendBelow appends a function for each segment with rows at or above an acq, and for each head
+// with rows. The function returns how many of these rows lie below the acq that it is given.
 func (s *State) AppendBelow(
 	parts []func(acqNs int64) int, fromNs int64,
 ) []func(acqNs int64) int {

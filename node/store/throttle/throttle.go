@@ -11,13 +11,11 @@ import (
 
 const (
 	// SlowdownFrom is how many mergeable segments a shard may have before commits are delayed:
-	// twice as many as merging leaves. Each further segment adds to the delay, until merges keep
-	// up.
+	// twice as many as merges leave. Each further segment adds to the delay.
 	SlowdownFrom = 24
-	// NsPerRow is the delay of a commit for each of its rows and each segment above
-	// SlowdownFrom;
-	// maxDelay is the longest delay.
+	// NsPerRow is the delay of a commit for each of its rows and each segment above SlowdownFrom.
 	NsPerRow = 100
+	// maxDelay is the longest delay of a commit.
 	maxDelay = 100 * time.Millisecond
 )
 
@@ -28,10 +26,10 @@ type Throttle struct {
 	delayedNs atomic.Int64
 }
 
-// SetBacklog notes how many mergeable segments the fullest shard has.
+// SetBacklog notes how many mergeable segments the shard with the largest merge backlog has.
 func (t *Throttle) SetBacklog(count int) { t.excess.Store(int64(max(0, count-SlowdownFrom))) }
 
-// Excess returns by how many segments the fullest shard exceeds
+// Excess returns by how many segments the shard with the largest merge backlog exceeds
 // SlowdownFrom.
 func (t *Throttle) Excess() int64 { return t.excess.Load() }
 
