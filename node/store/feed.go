@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -84,7 +83,7 @@ type Feed struct {
 	inside   []record.Box // where the rows with the acq next are that are not read yet; else empty
 	span     int          // rows of the store that the next slice passes over
 	share    int          // of the latest slice
-	horizon  int64        // when it was read
+	horizon  int64        // when it was read, or the feed was made
 	waiter   *notify.Waiter
 }
 
@@ -101,7 +100,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one moment on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, share: 1, horizon: math.MaxInt64,
+		span: sliceRows, share: 1, horizon: s.oracle.CurrentHorizon(),
 		waiter: notify.NewWaiter(bounds.Of(&box))}
 	s.feeds.Add(f.waiter)
 	return f, nil
@@ -113,8 +112,7 @@ func (f *Feed) Close() { f.store.feeds.Remove(f.waiter) }
 // NextNs returns the acq that the next slice begins at.
 func (f *Feed) NextNs() int64 { return f.next }
 
-// LagNs returns how far behind the horizon the feed was after the latest Read; before the first one
-// that is not known, and the answer is large.
+// LagNs returns how far behind the horizon the feed was after the latest Read, or when it was made.
 func (f *Feed) LagNs() int64 { return f.horizon - max(f.next, 0) }
 
 // Rewind makes the next slice begin at an acq that the feed was at before: what came since is read
