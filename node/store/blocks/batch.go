@@ -247,7 +247,7 @@ func (w *Gatherer) Next(
 	return nil, nil
 }
 
-// GatherOpened is GatherBlock for a block that may be held.
+// GatherOpened is GatherBlock for a block that may be prefetched.
 func (w *Gatherer) GatherOpened(
 	seg *PlannedSegment, c index.Candidate, h *Prefetched,
 ) error {

@@ -48,7 +48,7 @@ type gathererBuffers struct {
 	prefetch           segment.PrefetchQueue // of the next of these
 	outer              record.Batch          // see BeginSeparateBatch
 	outerPayloadBuffer consumerBuffer        // of outer
-	single             [1]index.Candidate    // held by itself
+	single             [1]index.Candidate    // that is prefetched alone
 	span               [1]segment.Span
 }
 

@@ -48,7 +48,7 @@ type readerState struct {
 	// are shown.
 	CountShown bool
 	Box        *record.Box    // what rows are chosen by
-	outside    bool           // the last of devs is held elsewhere
+	outside    bool           // the last of devs is of another group's slots
 	searched   bool           // devices can be searched for
 	Block      *segment.Block // that is open
 }
