@@ -31,6 +31,8 @@ type Options struct {
 	Rejects io.Writer
 	// LookupPath is the file that holds the ids given to names. Required by mappings with lookups.
 	LookupPath string
+	// NewLookups, unless it is nil, is called with the first records before the lookup file is made.
+	NewLookups func(ctx context.Context, first *record.Batch) error
 	// Strict ends the import at the first rejected line.
 	Strict bool
 	// Dry leaves the lookup file as it is: lines are only checked.
@@ -145,6 +147,11 @@ func (im *Importer) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if im.lookups != nil && !im.opt.Dry {
+		if im.opt.NewLookups != nil && im.lookups.isNew() {
+			if err := im.opt.NewLookups(ctx, &im.pending); err != nil {
+				return err
+			}
+		}
 		if err := im.lookups.Save(); err != nil {
 			return err
 		}

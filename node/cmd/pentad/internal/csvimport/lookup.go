@@ -140,6 +140,9 @@ func (l *Lookups) Find(table string, name []byte) int64 {
 	return l.next[table] + 1
 }
 
+// isNew reports whether the file is not there yet: ids count from 1.
+func (l *Lookups) isNew() bool { return l.saved == nil }
+
 // Added returns how many names got an id since the file was opened.
 func (l *Lookups) Added() int64 { return l.added }
 

@@ -59,6 +59,7 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		}
 		r.opt.Rejects = nil // it has its header, and there are none
 	}
+	r.opt.NewLookups = r.checkNewIDs
 	var im *csvimport.Importer
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
 		r.noteUndeclared(im.Undeclared())
@@ -74,6 +75,23 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 	}
 	r.before = sha256.New()
 	return r.each(ctx, im, "import", files, r.store)
+}
+
+// checkNewIDs rejects a new lookup file whose ids are taken: the node has records of the tenant and
+// device of the first record, so another lookup file may give that id to another name.
+func (r *mappedImport) checkNewIDs(ctx context.Context, first *record.Batch) error {
+	if r.mapping.MID == nil || r.mapping.MID.Lookup == "" {
+		return nil
+	}
+	cid, mid := first.CID[0], first.MID[0]
+	box := record.Box{record.CID: {record.At(int64(cid))}, record.MID: {record.At(mid)}}
+	n, _, err := r.db.Count(ctx, &record.Query{Box: box})
+	if err != nil || n == 0 {
+		return err
+	}
+	return cli.Usagef("lookup file %s is new and begins with mid %d, of which tenant %d has "+
+		"records already: give the lookup file of these with --lookup-file, or another tenant "+
+		"with --cid", r.opt.LookupPath, mid, cid)
 }
 
 // allRegular reports whether files can be read twice.
