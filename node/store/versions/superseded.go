@@ -85,7 +85,11 @@ func (f *SupersededFinder) Find(
 		f.positions = append(f.positions, known.Positions...)
 	}
 	if !p.Misses(seg.Index.Block(number), known) {
-		if err := f.add(p, seg, b); err != nil {
+		err := f.add(p, seg, b)
+		if err == nil {
+			err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}

@@ -31,7 +31,7 @@ type Options struct {
 	Rejects io.Writer
 	// LookupPath is the file that holds the ids given to names. Required by mappings with lookups.
 	LookupPath string
-	// NewLookups, unless it is nil, is called with the first records before the lookup file is made.
+	// NewLookups, unless it is nil, is called with the first records before a lookup file is made.
 	NewLookups func(ctx context.Context, first *record.Batch) error
 	// Strict ends the import at the first rejected line.
 	Strict bool
