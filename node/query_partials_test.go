@@ -312,13 +312,9 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	if err := h.n.Settle(t.Context()); err != nil { // states are kept of sealed blocks
-		t.Fatal(err)
-	}
-	for range 3 { // of what is asked again
-		for _, q := range questions[:10] {
-			h.ask(q, "all")
-		}
+	h.settled(0)        // states are kept of sealed blocks
+	for i := range 30 { // that are asked again
+		h.ask(questions[i%10], "all")
 	}
 	if st := h.n.partialCache.Stats(); st.Bytes > 100<<10 || st.Stored == 0 {
 		t.Errorf("%+v", st)
@@ -329,10 +325,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 // is another question.
 func TestCachedStatesOfModules(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
-	h.send(50_000)
-	if err := h.n.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	h.settled(50_000)
 	records := func(q *record.Query) (result string) {
 		t.Helper()
 		for range 3 {
