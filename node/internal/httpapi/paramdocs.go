@@ -38,10 +38,10 @@ var paramDocs = map[string]paramDoc{
 	"keys":  {"flag", "Leave payloads out."},
 	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
 		"their quantities are declared, else base64."},
-	"format": {"json|ndjson|csv", "Form of the answer: one document; a line for each row, and " +
+	"format": {"json|ndjson|csv", "Format of the answer: one document; a line for each row, and " +
 		"one for the end; a table. Default: by `Accept`, else json; by `Accept`, lines have no " +
 		"end among them."},
-	"/v1/changes format": {"ndjson|sse", "Form of the answer: lines, or server-sent events. " +
+	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
 	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
 	"group":      {"", "Key parts to group by: `cid`, `mid`, `moid`, joined by commas."},
