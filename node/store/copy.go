@@ -78,14 +78,14 @@ func (s *Store) IsCopy() bool {
 func (s *Store) isEmpty() bool {
 	m := s.manifest
 	for _, sh := range s.allShards {
-		if sh.LastIndex > 0 {
+		if sh.LastLSN > 0 {
 			return false
 		}
 	}
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyIndexRanges)+len(m.Policies) == 0
+	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyLSNRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.

@@ -110,13 +110,13 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 		}
 	}
 	sh := s.allShards[e.Shard]
-	if e.Index <= sh.SealedUpTo() {
+	if e.LSN <= sh.SealedUpTo() {
 		return nil // a sealed segment holds it
 	}
-	if e.Index != sh.LastIndex+1 {
-		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.LastIndex)
+	if e.LSN != sh.LastLSN+1 {
+		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.LSN, sh.LastLSN)
 	}
-	sh.LastIndex = e.Index
+	sh.LastLSN = e.LSN
 	r.report.ReplayedRows += int(n)
 	if sh.IsBackdated() {
 		r.addBackdated(sh, &h)

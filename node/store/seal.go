@@ -145,13 +145,13 @@ func (s *Store) writeSegment(
 	t := s.tombstones.Load()
 	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, t)}
 	if rows.Len() == 0 {
-		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: immutable.First,
-			LastIndex: immutable.Last}}
+		e.EmptyLSNRanges = []manifest.EmptyLSNRange{{Shard: sh.ID, FirstLSN: immutable.FirstLSN,
+			LastLSN: immutable.LastLSN}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(rows.Len()),
-		FirstIndex: immutable.First, LastIndex: immutable.Last,
+		FirstLSN: immutable.FirstLSN, LastLSN: immutable.LastLSN,
 		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgesAppliedAcqNs: t.NewestRemovable,
 		PutAcqNs: immutable.Info.PutNs,
 	}
@@ -254,7 +254,7 @@ func (s *Store) recordLogEntries(file uint64, entries []wal.Entry) {
 	}
 	for i := range entries {
 		if entries[i].Kind == layout.EntryRows {
-			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].Index)
+			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].LSN)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func randomEntries(rng *rand.Rand, first uint64) []Entry {
 		for k := range data {
 			data[k] = byte(rng.Uint32())
 		}
-		entries[i] = Entry{Shard: rng.Uint32(), Term: rng.Uint64(), Index: first + uint64(i),
+		entries[i] = Entry{Shard: rng.Uint32(), Term: rng.Uint64(), LSN: first + uint64(i),
 			Kind: uint8(rng.Uint32()), Data: data}
 	}
 	return entries

@@ -106,7 +106,7 @@ func (b *backup) begin(to string) error {
 		until = b.opt.UntilAcqNs
 	}
 	if newest := newestBackdated(parts); newest != nil && newest.Store == of.Store {
-		b.known = newest.Aside // of another store, which was restored, log indexes are others
+		b.known = newest.Aside // a store that was restored has other LSNs
 	}
 	part := &Part{Format: partFormat, Store: of.Store, Shards: of.Shards,
 		FromAcqNs: math.MinInt64, UntilAcqNs: until, CreatedNs: of.NowNs, State: of.State,

@@ -62,7 +62,7 @@ type Part struct {
 	Files   []file        `json:"files"` // of each shard in acq order
 	Writers file          `json:"writers"`
 	State   manifest.Edit `json:"state"` // what the manifest said besides segments
-	// Aside says, by shard, up to which log index the part has all rows that were put below the
+	// Aside says, by shard, up to which LSN the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
 	Aside  []uint64 `json:"aside,omitempty"`
 	Beside []file   `json:"beside,omitempty"`

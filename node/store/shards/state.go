@@ -18,7 +18,7 @@ type State struct {
 	Sealed    []*Segment
 	Immutable []*ImmutableHead // being sealed, oldest first
 	Head      *index.Head
-	first     uint64 // log index of the first entry in head
+	firstLSN  uint64 // of the first entry in Head
 	Info      BackdatedInfo
 
 	// Main and Backdated are what a combined read state was made of, the states of a shard and of
@@ -30,7 +30,7 @@ type State struct {
 
 // with returns a copy that is not used yet.
 func (s *State) with(sealed []*Segment, immutable []*ImmutableHead) *State {
-	return &State{Sealed: sealed, Immutable: immutable, Head: s.Head, first: s.first,
+	return &State{Sealed: sealed, Immutable: immutable, Head: s.Head, firstLSN: s.firstLSN,
 		Info: s.Info}
 }
 
