@@ -168,7 +168,7 @@ func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.PinCombined()
+		now := sh.PinWithBackdated()
 		there.count(now)
 		now.Unpin()
 	}

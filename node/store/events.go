@@ -183,7 +183,7 @@ func (s *Store) dropPurgedFromLog() error {
 	}
 	s.manifestMu.Unlock()
 	select { // the log is deleted also when there was nothing to seal
-	case s.seals <- sealRequest{done: make(chan error, 1)}:
+	case s.sealRequests <- sealRequest{done: make(chan error, 1)}:
 	case <-s.stop:
 	}
 	return nil

@@ -259,7 +259,7 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.PinCombined()
+		now := sh.PinWithBackdated()
 		defer now.Unpin()
 		parts = now.AppendBelow(parts, f.next)
 	}

@@ -47,7 +47,7 @@ func (s *Store) Seal(ctx context.Context) error {
 			return
 		}
 		select {
-		case s.seals <- sealRequest{done: done}:
+		case s.sealRequests <- sealRequest{done: done}:
 		case <-s.stop:
 		}
 	})
@@ -68,22 +68,22 @@ func (s *Store) Seal(ctx context.Context) error {
 // at least once a minute: the rows stay in the log and in memory meanwhile, and puts are refused
 // once the heads are full.
 func (s *Store) sealLoop() {
-	var q sealQueue
+	var p pendingSeals
 	for {
 		select {
-		case r := <-s.seals:
+		case r := <-s.sealRequests:
 			if r.shard != nil {
-				q.shards = append(q.shards, r.shard)
+				p.shards = append(p.shards, r.shard)
 			}
 			var err error
-			if q.retry == nil || r.done != nil {
-				err = s.sealQueued(&q)
+			if p.retry == nil || r.done != nil {
+				err = s.sealPending(&p)
 			}
 			if r.done != nil {
 				r.done <- cmp.Or(err, s.deleteSealedLogNow())
 			}
-		case <-q.retry:
-			_ = s.sealQueued(&q) // a put that waits for space sees it
+		case <-p.retry:
+			_ = s.sealPending(&p) // a put that waits for space sees it
 		case <-s.stop:
 			return
 		}
