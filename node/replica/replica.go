@@ -29,7 +29,7 @@ import (
 // Errors of proposals, reads and changes of members.
 var (
 	ErrNotLeader    = errors.New("not the leader of the group")
-	ErrOverloaded   = errors.New("too much is under way; try again later")
+	ErrOverloaded   = errors.New("too many proposals are in flight; try again later")
 	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")

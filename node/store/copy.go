@@ -33,7 +33,7 @@ type State struct {
 	Policies []retention.Policy
 }
 
-// State returns the state of the store at one moment.
+// State returns the state of the store at one time.
 func (s *Store) State(ctx context.Context) (st State, err error) {
 	if s.closed.Load() {
 		return st, ErrClosed

@@ -34,7 +34,7 @@ func (s *Store) Export() (*Export, error) {
 // Close lets the store be closed.
 func (x *Export) Close() { x.store.scanning.RUnlock() }
 
-// Origin is the store that an export is of, at one moment.
+// Origin is the store that an export is of, at one time.
 type Origin struct {
 	Store     string // identity: which history of rows it holds
 	Shards    int

@@ -97,7 +97,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 	}
 	if len(box[record.Acq]) > 0 {
 		return nil, &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
-			Detail: "changes come in the order of acq from one moment on; leave the range out"}
+			Detail: "changes come in the order of acq from one acq on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
 		span: sliceRows, share: 1, horizon: s.oracle.CurrentHorizon(),

@@ -284,7 +284,7 @@ func TestCrashes(t *testing.T) {
 				}
 				acked = append(acked, entries)
 			}
-			// An append is under way: written, but not synced.
+			// An append is in progress: written, but not synced.
 			half := encodeAppend(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
 			if _, err := l.newest.WriteAt(half[:rng.IntN(len(half))], l.size); err != nil {
 				t.Fatal(err)

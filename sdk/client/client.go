@@ -37,7 +37,7 @@ const (
 )
 
 // Client talks to one node, or to a cluster: to one of its nodes until that fails, then to the
-// next. After that its questions wait until the node which is asked has what the client stored. It
+// next. After that its queries wait until the node which is asked has what the client stored. It
 // may be used by many goroutines.
 //
 // Errors of its methods: *[wire.Error] for what the node answers, ctx.Err(), and errors of the
@@ -68,7 +68,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 
 // meet asks nodes whether they are ready until one is. Each has its part of the time: the first may
 // be silent. A node that a problem keeps from being ready will do when there is no other: one whose
-// disk is full still answers questions.
+// disk is full still answers queries.
 func (c *Client) meet(ctx context.Context, addr string) (err error) {
 	_, count, _ := c.nodes.now()
 	each, impaired := dialTimeout/time.Duration(count), false
@@ -126,7 +126,7 @@ func (c *Client) do(
 		if err == nil || ctx.Err() != nil {
 			late := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 			if late && onlyAsks(method, path) {
-				c.nodes.leave(base) // it may be silent for good, and the next question be answered
+				c.nodes.leave(base) // it may be silent for good, and the next query be answered
 			}
 			return answer, err
 		}

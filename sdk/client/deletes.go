@@ -23,7 +23,7 @@ func (c *Client) Delete(ctx context.Context, keys ...record.Key) (wire.PutReply,
 }
 
 // Erase hides the records of a box that are there now from the latest view, and from views of
-// moments after it: as if they had never been put. The view of all versions shows them.
+// acqs after it: as if they had never been put. The view of all versions shows them.
 //
 // Returns: the acq of the event. What is put later, with a greater acq, is visible.
 func (c *Client) Erase(ctx context.Context, box *wire.Box) (acqNs int64, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// DiffBatches asks what became of readings between two moments, and hands differences to emit in
+// DiffBatches asks what became of readings between two acqs, and hands differences to emit in
 // batches of one kind that are valid during the call. An error of emit ends the diff and is
 // returned. Without error the answer came to its end.
 func (c *Client) DiffBatches(
@@ -33,7 +33,7 @@ func (c *Client) DiffBatches(
 		})
 }
 
-// Diff returns what became of readings between two moments, one by one, in no order. Payloads are
+// Diff returns what became of readings between two acqs, one by one, in no order. Payloads are
 // valid until the next. An error is the last thing yielded.
 func (c *Client) Diff(ctx context.Context, ask *record.Diff) iter.Seq2[record.Difference, error] {
 	return func(yield func(record.Difference, error) bool) {

@@ -113,15 +113,15 @@ func (c *Client) answer(
 	return c.frames(ctx, path, wire.AppendQuery(nil, &checked), each)
 }
 
-// frames sends a question and hands the frames before the end frame to each.
+// frames sends a query and hands the frames before the end frame to each.
 func (c *Client) frames(
-	ctx context.Context, path string, question []byte,
+	ctx context.Context, path string, query []byte,
 	each func(t wire.FrameType, payload []byte) error,
 ) (wire.End, error) {
 	var end wire.End
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an answer that is not read to its end is given up with its connection
-	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType, question)
+	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType, query)
 	if err != nil {
 		return end, err
 	}

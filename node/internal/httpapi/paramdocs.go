@@ -3,7 +3,7 @@ package httpapi
 import "github.com/pentad-db/pentad/node/internal/request"
 
 var (
-	// queryOptions are the parameters of questions in frames.
+	// queryOptions are the parameters of queries in frames.
 	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
 		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
 	putOptions = []string{"previous", "writer", "persistent"}
@@ -26,7 +26,7 @@ var paramDocs = map[string]paramDoc{
 	"cap":  {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq":  {"", "Acquisition times, written as those of capture. Every version is shown."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},
-	"asof": {"", "Show readings as known at this moment, e.g. `now-1h`."},
+	"asof": {"", "Show readings as known at this time, e.g. `now-1h`."},
 	"last": {"integer", "Only this many newest readings of each series."},
 	"filter": {"", "Filter plugin by name, or NAME@DIGEST; up to 8, each sees what those before " +
 		"it kept."},
@@ -48,9 +48,9 @@ var paramDocs = map[string]paramDoc{
 	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
 	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
 	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
-	"at":         {"", "Moment to show, e.g. `now-1h`."},
-	"from":       {"", "Moment from which on changes are listed, e.g. `now-1d`."},
-	"to":         {"", "Moment up to which changes are listed; default now."},
+	"at":         {"", "Time to show, e.g. `now-1h`."},
+	"from":       {"", "Time from which on changes are listed, e.g. `now-1d`."},
+	"to":         {"", "Time up to which changes are listed; default now."},
 	"everything": {"flag", "Confirm that no selector means all records."},
 	"dry_run":    {"flag", "Change nothing; say what would be done."},
 	"since": {"", "Where changes begin: the acq of the last `closed_ns`, a time, or `now`; " +

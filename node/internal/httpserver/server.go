@@ -134,7 +134,7 @@ func (s *Server) rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		writeProblem(ctx, http.StatusRequestHeaderFieldsTooLarge, &wire.Error{
 			Kind: wire.KindTooLarge, Message: fmt.Sprintf("URL and headers over %d bytes; "+
-				"POST /v1/query takes longer questions, in frames", headerBytes)})
+				"POST /v1/query takes longer queries, in frames", headerBytes)})
 	case errors.As(err, &network) && network.Timeout():
 		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
 			Message: fmt.Sprintf("the request did not come whole within %s", ReadTimeout)})

@@ -85,7 +85,7 @@ func (p *Policy) Rule() Rule {
 // Drops reports whether a policy is one without ages, which takes that of its scope away.
 func (r *Rule) Drops() bool { return r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 }
 
-// Expired returns how many rows a policy would hide if it were set at a moment, of those that ask
+// Expired returns how many rows a policy would hide if it were set at a time, of those that ask
 // counts.
 func (r Rule) Expired(
 	nowNs int64, ask func(q *record.Query) (uint64, error),

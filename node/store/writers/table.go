@@ -46,7 +46,7 @@ var (
 	ErrTooMany = errors.New("too many writers at once")
 	// ErrInFlight means that a batch that is to follow another one came while such a batch of its
 	// writer is not answered yet.
-	ErrInFlight = errors.New("another batch of the writer is under way")
+	ErrInFlight = errors.New("another batch of the writer is in flight")
 )
 
 // GapError means that a put is to follow a batch of its writer that is not the newest one that the

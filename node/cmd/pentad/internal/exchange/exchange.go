@@ -148,7 +148,7 @@ func Recognise(in *bufio.Reader) (Format, error) {
 	return CSV, nil
 }
 
-// AppendTime writes a moment so that it reads back exactly: RFC 3339, and whole ns in the years
+// AppendTime writes a time so that it reads back exactly: RFC 3339, and whole ns in the years
 // that int64 holds a part of.
 func AppendTime(dst []byte, ns int64) []byte {
 	const from, to = -9_214_560_000_000_000_000, 9_214_646_400_000_000_000 // 1678 and 2262

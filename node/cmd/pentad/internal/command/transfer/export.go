@@ -243,7 +243,7 @@ func (x *exporter) run(ctx context.Context) error {
 	return cli.FirstError(err, x.closed(err))
 }
 
-// past returns a client whose questions are answered by replicas that have all below a horizon.
+// past returns a client whose queries are answered by replicas that have all below a horizon.
 func past(db *client.Client, horizonNs int64) *client.Client {
 	if horizonNs <= 0 {
 		return db
