@@ -163,7 +163,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		return nil
 	}
 	if r.FromNs != at {
-		return fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
+		return fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d; continue from there",
 			ErrNotCopied, r.FromNs, at)
 	}
 	purges, err := s.copyEvents(r)

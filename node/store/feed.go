@@ -42,8 +42,8 @@ const MaxShare = 4096
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
 // position is of another store, or of this one before it was restored.
-var ErrAhead = errors.New("the position lies above the horizon, so it is of another history: " +
-	"begin again from one that this node gave")
+var ErrAhead = errors.New("the position is above the horizon, so it is of another store, or of " +
+	"this one before a restore; begin again from an acq that this node returned")
 
 // errSliceFull says that there are more rows than a slice holds.
 var errSliceFull = errors.New("slice is full")

@@ -84,7 +84,8 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 		s.recordLogEntries(file, nil)
 		return err
 	default:
-		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
+		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4; run the version that "+
+			"wrote it", e.Kind)
 	}
 }
 

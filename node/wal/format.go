@@ -145,7 +145,7 @@ func parseAppend(data []byte, at uint64) (rawAppend, *appendError) {
 				version)}
 	}
 	if binary.LittleEndian.Uint64(src[16:]) != at {
-		return damaged("the append belongs to another place")
+		return damaged("the append was written for another offset")
 	}
 	f := rawAppend{seq: binary.LittleEndian.Uint64(src[8:]),
 		unsynced: uint64(binary.LittleEndian.Uint16(src[6:])),

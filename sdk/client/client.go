@@ -176,12 +176,17 @@ func (c *Client) doAt(
 func readError(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
-		return fmt.Errorf("read error of status %d: %w", resp.StatusCode, err)
+		return fmt.Errorf("the node answered with status %d, and its error cannot be read: %w",
+			resp.StatusCode, err)
 	}
 	if resp.Header.Get("Content-Type") == wire.ContentType {
 		t, payload, _, err := wire.ParseFrame(body, maxErrorBytes)
-		if err != nil || t != wire.FrameError {
-			return fmt.Errorf("status %d without an error frame: %w", resp.StatusCode, err)
+		if err == nil && t != wire.FrameError {
+			err = fmt.Errorf("unexpected frame of type %d", t)
+		}
+		if err != nil {
+			return fmt.Errorf("the node answered with status %d, and its error cannot be read: %w",
+				resp.StatusCode, err)
 		}
 		remote := new(wire.Error)
 		if err := wire.ParseError(payload, remote); err != nil {
@@ -203,7 +208,7 @@ func readError(resp *http.Response) error {
 		return e
 	}
 	text := strings.TrimSpace(string(body[:min(len(body), 200)]))
-	return fmt.Errorf("status %d: %s", resp.StatusCode, text)
+	return fmt.Errorf("status %d, not an answer of a node: %q", resp.StatusCode, text)
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, out any) error {
@@ -253,7 +258,7 @@ func (c *Client) putBody(ctx context.Context, path string, body []byte) (wire.Pu
 	defer func() { _ = answer.Close() }()
 	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
 	if err == nil && t != wire.FramePutReply {
-		err = fmt.Errorf("it is a frame of type %d", t)
+		err = fmt.Errorf("unexpected frame of type %d", t)
 	}
 	if err == nil {
 		err = wire.ParsePutReply(payload, &reply)

@@ -53,7 +53,7 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 	var event wire.Event
 	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
 	if err == nil && t != wire.FrameEvent {
-		err = fmt.Errorf("it is a frame of type %d", t)
+		err = fmt.Errorf("unexpected frame of type %d", t)
 	}
 	if err == nil {
 		err = wire.ParseEvent(payload, &event)

@@ -24,7 +24,7 @@ func (c *Client) DiffBatches(
 	return c.frames(ctx, "/v1/diff", wire.AppendDiff(nil, &checked),
 		func(t wire.FrameType, payload []byte) error {
 			if t != wire.FrameDifferences {
-				return fmt.Errorf("frame of type %d in an answer with differences", t)
+				return fmt.Errorf("unexpected frame of type %d in an answer with differences", t)
 			}
 			if err := wire.ParseDifferences(payload, &d); err != nil {
 				return err
@@ -82,7 +82,7 @@ func (c *Client) VersionBatches(
 	return c.frames(ctx, "/v1/versions", wire.AppendBox(nil, box),
 		func(t wire.FrameType, payload []byte) error {
 			if t != wire.FrameVersions {
-				return fmt.Errorf("frame of type %d in an answer with versions", t)
+				return fmt.Errorf("unexpected frame of type %d in an answer with versions", t)
 			}
 			versions, err := wire.ParseVersions(payload)
 			if err != nil {

@@ -99,7 +99,7 @@ func (b *backup) begin(to string) error {
 	}
 	until := of.HorizonNs
 	if b.opt.UntilAcqNs > until {
-		return fmt.Errorf("backup until acq %d: the horizon is %d; take it or less",
+		return fmt.Errorf("backup until acq %d: above the horizon, %d; choose an acq up to it",
 			b.opt.UntilAcqNs, until)
 	}
 	if b.opt.UntilAcqNs != 0 {

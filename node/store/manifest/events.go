@@ -23,7 +23,7 @@ func (m *Manifest) applyEvents(e *Edit) error {
 			return err
 		}
 		if n := len(m.Events); n > 0 && m.Events[n-1].AcqNs >= next.AcqNs {
-			return errors.New("events are out of order")
+			return errors.New("its events are out of order")
 		}
 		m.Events = append(m.Events, next)
 	}

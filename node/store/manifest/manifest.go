@@ -39,9 +39,9 @@ const (
 
 var (
 	// ErrUnwritten means that no byte of an edit was written.
-	ErrUnwritten = errors.New("the manifest takes no more")
+	ErrUnwritten = errors.New("nothing more is written to MANIFEST")
 	// errFailed is that of an edit of which it is not known whether it was written.
-	errFailed = errors.New("open the store again")
+	errFailed = errors.New("whether the line was written is unknown; open the store again")
 )
 
 // Segment describes one sealed segment in the manifest.
