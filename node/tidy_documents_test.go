@@ -79,8 +79,8 @@ var (
 	goFileName = regexp.MustCompile(`[\w/]*\w\.go\b`)
 	codeName   = regexp.MustCompile(
 		"`([A-Za-z]\\w*(?:\\.[A-Za-z]\\w*)*)`( in | \\(|)([\\w/]+\\.go)?")
-	codePath   = regexp.MustCompile("`(\\w+(?:/\\w+)+)`")
-	lockName   = regexp.MustCompile(`\b([A-Za-z]\w*(?:\.[A-Za-z]\w*)+)\b`)
+	codePath = regexp.MustCompile("`(\\w+(?:/\\w+)+)`")
+	lockName = regexp.MustCompile(`\b([A-Za-z]\w*(?:\.[A-Za-z]\w*)+)\b`)
 )
 
 // TestArchitectureIsTrue finds what ARCHITECTURE.md names and the repository does not have: files,

@@ -39,7 +39,7 @@ var ContentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire
 
 // Writer writes slices for one reader.
 type Writer struct {
-	Format     Format
+	Format   Format
 	Payloads quantity.Types // of formats other than Frames
 	Keys     bool           // payloads are left out
 	rows     uint64

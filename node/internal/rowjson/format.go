@@ -14,7 +14,7 @@ type Format uint8
 
 const (
 	Document Format = iota // one JSON document, with the end in it
-	Lines                // NDJSON, the last line is the end
+	Lines                  // NDJSON, the last line is the end
 	// RowLines are NDJSON of rows alone: each line is a row of a table. The end is told apart,
 	// unless the answer is not complete.
 	RowLines
@@ -56,10 +56,10 @@ func ParseFormat(name, accept string) (Format, error) {
 
 // Writer writes rows in a format.
 type Writer struct {
-	W    *bufio.Writer
-	Name string // of the member with the rows of a document
+	W      *bufio.Writer
+	Name   string // of the member with the rows of a document
 	Format Format
-	Rows int // that were written
+	Rows   int // that were written
 
 	table *table // of CSV
 }

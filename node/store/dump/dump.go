@@ -66,7 +66,7 @@ type LogAppend struct {
 
 // Entry is an entry of an append.
 type Entry struct {
-	Shard   uint32 `json:"shard"`
+	Shard uint32 `json:"shard"`
 	// Index is the LSN of rows; of "applied" that of a command, and of "lines" their number.
 	Index   uint64 `json:"index,omitempty"`
 	Kind    string `json:"kind"`

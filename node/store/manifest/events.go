@@ -46,7 +46,7 @@ func (m *Manifest) applyEvents(e *Edit) error {
 
 // EmptyLSNRange is a range of log entries of a shard of which no row is left: all were purged.
 type EmptyLSNRange struct {
-	Shard      uint32 `json:"shard"`
+	Shard    uint32 `json:"shard"`
 	FirstLSN uint64 `json:"first_index"`
 	LastLSN  uint64 `json:"last_index"`
 }

@@ -46,12 +46,12 @@ var (
 
 // Segment describes one sealed segment in the manifest.
 type Segment struct {
-	ID         uint64 `json:"id"`
-	Shard      uint32 `json:"shard"`
-	Rows       uint32 `json:"rows"`
-	FirstLSN uint64 `json:"first_index"` // the log entries of the shard that the segment covers
-	LastLSN  uint64 `json:"last_index"`
-	LastAcqNs  int64  `json:"last_acq_ns"`
+	ID        uint64 `json:"id"`
+	Shard     uint32 `json:"shard"`
+	Rows      uint32 `json:"rows"`
+	FirstLSN  uint64 `json:"first_index"` // the log entries of the shard that the segment covers
+	LastLSN   uint64 `json:"last_index"`
+	LastAcqNs int64  `json:"last_acq_ns"`
 	// PurgesAppliedAcqNs: rows that purges with this acq or a smaller one concern are not in the
 	// segment.
 	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
@@ -135,11 +135,11 @@ type Manifest struct {
 	Live         []Segment // in the order in which they were added
 	NextID       uint64
 
-	EmptyLSNRanges []EmptyLSNRange  // by shard and LSN
-	Events           []event.Event      // by acq
-	Policies         []retention.Policy // by scope
-	Steps            retention.Steps    // of theirs
-	Copy             *Copy              // nil when the store is no copy
+	EmptyLSNRanges []EmptyLSNRange    // by shard and LSN
+	Events         []event.Event      // by acq
+	Policies       []retention.Policy // by scope
+	Steps          retention.Steps    // of theirs
+	Copy           *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
 	Applied    acqtime.Applied

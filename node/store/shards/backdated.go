@@ -33,9 +33,9 @@ func (sh *Shard) IsBackdated() bool { return sh.Backdated == nil }
 
 // BackdatedInfo is what is known of the head of a backdated shard.
 type BackdatedInfo struct {
-	lastLSN uint64 // of the last entry in it
-	PutNs  int64      // acq of its newest put
-	bounds bounds.Box // of its rows
+	lastLSN uint64     // of the last entry in it
+	PutNs   int64      // acq of its newest put
+	bounds  bounds.Box // of its rows
 }
 
 // NewestPut returns the acq of the newest put to a backdated shard of which rows may lie in a box,

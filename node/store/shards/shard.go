@@ -24,7 +24,7 @@ import (
 type Shard struct {
 	ID        uint32
 	Backdated *Shard // of the backdated rows; nil when this is such a one
-	LastLSN uint64 // of the newest log entry; the committer's, and recovery's
+	LastLSN   uint64 // of the newest log entry; the committer's, and recovery's
 
 	// mu guards the replacing of the read state; readers load it without.
 	mu    sync.Mutex
@@ -33,9 +33,9 @@ type Shard struct {
 
 // ImmutableHead is a head that takes no more rows, with the LSNs of the log entries that it covers.
 type ImmutableHead struct {
-	Head        *index.Head
+	Head              *index.Head
 	FirstLSN, LastLSN uint64
-	Info        BackdatedInfo
+	Info              BackdatedInfo
 }
 
 // NextEntry returns the next log entry of the shard. The term of a stand-alone store is always 1.

@@ -47,10 +47,10 @@ existing one is always updated.`
 
 // exportFlags are the flags of an export.
 type exportFlags struct {
-	query      queryflags.Flags
+	query        queryflags.Flags
 	format, file string
-	value      string
-	checksum   bool
+	value        string
+	checksum     bool
 }
 
 // ExportCommand returns pentad export.

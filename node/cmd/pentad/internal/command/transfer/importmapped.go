@@ -26,7 +26,7 @@ type mappedImport struct {
 	db      *client.Client
 	mapping *csvimport.Mapping
 	opt     csvimport.Options
-	format    exchange.Format
+	format  exchange.Format
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
 	sent    bool              // records were handed to a writer
