@@ -82,7 +82,8 @@ func Bool(b bool) Value {
 // nanoseconds, because many readers of JSON round the second.
 func Time(ns int64) Value { return Value{kind: kindTime, number: ns} }
 
-// LocalTime is a point in time as a clock of its zone shows it. In JSON it becomes two members, as Time.
+// LocalTime is a point in time as a clock of its zone shows it. In JSON it becomes two members, as
+// Time.
 func LocalTime(ns int64, text string) Value { return Value{kind: kindTime, number: ns, text: text} }
 
 // Span is a length of time: with a unit in a table, seconds elsewhere.
