@@ -126,6 +126,8 @@ func plain(v any) any {
 		return float64(v)
 	case int64:
 		return float64(v)
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
 	case plugin.Moment:
 		return stamp(int64(v))
 	case []any:
