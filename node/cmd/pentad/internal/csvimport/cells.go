@@ -184,7 +184,7 @@ func (m *Mapping) wayOut(cell string) string {
 
 var (
 	// missingValue are the ways in which files say that there is no value.
-	missingValue = regexp.MustCompile(`(?i)^(|#?n/?a\.?|n\.a\.?|[-+]?nan|[-+]?inf(inity)?|null|none|` +
-		`nil|-+|\?|\.+|missing|#nv|\\n|#value!|#ref!|#div/0!)$`)
+	missingValue = regexp.MustCompile(`(?i)^(|#?n/?a\.?|n\.a\.?|[-+]?nan|[-+]?inf(inity)?|null|` +
+		`none|nil|-+|\?|\.+|missing|#nv|\\n|#value!|#ref!|#div/0!)$`)
 	commaNumber = regexp.MustCompile(`^[-+]?[0-9][0-9,]*,[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
 )

@@ -28,8 +28,8 @@ func TestNumbers(t *testing.T) {
 		german = comma + `thousands: "."` + "\n"
 		french = comma + `thousands: " "` + "\n"
 		us     = `thousands: ","` + "\n"
-		point  = ` has a point, but the decimal separator is ","; if points separate thousands, set ` +
-			`thousands: "." (--thousands .)`
+		point  = ` has a point, but the decimal separator is ","; if points separate thousands, ` +
+			`set thousands: "." (--thousands .)`
 		way = ` is not an f64; set decimal: "," (--decimal ,) for a decimal comma, or thousands: ` +
 			`"," (--thousands ,)`
 	)
@@ -56,7 +56,8 @@ func TestNumbers(t *testing.T) {
 	f(us, "1,5", "", `"1,5" is not grouped in thousands by ","`)
 
 	skip := func(skips, flags string) string {
-		return " is not an f64; if it means no value, skip it: skip: [" + skips + "] (" + flags + ")"
+		return " is not an f64; if it means no value, skip it: skip: [" + skips + "] (" + flags +
+			")"
 	}
 	f("", "NA", "", `"NA"`+skip(`"", "NA"`, "--skip '' --skip 'NA'"))
 	f(`skip: ["-1"]`+"\n", "", "", `""`+skip(`"-1", ""`, "--skip '-1' --skip ''"))
@@ -77,16 +78,16 @@ func TestColumnTitles(t *testing.T) {
 	}
 }
 
-// A quote inside a field is rejected, or text if the mapping says so. An open quote of the header is
-// one of its line.
+// A quote inside a field is rejected, or text if the mapping says so. An open quote of the header
+// is one of its line.
 func TestStrayQuotes(t *testing.T) {
 	const byName = "cid: {constant: 1}\nmid: {column: name, lookup: meter}\ncap: {columns: [t]}\n" +
 		"values: [{column: v, moid: 1}]\n"
 	const text = "name,t,v\nab\"c,0,1\nab,0,1\n"
 	load(t, byName, text).want(t, []string{"1/1/1 1970-01-01T00:00:00Z = 1"}, []string{
 		`2: quotes: column "name": a quote inside a field that does not begin with one; put the ` +
-			`field in quotes and double the quotes in it, or set no_quotes: true (--no-quotes), by ` +
-			`which quotes are text`})
+			`field in quotes and double the quotes in it, or set no_quotes: true (--no-quotes), ` +
+			`by which quotes are text`})
 	load(t, byName+"no_quotes: true\n", text+"\"x\",0,1\n").want(t,
 		[]string{"1/1/1 1970-01-01T00:00:00Z = 1", "1/2/1 1970-01-01T00:00:00Z = 1",
 			"1/3/1 1970-01-01T00:00:00Z = 1"}, nil)
@@ -102,10 +103,11 @@ func TestStrayQuotes(t *testing.T) {
 // Files that have no header say what they have.
 func TestNoHeaderLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"":           "a.csv: the file has 0 lines, and skip_lines is 2",
-		"x\n":        "a.csv: the file has 1 lines, and skip_lines is 2",
-		"x\ny\n":     "a.csv: the file ends at line 2, before the header",
-		"x\ny\n \nz": "a.csv line 3: the header is a blank line; pass over it with skip_lines (--skip-lines)",
+		"":       "a.csv: the file has 0 lines, and skip_lines is 2",
+		"x\n":    "a.csv: the file has 1 lines, and skip_lines is 2",
+		"x\ny\n": "a.csv: the file ends at line 2, before the header",
+		"x\ny\n \nz": "a.csv line 3: the header is a blank line; pass over it with skip_lines " +
+			"(--skip-lines)",
 	} {
 		r := load(t, simple+"skip_lines: 2\n", text)
 		if r.err == nil || r.err.Error() != want {

@@ -30,7 +30,8 @@ func checkEncoding(in *bufio.Reader, name string) error {
 // of it; "" if the bytes have none.
 func wideEncoding(head []byte) (encoding, sign string) {
 	for _, mark := range []struct{ bytes, encoding, shown string }{
-		{"\xff\xfe\x00\x00", "UTF-32", "FF FE 00 00"}, {"\x00\x00\xfe\xff", "UTF-32", "00 00 FE FF"},
+		{"\xff\xfe\x00\x00", "UTF-32", "FF FE 00 00"},
+		{"\x00\x00\xfe\xff", "UTF-32", "00 00 FE FF"},
 		{"\xff\xfe", "UTF-16", "FF FE"}, {"\xfe\xff", "UTF-16", "FE FF"},
 	} {
 		if bytes.HasPrefix(head, []byte(mark.bytes)) {

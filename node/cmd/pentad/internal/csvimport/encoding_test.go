@@ -32,8 +32,8 @@ func TestEncoding(t *testing.T) {
 		"convert it to UTF-8: iconv -f UTF-16 -t UTF-8 a.csv > a-utf8.csv")
 	f(wide(mark+text, binary.BigEndian), "a.csv: the file is UTF-16 (byte order mark FE FF); "+
 		"convert it to UTF-8: iconv -f UTF-16 -t UTF-8 a.csv > a-utf8.csv")
-	f(wide("Zähler"+text, binary.LittleEndian), "a.csv: the file is UTF-16LE (every second byte is "+
-		"NUL); convert it to UTF-8: iconv -f UTF-16LE -t UTF-8 a.csv > a-utf8.csv")
+	f(wide("Zähler"+text, binary.LittleEndian), "a.csv: the file is UTF-16LE (every second byte "+
+		"is NUL); convert it to UTF-8: iconv -f UTF-16LE -t UTF-8 a.csv > a-utf8.csv")
 	f(wide(text, binary.BigEndian), "a.csv: the file is UTF-16BE (every second byte is NUL); "+
 		"convert it to UTF-8: iconv -f UTF-16BE -t UTF-8 a.csv > a-utf8.csv")
 	f("\xff\xfe\x00\x00m\x00\x00\x00", "a.csv: the file is UTF-32 (byte order mark FF FE 00 00); "+

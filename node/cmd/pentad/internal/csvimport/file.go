@@ -97,7 +97,8 @@ func (f *file) readHeader() error {
 	}
 	if f.lines.ending != "\n" && f.lines.ending != "\r\n" &&
 		bytes.IndexByte(bytes.TrimRight(line, "\r"), '\r') >= 0 {
-		return fmt.Errorf("%s: lines end in CR alone; convert the file, e.g. tr '\\r' '\\n'", f.name)
+		return fmt.Errorf("%s: lines end in CR alone; convert the file, e.g. tr '\\r' '\\n'",
+			f.name)
 	}
 	if isQuotes(err) {
 		return fmt.Errorf("%s line %d: header: %s", f.name, number, f.quotes(err))

@@ -46,12 +46,12 @@ func TestHostileFiles(t *testing.T) {
 			`declare its format and zone, e.g. format: "%Y-%m-%d %H:%M", zone: Europe/Berlin ` +
 			`(--time-format "%Y-%m-%d %H:%M" --zone Europe/Berlin)`})
 	f("names in another encoding", byName, header+"Z\xfcrich,0,1\na,0,1\n", 2, []string{one},
-		[]string{`2: mid: the name "Z\xfcrich" is not UTF-8; convert the file to UTF-8, e.g. from ` +
-			"Windows: iconv -f WINDOWS-1252 -t UTF-8"})
+		[]string{`2: mid: the name "Z\xfcrich" is not UTF-8; convert the file to UTF-8, e.g. ` +
+			"from Windows: iconv -f WINDOWS-1252 -t UTF-8"})
 	f("a space before a quote", simple, header+"1, \"0\",1\n2,0,1\n", 2, []string{two}, []string{
 		`2: quotes: column "time": a quote inside a field that does not begin with one; put the ` +
-			"field in quotes and double the quotes in it, or set no_quotes: true (--no-quotes), by " +
-			"which quotes are text"})
+			"field in quotes and double the quotes in it, or set no_quotes: true (--no-quotes), " +
+			"by which quotes are text"})
 	f("long lines", simple, header+"1,0,"+strings.Repeat("1", 2*maxLineBytes)+"\n2,0,1\n"+
 		strings.Repeat(",", maxLineBytes+1), 3, []string{two},
 		[]string{"2: line is longer than 1048576 bytes", "4: line is longer than 1048576 bytes"})
@@ -64,6 +64,6 @@ func TestHostileFiles(t *testing.T) {
 		"a.csv line 1: header: line is longer than 1048576 bytes")
 	fails("a header in another encoding", strings.Replace(simple, "meter", "Zähler", 1),
 		"Z\xe4hler,time,kwh\n1,0,1\n", `a.csv: line 3: mid: column "Zähler" is not in the `+
-			"header; it has Z\xe4hler, time, kwh; the header is not UTF-8: convert the file to UTF-8, e.g. from "+
-			"Windows: iconv -f WINDOWS-1252 -t UTF-8")
+			"header; it has Z\xe4hler, time, kwh; the header is not UTF-8: convert the file to "+
+			"UTF-8, e.g. from Windows: iconv -f WINDOWS-1252 -t UTF-8")
 }

@@ -80,8 +80,8 @@ func TestTypesOfNames(t *testing.T) {
 	f("lookup: quantity", []plugin.Quantity{{MOID: 2, Name: "r", Type: "text"},
 		{MOID: 3, Name: "c", Type: "i32"}}, "1:8 2:3 3:4", dry, "")
 	f("lookup: quantity, types: {remark: text}", []plugin.Quantity{{MOID: 2, Name: "r",
-		Type: "f64"}}, "1:8 3:8", "a.csv line 3: column \"v\": the mapping reads text, but quantity 2 "+
-		"(r) is declared as f64; line 5: column \"v\": \"dry\" is not an f64", "")
+		Type: "f64"}}, "1:8 3:8", "a.csv line 3: column \"v\": the mapping reads text, but "+
+		"quantity 2 (r) is declared as f64; line 5: column \"v\": \"dry\" is not an f64", "")
 }
 
 func TestTypesOfNamesRefuses(t *testing.T) {

@@ -226,8 +226,8 @@ func (p *plan) wrongFields(fields [][]byte) *problem {
 	n := len(fields)
 	text := fmt.Sprintf("%d fields, expected %d", n, p.fieldCount)
 	if n == p.fieldCount+1 && len(fields[n-1]) == 0 && !p.im.mapping.Own {
-		text += fmt.Sprintf("; the last is empty: if lines end in a separator, set expect_fields: %d "+
-			"(--expect-fields %d)", n, n)
+		text += fmt.Sprintf("; the last is empty: if lines end in a separator, set expect_fields: "+
+			"%d (--expect-fields %d)", n, n)
 	}
 	return &problem{"fields", text}
 }

@@ -11,7 +11,9 @@ import (
 )
 
 // importRepeats imports files and returns the repeats; change prepares what finds them.
-func importRepeats(t *testing.T, mapping string, change func(*repeatFinder), files ...string) Repeats {
+func importRepeats(
+	t *testing.T, mapping string, change func(*repeatFinder), files ...string,
+) Repeats {
 	t.Helper()
 	m, err := ParseMapping([]byte(mapping))
 	if err != nil {
@@ -24,7 +26,8 @@ func importRepeats(t *testing.T, mapping string, change func(*repeatFinder), fil
 	}
 	change(im.repeats)
 	for i, text := range files {
-		if err := im.File(t.Context(), fmt.Sprintf("%d.csv", i+1), strings.NewReader(text)); err != nil {
+		name := fmt.Sprintf("%d.csv", i+1)
+		if err := im.File(t.Context(), name, strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +46,7 @@ func TestRepeats(t *testing.T) {
 		switch {
 		case r.Lines != lines || r.Equal != equal || r.AtLeast:
 			t.Errorf("%+v, want %d and %d", r, lines, equal)
-		case first != nil && (r.First == nil || *r.First != *first) || first == nil && r.First != nil:
+		case (first == nil) != (r.First == nil) || first != nil && *r.First != *first:
 			t.Errorf("%+v, want %+v", r.First, first)
 		}
 	}

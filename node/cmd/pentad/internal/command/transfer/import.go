@@ -98,8 +98,8 @@ the times of each series ascend or descend; otherwise a note says "at least".
 from_acq and until_acq are the range of acquisition times of the records: --asof FROM shows the data
 as before the import, --asof UNTIL as after it.
 
-A file with a header and no lines, e.g. of a day without data, is reported and is no error, unless
---fail-empty is given (exit code 3). A file that is empty has no header, which is an error.
+A file with a header and no lines, e.g. of a day without data, is reported; the exit code is 0, or 3
+with --fail-empty if no file has a line. An empty file has not even a header, which is an error.
 
 Files are UTF-8, with or without a byte order mark; UTF-16 is rejected.
 

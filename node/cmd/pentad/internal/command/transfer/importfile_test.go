@@ -149,7 +149,7 @@ func TestImportAcqs(t *testing.T) {
 	files := []string{"id,at,v\n1,1,1\n", "id,at,v\n1,1,2\n1,2,2\n"}
 	count := func(asOf string) string {
 		t.Helper()
-		stdout, stderr, code := runCommand(t, addr, "export", "--asof", asOf, "--format", "csv")
+		stdout, stderr, code := runCommand(t, addr, "export", "--asof", asOf, "-o", "csv")
 		if code != 0 {
 			t.Fatal(stderr)
 		}
@@ -160,8 +160,8 @@ func TestImportAcqs(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stdout, stderr, code := runCommand(t, addr, "import", "csv", "-o", "json", "--cid", "1", "--mid",
-			"column=id", "--cap", "column=at", "--value", "column=v,moid=1", path)
+		stdout, stderr, code := runCommand(t, addr, "import", "csv", "-o", "json", "--cid", "1",
+			"--mid", "column=id", "--cap", "column=at", "--value", "column=v,moid=1", path)
 		var s map[string]any
 		if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != 0 {
 			t.Fatal(err, stderr)
