@@ -56,6 +56,7 @@ type Summary struct {
 	First    *RejectError // the first rejected line, nil if there was none
 	Rejects  Rejects      // where they are
 	NewIDs   int64        // names that got an id in this run
+	Epoch    string       // the first time that was read as ns, and looks like another unit
 	Repeats  Repeats      // lines whose key an earlier line has, if Options ask for them
 }
 
@@ -141,6 +142,9 @@ func (im *Importer) begin(name string, m marks) {
 func (im *Importer) store(p *plan, number, last int) {
 	p.commit(&im.pending)
 	im.marks.add(len(p.keys), int64(last))
+	if im.summary.Epoch == "" {
+		im.summary.Epoch = p.cap.epoch
+	}
 	if im.repeats != nil && len(p.keys) > 0 {
 		im.repeats.add(int64(number), p)
 	}
@@ -155,7 +159,7 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 	}
 	im.begin(name, marks{})
 	f := &file{im: im, name: name, lines: newLineReader(plain)}
-	if err = checkEncoding(f.lines.in, name); err != nil {
+	if err = CheckText(f.lines.in, name); err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	} else {
 		err = f.run(ctx)

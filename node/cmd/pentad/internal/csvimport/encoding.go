@@ -14,16 +14,35 @@ const convertHint = "convert the file to UTF-8, e.g. from Windows: iconv -f WIND
 // byteOrderMark is what some programs begin a UTF-8 file with.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// checkEncoding rejects a file of UTF-16 or UTF-32, by its first bytes, which it does not take.
-func checkEncoding(in *bufio.Reader, name string) error {
+// CheckText rejects a file that is UTF-16 or UTF-32, or not text, by its first bytes, which it does
+// not take. The name is for the advice, "" or "stdin" for none.
+func CheckText(in *bufio.Reader, name string) error {
 	const enough = 64
 	head, _ := in.Peek(enough) // an error comes again with the next read
-	encoding, sign := wideEncoding(head)
-	if encoding == "" {
-		return nil
+	if encoding, sign := wideEncoding(head); encoding != "" {
+		return fmt.Errorf("the file is %s (%s); convert it to UTF-8: %s", encoding, sign,
+			convertCommand(encoding, name))
 	}
-	return fmt.Errorf("the file is %s (%s); convert it to UTF-8: %s", encoding, sign,
-		convertCommand(encoding, name))
+	for _, other := range []struct{ start, what string }{
+		{"PK\x03\x04", "a ZIP archive or an Excel workbook; unpack it (unzip) or save it as CSV"},
+		{"\xd0\xcf\x11\xe0", "an Excel workbook; save it as CSV"},
+		{"PAR1", "Parquet; use pentad import with the same mapping"},
+		{"ARROW1", "Arrow; use pentad import with the same mapping"},
+		{"(\xb5/\xfd", "compressed by zstd; unpack it (unzstd)"},
+		{"BZh", "compressed by bzip2; unpack it (bunzip2)"},
+		{"\xfd7zXZ", "compressed by xz; unpack it (unxz)"},
+		{"%PDF", "PDF; save its table as CSV"},
+		{"<?xml", "XML; save it as CSV"},
+		{"<!DOCTYPE", "HTML, perhaps an error page; look at it"},
+		{"<html", "HTML, perhaps an error page; look at it"},
+		{"{\"", "JSON; use pentad put for lines of JSON, pentad import for an export"},
+		{"[{", "JSON; save it as CSV"},
+	} {
+		if bytes.HasPrefix(bytes.TrimPrefix(head, []byte(byteOrderMark)), []byte(other.start)) {
+			return fmt.Errorf("the file is %s", other.what)
+		}
+	}
+	return nil
 }
 
 // wideEncoding names an encoding of two or four bytes for a character as iconv does, and the sign
@@ -65,7 +84,7 @@ func convertCommand(encoding, name string) string {
 	extension := filepath.Ext(name)
 	plain := strings.TrimSuffix(name, extension)
 	switch {
-	case name == "stdin":
+	case name == "stdin" || name == "":
 		return convert
 	case extension == ".gz":
 		extension = filepath.Ext(plain)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,9 @@ func (f *file) atEnd(err error) error {
 	return fmt.Errorf("read %s after line %d: %w", f.name, f.lines.number, err)
 }
 
+// excelSeparator is a line that only Excel reads.
+var excelSeparator = regexp.MustCompile(`^"?sep=(.)"?$`)
+
 // readHeader plans the columns by the header line.
 func (f *file) readHeader() error {
 	line, err := f.lines.next()
@@ -86,6 +90,14 @@ func (f *file) readHeader() error {
 		return fmt.Errorf("%s: the file ends at line %d, before the header", f.name, number)
 	case err != nil && !errors.Is(err, errLongLine):
 		return f.atEnd(err)
+	case err == nil && excelSeparator.Match(line) && !f.im.mapping.Own:
+		s := string(excelSeparator.FindSubmatch(line)[1])
+		return fmt.Errorf("%s line %d: %s names the separator for Excel; set skip_lines: %d and "+
+			"separator: %q (--skip-lines %d --separator '%s')", f.name, number, line, number, s,
+			number, s)
+	case err == nil && bytes.IndexByte(line, 0) >= 0:
+		return fmt.Errorf("%s line %d: the header has a NUL byte: the file is not text", f.name,
+			number)
 	case err == nil && len(bytes.TrimSpace(line)) == 0 && !f.im.mapping.Own:
 		return fmt.Errorf("%s line %d: the header is a blank line; pass over it with skip_lines "+
 			"(--skip-lines)", f.name, number)
@@ -205,7 +217,8 @@ func newHeader(names []string) *header {
 func (h *header) column(reference string, fieldCount int) (int, error) {
 	if i, ok := h.index[reference]; ok {
 		if i < 0 {
-			return 0, fmt.Errorf("column %q occurs twice in the header; use its number", reference)
+			return 0, fmt.Errorf("column %q occurs twice in the header; use its number, %s",
+				reference, h.numbers(reference))
 		}
 		return i, nil
 	}
@@ -245,10 +258,24 @@ func otherSeparator(line []byte) string {
 			best, count = separator, n
 		}
 	}
-	if best == "\t" {
+	switch {
+	case best == "\t":
 		return "tab"
+	case best == "" && bytes.IndexByte(line, ' ') >= 0:
+		return " "
 	}
 	return best
+}
+
+// numbers are those of the columns of a name: "3 or 4".
+func (h *header) numbers(name string) string {
+	var all []string
+	for i, other := range h.names {
+		if other == name {
+			all = append(all, strconv.Itoa(i+1))
+		}
+	}
+	return strings.Join(all, " or ")
 }
 
 func (h *header) name(index int) string {

@@ -16,12 +16,6 @@ func TestHostileFiles(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d", name, r.summary.Lines, lines)
 		}
 	}
-	fails := func(name, mapping, text, want string) {
-		t.Helper()
-		if r := load(t, mapping, text); r.err == nil || r.err.Error() != want {
-			t.Errorf("%s: %v, want %s", name, r.err, want)
-		}
-	}
 	const one, two = "7/1/1 1970-01-01T00:00:00Z = 1", "7/2/1 1970-01-01T00:00:00Z = 1"
 	const header = "meter,time,kwh\n"
 	byName := strings.Replace(simple, "{column: meter}", "{column: meter, lookup: meter}", 1)
@@ -58,12 +52,40 @@ func TestHostileFiles(t *testing.T) {
 	f("blanks around all", simple, " meter ,\ttime, kwh\t\n 1 , 0\t, 1 \n\" 2\",0,\"1 \"\n", 2,
 		[]string{one, two}, nil)
 
-	fails("CR alone", simple, "meter,time,kwh\r1,0,1\r2,0,1\r",
-		`a.csv: lines end in CR alone; convert the file, e.g. tr '\r' '\n'`)
-	fails("a long header", simple, strings.Repeat("x", maxLineBytes)+"\n1,0,1\n",
-		"a.csv line 1: header: line is longer than 1048576 bytes")
-	fails("a header in another encoding", strings.Replace(simple, "meter", "Zähler", 1),
-		"Z\xe4hler,time,kwh\n1,0,1\n", `a.csv: line 3: mid: column "Zähler" is not in the `+
-			"header; it has Z\xe4hler, time, kwh; the header is not UTF-8: convert the file to "+
-			"UTF-8, e.g. from Windows: iconv -f WINDOWS-1252 -t UTF-8")
+	f("empty keys and numbers that are too large", simple, header+",0,1\n1,,1\n"+
+		"99999999999999999999,0,1\n1,2026-13-01T00:00:00Z,1\n1,2026-01-01T24:00:00Z,1\n1\n", 6, nil,
+		[]string{"2: mid: the number is empty", "3: the time is empty",
+			"4: mid: 99999999999999999999 is outside -9223372036854775808 to 9223372036854775806",
+			`5: time "2026-13-01T00:00:00Z": month out of range`,
+			`6: time "2026-01-01T24:00:00Z": hour out of range`, "7: 1 field, expected 3"})
+}
+
+// Files that are not what their name says, and headers that cannot be read, are errors that say so.
+func TestHostileHeaders(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		r := load(t, simple, text)
+		if r.err == nil || r.err.Error() != "a.csv"+want {
+			t.Errorf("%.100q: %v, want %s", text, r.err, want)
+		}
+	}
+	f("meter,time,kwh\r1,0,1\r2,0,1\r",
+		`: lines end in CR alone; convert the file, e.g. tr '\r' '\n'`)
+	f("sep=;\nmeter;time;kwh\n", ` line 1: sep=; names the separator for Excel; set skip_lines: 1 `+
+		`and separator: ";" (--skip-lines 1 --separator ';')`)
+	f("meter time kwh\n", `: the file seems to be separated by " ": give --separator " ", or `+
+		`separator: " " in the mapping`)
+	f("meter,time,kwh,kwh\n", `: line 6: value 1: column "kwh" occurs twice in the header; use `+
+		"its number, 3 or 4")
+	f("PK\x03\x04", ": the file is a ZIP archive or an Excel workbook; unpack it (unzip) or save "+
+		"it as CSV")
+	f("{\"meter\":1}", ": the file is JSON; use pentad put for lines of JSON, pentad import for "+
+		"an export")
+	f("\ufeff<?xml ?>\n", ": the file is XML; save it as CSV")
+	f("meter,\x00time\n", " line 1: the header has a NUL byte: the file is not text")
+	f(strings.Repeat("x", maxLineBytes)+"\n1,0,1\n",
+		" line 1: header: line is longer than 1048576 bytes")
+	f("Z\xe4hler,time,kwh\n1,0,1\n", `: line 3: mid: column "meter" is not in the header; it has `+
+		"time, kwh, Z\xe4hler; the header is not UTF-8: convert the file to UTF-8, e.g. from "+
+		"Windows: iconv -f WINDOWS-1252 -t UTF-8")
 }

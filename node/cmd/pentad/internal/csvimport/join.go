@@ -61,7 +61,7 @@ func (j *Join) read(r io.Reader, path string) (map[string]string, error) {
 		return nil, err
 	}
 	plain := bufio.NewReader(unpacked)
-	if err := checkEncoding(plain, path); err != nil {
+	if err := CheckText(plain, path); err != nil {
 		return nil, err
 	}
 	if head, _ := plain.Peek(len(byteOrderMark)); string(head) == byteOrderMark {

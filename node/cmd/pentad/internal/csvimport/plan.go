@@ -2,6 +2,7 @@ package csvimport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -225,6 +226,9 @@ func (p *plan) line(fields [][]byte) *problem {
 func (p *plan) wrongFields(fields [][]byte) *problem {
 	n := len(fields)
 	text := fmt.Sprintf("%d fields, expected %d", n, p.fieldCount)
+	if n == 1 {
+		text = fmt.Sprintf("1 field, expected %d", p.fieldCount)
+	}
 	if n == p.fieldCount+1 && len(fields[n-1]) == 0 && !p.im.mapping.Own {
 		text += fmt.Sprintf("; the last is empty: if lines end in a separator, set expect_fields: "+
 			"%d (--expect-fields %d)", n, n)
@@ -369,7 +373,13 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 		return pp.checked(pp.im.lookups.ID(pp.part.Lookup, text))
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
+	switch {
+	case len(text) == 0:
+		return 0, &problem{"key", fmt.Sprintf("%s: the number is empty", pp.dim)}
+	case errors.Is(err, strconv.ErrRange):
+		return 0, &problem{"key", fmt.Sprintf("%s: %s is outside %d to %d", pp.dim, clip(text),
+			pp.dim.Min(), pp.dim.Max()-1)}
+	case err != nil:
 		return 0, &problem{"key",
 			fmt.Sprintf("%s: %q is not an integer; use a lookup to map names to ids", pp.dim,
 				clip(text))}

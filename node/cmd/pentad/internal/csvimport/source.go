@@ -66,6 +66,7 @@ type capPlan struct {
 	zone    zonePlan
 	fold    string
 	joined  []byte              // reused
+	epoch   string              // the first time that is ns, and looks like another unit
 	usual   []*timeparse.Layout // for errors, if the mapping could declare a format and does not
 }
 
@@ -86,6 +87,23 @@ func (c *capPlan) example() string {
 			return fmt.Sprintf(", e.g. format: %q, zone: Europe/Berlin (--time-format %q --zone "+
 				"Europe/Berlin)", layout, layout)
 		}
+	}
+	return ""
+}
+
+// EpochUnit is the time format that a whole number since 1970 is likely to have, by its digits, ""
+// for ns and for other texts.
+func EpochUnit(text string) (format string) {
+	if strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	switch len(text) {
+	case 9, 10:
+		return "unix"
+	case 12, 13:
+		return "unix_ms"
+	case 15, 16:
+		return "unix_us"
 	}
 	return ""
 }
@@ -115,9 +133,15 @@ func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, b
 		}
 		c.joined = append(c.joined, c.sources[i].text(fields, label)...)
 	}
+	if len(bytes.TrimSpace(c.joined)) == 0 {
+		return 0, false, &problem{"time", "the time is empty"}
+	}
 	wall, err := c.layout.Parse(c.joined)
 	if err != nil {
 		return 0, false, &problem{"time", err.Error() + c.example()}
+	}
+	if c.usual != nil && c.epoch == "" && EpochUnit(string(c.joined)) != "" {
+		c.epoch = string(c.joined)
 	}
 	if wall == math.MaxInt64 {
 		return 0, false, &problem{"time", "time is the reserved maximum"}

@@ -294,6 +294,9 @@ func (a *app) importSummary(
 	if text := repeatsText(&s.Repeats); text != "" {
 		a.Note("%s", text)
 	}
+	if s.Epoch != "" {
+		a.Note("%s", epochText(s.Epoch))
+	}
 	a.noteKnown(done, "these files")
 	return rejectedLines(&s, done, strict)
 }

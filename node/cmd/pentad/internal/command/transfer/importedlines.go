@@ -3,9 +3,11 @@ package transfer
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 )
 
 // continues is what to do after an import that ended early.
@@ -88,6 +90,20 @@ func (l *lineCount) count() int64 {
 		return l.ends + 1
 	}
 	return l.ends
+}
+
+// epochText says that a time may be of another unit than ns.
+func epochText(text string) string {
+	units := map[string]string{"unix": "seconds", "unix_ms": "milliseconds",
+		"unix_us": "microseconds"}
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return ""
+	}
+	format := csvimport.EpochUnit(text)
+	return fmt.Sprintf("time %s was read as ns since 1970, %s; if it is in %s, use --time-format "+
+		"%s (format: %s); pentad erase --acq reverts this import", text, timeparse.Format(ns),
+		units[format], format, format)
 }
 
 // repeatsText says which lines repeat the key of an earlier line and what became of them, "" if

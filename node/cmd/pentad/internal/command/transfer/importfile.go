@@ -15,6 +15,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
@@ -298,6 +299,9 @@ func openForm(in io.Reader, form exchange.Form) (exchange.Reader, error) {
 		r, _, err := exchange.NewNDJSONReader(plain)
 		return r, err
 	case exchange.CSV:
+		if err := csvimport.CheckText(plain, ""); err != nil {
+			return nil, cli.Usage(err)
+		}
 		return exchange.NewCSVReader(plain)
 	}
 	table, err := openTable(in, plain, form)
