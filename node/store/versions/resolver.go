@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 
@@ -203,7 +202,7 @@ func (r *Resolver) NextPass() (bool, error) {
 			p.GiveBack()
 			return false, err
 		}
-		if p.Newest.len() > maxZoneTests && p.knownToNs > math.MinInt64 {
+		if p.Newest.len() > 0 && r.UseKnown {
 			p.Newest.pickLatest(p.knownToNs)
 		}
 		r.Pass = append(r.Pass, p)
@@ -324,10 +323,14 @@ func (r *Resolver) Shown(
 	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
 		return 0, false
 	}
-	if known != nil { // then no row is a tombstone
-		return rows - len(known.Positions), true
+	if known == nil && info.Flagged > 0 { // tombstones are
+		return 0, false
 	}
-	return rows, info.Flagged == 0 // tombstones are flagged
+	r.keepMissed(p, seg, number, known)
+	if known != nil { // then no row is a tombstone
+		rows -= len(known.Positions)
+	}
+	return rows, true
 }
 
 // keepRows removes the rows at or after start that are not to stay.
