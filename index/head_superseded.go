@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -313,10 +314,15 @@ func (s *headScan) hides(at rowID) bool {
 
 // shownRun returns how many of n rows from one on come before the first that hideByArrival noted.
 func (s *headScan) shownRun(at rowID, n int) int {
-	for i := range n {
-		if s.hides(at + rowID(i)) {
-			return i
+	for i := 0; i < n; {
+		bit := int(at) + i
+		if bit>>6 >= len(s.hidden) {
+			break
 		}
+		if word := s.hidden[bit>>6] >> (bit & 63); word != 0 {
+			return min(n, i+bits.TrailingZeros64(word))
+		}
+		i += 64 - bit&63
 	}
 	return n
 }

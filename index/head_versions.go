@@ -27,7 +27,9 @@ const (
 func (h *Head) ScanVersions(
 	box *record.Box, belowAcqNs int64, emit func(b *record.Batch) error,
 ) error {
-	h.indexPending()
+	if h.Flagged() == 0 {
+		return nil
+	}
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly = h, box, belowAcqNs, true

@@ -42,6 +42,11 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 // findInHeads makes the heads find which of their own rows are superseded, and adds the rows that
 // may supersede sealed ones to the newest. Where what heads know is not used, it adds all versions.
 func (r *Resolver) findInHeads(p *Partition) error {
+	flagged := 0
+	p.eachMainHead(func(h *index.Head) { flagged += h.Flagged() })
+	if p.headsKnown = r.knowsHeads(p); flagged == 0 {
+		return nil
+	}
 	add := func(b *record.Batch) error {
 		for i := range b.Len() {
 			if r.CoveredBy(b.Key(i)) != nil {
@@ -53,9 +58,7 @@ func (r *Resolver) findInHeads(p *Partition) error {
 		}
 		return r.Ctx.Err()
 	}
-	heads := p.mainHeads()
-	p.headsKnown = r.knowsHeads(p, heads[0])
-	box := p.Box
+	heads, box := p.mainHeads(), p.Box
 	if p.headsKnown {
 		for i, h := range heads {
 			h.FindSuperseded(&box, heads[i+1:])
@@ -70,9 +73,6 @@ func (r *Resolver) findInHeads(p *Partition) error {
 		if p.headsKnown {
 			scan = h.ScanSuperseding
 		}
-		if h.Flagged() == 0 {
-			continue
-		}
 		if err := scan(&box, r.Horizon, add); err != nil {
 			return err
 		}
@@ -83,9 +83,13 @@ func (r *Resolver) findInHeads(p *Partition) error {
 // knowsHeads reports whether what heads know of their superseded rows is used: unless a row may
 // hide others of its reading that came below the horizon, or a tombstone covers a row of the heads
 // and not the older versions of its reading, which are shown again then.
-func (r *Resolver) knowsHeads(p *Partition, oldest *index.Head) bool {
+func (r *Resolver) knowsHeads(p *Partition) bool {
 	if !r.UseKnown || p.State.Backdated != nil {
 		return false
+	}
+	oldest := p.State.Head
+	if len(p.State.Immutable) > 0 {
+		oldest = p.State.Immutable[0].Head
 	}
 	fromNs := oldest.OldestAcq()
 	return !slices.ContainsFunc(r.Tombstones, func(t *tombstone.Range) bool {

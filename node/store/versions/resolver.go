@@ -310,16 +310,15 @@ func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (sup
 }
 
 // Shown returns how many rows of a block that lies inside the box are shown, if that is known
-// without a look at them.
+// without a look at them. known is what [blocks.PlannedSegment.SupersededOf] returns.
 func (r *Resolver) Shown(
-	p *Partition, seg *blocks.PlannedSegment, number uint32,
+	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) (rows int, ok bool) {
 	info := seg.Index.Block(number)
 	rows = int(info.Rows)
 	if r.View == record.ViewAll {
 		return rows, !r.DropTombstones
 	}
-	known := seg.SupersededOf(number)
 	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
 		return 0, false
 	}

@@ -112,8 +112,9 @@ func (f *SupersededFinder) Find(
 		r.keepMissed(p, seg, number, known)
 		return f.positions, true, nil
 	}
-	f.caps, ok = p.newerCaps(seg.Index.Block(number), known, f.caps[:0])
-	if err = f.add(p, seg, b, ok); err == nil {
+	info := seg.Index.Block(number)
+	f.caps, ok = p.newerCaps(info, known, f.caps[:0])
+	if err = f.add(p, seg, info, b, ok); err == nil {
 		err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
 	}
 	if err != nil {
@@ -147,11 +148,11 @@ func (p *Partition) newerCaps(
 // add adds the rows that have a newer version in the table of the partition: of all, or of those
 // with the caps of the newer ones.
 func (f *SupersededFinder) add(
-	p *Partition, seg *blocks.PlannedSegment, b *segment.Block, byCap bool,
+	p *Partition, seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block, byCap bool,
 ) (err error) {
 	f.keys.Reset()
 	if byCap {
-		f.rows = b.FilterSpan(record.Cap, f.caps, 0, b.Rows(), f.rows[:0])
+		f.rows = f.rowsWithCaps(info, b, f.rows[:0])
 		err = b.Gather(f.rows, true, &f.keys)
 	} else {
 		err = b.GatherSpan(0, b.Rows(), true, &f.keys)
@@ -179,4 +180,20 @@ func (f *SupersededFinder) add(
 		f.positions = slices.Compact(f.positions)
 	}
 	return nil
+}
+
+// rowsWithCaps appends the positions of the rows of a block that have one of the caps.
+func (f *SupersededFinder) rowsWithCaps(
+	info *index.BlockInfo, b *segment.Block, dst []uint32,
+) []uint32 {
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		if f.caps.Intersects(sub.CapLo, sub.CapHi) {
+			dst = b.FilterSpan(record.Cap, f.caps, lo, hi, dst)
+		}
+		lo = hi
+	}
+	return dst
 }
