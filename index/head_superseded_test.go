@@ -239,3 +239,30 @@ func TestScanSuperseding(t *testing.T) {
 		}
 	})
 }
+
+// TestClearFalseLeavesNewRows: a version that comes while ClearFalse compares rows stays flagged.
+func TestClearFalseLeavesNewRows(t *testing.T) {
+	h := NewHead(NewWatermarks())
+	insertCap := func(capNs, acqNs int64) {
+		b := new(record.Batch)
+		b.AppendStamped(record.Key{CapNs: capNs, AcqNs: acqNs}, nil)
+		h.Insert(b)
+		h.indexPending()
+	}
+	insertCap(10, 1)
+	insertCap(5, 2) // late, and no version
+	s := &headScan{head: h, box: &record.Box{}, below: record.Acq.Max(), bound: 1 << 31}
+	below := h.endOfCells()
+	if !s.compare(0, 0) {
+		t.Fatal("no row is flagged")
+	}
+	insertCap(5, 3)
+	var set SeriesSet
+	if chunks, _ := s.onlyOlder(0, below, &set, nil, nil); len(chunks) > 0 {
+		t.Error("the flag of a version would be cleared")
+	}
+	h.ClearFalse(func([]SeriesCap) {})
+	if h.Flagged() != 2 {
+		t.Errorf("%d rows are flagged, want 2", h.Flagged())
+	}
+}
