@@ -114,21 +114,13 @@ func (w *worker) scanHead(t *task) error {
 		w.HeadRows += n
 		return err
 	}
-	take := func(b *record.Batch, _ []uint64) error {
-		if err := sc.Ctx.Err(); err != nil {
-			return err
-		}
-		sc.DropCovered(b)
-		w.Resolve(b, 0)
-		n := uint64(b.Len())
-		if n == 0 {
-			return nil
-		}
-		w.Rows += n
-		w.HeadRows += n
+	superseded, err := sc.ScanHead(t.partition, t.head, w.KeysOnly(), func(b *record.Batch) error {
+		w.Rows += uint64(b.Len())
+		w.HeadRows += uint64(b.Len())
 		return w.Consumer.Rows(b)
-	}
-	return t.head.Scan(&t.partition.Box, sc.Horizon, w.KeysOnly(), take)
+	})
+	w.Superseded += superseded
+	return err
 }
 
 // attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
