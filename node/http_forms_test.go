@@ -190,6 +190,13 @@ func TestLinesAreRows(t *testing.T) {
 	if strings.Contains(string(got.body), `"end"`) || bytes.Count(got.body, []byte("\n")) != 3 {
 		t.Errorf("%s", got.body)
 	}
+	got = askForm(t, n, "GET", "/v1/records?type=i64&format=rows", nil) // as pandas asks
+	end(got, got.trailer, 3)
+	for line := range bytes.Lines(got.body) {
+		if !bytes.HasPrefix(line, []byte(`{"cid":1,"mid":`)) {
+			t.Errorf("%s", line)
+		}
+	}
 	got = askForm(t, n, "GET", "/v1/records?format=ndjson", nil)
 	if !strings.Contains(string(got.body), `{"end":{"complete":true`) || len(got.trailer) > 0 {
 		t.Errorf("%s %v", got.body, got.trailer)

@@ -46,10 +46,12 @@ func ParseForm(format, accept string) (Form, error) {
 		return Document, nil
 	case "ndjson":
 		return Lines, nil
+	case "rows":
+		return RowLines, nil
 	case "csv":
 		return CSV, nil
 	default:
-		return 0, params.Bad("format", fmt.Errorf("%q is not json, ndjson or csv",
+		return 0, params.Bad("format", fmt.Errorf("%q is not json, ndjson, rows or csv",
 			params.Clip(format)))
 	}
 }
@@ -62,6 +64,7 @@ type Writer struct {
 	Rows int // that were written
 
 	table *table // of CSV
+	buf   []byte // of a record
 }
 
 // Begin writes what is before the rows; row is of the type of all rows.
@@ -83,17 +86,24 @@ func (o *Writer) Row(row any) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.Form != Document:
-		text = append(text, '\n')
-	case o.Rows == 0:
-		text = append([]byte(`{"`+o.Name+`":[`+"\n"), text...)
-	default:
-		text = append([]byte(",\n"), text...)
+	o.buf = append(o.before(o.buf[:0]), text...)
+	if o.Form != Document {
+		o.buf = append(o.buf, '\n')
 	}
 	o.Rows++
-	_, err = o.W.Write(text)
+	_, err = o.W.Write(o.buf)
 	return err
+}
+
+// before appends what is before a row in JSON.
+func (o *Writer) before(dst []byte) []byte {
+	switch {
+	case o.Form != Document:
+		return dst
+	case o.Rows == 0:
+		return append(dst, `{"`+o.Name+`":[`+"\n"...)
+	}
+	return append(dst, ",\n"...)
 }
 
 // End writes the end of the answer, unless it is told apart.
