@@ -38,9 +38,9 @@ var paramDocs = map[string]paramDoc{
 	"keys":  {"flag", "Leave payloads out."},
 	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
 		"their quantities are declared, else base64."},
-	"format": {"json|ndjson|rows|csv", "Form of the answer: one document; a line for each row, " +
-		"and one for the end; lines of rows alone, as `Accept: application/x-ndjson` gives them; " +
-		"a table. Default: by `Accept`, else json."},
+	"format": {"json|ndjson|csv", "Form of the answer: one document with the end; a line for " +
+		"each row; a table. The end of the last two is in the trailer `Pentad-End`. Default: by " +
+		"`Accept`, else json."},
 	"/v1/changes format": {"ndjson|sse", "Form of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
 	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},

@@ -14,22 +14,21 @@ type Form uint8
 
 const (
 	Document Form = iota // one JSON document, with the end in it
-	Lines                // NDJSON, the last line is the end
-	// RowLines are NDJSON of rows alone: each line is a row of a table. The end is told apart,
-	// unless the answer is not complete.
-	RowLines
+	// Lines are NDJSON of rows alone: each line is a row of a table. The end is told apart, unless
+	// the answer is not complete.
+	Lines
 	CSV // with a header; the end is told apart
 )
 
 // contentTypes by form.
-var contentTypes = [...]string{"application/json", "application/x-ndjson", "application/x-ndjson",
+var contentTypes = [...]string{"application/json", "application/x-ndjson",
 	"text/csv; charset=utf-8; header=present"}
 
 // ContentType returns the content type of a form.
 func (f Form) ContentType() string { return contentTypes[f] }
 
 // EndsApart reports whether the end is not a part of the rows.
-func (f Form) EndsApart() bool { return f == RowLines || f == CSV }
+func (f Form) EndsApart() bool { return f == Lines || f == CSV }
 
 // ParseForm returns the form that the parameter format or the header Accept asks for.
 func ParseForm(format, accept string) (Form, error) {
@@ -39,19 +38,17 @@ func ParseForm(format, accept string) (Form, error) {
 			return CSV, nil
 		}
 		if strings.Contains(accept, "application/x-ndjson") {
-			return RowLines, nil
+			return Lines, nil
 		}
 		return Document, nil
 	case "json":
 		return Document, nil
 	case "ndjson":
 		return Lines, nil
-	case "rows":
-		return RowLines, nil
 	case "csv":
 		return CSV, nil
 	default:
-		return 0, params.Bad("format", fmt.Errorf("%q is not json, ndjson, rows or csv",
+		return 0, params.Bad("format", fmt.Errorf("%q is not json, ndjson or csv",
 			params.Clip(format)))
 	}
 }
@@ -108,7 +105,7 @@ func (o *Writer) before(dst []byte) []byte {
 
 // End writes the end of the answer, unless it is told apart.
 func (o *Writer) End(end End) error {
-	if o.Form == CSV || o.Form == RowLines && end.Complete {
+	if o.Form == CSV || o.Form == Lines && end.Complete {
 		return nil
 	}
 	text, err := json.Marshal(end)

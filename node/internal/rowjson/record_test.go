@@ -60,7 +60,7 @@ func BenchmarkRecord(b *testing.B) {
 	r := record.Record{Key: record.Key{CID: 1, MID: 4_000_000_042, MOID: 7,
 		CapNs: 1_772_539_200_123_456_789, AcqNs: 1_772_539_201_123_456_789},
 		Payload: binary.LittleEndian.AppendUint64(nil, math.Float64bits(21.5))}
-	for _, form := range []Form{RowLines, CSV} {
+	for _, form := range []Form{Lines, CSV} {
 		for _, kind := range []quantity.Type{quantity.F64, quantity.Base64} {
 			b.Run(form.ContentType()+"/"+kind.String(), func(b *testing.B) {
 				o := Writer{W: bufio.NewWriter(io.Discard), Form: form}
