@@ -59,7 +59,7 @@ func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
 // work does whichever tasks are next, which is faster when tasks differ, or processors. Each
 // worker first does the morsels of one contiguous range, and then helps with those of others: so a
 // query that is repeated finds more of its blocks in the caches of the processor that read them.
-func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
+func (w *worker) work(next []atomic.Int32, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
 	if w.Consumer.Partials == nil {
 		all, next = morsels{tasks: all.tasks, size: 1}, next[:1]
