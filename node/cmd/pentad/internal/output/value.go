@@ -283,6 +283,14 @@ func Thousands[N ~int | ~int64 | ~uint64](n N) string {
 	return sign + digits
 }
 
+// Counted is a number of things that are named in the plural: 1 record, 4,363,200 records.
+func Counted[N ~int | ~int64 | ~uint64](n N, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return Thousands(n) + " " + things
+}
+
 // Size writes bytes with a decimal unit: 3.9 KB.
 func Size[N ~int | ~int64 | ~uint64](n N) string {
 	size := float64(n)
