@@ -98,6 +98,9 @@ func PluginDoc(info client.PluginInfo) (*plugin.Doc, error) {
 	return plugin.ParseDoc(info.Doc)
 }
 
+// unknownPlugin is the error of a name that no plugin has.
+type unknownPlugin struct{ error }
+
 // FindPlugin finds the plugin of a call: NAME or NAME@DIGEST, which the node has, or FILE.wasm,
 // which goes with the query. The call names exactly the version that was found.
 func FindPlugin(ctx context.Context, db *client.Client, ref string) (client.PluginInfo,
@@ -118,7 +121,7 @@ func FindPlugin(ctx context.Context, db *client.Client, ref string) (client.Plug
 	}
 	var remote *wire.Error
 	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
-		err = fmt.Errorf("%s; upload it with pentad plugin push", remote.Message)
+		err = unknownPlugin{fmt.Errorf("%s; upload it with pentad plugin push", remote.Message)}
 		if file := moduleOf(ref); file != "" {
 			err = fmt.Errorf("%w, or use the file %s", err, file)
 		}
