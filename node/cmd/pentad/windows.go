@@ -41,8 +41,8 @@ needs an offset.
 A result is of all tenants, devices and quantities selected, unless --group separates them. A note
 on stderr says if numbers of several quantities or tenants are merged.`,
 		Args: cli.NoCommand,
-		Example: `  pentad windows --cid 1 --every 1d --tz Europe/Helsinki --agg stats
-  pentad windows --cid 1 --mid 7 --cap 2026-10 --every 1w --tz Europe/Berlin --agg quantiles,q=0.9
+		Example: `  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats
+  pentad windows --cid 1 --mid 7 --moid 1 --cap 2026-10 --every 1w --tz -8 --agg quantiles,q=0.9
   pentad windows --cid 1 --cap 2026-01..2027-01 --every 1mo --agg delta,modulus=100000
   pentad windows --every 15m --agg count --group mid -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },

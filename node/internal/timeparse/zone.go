@@ -46,7 +46,7 @@ func Location(name string) (*time.Location, error) {
 		_, seconds := t.Zone()
 		return time.FixedZone(name, seconds), nil
 	}
-	if name == "Local" {
+	if strings.EqualFold(name, "Local") {
 		return nil, fmt.Errorf("zone %q differs between machines; write its name, e.g. "+
 			"Europe/Berlin", name)
 	}
@@ -63,7 +63,7 @@ func Location(name string) (*time.Location, error) {
 // other text is returned as it is.
 func ZoneName(text string) string {
 	const mostHours = 18 // of the offsets that RFC 3339 and the IANA database have
-	if text == "Z" {
+	if text == "Z" || strings.EqualFold(text, "UTC") {
 		return "UTC"
 	}
 	digits, utc := strings.CutPrefix(text, "UTC")
@@ -109,7 +109,8 @@ func nearZone(name string) string {
 	names := ZoneNames()
 	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
 	for _, zone := range names {
-		if strings.HasSuffix(strings.ToLower(zone), city) && name != "" {
+		if strings.EqualFold(zone, name) ||
+			strings.HasSuffix(strings.ToLower(zone), city) && name != "" {
 			return "; did you mean " + zone + "?"
 		}
 	}

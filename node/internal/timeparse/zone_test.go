@@ -21,6 +21,8 @@ func TestLocation(t *testing.T) {
 	}
 	const forms = "; write an IANA name (Europe/Berlin), UTC or an offset (+08:00)"
 	f("Europe/Berln", `unknown time zone "Europe/Berln"; did you mean Europe/Berlin?`)
+	f("europe/berlin", `unknown time zone "europe/berlin"; did you mean Europe/Berlin?`)
+	f("est", `unknown time zone "est"; did you mean EST?`)
 	f("new york", `unknown time zone "new york"; did you mean America/New_York?`)
 	f("", `unknown time zone ""`+forms)
 	f("Mars", `unknown time zone "Mars"`+forms)
@@ -80,6 +82,7 @@ func TestZoneName(t *testing.T) {
 	f("-05:30", "-05:30")
 	f("UTC+2", "+02:00")
 	f("Z", "UTC")
+	f("utc", "UTC")
 	for _, text := range []string{"", "UTC", "UTC2", "-", "+", "+19", "+5:3", "+5:60", "5:30",
 		"0530", "2026", "+530", "--8", "+-8", "+:30", "Europe/Berlin", "EST", "Etc/GMT+8",
 		"+05:30:00"} {

@@ -149,6 +149,8 @@ func TestPeople(t *testing.T) {
 	f(Duration(3150*time.Millisecond), "3.15 s")
 	f(Duration(125*time.Second), "2 m 05 s")
 	f(Duration(3*time.Hour+4*time.Minute), "3 h 04 m")
+	f(Duration(99*time.Hour), "99 h 00 m")
+	f(Duration(1633*time.Hour), "68 d 01 h")
 	f(Duration(-time.Second), "-1.00 s")
 }
 

@@ -306,7 +306,8 @@ func Size[N ~int | ~int64 | ~uint64](n N) string {
 	return fmt.Sprintf("%.1f PB", size/1000)
 }
 
-// Duration writes a length of time with three digits and a unit: 212 ms, 3.15 s, 2 m 05 s.
+// Duration writes a length of time with three digits and a unit, or with two units: 212 ms, 3.15 s,
+// 2 m 05 s, 3 h 04 m, 68 d 00 h.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -321,6 +322,8 @@ func Duration(d time.Duration) string {
 		return threeDigits(d.Seconds()) + " s"
 	case d < time.Hour:
 		return fmt.Sprintf("%d m %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d >= 100*time.Hour:
+		return fmt.Sprintf("%d d %02d h", int(d.Hours())/24, int(d.Hours())%24)
 	}
 	return fmt.Sprintf("%d h %02d m", int(d.Hours()), int(d.Minutes())%60)
 }

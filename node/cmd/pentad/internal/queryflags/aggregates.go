@@ -36,6 +36,10 @@ var computed = map[string]string{
 func FindAggregate(ctx context.Context, db *client.Client, ref string) (client.PluginInfo,
 	*plugin.Doc, record.PluginCall, error) {
 	info, doc, call, err := FindPlugin(ctx, db, ref)
+	if name, params, ok := strings.Cut(ref, " "); ok && errors.As(err, new(unknownPlugin)) {
+		err = fmt.Errorf("no plugin is named %q; parameters follow a comma: %s,%s", ref, name,
+			strings.TrimSpace(params))
+	}
 	if by := computed[strings.ToLower(ref)]; by != "" && errors.As(err, new(unknownPlugin)) {
 		err = fmt.Errorf("no plugin is named %q; use %s", ref, by)
 	}

@@ -186,6 +186,11 @@ func NoteMoment(a *cli.App, words, text string, ns int64, loc *time.Location) {
 	}
 }
 
+// lengthOf are the lengths of buckets and windows that people name by words.
+var lengthOf = map[string]string{"minute": "1m", "hour": "1h", "hourly": "1h", "day": "1d",
+	"daily": "1d", "date": "1d", "week": "1w", "weekly": "1w", "month": "1mo", "monthly": "1mo",
+	"year": "1y", "time": "1h"}
+
 // ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
 func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
 
@@ -225,6 +230,10 @@ func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 			}
 			g.CapBucketNs = int64(bucket)
 		default:
+			if length := lengthOf[strings.TrimSuffix(strings.ToLower(name), "s")]; length != "" {
+				return g, cli.Usagef("--group %q: unknown group; use cap=%s, with --tz for days "+
+					"of a time zone", part, length)
+			}
 			return g,
 				cli.Usagef("--group %q: unknown group; use cid, mid, moid and cap=LENGTH, "+
 					"separated by commas", part)

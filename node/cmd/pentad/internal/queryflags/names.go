@@ -30,6 +30,9 @@ func (q *Flags) namesHint(d record.Dim) string {
 	if d > record.MOID || !q.named || !strings.ContainsFunc(q.Parts[d], unicode.IsLetter) {
 		return ""
 	}
+	if d == record.MOID {
+		return "; pentad quantity ls lists the quantities with their numbers"
+	}
 	return fmt.Sprintf("; to select by name, add --names %s=FILE, the lookup file of the import", d)
 }
 

@@ -63,6 +63,14 @@ func DescribeParams(doc *plugin.Doc) string {
 	return strings.Join(params, ",")
 }
 
+// takes says for an error which parameters a plugin has.
+func takes(doc *plugin.Doc) string {
+	if len(doc.Params) == 0 {
+		return ""
+	}
+	return "; " + doc.Name + " takes " + DescribeParams(doc)
+}
+
 // bounds says which values of a parameter are allowed, where not all are.
 func bounds(p *plugin.Param) string {
 	text := ""
@@ -154,7 +162,7 @@ func (q *Flags) encodeParams(ctx context.Context, db *client.Client, doc *plugin
 			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
 				return nil, nil,
 					cli.Usagef("parameters %q: malformed; use NAME=VALUE, separated by commas, "+
-						"each once", params)
+						"each once%s", params, takes(doc))
 			}
 			values[key] = value
 		}

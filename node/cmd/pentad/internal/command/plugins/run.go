@@ -28,9 +28,9 @@ stderr says if the numbers of several quantities or tenants are merged in a resu
 FILE.wasm is sent with the query: the node compiles it once, by digest, and caches it in memory
 only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`,
 		Args: cli.Arguments(1, 1, "the name of the plugin, or a file with its module"),
-		Example: `  pentad plugin run stats
-  pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
-  pentad plugin run stats --cap 2026-10 --group cap=1d --tz Europe/Helsinki
+		Example: `  pentad plugin run stats --group cid,moid
+  pentad plugin run stats --cid 1 --cap now-7d.. --group mid,moid,cap=1d
+  pentad plugin run stats --cid 1 --moid 1 --cap 2026-10 --group cap=1d --tz Europe/Helsinki
   pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
