@@ -308,7 +308,7 @@ func (g *growing) check() {
 			}
 		}
 	}
-	for at := range acqs { // of batches under way at the end
+	for at := range acqs { // of batches in flight at the end
 		if w := g.writers[at[0]]; at[2] != int64(w.next+1) {
 			g.Fatalf("%v is stored, and was never sent", at)
 		}

@@ -287,7 +287,7 @@ func (l *load) report(counts map[string]int, took time.Duration) {
 	sort.Strings(names)
 	l.f.Logf("%d faults in %s: %s", all, took.Round(time.Second), strings.Join(names, ", "))
 	l.f.Logf("%d records acknowledged in %d groups, of which there were %d; %d records without an "+
-		"answer; %d questions and %d histories of registers held; %d errors of nodes outlived",
+		"answer; %d queries and %d histories of registers held; %d errors of nodes outlived",
 		acked, len(l.places), groupsOfFarm, unknown, l.asked.Load(), l.histories.Load(),
 		l.errors.Load())
 	if acked == 0 || l.asked.Load() == 0 || l.histories.Load() == 0 {

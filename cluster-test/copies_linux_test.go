@@ -175,12 +175,12 @@ func TestADirectoryThatIsPutBack(t *testing.T) {
 	f.nodes[2].kill()
 	f.copyDir(kept, f.nodes[2].dir)
 	f.copyDir(f.nodes[2].dir, kept)
-	before := len(f.logged("knows less than it promised"))
+	before := len(f.logged("has less than it promised"))
 	f.start(2)
 	f.whole(3500)
 	f.put(2, 3500, 100)
 	f.whole(3600)
-	if after := len(f.logged("knows less than it promised")); after != before {
+	if after := len(f.logged("has less than it promised")); after != before {
 		t.Error("a directory that was moved was fenced")
 	}
 }

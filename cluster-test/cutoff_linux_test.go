@@ -14,7 +14,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// cutOffMost is how long a question that names an acq may wait at a node that is cut off before
+// cutOffMost is how long a query that names an acq may wait at a node that is cut off before
 // that says so, on the slowest machine: a query has ten minutes. With nothing else to do it is 4 s.
 const cutOffMost = 2 * time.Minute
 
@@ -53,7 +53,7 @@ func cutOffs() []cutOff {
 	}
 }
 
-// A node is cut off from the others, which take a record: a question of the node for everything up
+// A node is cut off from the others, which take a record: a query of the node for everything up
 // to that is answered early, by an error that says why, and by a client that knows all nodes from
 // another one.
 func TestAfterAtANodeThatIsCutOff(t *testing.T) {

@@ -478,7 +478,7 @@ func (f *farm) logged(words ...string) (wrong []string) {
 	return wrong
 }
 
-// short is a context for one question.
+// short is a context for one query.
 func short(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 5*time.Second)
 }

@@ -340,7 +340,7 @@ func (w *writer) write(ctx context.Context, t *testing.T, addr string) {
 }
 
 // check counts the records of every batch: all of each acknowledged one, all or nothing of the
-// one under way, nothing of any other.
+// one in progress, nothing of any other.
 func (w *writer) check(t *testing.T, addr string, kill int) {
 	t.Helper()
 	c, err := client.Dial(t.Context(), addr)

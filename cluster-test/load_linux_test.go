@@ -30,8 +30,8 @@ type load struct {
 
 	registerPause time.Duration // of users of registers between two steps, at most
 
-	errors atomic.Int64 // that clients saw and did not mend themselves; questions may fail
-	asked  atomic.Int64 // questions answered and checked
+	errors atomic.Int64 // that clients saw and did not mend themselves; queries may fail
+	asked  atomic.Int64 // queries answered and checked
 
 	histories atomic.Int64 // of registers, that were checked
 
@@ -133,7 +133,7 @@ func (l *load) clients() []*client.Client {
 	return out
 }
 
-// read asks nodes what must be there by now: at least what was answered before the question, and
+// read asks nodes what must be there by now: at least what was answered before the query, and
 // not more than what was sent until the answer.
 func (l *load) read(ctx context.Context, writers int, rng *rand.Rand) {
 	clients := l.clients()
@@ -176,7 +176,7 @@ func (l *load) count(
 	}
 }
 
-// ask judges an error of a question; those that end with their time are none.
+// ask judges an error of a query; those that end with their time are none.
 func (l *load) ask(what string, err error) {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err,
 		context.Canceled) {

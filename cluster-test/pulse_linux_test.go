@@ -33,7 +33,7 @@ func (p *pulse) beat(ctx context.Context) {
 	}
 }
 
-// missed reports whether a beat came late since a moment.
+// missed reports whether a beat came late since a time.
 func (p *pulse) missed(since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

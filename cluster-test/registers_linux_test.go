@@ -73,7 +73,7 @@ func (h *chronicle) note(who int, in registerInput, called int64, out uint64) {
 		Return: returned})
 }
 
-// met keeps an acq that questions from now on wait for.
+// met keeps an acq that queries from now on wait for.
 func (h *chronicle) met(acqNs int64) {
 	for {
 		old := h.token.Load()
@@ -202,7 +202,7 @@ func TestHistoriesAreChecked(t *testing.T) {
 				Input: registerInput{1, value}, Output: out})
 		}
 		step(1, 1, 2, 7, 0)
-		step(2, 3, 10, 8, 0) // under way during the reads
+		step(2, 3, 10, 8, 0) // in progress during the reads
 		step(3, 4, 5, 0, 8)
 		step(4, 6, 7, 0, read)
 		if got := h.check() == ""; got != want {

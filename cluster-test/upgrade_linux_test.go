@@ -45,7 +45,7 @@ func releases(t *testing.T) (older, newer release) {
 }
 
 // upgrade is a cluster that is upgraded while clients with the retries of the SDK use it. They know
-// all its nodes. What they see as an error is a finding, but that a question is told when to ask
+// all its nodes. What they see as an error is a finding, but that a query is told when to ask
 // again.
 type upgrade struct {
 	*farm
@@ -125,7 +125,7 @@ func (u *upgrade) begin() (finish func()) {
 			u.Error(wrong)
 		}
 		acked, unknown := u.load.history.records()
-		u.Logf("%d records acknowledged, %d without an answer; %d questions answered, %d told to "+
+		u.Logf("%d records acknowledged, %d without an answer; %d queries answered, %d told to "+
 			"ask again; %d slices of the feed", acked, unknown, u.load.asked.Load(),
 			u.load.errors.Load(), u.fed.Load())
 	}
@@ -200,7 +200,7 @@ func (u *upgrade) goesOn() {
 		return stored, u.load.asked.Load(), u.fed.Load()
 	}
 	stored, asked, fed := figures()
-	u.until("puts, questions and the feed go on", func() bool {
+	u.until("puts, queries and the feed go on", func() bool {
 		u.load.mu.Lock()
 		wrong := slices.Clone(u.load.wrong)
 		u.load.mu.Unlock()

@@ -11,11 +11,11 @@ const (
 	derivedFrom = 4096
 	// seriesReadings is how many readings of each of its series a block has at least, where there
 	// are as many. What is asked of one device opens a block for every so many readings; what is
-	// asked of a moment, of all devices, opens the more blocks the more of them are side by side.
+	// asked of one time, of all devices, opens the more blocks the more of them are side by side.
 	seriesReadings = 4
 	// enoughReadings is how many of them are enough where a block would have more: it is then cut
 	// by time, until what is asked of a device and a shapeTime opens as few blocks as what is asked
-	// of all devices and a moment. So beyond that, the shape does not depend on the time that a
+	// of all devices and one time. So beyond that, the shape does not depend on the time that a
 	// segment covers. With fewer readings, to open a block would take longer than to read them.
 	enoughReadings = 16
 	shapeTime      = 3 * 24 * time.Hour

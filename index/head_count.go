@@ -86,7 +86,7 @@ func (s *headScan) acqIn(acqNs int64) bool {
 	return acqNs < s.below && s.box[record.Acq].Contains(acqNs)
 }
 
-// CountBelow returns how many rows have an acq below a moment.
+// CountBelow returns how many rows have an acq below an acq.
 //
 // Cost: two binary searches.
 func (h *Head) CountBelow(acqNs int64) int {

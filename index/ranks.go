@@ -67,7 +67,7 @@ func (t *rankTable) replaceByAcqs(ranks []int64) {
 	}
 }
 
-// below returns how many of the rows have an acq below a moment.
+// below returns how many of the rows have an acq below an acq.
 func (t *rankTable) below(acqNs int64) uint32 {
 	lo, hi := uint32(0), t.groups() // groups before lo begin below it, those from hi on do not
 	for lo < hi {

@@ -40,7 +40,7 @@ func aheadProblem(subject string, ns int64) (p health.Problem, ok bool) {
 	return health.Problem{Code: "acq_ahead", Subject: subject,
 		Message: fmt.Sprintf("acqs are %v ahead of the clock, which was wrong before or is wrong "+
 			"now: new records get acqs one by one from there on, in their order, and neither "+
-			"acq ages nor moments of as-of views fit them; the clock passes them in %v", ahead,
+			"acq ages nor the times of as-of views fit them; the clock passes them in %v", ahead,
 			ahead),
 		Advice: "compare the machine's clock with a time server; if it is right, wait, or copy " +
 			"the data to a new node: pentad sync --restamp"}, true

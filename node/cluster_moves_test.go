@@ -194,7 +194,7 @@ func TestAClusterMovesUnderLoad(t *testing.T) {
 		return state == "left" && held == 0
 	})
 	l.goesOn()
-	c.until("the first node brings questions to others", func() bool {
+	c.until("the first node brings queries to others", func() bool {
 		count, _, err := first.Count(t.Context(), &record.Query{})
 		return err == nil && count > 0
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// TestPutsThatNameNoWriter: leaders are lost under way, and those who put hear nothing of it;
+// TestPutsThatNameNoWriter: leaders are lost meanwhile, and those who put hear nothing of it;
 // nothing is stored twice.
 func TestPutsThatNameNoWriter(t *testing.T) {
 	c := openTogether(t, 3, 4)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestReadsAfterWrites: what was acknowledged by one node is seen by every other one that is asked
-// to read so, also while a node is lost; and in all kinds of questions after the acq of a put.
+// to read so, also while a node is lost; and in all kinds of queries after the acq of a put.
 func TestReadsAfterWrites(t *testing.T) {
 	c := openTogether(t, 3, 4)
 	c.until("all replicas are proved before anybody asks them", c.proved)
@@ -21,7 +21,7 @@ func TestReadsAfterWrites(t *testing.T) {
 	ask := func(what string, at *client.Client, want uint64) {
 		t.Helper()
 		var got uint64
-		c.until("a question is answered", func() bool {
+		c.until("a query is answered", func() bool {
 			count, _, err := at.Count(t.Context(), &record.Query{})
 			e := new(wire.Error) // or a client that was sent away has tried the node that is lost
 			if err != nil && !errors.Is(err, syscall.ECONNREFUSED) &&
@@ -61,7 +61,7 @@ func (c *nodesTogether) proved() bool {
 	return true
 }
 
-// asksAll asks every kind of question for what there is.
+// asksAll asks every kind of query for what there is.
 func (c *nodesTogether) asksAll(at *client.Client, want uint64) {
 	c.Helper()
 	ctx := c.Context()

@@ -180,9 +180,9 @@ func TestAClusterSplitsWithoutANode(t *testing.T) {
 	}())
 }
 
-// A question that is handing over rows while its group is split gets all of them, as it began with
+// A query that is handing over rows while its group is split gets all of them, as it began with
 // all: no client has to retry.
-func TestAQuestionOutlivesASplit(t *testing.T) {
+func TestAQueryOutlivesASplit(t *testing.T) {
 	const rows = 20_000
 	c := openTogether(t, 3, 1)
 	c.put(c.nodes[0], readings(0, rows), store.WriterSeq{ID: [16]byte{1}, Seq: 1})

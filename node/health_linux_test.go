@@ -58,7 +58,7 @@ func statusOf(t *testing.T, n *Node, path string) (int, string) {
 }
 
 // A node whose log failed says so once in its log, is neither ready nor alive, names the problem in
-// metrics and /v1/health, refuses puts, and still answers questions of a client that comes then.
+// metrics and /v1/health, refuses puts, and still answers queries of a client that comes then.
 func TestAFailedLogIsVisible(t *testing.T) {
 	var text logText
 	dir := t.TempDir()

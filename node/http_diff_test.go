@@ -86,7 +86,7 @@ func TestDiffForPeople(t *testing.T) {
 		`"value":2}`, `"value":3}`)
 	a.expect("GET", fmt.Sprintf("/v1/asof?at=%d&last=1&mid=1..3&type=f64", before), "", 200,
 		`"rows":2,`)
-	a.expect("GET", "/v1/asof?cid=1", "", 400, "at: is missing; name the moment")
+	a.expect("GET", "/v1/asof?cid=1", "", 400, "at: is missing; name the time")
 	a.expect("GET", "/v1/asof?at=5&view=all", "", 400, `unknown parameter \"view\"`)
 	a.expect("GET", "/v1/asof?at=5&asof=5", "", 400, `unknown parameter \"asof\"`)
 	a.expect("GET", "/v1/latest?asof=5", "", 400, `unknown parameter \"asof\"`)

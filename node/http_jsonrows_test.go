@@ -44,7 +44,7 @@ func TestDoubledKeys(t *testing.T) {
 	a.expect("POST", "/v1/count", `{"cid":1}`, 400, "this is JSON, expected a binary frame")
 }
 
-// TestParametersAreNotLeftAside refuses what would change a question or be ignored.
+// TestParametersAreNotLeftAside refuses what would change a query or be ignored.
 func TestParametersAreNotLeftAside(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("GET", "/v1/records?cid=", "", 400, `"part":"cid"`, "cid: is empty; give it a value")

@@ -107,7 +107,7 @@ func TestSnapshotHasPlugins(t *testing.T) {
 	}
 }
 
-// TestKeepRefusesUnknownParameters wants no answer to another question than was asked.
+// TestKeepRefusesUnknownParameters wants no answer to another query than was asked.
 func TestKeepRefusesUnknownParameters(t *testing.T) {
 	a := &asker{t, openTest(t, Options{})}
 	a.expect("POST", "/v1/verify?speed=1", "", 400, "there are rate, group, segment")

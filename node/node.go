@@ -428,7 +428,7 @@ func (n *Node) Close(ctx context.Context) error {
 	case err := <-closed:
 		return errors.Join(append(errs, err)...)
 	case <-expired:
-		return errors.Join(append(errs, fmt.Errorf("a request is still under way, and the data "+
+		return errors.Join(append(errs, fmt.Errorf("a request is still running, and the data "+
 			"is closed when it ends: %w", context.Cause(ctx)))...)
 	}
 }

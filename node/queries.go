@@ -22,7 +22,9 @@ type Reader struct {
 
 // AllowPartial returns a reader whose answers may omit unavailable sources: the end of such an
 // answer says that it is not complete, and what is missing.
-func (n *Node) AllowPartial() Reader { return Reader{n.engine, request.Options{Partial: true}} }
+func (n *Node) AllowPartial() Reader {
+	return Reader{n.engine, request.Options{AllowPartial: true}}
+}
 
 // Fresh returns a reader whose aggregates read all rows of their box instead of using the
 // partial-aggregate cache. The answers are the same.

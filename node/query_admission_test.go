@@ -18,7 +18,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Forty questions at once of one tenant all have an answer with eight places, and another tenant
+// Forty queries at once of one tenant all have an answer with eight places, and another tenant
 // has one before they are done.
 func TestQueriesWaitForAPermit(t *testing.T) {
 	n := openTest(t, Options{MaxQueries: 8})
@@ -58,7 +58,7 @@ func (n *Node) countOf(q *record.Query) (uint64, error) {
 	return rows, err
 }
 
-// More clients than there are places ask for everything and do not read: other questions are
+// More clients than there are places ask for everything and do not read: other queries are
 // answered, those of them who read later have whole answers, and the ones that would be too many
 // are hung up on.
 func TestClientsThatDoNotRead(t *testing.T) {
@@ -89,7 +89,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		stalled = append(stalled, c)
 	}
 	eventually(t, "one is paused", func() bool { return n.queries.Stats().Paused > 0 })
-	eventually(t, "another question is answered", func() bool {
+	eventually(t, "another query is answered", func() bool {
 		count, err := n.countOf(&record.Query{})
 		return err == nil && count == rows
 	})
@@ -118,7 +118,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	eventually(t, "none is paused", func() bool { return n.queries.Stats().Paused == 0 })
 }
 
-// Close returns soon after the end of its context, whatever holds a question up, and the data is
+// Close returns soon after the end of its context, whatever holds a query up, and the data is
 // closed when that ends.
 func TestCloseDoesNotWaitForAReader(t *testing.T) {
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// BenchmarkQueryOne asks for a day of one quantity of one device among many: the smallest question,
+// BenchmarkQueryOne asks for a day of one quantity of one device among many: the smallest query,
 // which shows what the way to the store costs.
 func BenchmarkQueryOne(b *testing.B) {
 	n, err := Open(b.Context(), Options{Dir: b.TempDir()})

@@ -11,9 +11,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Long questions are known as such while they run, in rows, in order and as aggregates, and short
+// Long queries are known as such while they run, in rows, in order and as aggregates, and short
 // ones are not; their answers are whole, and nothing is left of them.
-func TestLongQuestionsAreKnown(t *testing.T) {
+func TestLongQueriesAreKnown(t *testing.T) {
 	n := openTest(t, Options{})
 	rows := rounds.Of(400_000, 400_000, 100_000)
 	for from := int64(0); from < int64(rows); from += 10_000 {
@@ -48,7 +48,7 @@ func TestLongQuestionsAreKnown(t *testing.T) {
 	}
 	all.Wait()
 	if long.Load() == 0 {
-		t.Error("no question of all rows is known as a long one")
+		t.Error("no query of all rows is known as a long one")
 	}
 	box := record.Box{record.MID: {record.At(7)}, record.Cap: {{From: 0, To: 10_000}}}
 	for range 100 {

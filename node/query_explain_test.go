@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainForPeople takes a question for records as it stands, and says what it leaves aside.
+// TestExplainForPeople takes a query for records as it stands, and says what it leaves aside.
 func TestExplainForPeople(t *testing.T) {
 	n := openTest(t, Options{})
 	a := &asker{t, n}

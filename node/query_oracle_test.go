@@ -15,7 +15,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestPluginsAgainstLoops asks random questions with chains of filters and groups of data that lie
+// TestPluginsAgainstLoops asks random queries with chains of filters and groups of data that lie
 // in segments and heads, beside tombstones, versions and erased rows, and compares each answer with
 // a loop over the rows that the same box and view show. Numbers are whole, so sums are exact in
 // whatever order and cut into whatever batches they are added.
@@ -36,7 +36,7 @@ func TestPluginsAgainstLoops(t *testing.T) {
 	putMixed(t, n, rng, 20_000)
 	parallel := 0
 	for round := range rounds.Of(60, 25, 5) {
-		q := randomQuestion(rng)
+		q := randomQuery(rng)
 		if round == 0 { // of all there is, which is work for several
 			q.Box, q.View = record.Box{}, record.ViewAll
 		}
@@ -75,7 +75,7 @@ func TestPluginsAgainstLoops(t *testing.T) {
 		compareAnswers(t, n, q, rows, limits, number)
 	}
 	if parallel == 0 {
-		t.Error("no question had more workers than one: nothing was merged")
+		t.Error("no query had more workers than one: nothing was merged")
 	}
 }
 
@@ -112,7 +112,7 @@ func putMixed(t *testing.T, n *Node, rng *rand.Rand, rows int) {
 	}
 }
 
-func randomQuestion(rng *rand.Rand) *record.Query {
+func randomQuery(rng *rand.Rand) *record.Query {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	q := &record.Query{GroupBy: record.GroupBy{CID: coin(), MID: coin(), MOID: coin()}}
 	if coin() {

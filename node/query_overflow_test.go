@@ -37,7 +37,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		if i == 2000 {
 			t.Fatal("all fit into memory")
 		}
-		q := randomQuestion(rng)
+		q := randomQuery(rng)
 		q.Aggregate.Name = plugins[i%len(plugins)]
 		switch q.Aggregate.Name {
 		case "delta":
@@ -51,7 +51,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			q.Limit = 1 + rng.Uint64N(300)
 		}
-		what := fmt.Sprintf("question %d: %s, by %+v, limit %d", i, engine.QueryText(q), q.GroupBy,
+		what := fmt.Sprintf("query %d: %s, by %+v, limit %d", i, engine.QueryText(q), q.GroupBy,
 			q.Limit)
 		n.engine.Limits.MemoryGroups = held
 		want, wantEnd, err := n.Aggregate(t.Context(), q)
@@ -146,7 +146,7 @@ func TestLargeStates(t *testing.T) {
 		t.Error("all fit into memory")
 	}
 	nothingSpilled(t, n)
-	eventually(t, "without questions", func() bool { return n.queries.Stats().Held == 0 })
+	eventually(t, "without queries", func() bool { return n.queries.Stats().Held == 0 })
 }
 
 // TestManyLargeLists: states that grow, of more meters than one instance has memory for.

@@ -119,7 +119,7 @@ func (h *meterHouse) note() {
 	h.moments = append(h.moments, horizon)
 }
 
-// vary makes a question one of a kind that comes again with slightly other bounds.
+// vary makes a query one of a kind that comes again with slightly other bounds.
 func (h *meterHouse) vary(q *record.Query, kind int) {
 	moment := h.moments[max(0, len(h.moments)-h.rng.IntN(4)-1)]
 	switch kind {
@@ -140,8 +140,8 @@ func (h *meterHouse) vary(q *record.Query, kind int) {
 	}
 }
 
-// questions are such as dashboards ask: boxes, views and plugins that come again and again.
-func (h *meterHouse) questions() (all []*record.Query) {
+// queries are such as dashboards ask: boxes, views and plugins that come again and again.
+func (h *meterHouse) queries() (all []*record.Query) {
 	var calls []record.PluginCall
 	for _, c := range [][2]string{{"stats", ""}, {"stats", "offset=8"}, {"count", ""},
 		{"first-last", ""}, {"downsample", ""}, {"rate-of-change", ""}, {"distinct", ""},
@@ -239,7 +239,7 @@ func (h *meterHouse) ask(q *record.Query, after string) {
 	}
 }
 
-// TestCachedStatesChangeNothing asks the same questions again and again while data come, are
+// TestCachedStatesChangeNothing asks the same queries again and again while data come, are
 // corrected, deleted, erased and purged, sealed and merged.
 func TestCachedStatesChangeNothing(t *testing.T) {
 	rounds.NotUnderRace(t, "a model in one goroutine")
@@ -255,13 +255,13 @@ func TestCachedStatesChangeNothing(t *testing.T) {
 		h.note()
 		h.send(rows)
 		h.note()
-		questions := h.questions()
+		queries := h.queries()
 		after := "nothing"
 		for range turns {
 			for range 3 {
-				question, kind := questions[rng.IntN(len(questions))], rng.IntN(10)
+				query, kind := queries[rng.IntN(len(queries))], rng.IntN(10)
 				for range 5 {
-					q := *question
+					q := *query
 					h.vary(&q, kind)
 					h.ask(&q, after)
 				}
@@ -287,7 +287,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(seed, 6)), n: openTest(t, Options{
 		PartialBytes: 100 << 10, Store: store.Options{Workers: 2, SealRows: 20_000}})}
 	h.send(rounds.Of(60_000, 60_000, 40_000))
-	questions := h.questions()
+	queries := h.queries()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	for worker := range 3 {
@@ -299,7 +299,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 					return
 				default:
 				}
-				q := *questions[rng.IntN(len(questions))]
+				q := *queries[rng.IntN(len(queries))]
 				if _, _, err := h.n.Aggregate(t.Context(), &q); err != nil {
 					t.Errorf("%s: %v", engine.QueryText(&q), err)
 					return
@@ -314,7 +314,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 	wg.Wait()
 	h.settled(0)        // states are kept of sealed blocks
 	for i := range 30 { // that are asked again
-		h.ask(questions[i%10], "all")
+		h.ask(queries[i%10], "all")
 	}
 	if st := h.n.partialCache.Stats(); st.Bytes > 100<<10 || st.Stored == 0 {
 		t.Errorf("%+v", st)
@@ -322,7 +322,7 @@ func TestCachedStatesWhileDataChanges(t *testing.T) {
 }
 
 // TestCachedStatesOfModules: the same name with another module, and another filter before it,
-// is another question.
+// is another query.
 func TestCachedStatesOfModules(t *testing.T) {
 	h := &meterHouse{T: t, rng: rand.New(rand.NewPCG(1, 2)), n: openTest(t, Options{})}
 	h.settled(50_000)
@@ -373,7 +373,7 @@ func (h *meterHouse) settled(rows int) {
 	}
 }
 
-// known explains a question, and returns how many parts there are, and how many states are kept.
+// known explains a query, and returns how many parts there are, and how many states are kept.
 func (h *meterHouse) known(q *record.Query) (parts, known uint64) {
 	h.Helper()
 	mine := *q

@@ -84,7 +84,7 @@ func putMeters(t *testing.T, n *Node, rng *rand.Rand, rows int) int64 {
 	return ack.LastAcqNs + 1
 }
 
-// checkDelta compares the answer to a question with a loop.
+// checkDelta compares the answer to a query with a loop.
 func checkDelta(t *testing.T, n *Node, q *record.Query) {
 	t.Helper()
 	ask := *q
@@ -194,7 +194,7 @@ func keyOfGroup(k record.Key, by record.GroupBy, cal *calendar.Calendar) (key gr
 }
 
 // What joins needs readings in one stretch of time, of one series in a group.
-func TestDeltaQuestions(t *testing.T) {
+func TestDeltaQueries(t *testing.T) {
 	n := openTest(t, Options{})
 	a := &asker{t, n}
 	for i, at := range []string{"2026-01-31T22:00:00Z", "2026-02-01T02:00:00Z",

@@ -16,7 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// nothingSpilled wants no temporary file, nor memory for one, when no question is asked.
+// nothingSpilled wants no temporary file, nor memory for one, when no query is asked.
 func nothingSpilled(t *testing.T, n *Node) {
 	t.Helper()
 	eventually(t, "given back", func() bool {

@@ -121,7 +121,7 @@ func TestStatesOfDamageAreNotCached(t *testing.T) {
 	}
 }
 
-// No question of a segment whose bits flip panics, and each error says that it is damaged.
+// No query of a segment whose bits flip panics, and each error says that it is damaged.
 func TestRotIsNoInternalError(t *testing.T) {
 	rounds.NotUnderRace(t, "it bends bits")
 	r := openRotting(t)

@@ -39,7 +39,7 @@ func (s *spread) rowsOf(ok func(group int) bool) (rows uint64) {
 	return rows
 }
 
-// lacks wants questions to fail at a source, and to be answered in part where that is allowed.
+// lacks wants queries to fail at a source, and to be answered in part where that is allowed.
 func (s *spread) lacks(source string, left uint64) {
 	s.Helper()
 	aggregate := &record.Query{Aggregate: record.PluginCall{Name: "count"}}
@@ -114,7 +114,7 @@ func TestStoppedSources(t *testing.T) {
 	if status, body := post(t, s.near(), "GET", "/v1/count?partial=maybe", "", nil); status != 400 {
 		t.Errorf("%d %s", status, body)
 	}
-	// What is wrong with the question is no matter of parts.
+	// What is wrong with the query is no matter of parts.
 	q := &record.Query{Aggregate: record.PluginCall{Name: "unheard"}}
 	if _, _, err := near.AllowPartial().Aggregate(t.Context(), q); err == nil ||
 		s.near().Kind(err) != wire.KindUnknownPlugin {

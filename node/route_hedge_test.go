@@ -130,7 +130,7 @@ func TestSeveralSilentNodes(t *testing.T) {
 	}
 }
 
-// script is what a node does with a question.
+// script is what a node does with a query.
 type script struct {
 	pause  time.Duration
 	frames int    // of rows
@@ -181,7 +181,7 @@ func scripted(t *testing.T, number int32, now *atomic.Pointer[script]) *engine.P
 	return engine.NewPeer(0, fmt.Sprint("script ", number), c)
 }
 
-// TestAnswersAreOfOneNode: whatever two nodes do with a question that both are asked, its answer is
+// TestAnswersAreOfOneNode: whatever two nodes do with a query that both are asked, its answer is
 // that of one of them, whole, or an error.
 func TestAnswersAreOfOneNode(t *testing.T) {
 	seed := rand.Uint64()
@@ -196,7 +196,7 @@ func TestAnswersAreOfOneNode(t *testing.T) {
 	answered := [2]int{}
 	for i := 0; i < fewer(200) || answered[0] == 0 || answered[1] == 0; i++ {
 		if i == 10_000 {
-			t.Fatalf("%v questions were answered by the first and the second", answered)
+			t.Fatalf("%v queries were answered by the first and the second", answered)
 		}
 		var now [2]script
 		for k := range now {

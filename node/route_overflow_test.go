@@ -126,7 +126,7 @@ func TestLimitedRowsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// silent is a node that never answers; asked gets a word for each question, gone when it ended.
+// silent is a node that never answers; asked gets a word for each query, gone when it ended.
 func silent(s *spread) (asked, gone chan struct{}) {
 	asked, gone = make(chan struct{}, 9), make(chan struct{}, 9)
 	fakePeer(s, func(_ http.ResponseWriter, r *http.Request) {

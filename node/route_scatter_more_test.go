@@ -152,7 +152,7 @@ func TestHorizonOfManySources(t *testing.T) {
 	if err := s.nodes[1].Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ns, err := s.near().engine.Horizon(t.Context(), request.Options{Partial: true},
+	if ns, err := s.near().engine.Horizon(t.Context(), request.Options{AllowPartial: true},
 		&record.Box{}); err == nil {
 		t.Errorf("a horizon %d without one of the sources", ns)
 	}

@@ -164,9 +164,9 @@ func (s *spread) fill(rng *rand.Rand, batches int) {
 	}
 }
 
-// question makes up a query for rows.
-func (s *spread) question(rng *rand.Rand) *record.Query {
-	q := randomQuestion(rng)
+// makeQuery makes up a query for rows.
+func (s *spread) makeQuery(rng *rand.Rand) *record.Query {
+	q := randomQuery(rng)
 	q.GroupBy = record.GroupBy{}
 	if q.Box[record.MID] != nil {
 		from := rng.Int64N(3000)
@@ -195,14 +195,14 @@ func TestRowsOfManySources(t *testing.T) {
 	found := 0
 	for i := 0; i < fewer(90) || found == 0; i++ {
 		if i == 2000 {
-			t.Fatal("no question found anything")
+			t.Fatal("no query found anything")
 		}
-		q := s.question(rng)
+		q := s.makeQuery(rng)
 		q.Order, q.KeysOnly = record.Order(rng.IntN(3)), rng.IntN(4) == 0
 		if rng.IntN(2) == 0 {
 			q.Limit = 1 + rng.Uint64N(300)
 		}
-		what := fmt.Sprintf("question %d: %s", i, engine.QueryText(q))
+		what := fmt.Sprintf("query %d: %s", i, engine.QueryText(q))
 		want, wantEnd := s.rows(s.whole, q)
 		got, end := s.rows(s.near(), q)
 		cut := q.Order == record.OrderNone && q.Limit > 0 // then sources are not read to their ends
@@ -268,10 +268,10 @@ func (s *spread) groupsAgree(rng *rand.Rand, rounds int) {
 	t, found := s.T, 0
 	for i := 0; i < rounds || found == 0; i++ {
 		if i == 2000 {
-			t.Fatal("no question found anything")
+			t.Fatal("no query found anything")
 		}
-		q := s.question(rng)
-		q.GroupBy = randomQuestion(rng).GroupBy
+		q := s.makeQuery(rng)
+		q.GroupBy = randomQuery(rng).GroupBy
 		plugins := []string{"stats", "count", "delta", "first-last"}
 		q.Aggregate.Name = plugins[rng.IntN(len(plugins))]
 		if q.Aggregate.Name == "delta" { // of readings of one series in each group
@@ -283,7 +283,7 @@ func (s *spread) groupsAgree(rng *rand.Rand, rounds int) {
 		if rng.IntN(3) == 0 {
 			q.Limit = 1 + rng.Uint64N(20)
 		}
-		what := fmt.Sprintf("question %d: %s, by %+v", i, engine.QueryText(q), q.GroupBy)
+		what := fmt.Sprintf("query %d: %s, by %+v", i, engine.QueryText(q), q.GroupBy)
 		want, wantEnd, err := s.whole.Aggregate(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// TestShutdownUnderLoad closes a node while it is written to and read from: requests under way are
+// TestShutdownUnderLoad closes a node while it is written to and read from: requests in flight are
 // answered, later ones are refused as unavailable, and every acknowledged record is there
 // afterwards.
 func TestShutdownUnderLoad(t *testing.T) {

@@ -42,6 +42,7 @@ func packages() map[string][]string {
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
+		"sdk/seal":   {"sdk/record"},
 		"sdk/client": {"sdk/record", "sdk/wire", "sdk/api", "sdk/plugin"},
 		"index":      {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
@@ -371,6 +372,7 @@ func TestProblemsAreDocumented(t *testing.T) {
 func TestSpecificationsAreTested(t *testing.T) {
 	for _, doc := range []string{"node/segment/FORMAT.md", "node/wal/FORMAT.md",
 		"sdk/wire/PROTOCOL.md", "sdk/plugin/ABI.md", "node/gateway/tstorage/TSTORAGE.md",
+		"sdk/seal/SEALING.md",
 		"node/cluster/FORMAT.md", "node/replica/FORMAT.md"} {
 		read := false
 		for _, s := range sources(t) {

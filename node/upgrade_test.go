@@ -149,7 +149,7 @@ func (l *upgradeLoad) atLeast(count, least uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if count > uint64(len(l.acked))+50 {
-		l.Errorf("%d records, %d were acknowledged and 50 under way", count, len(l.acked))
+		l.Errorf("%d records, %d were acknowledged and 50 in flight", count, len(l.acked))
 	}
 	if count < least {
 		l.Logf("%d records of %d: the node that is asked is behind", count, least)
@@ -185,7 +185,7 @@ func (l *upgradeLoad) goesOn() {
 		return len(l.acked), len(l.fed), int(l.asked.Load())
 	}
 	stored, fed, asked := figures()
-	l.until("puts, questions and changes go on", func() bool {
+	l.until("puts, queries and changes go on", func() bool {
 		s, f, a := figures()
 		return l.Failed() || s > stored+100 && f > fed+100 && a > asked
 	})

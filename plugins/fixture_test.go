@@ -21,7 +21,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// fixture is a folder with records, a question and the answer.
+// fixture is a folder with records, a query and the answer.
 type fixture struct {
 	records []fixtureRecord
 	query   struct {
@@ -126,6 +126,8 @@ func plain(v any) any {
 		return float64(v)
 	case int64:
 		return float64(v)
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
 	case plugin.Moment:
 		return stamp(int64(v))
 	case []any:
@@ -159,7 +161,7 @@ func (f *fixture) compare(t *testing.T, dir string, got []map[string]any) {
 	}
 }
 
-// aggregate runs the question; groups come by key.
+// aggregate runs the query; groups come by key.
 func (f *fixture) aggregate(t *testing.T, m *wasmhost.Module, doc *plugin.Doc,
 	params []byte) []map[string]any {
 	t.Helper()

@@ -86,7 +86,7 @@ func TestLanguages(t *testing.T) {
 	t.Run("many", func(t *testing.T) { equalMany(t, all, doc) })
 }
 
-// equalMany has as many rows as a tenant asks for in one question, of which texts are dearest; of
+// equalMany has as many rows as a tenant asks for in one query, of which texts are dearest; of
 // numbers it has a fifth of them, and all in the long form.
 func equalMany(t *testing.T, all []sibling, doc *plugin.Doc) {
 	const most, groups = 100_000, 100

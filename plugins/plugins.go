@@ -18,8 +18,8 @@ type Plugin struct {
 // Standard returns the standard plugins by name.
 func Standard() []Plugin {
 	names := [...]string{"between", "count", "delta", "distinct", "downsample", "first-last",
-		"gaps", "histogram", "outliers", "quantiles", "rate-of-change", "readable", "stats",
-		"threshold", "top-k"}
+		"gaps", "histogram", "outliers", "quantiles", "rate-of-change", "readable",
+		"sealed-stats", "stats", "threshold", "top-k"}
 	out := make([]Plugin, 0, len(names))
 	for _, name := range names {
 		wasm, err := files.ReadFile(name + "/" + name + ".wasm")

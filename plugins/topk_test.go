@@ -15,7 +15,7 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// ranking is a question to top-k.
+// ranking is a query to top-k.
 type ranking struct {
 	k              int
 	least, devices bool

@@ -9,9 +9,10 @@ import (
 const (
 	maxSavedSize = 1 << 20 // of one state
 
-	// fuelHeapState is the budget of a call that may walk the heap memory of one state: 4 units for
-	// each byte of the largest, or 1.3 ms in a tight loop.
-	fuelHeapState = 4 * maxSavedSize
+	// fuelHeapState is the budget of a call that may walk the heap memory of one state: 32 units
+	// for each byte of the largest, or 10 ms, as lists of small numbers take 30 for each byte
+	// written.
+	fuelHeapState = 32 * maxSavedSize
 
 	// A row may make its state allocate: with Go that takes 10,000 units, 64 of which count as one.
 	// Therefore batches have fewer rows.

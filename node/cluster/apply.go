@@ -65,7 +65,7 @@ func (x *PutNode) apply(s *State) Result {
 		return refused("node %v runs feature levels %d to %d, the cluster is at %d; run another "+
 			"version of pentad on it", n.ID, n.MinFeature, n.MaxFeature, s.feature)
 	case old.ID == 0 && len(s.nodes) >= MaxNodes:
-		return refused("the cluster has known %d nodes, which is the most", MaxNodes)
+		return refused("the cluster has had %d nodes, the most that it can have", MaxNodes)
 	case old.ID != 0 && old.Role != n.Role:
 		return refused("node %v is a %v node; start it with an empty directory to be another", n.ID,
 			old.Role)
@@ -116,7 +116,7 @@ func (s *State) spares(x *SetNodeState) Result {
 	case others == 0:
 		return refused("node %v is the only one that is up; join another first", x.Node)
 	case others < int(s.replicas) && !x.Fewer:
-		return refused("without node %v, %d up for %d copies of everything: too few nodes; join "+
+		return refused("without node %v, %d nodes are up for %d copies of everything; join "+
 			"another first, or accept fewer copies", x.Node, others, s.replicas)
 	}
 	return Result{}

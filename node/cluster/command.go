@@ -289,7 +289,7 @@ func (n *Node) check() error {
 	case n.Weight == 0 || n.Weight > maxWeight:
 		return fmt.Errorf("node %v: weight %d is not in 1 to %d", n.ID, n.Weight, maxWeight)
 	case n.DiskPercent > 100:
-		return fmt.Errorf("node %v: a disk that is full to %d %%", n.ID, n.DiskPercent)
+		return fmt.Errorf("node %v: disk use of %d %%: want 0 to 100", n.ID, n.DiskPercent)
 	}
 	for _, addr := range []string{n.RaftAddr, n.HTTPAddr} {
 		if n.Role == RoleEdge && addr == "" {

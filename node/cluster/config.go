@@ -172,8 +172,8 @@ func ParseRole(text string) (Role, error) {
 // seeds checks addresses, and gives those without a port that of gossip.
 func seeds(addrs []string) ([]string, error) {
 	if len(addrs) > maxSeeds {
-		return nil, fmt.Errorf("cluster: %d nodes to join; %d are more than enough, as they tell "+
-			"of the others", len(addrs), maxSeeds)
+		return nil, fmt.Errorf("cluster: %d nodes to join, at most %d; a few are enough, as they "+
+			"tell of the others", len(addrs), maxSeeds)
 	}
 	var out []string
 	for _, addr := range addrs {

@@ -33,7 +33,7 @@ type PeerState uint8
 // States of a peer.
 const (
 	PeerAlive   PeerState = 1
-	PeerSuspect PeerState = 2 // did not answer this node's last direct question
+	PeerSuspect PeerState = 2 // did not answer this node's last direct request
 	PeerDead    PeerState = 3 // no node reaches it, or it has left
 )
 
@@ -128,7 +128,7 @@ func (g *Gossip) config(o GossipOptions) (*memberlist.Config, error) {
 	c.Logger = gossipLogger(o.Log)
 	hooks := (*hooks)(g)
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = hooks, hooks, hooks, hooks, hooks
-	// memberlist does not tell whom it suspects, but it asks this when a question by UDP was not
+	// memberlist does not tell whom it suspects, but it asks this when a request by UDP was not
 	// answered in time.
 	c.DisableTcpPingsForNode = func(name string) bool {
 		g.note(name, PeerAlive, PeerSuspect)

@@ -188,7 +188,7 @@ func TestNewsThatMakesNoSense(t *testing.T) {
 	n := testNode(2, "a")
 	n.Incarnation = 5
 	f("", 2, n)
-	f("it says that it is node 0000000000000002", 3, n)
+	f("it claims to be node 0000000000000002", 3, n)
 	n.Incarnation = 4
 	f("it is of start 4 of node 0000000000000002, which has been started 5 times", 2, n)
 	f("", 1, testNode(1, "a")) // about this node itself

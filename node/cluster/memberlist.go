@@ -39,7 +39,7 @@ func (h *hooks) NotifyAlive(n *memberlist.Node) error {
 	}
 	id := metadata.Node.ID
 	if id.String() != n.Name {
-		return fmt.Errorf("it says that it is node %v", id)
+		return fmt.Errorf("it claims to be node %v", id)
 	}
 	if id == h.self {
 		return nil
@@ -52,7 +52,7 @@ func (h *hooks) NotifyAlive(n *memberlist.Node) error {
 			metadata.Node.Incarnation, id, old.Meta.Node.Incarnation)
 	}
 	if !known && len(h.peers) >= maxPeers && !h.forgetDead() {
-		return fmt.Errorf("there are %d peers, which is the most", maxPeers)
+		return fmt.Errorf("there are %d peers, the most that there may be", maxPeers)
 	}
 	return nil
 }

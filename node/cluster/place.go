@@ -34,7 +34,7 @@ const (
 // Place proposes the nodes of each group, the preferred leader first. It keeps who holds a copy now
 // as far as it can, takes others by weighted rendezvous, at most one in a zone while zones suffice,
 // and leaves no node with more than loadBound of its share by weight unless zones leave no choice.
-// The same question has the same answer on machines of one kind; nothing else may rely on it.
+// The same input has the same result on machines of one kind; nothing else may rely on it.
 func Place(nodes []Candidate, groups []Wanted) [][]NodeID {
 	p := newPlacer(nodes, groups)
 	for g := range groups {

@@ -250,7 +250,7 @@ func (p *planner) handOver(group GroupID, goes ReplicaID) bool {
 	h := p.group(group)
 	for _, r := range p.view.Groups[group].Replicas {
 		if r.ID == goes && r.Node == h.Leader && slices.Contains(h.Live, goes) {
-			return p.transfer(group, fmt.Sprintf("the copy on node %v goes", r.Node))
+			return p.transfer(group, fmt.Sprintf("the copy on node %v is removed", r.Node))
 		}
 	}
 	return false

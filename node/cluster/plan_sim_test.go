@@ -380,7 +380,7 @@ func TestDryRun(t *testing.T) {
 		t.Fatalf("node 2 holds %d replicas:\n%s", held, text)
 	}
 	for _, want := range []string{"that on node 0000000000000002 goes (node 0000000000000002 is " +
-		"draining)", fmt.Sprintf("%d changes to make, 0 under way", len(o.Changes))} {
+		"draining)", fmt.Sprintf("%d changes to make, 0 in progress", len(o.Changes))} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -240,7 +240,7 @@ func (p *planner) spreadLeaders() {
 				left--
 				p.out.Moves = append(p.out.Moves, Move{Group: GroupID(g), Transfer: r.Node,
 					Leader: h.Leader,
-					Why:    fmt.Sprintf("node %v leads more groups than its part", h.Leader)})
+					Why:    fmt.Sprintf("node %v leads more groups than its share", h.Leader)})
 				break
 			}
 		}

@@ -26,12 +26,12 @@ func (o Outlook) String() string {
 		fmt.Fprintf(&b, " (%s)\n", c.Why)
 	}
 	for _, plan := range o.Running {
-		fmt.Fprintf(&b, "group %d: under way, at stage %v\n", plan.Group, plan.Stage)
+		fmt.Fprintf(&b, "group %d: in progress, at stage %v\n", plan.Group, plan.Stage)
 	}
 	for _, text := range o.Blocked {
 		fmt.Fprintf(&b, "blocked: %s\n", text)
 	}
-	fmt.Fprintf(&b, "%d changes to make, %d under way", len(o.Changes), len(o.Running))
+	fmt.Fprintf(&b, "%d changes to make, %d in progress", len(o.Changes), len(o.Running))
 	for _, id := range slices.Sorted(maps.Keys(incoming)) {
 		fmt.Fprintf(&b, "\nnode %v gets %d copies", id, incoming[id])
 	}

@@ -16,9 +16,9 @@ import (
 // Errors in results that callers branch on. Each is of the command alone: the state is as it was.
 var (
 	// ErrStale: what the command was decided on is not so any more; look again.
-	ErrStale = errors.New("the cluster has moved on")
+	ErrStale = errors.New("the cluster has changed meanwhile")
 	// ErrUnknown: there is no such node, group or plan; a plan may be finished or given up.
-	ErrUnknown = errors.New("there is no such thing")
+	ErrUnknown = errors.New("not known to the cluster")
 	// ErrRefused: a rule forbids it, now or ever.
 	ErrRefused = errors.New("not allowed")
 )

@@ -1,5 +1,5 @@
 // Package edge is a node at the edge of a network that comes and goes: it takes records and answers
-// questions like any other node, and ships every record, once and in order for each device, to a
+// queries like any other node, and ships every record, once and in order for each device, to a
 // core node or cluster when it can be reached.
 //
 // The outbox is the node's own store: what has to be shipped is what it holds from an acq on, read

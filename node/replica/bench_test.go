@@ -60,7 +60,7 @@ func processorTime(b testing.TB) time.Duration {
 }
 
 // BenchmarkCommit lets three nodes in this process commit batches of 1,000 records of 60 bytes,
-// four under way in each group. All three share processors and disk.
+// four in progress in each group. All three share processors and disk.
 func BenchmarkCommit(b *testing.B) {
 	for _, groups := range []int{16, 64} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {

@@ -32,7 +32,7 @@ type cluster struct {
 	retain int64                            // bytes of log for each group; 0 for the default
 	tls    func(node uint64) *tls.Config    // nil for plain TCP
 	files  func(node uint64) durable.Folder // nil for directories
-	answer func(node uint64, question []byte) []byte
+	answer func(node uint64, request []byte) []byte
 	heard  func(node, from uint64, note []byte) []byte
 	nodes  map[uint64]*clusterNode
 

@@ -178,7 +178,7 @@ func (c *Core) watchDisk() {
 	c.stalled.Store(took > stallAfter+size ||
 		full != 0 && now-time.Duration(full-1) > stallAfter)
 	if took > failAfter+size {
-		c.fail(fmt.Errorf("%w: a flush has not returned for %v", ErrLogFailed, took))
+		c.fail(fmt.Errorf("%w: the disk has not finished a write for %v", ErrLogFailed, took))
 	}
 }
 

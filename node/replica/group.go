@@ -130,8 +130,8 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 	case fenced != nil && !c.opt.Trust:
 		return nil, fmt.Errorf("%w: %w: %w", ErrStopped, ErrRolledBack, fenced)
 	case applied > last || applied < cut && cut > 1:
-		return nil, fmt.Errorf("%w: the machine has %d, the log %d to %d; replace this replica "+
-			"by one with a new id", ErrStopped, applied, cut+1, last)
+		return nil, fmt.Errorf("%w: its state is at entry %d, and its log has %d to %d; the "+
+			"cluster replaces it from the other replicas", ErrStopped, applied, cut+1, last)
 	}
 	if err := g.begin(); err != nil {
 		return nil, err

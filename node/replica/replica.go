@@ -29,14 +29,14 @@ import (
 // Errors of proposals, reads and changes of members.
 var (
 	ErrNotLeader    = errors.New("not the leader of the group")
-	ErrOverloaded   = errors.New("too much is under way; try again later")
+	ErrOverloaded   = errors.New("too many proposals are in flight; try again later")
 	ErrTooLarge     = errors.New("a command is too large for the log of a group")
 	ErrGroupUnknown = errors.New("the group does not run on this node")
 	ErrClosed       = errors.New("the replicas are closed")
 	// ErrWasHere: an id does not rise, or is that of another node, or there is no such group.
 	ErrWasHere = errors.New("ids of the replicas of a group must rise and name this node")
 	// ErrUnreachable: a node is not reached, and nothing was sent to it.
-	ErrUnreachable = errors.New("the node is not reached")
+	ErrUnreachable = errors.New("the node cannot be reached")
 	// ErrUnknown: leadership or patience ended while it was in progress. It may have been, or may
 	// yet be, applied once, or never.
 	ErrUnknown = errors.New("whether it was applied is unknown")
@@ -47,13 +47,14 @@ var (
 
 // Errors of the log and of what cannot go on.
 var (
-	ErrLogFailed = errors.New("the log failed; the process must end, and be started again")
+	ErrLogFailed = errors.New("the log of the groups failed; restart the node")
 	// ErrRolledBack: a replica knows less than it promised to others. Its directory was put back
 	// from an older state, or its disk lost what it had synced. It takes no part any more.
-	ErrRolledBack = errors.New("the replica knows less than it promised")
+	ErrRolledBack = errors.New("the replica has less than it promised to others: its directory " +
+		"was copied or restored")
 	// ErrForked: two replicas know different entries to be committed at one index. A majority was
 	// formed with replicas that had lost what they promised.
-	ErrForked = errors.New("two histories of the group were committed")
+	ErrForked = errors.New("two different histories of the group were committed")
 	// ErrStopped wraps what made one group stop while the others go on: damage, or an error of its
 	// machine.
 	ErrStopped = errors.New("the group has stopped")
@@ -68,8 +69,8 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("damage in the log of %v, %s at offset %d: %s; replace this replica "+
-		"by one with a new id", groupName(e.Group), e.File, e.Offset, e.Reason)
+	return fmt.Sprintf("damage in the log of %v, %s at offset %d: %s; the cluster "+
+		"replaces it from the other replicas", groupName(e.Group), e.File, e.Offset, e.Reason)
 }
 
 // NotLeaderError is an ErrNotLeader with a hint.

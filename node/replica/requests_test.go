@@ -46,19 +46,19 @@ func TestAsk(t *testing.T) {
 				[]byte(request[size/2:]))
 			if want := fmt.Sprintf("%s of %d", request, 3-me); err != nil ||
 				string(answer) != want {
-				t.Errorf("question %d of %d bytes: %d bytes, %v", i, size, len(answer), err)
+				t.Errorf("request %d of %d bytes: %d bytes, %v", i, size, len(answer), err)
 			}
 		})
 	}
 	wg.Wait()
 	for id := range c.nodes {
 		if left := c.nodes[id].transport.calls.waiting; len(left) > 0 {
-			t.Errorf("node %d: %d questions wait", id, len(left))
+			t.Errorf("node %d: %d requests wait", id, len(left))
 		}
 	}
 }
 
-// Of a question under way no one knows what came of it when its node ends, which is said at once.
+// Of a request in flight no one knows what came of it when its node ends, which is said at once.
 func TestAskOfANodeThatEnds(t *testing.T) {
 	came, wait := make(chan bool), make(chan bool)
 	c := asking(t, 2, func(node uint64, _ []byte) []byte {
@@ -73,7 +73,7 @@ func TestAskOfANodeThatEnds(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a question"))
+		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a request"))
 		done <- err
 	}()
 	<-came
@@ -86,9 +86,9 @@ func TestAskOfANodeThatEnds(t *testing.T) {
 	close(wait)
 	wg.Wait()
 	if of := node.transport.answering[1]; of != 0 {
-		t.Errorf("%d questions are being answered", of)
+		t.Errorf("%d requests are being answered", of)
 	}
-	// The next question is not left to a connection with no one at its end.
+	// The next request is not left to a connection with no one at its end.
 	if _, err := c.nodes[1].Ask(t.Context(), 2, []byte("another")); err == nil {
 		t.Error("a node that is gone has answered")
 	}
@@ -102,16 +102,16 @@ func TestAskEnds(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.nodes[1].Ask(ctx, 2, []byte("a question"))
+	_, err := c.nodes[1].Ask(ctx, 2, []byte("a request"))
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	done := make(chan error)
 	go func() {
-		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a question"))
+		_, err := c.nodes[1].Ask(t.Context(), 2, []byte("a request"))
 		done <- err
 	}()
-	eventually(t, "a question", func() bool {
+	eventually(t, "a request", func() bool {
 		q := &c.nodes[1].transport.calls
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -210,11 +210,11 @@ func TestAnswersOfALastLife(t *testing.T) {
 	})
 	select {
 	case o := <-answer:
-		t.Errorf("question %d got %q, %v", number, o.answer, o.err)
+		t.Errorf("request %d got %q, %v", number, o.answer, o.err)
 	default:
 	}
 	if other := newCalls(); other.number == newCalls().number {
-		t.Errorf("questions of all processes begin at %d", other.number)
+		t.Errorf("requests of all processes begin at %d", other.number)
 	}
 }
 
@@ -269,15 +269,15 @@ func TestTheFirstAnswerIsNotLost(t *testing.T) {
 	answersAnew(t, c)
 }
 
-// What groups send comes first: questions do not fill the way, and what is large has another.
-func TestQuestionsMakeSpace(t *testing.T) {
+// What groups send comes first: requests do not fill the way, and what is large has another.
+func TestRequestsMakeSpace(t *testing.T) {
 	tr := newTransport(Options{Node: 1})
 	p := &peer{t: tr, node: 2, wake: make(chan struct{}, 1)}
 	tr.peers[2] = p // which sends nothing
 	r := &Runtime{transport: tr, closing: make(chan struct{})}
 	_, err := r.Ask(t.Context(), 2, make([]byte, maxRequestBytes), []byte("x"))
 	if !errors.Is(err, ErrUnreachable) {
-		t.Errorf("a large question: %v", err)
+		t.Errorf("a large request: %v", err)
 	}
 	none, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -286,10 +286,10 @@ func TestQuestionsMakeSpace(t *testing.T) {
 	}
 	if !errors.Is(err, ErrUnreachable) || p.bytes > maxAskQueueBytes ||
 		!tr.Send(2, 1, make([]byte, 1<<20)) {
-		t.Errorf("behind %d bytes of questions: %v", p.bytes, err)
+		t.Errorf("behind %d bytes of requests: %v", p.bytes, err)
 	}
 	if len(tr.calls.waiting) > 0 {
-		t.Errorf("%d questions wait", len(tr.calls.waiting))
+		t.Errorf("%d requests wait", len(tr.calls.waiting))
 	}
 }
 

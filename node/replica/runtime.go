@@ -56,7 +56,7 @@ type Options struct {
 	Heard func(node uint64, note []byte) (answer []byte)
 	// Answer answers what other nodes Ask, many at once; default is to refuse. The request is its
 	// own, the answer the runtime's. Close waits for it.
-	Answer func(question []byte) []byte
+	Answer func(request []byte) []byte
 }
 
 // tickTime is the library's unit of time: a leader that is gone is missed after ten to twenty.

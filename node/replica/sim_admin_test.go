@@ -11,7 +11,7 @@ import (
 type simAdmin struct {
 	s       *simulation
 	group   GroupID
-	busy    time.Duration         // a change is under way until then, unless it answers before
+	busy    time.Duration         // a change is in progress until then, unless it answers before
 	given   map[uint64]uint32     // incarnations of each node
 	created map[uint64]simCreated // replicas, by the process that made them
 	dead    map[uint64]bool       // replicas that are gone for ever

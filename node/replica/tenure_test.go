@@ -7,7 +7,7 @@ import (
 )
 
 // TestTenure: what is proposed in a tenure is stamped as it is appended, and Lead says of a leader
-// whether it has something under way.
+// whether it has something in progress.
 func TestTenure(t *testing.T) {
 	a := newAlone(t)
 	lead := func() (out []Tenure) {
@@ -44,7 +44,7 @@ func TestTenure(t *testing.T) {
 		}
 	})
 	if now := lead(); len(now) != 1 || now[0].Rests || now[0].Applied != first[0].Applied {
-		t.Errorf("a leader with something under way: %+v after %+v", now, first)
+		t.Errorf("a leader with something in progress: %+v after %+v", now, first)
 	}
 	a.settle()
 	if result != 1 || len(stamped) != 1 || stamped[0].Term != first[0].Term {

@@ -38,7 +38,7 @@ func (l *lockstep) step() {
 	}
 }
 
-// While entries are under way, followers hear of commits with them; when none are, at once.
+// While entries are in flight, followers hear of commits with them; when none are, at once.
 func TestFollowersHearOfCommitsWithEntries(t *testing.T) {
 	l := newLockstep(t, 1)
 	leader := l.cores[l.leader()]

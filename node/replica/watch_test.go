@@ -8,7 +8,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A process that stood still finds its flush under way and ends only when the disk goes on not to
+// A process that stood still finds its flush in progress and ends only when the disk goes on not to
 // answer.
 func TestSleepIsNoStall(t *testing.T) {
 	a := newAlone(t)

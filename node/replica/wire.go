@@ -45,7 +45,7 @@ const (
 )
 
 var (
-	errHostile  = errors.New("a peer sent what no node sends")
+	errHostile  = errors.New("the other side does not speak the protocol of nodes")
 	errBatchSum = fmt.Errorf("%w: the checksum of a batch differs", errHostile)
 )
 

@@ -13,7 +13,8 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	front := uint64(binary.LittleEndian.Uint32(data[4:]))
 	if binary.LittleEndian.Uint32(data) != size || front > uint64(size) ||
 		front < blockHeaderBytes+4 {
-		return fmt.Sprintf("it is said to have %d bytes, but says %d, with a front of %d",
+		return fmt.Sprintf("the directory gives it %d bytes; its header says %d, "+
+			"with a front of %d",
 			size, binary.LittleEndian.Uint32(data), front)
 	}
 	body := data[:front-4]
@@ -164,7 +165,7 @@ func (b *Block) checkStructure() (reason string) {
 	}
 	if b.kind != payloadFixedChunks && b.kind != payloadVariableChunks {
 		if len(b.data) > 0 {
-			return "bytes without a chunk"
+			return "it has bytes of payloads, and no chunk"
 		}
 		return ""
 	}
@@ -172,7 +173,7 @@ func (b *Block) checkStructure() (reason string) {
 	for i := range len(b.chunks) / chunkEntryBytes {
 		e, ok := b.entry(i)
 		if !ok {
-			return fmt.Sprintf("chunk %d of rows %d to %d at %d to %d makes no sense",
+			return fmt.Sprintf("chunk %d of rows %d to %d at %d to %d cannot be",
 				i, e.first, e.end, e.from, e.to)
 		}
 		if b.payloadBytes(e.first, e.end) != uint64(e.raw) {

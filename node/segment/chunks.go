@@ -69,7 +69,7 @@ func (b *Block) openChunk(i int) error {
 	b.open = chunk{}
 	e, ok := b.entry(i)
 	if !ok {
-		return b.corruptChunk(i, 0, fmt.Sprintf("rows %d to %d at %d to %d make no sense", e.first,
+		return b.corruptChunk(i, 0, fmt.Sprintf("rows %d to %d at %d to %d cannot be", e.first,
 			e.end, e.from, e.to))
 	}
 	stored := b.data[e.from:e.to]

@@ -89,7 +89,7 @@ func (d *Disk) fill(offset uint64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return d.of.corrupt(offset, "the file ends here: it was cut")
 	}
-	damage := d.of.corrupt(offset, "the disk does not give the bytes out")
+	damage := d.of.corrupt(offset, "the disk cannot read these bytes")
 	damage.Err = err
 	return damage
 }

@@ -69,7 +69,7 @@ func mapFile(path string) ([]byte, error) {
 	size := info.Size()
 	if size < sealedHeaderBytes+paddingBytes+tailBytes || int64(int(size)) != size {
 		return nil, &durable.CorruptError{File: path,
-			Reason: fmt.Sprintf("%d bytes are no segment", size)}
+			Reason: fmt.Sprintf("a segment cannot have %d bytes", size)}
 	}
 	data, err := mmap(f, int(size))
 	if err != nil {
@@ -125,7 +125,8 @@ func (s *File) parseTail() (table uint64, sections int, err *durable.CorruptErro
 	at := uint64(len(data) - tailBytes)
 	tail := data[at:]
 	if binary.LittleEndian.Uint64(tail[56:]) != sealedMagic {
-		return 0, 0, s.corrupt(at+56, "the file does not end like a segment: is it cut?")
+		return 0, 0, s.corrupt(at+56, "the file does not end like a segment: it was cut, or is "+
+			"another file")
 	}
 	count := uint64(binary.LittleEndian.Uint32(tail[12:]))
 	table = binary.LittleEndian.Uint64(tail[24:])
@@ -139,7 +140,8 @@ func (s *File) parseTail() (table uint64, sections int, err *durable.CorruptErro
 	rows, blocks := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint32(tail[8:])
 	switch {
 	case binary.LittleEndian.Uint64(tail[32:]) != uint64(len(data)):
-		return 0, 0, s.corrupt(at+32, "the file has %d bytes; others were written", len(data))
+		return 0, 0, s.corrupt(at+32, "the file has %d bytes, not as many as were written",
+			len(data))
 	case binary.LittleEndian.Uint64(tail[44:]) != 0:
 		return 0, 0, s.corrupt(at+44, "reserved bytes of the tail are not zero")
 	case s.end < sealedHeaderBytes || s.end > table || table-s.end < paddingBytes:

@@ -19,7 +19,7 @@ func CatchPageFaults(f func() error, segments iter.Seq[*File]) (err error) {
 		if at, ok := fault.(interface{ Addr() uintptr }); ok {
 			for s := range segments {
 				if offset, ok := s.offsetOf(at.Addr()); ok {
-					err = s.corrupt(offset, "the disk does not give the bytes out: is the file "+
+					err = s.corrupt(offset, "the disk cannot read these bytes: is the file "+
 						"cut, or the disk failing?")
 					return
 				}

@@ -209,8 +209,8 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
 	h.Packed, h.Persistent = flags&rowsPacked != 0, flags&rowsPersistent != 0
 	if flags&rowsPackedBefore != 0 {
-		return fmt.Errorf("rows entry with flags %#x: an older program packed it; open it with "+
-			"that one", flags)
+		return fmt.Errorf("rows entry with flags %#x: an older version of pentad wrote it; "+
+			"open it with that one", flags)
 	}
 	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
 		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+

@@ -160,7 +160,7 @@ func verifyBlock(
 		sum := binary.LittleEndian.Uint32(directory[12:])
 		directory = directory[chunkEntryBytes:]
 		if to < from || to > size-front {
-			return 0, s.corrupt(at, "block %d: chunk %d makes no sense", i, c)
+			return 0, s.corrupt(at, "block %d: chunk %d cannot be", i, c)
 		}
 		part, err := src.read((*buf)[len(b):], at+front+from, to-from)
 		if err != nil {

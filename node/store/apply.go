@@ -320,7 +320,7 @@ func (s *Store) writeApplied(
 	s.counters.logNs.Add(int64(time.Since(began)))
 	s.counters.logAppends.Add(1)
 	if err != nil {
-		s.shards[0].LastIndex -= uint64(len(group))
+		s.shards[0].LastLSN -= uint64(len(group))
 		return 0, err
 	}
 	s.applied = at

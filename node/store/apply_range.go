@@ -22,8 +22,8 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 	}
 	at := s.lastApplied()
 	if refused == nil && r.FromNs > at.NextNs {
-		refused = fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
-			ErrNotCopied, r.FromNs, at.NextNs)
+		refused = fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d; continue "+
+			"from there", ErrNotCopied, r.FromNs, at.NextNs)
 	}
 	if out.Err = refused; refused != nil {
 		return s.skipCommand(from)

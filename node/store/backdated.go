@@ -56,7 +56,7 @@ func (s *Store) PutBackdated(
 		return res, err
 	}
 	if b.AcqNs == nil {
-		return res, refusedAcq(0, "the batch brings none")
+		return res, refusedAcq(0, "the batch has none")
 	}
 	if err := s.headBudget.Wait(ctx, 0); err != nil {
 		return res, err
@@ -146,11 +146,11 @@ func (s *Store) checkBackdated(ctx context.Context, greatestNs int64) error {
 		return err
 	}
 	if horizon <= manifest.NoPut {
-		return refusedAcq(-1, "the clock stands at %s, before 1970; set it",
+		return refusedAcq(-1, "the machine's clock shows %s, before 1970; set it",
 			record.FormatNs(horizon))
 	}
 	if greatestNs >= horizon {
-		return refusedAcq(-1, "%s lies in the future: the horizon is %s",
+		return refusedAcq(-1, "%s is in the future: the horizon is %s",
 			record.FormatNs(greatestNs), record.FormatNs(horizon))
 	}
 	return nil
@@ -168,7 +168,7 @@ func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.PinCombined()
+		now := sh.PinWithBackdated()
 		there.count(now)
 		now.Unpin()
 	}

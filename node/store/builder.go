@@ -25,7 +25,7 @@ type Builder struct {
 	untilNs int64
 	rows    int64
 	live    []manifest.Segment
-	next    []uint64 // per shard the log index of its next segment
+	next    []uint64 // per shard the LSN of its next segment
 	source  *Store   // of nothing but options, for extracting rows
 }
 
@@ -82,11 +82,11 @@ func (b *Builder) Add(dir string, f Exported, ended func() error) error {
 	return nil
 }
 
-// numberSegment gives a segment its number, and log indexes after those of its shard.
+// numberSegment gives a segment its number, and an LSN after those of its shard.
 func (b *Builder) numberSegment(meta manifest.Segment) manifest.Segment {
 	b.next[meta.Shard]++
 	meta.ID = uint64(len(b.live)) + 1
-	meta.FirstIndex, meta.LastIndex = b.next[meta.Shard], b.next[meta.Shard]
+	meta.FirstLSN, meta.LastLSN = b.next[meta.Shard], b.next[meta.Shard]
 	return meta
 }
 
@@ -130,7 +130,7 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
 	state.Store = manifest.NewStoreID()
 	state.Number, state.SyncedLogSeq, state.FirstLogFile = 1, 0, 1
-	state.NextAcqNs, state.Add, state.EmptyIndexRanges = b.untilNs, b.live, nil
+	state.NextAcqNs, state.Add, state.EmptyLSNRanges = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0
 	// Purges that stay may be newer.

@@ -320,10 +320,10 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 // refuse answers a write group that the log did not take. Unless there was only no space for it,
 // whether its rows are on disk is unknown, and the log takes no more: no answer may be kept, and
 // the horizon stays below this write group for good. No head holds the rows, so no segment may say
-// that it covers their indexes.
+// that it covers their LSNs.
 func (s *Store) refuse(writeGroup []*putRequest, entries []wal.Entry, err error) {
 	for i := range entries {
-		s.allShards[entries[i].Shard].LastIndex--
+		s.allShards[entries[i].Shard].LastLSN--
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		s.oracle.Cancel()

@@ -33,7 +33,7 @@ type State struct {
 	Policies []retention.Policy
 }
 
-// State returns the state of the store at one moment.
+// State returns the state of the store at one time.
 func (s *Store) State(ctx context.Context) (st State, err error) {
 	if s.closed.Load() {
 		return st, ErrClosed
@@ -78,14 +78,14 @@ func (s *Store) IsCopy() bool {
 func (s *Store) isEmpty() bool {
 	m := s.manifest
 	for _, sh := range s.allShards {
-		if sh.LastIndex > 0 {
+		if sh.LastLSN > 0 {
 			return false
 		}
 	}
 	hides := slices.ContainsFunc(m.Events, func(e event.Event) bool {
 		return e.Kind != event.Split
 	})
-	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyIndexRanges)+len(m.Policies) == 0
+	return m.Copy == nil && !hides && len(m.Live)+len(m.EmptyLSNRanges)+len(m.Policies) == 0
 }
 
 // PutRange adds a range to a copy: rows with the acqs that they have, and events in their place.
@@ -163,7 +163,7 @@ func (s *Store) commitRange(r *mirror.Range, put *putRequest, entries []wal.Entr
 		return nil
 	}
 	if r.FromNs != at {
-		return fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d: go on from there",
+		return fmt.Errorf("%w: it begins at acq %d, and the copy ends at %d; continue from there",
 			ErrNotCopied, r.FromNs, at)
 	}
 	purges, err := s.copyEvents(r)

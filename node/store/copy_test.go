@@ -112,7 +112,7 @@ func (c *copier) follow(t *testing.T, from, to *Store, opt *Options) *Store {
 	return to
 }
 
-// same wants the copy to answer as the model of the source does, to questions of all kinds.
+// same wants the copy to answer as the model of the source does, to queries of all kinds.
 func (c *copier) same(t *testing.T, sh shape, m *model, to *Store) {
 	t.Helper()
 	inside := &model{events: m.events}

@@ -8,12 +8,12 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Diff gives to sink what became of the readings of a box between two moments: how the view as of
+// Diff gives to sink what became of the readings of a box between two acqs: how the view as of
 // ToNs differs from that as of FromNs. A reading that was put again with the payload that it had
-// is no difference. What is purged was never there, at either moment. Differences come in no order.
+// is no difference. What is purged was never there, at either acq. Differences come in no order.
 //
 // Errors: *record.InvalidError, ErrClosed, *durable.CorruptError, ctx.Err(), and what sink returns.
-// Cost: that of the rows that were acquired between the moments or erased between them, and of
+// Cost: that of the rows that were acquired between the acqs or erased between them, and of
 // finding the older versions of those that have some; at most maxReadings readings in memory.
 func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (ScanStats, error) {
 	s.scanning.RLock()

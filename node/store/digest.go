@@ -116,7 +116,7 @@ type rowCounters struct {
 	heads    []*index.Head
 }
 
-// below returns how many rows have an acq below a moment.
+// below returns how many rows have an acq below an acq.
 func (s *rowCounters) below(acqNs int64) (rows uint64) {
 	for _, seg := range s.segments {
 		_, hi := seg.RankRange(acqNs, acqNs)

@@ -53,7 +53,7 @@ func (s *Store) Purges() []event.Event {
 	return slices.DeleteFunc(s.Events(), func(e event.Event) bool { return e.Kind != event.Purge })
 }
 
-// Erase hides the rows of a box that are there now, in the latest view and in views of moments
+// Erase hides the rows of a box that are there now, in the latest view and in views as of acqs
 // after the event: as if they had never been put. Rows put later are visible, and the view of all
 // versions shows all. On return the event is durable and every scan that starts later sees it.
 //
@@ -183,7 +183,7 @@ func (s *Store) dropPurgedFromLog() error {
 	}
 	s.manifestMu.Unlock()
 	select { // the log is deleted also when there was nothing to seal
-	case s.seals <- sealRequest{done: make(chan error, 1)}:
+	case s.sealRequests <- sealRequest{done: make(chan error, 1)}:
 	case <-s.stop:
 	}
 	return nil

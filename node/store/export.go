@@ -34,7 +34,7 @@ func (s *Store) Export() (*Export, error) {
 // Close lets the store be closed.
 func (x *Export) Close() { x.store.scanning.RUnlock() }
 
-// Origin is the store that an export is of, at one moment.
+// Origin is the store that an export is of, at one time.
 type Origin struct {
 	Store     string // identity: which history of rows it holds
 	Shards    int
@@ -82,7 +82,7 @@ type Exported struct {
 // Write writes the rows of a range of acqs, and all backdated rows if some came since those that
 // the caller has. Segments that hold no other rows are copied, the rest is written again.
 //
-// Returns: up to which log index, by shard, all backdated rows were written; nil when none were.
+// Returns: up to which LSN, by shard, all backdated rows were written; nil when none were.
 // Errors: what a callback returns; *durable.CorruptError for damage of the store; ErrClosed,
 // ctx.Err(), and those of the file system.
 func (x *Export) Write(ctx context.Context, opt ExportOptions) (aside []uint64, err error) {
@@ -207,7 +207,7 @@ func (e *exporter) segment(seg *shards.Segment) error {
 // numberSegment gives a segment its number in the directory.
 func (e *exporter) numberSegment(meta manifest.Segment) manifest.Segment {
 	meta.ID = e.written + 1
-	meta.FirstIndex, meta.LastIndex = meta.ID, meta.ID
+	meta.FirstLSN, meta.LastLSN = meta.ID, meta.ID
 	return meta
 }
 

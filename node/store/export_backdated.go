@@ -36,7 +36,7 @@ func (e *exporter) backdated() ([]uint64, error) {
 	return marks, nil
 }
 
-// pinBackdated returns what the backdated shards hold at one moment, to be unpinned by the
+// pinBackdated returns what the backdated shards hold at one time, to be unpinned by the
 // caller: of a put all rows, or none.
 func (s *Store) pinBackdated() []*shards.State {
 	for {

@@ -41,7 +41,7 @@ func TestFailedGroupIsNotTakenForSealed(t *testing.T) {
 }
 
 // leaveAppend appends to the log of a closed store what a commit would have.
-func leaveAppend(t *testing.T, dir string, b *record.Batch, w WriterSeq, index uint64) {
+func leaveAppend(t *testing.T, dir string, b *record.Batch, w WriterSeq, lsn uint64) {
 	t.Helper()
 	log, _, err := wal.Open(filepath.Join(dir, layout.LogDir), wal.Options{},
 		func(uint64, wal.Entry) error { return nil })
@@ -52,7 +52,7 @@ func leaveAppend(t *testing.T, dir string, b *record.Batch, w WriterSeq, index u
 	data := segment.AppendRowsEntry(nil, &segment.RowsHeader{Writer: w.ID, Seq: w.Seq,
 		FirstAcqNs: acq, BatchFirstAcqNs: acq, BatchRecords: uint32(b.Len()), BatchEntries: 1},
 		b, nil)
-	_, err = log.Append([]wal.Entry{{Term: 1, Index: index, Kind: layout.EntryRows,
+	_, err = log.Append([]wal.Entry{{Term: 1, LSN: lsn, Kind: layout.EntryRows,
 		Data: data}})
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,8 @@ const MaxShare = 4096
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
 // position is of another store, or of this one before it was restored.
-var ErrAhead = errors.New("the position lies above the horizon, so it is of another history: " +
-	"begin again from one that this node gave")
+var ErrAhead = errors.New("the position is above the horizon, so it is of another store, or of " +
+	"this one before a restore; begin again from an acq that this node returned")
 
 // errSliceFull says that there are more rows than a slice holds.
 var errSliceFull = errors.New("slice is full")
@@ -97,7 +97,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 	}
 	if len(box[record.Acq]) > 0 {
 		return nil, &record.InvalidError{Part: "acq", Reason: record.Inconsistent, Row: -1,
-			Detail: "changes come in the order of acq from one moment on; leave the range out"}
+			Detail: "changes come in the order of acq from one acq on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
 		span: sliceRows, share: 1, horizon: s.oracle.CurrentHorizon(),
@@ -259,7 +259,7 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.PinCombined()
+		now := sh.PinWithBackdated()
 		defer now.Unpin()
 		parts = now.AppendBelow(parts, f.next)
 	}

@@ -129,11 +129,11 @@ func purgeSome(s *Store) (int64, error) {
 	return s.Purge(context.Background(), boxOf(record.CID, victimPurged, victimPurged+1))
 }
 
-// window gives out sequences so that all under way lie within victimWindow of each other.
+// window gives out sequences so that all in flight lie within victimWindow of each other.
 type window struct {
 	mu        sync.Mutex
 	moved     sync.Cond
-	next, low uint64 // the next to give out; the lowest that is under way
+	next, low uint64 // the next to give out; the lowest that is in progress
 	done      map[uint64]bool
 }
 
@@ -272,7 +272,7 @@ func checkBelow(t *testing.T, s *Store, caps []int64) {
 	}
 }
 
-// putAgain puts all batches that may have been under way and returns the sequence after them.
+// putAgain puts all batches that may have been in flight and returns the sequence after them.
 func putAgain(t *testing.T, s *Store, w int, from uint64, acked map[uint64]int64) uint64 {
 	t.Helper()
 	end := from + victimWindow

@@ -97,7 +97,8 @@ func (s *Store) findLostSegments() (lost []*durable.CorruptError) {
 	}
 	if err := s.relock(); err != nil {
 		lost = append(lost, &durable.CorruptError{File: filepath.Join(s.opt.Dir, layout.LockFile),
-			Reason: "it was removed while the node ran, and cannot be taken again: " + err.Error()})
+			Reason: "it was removed while the node ran, and cannot be created and locked again: " +
+				err.Error()})
 	}
 	if s.manifest.NextAcqNs != 0 {
 		missing(filepath.Join(s.opt.Dir, layout.WritersFile), nil, 0)

@@ -163,13 +163,13 @@ func (s *Store) writeMerged(
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
-		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: first.FirstIndex,
-			LastIndex: last.LastIndex}}
+		e.EmptyLSNRanges = []manifest.EmptyLSNRange{{Shard: sh.ID, FirstLSN: first.FirstLSN,
+			LastLSN: last.LastLSN}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(m.ranks.Rows()),
-		FirstIndex: first.FirstIndex, LastIndex: last.LastIndex,
+		FirstLSN: first.FirstLSN, LastLSN: last.LastLSN,
 		LastAcqNs:          m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
 		PurgesAppliedAcqNs: t.NewestRemovable, PutAcqNs: newestPutOf(run),
 	}

@@ -62,7 +62,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	check("a merge", s.merge(sh, run))
 	put := batchOf(record.Key{MID: 9})
 	sh.State.Load().Head.Insert(put)
-	sh.LastIndex++
+	sh.LastLSN++
 	if !sh.Rotate() {
 		t.Fatal("nothing to seal")
 	}

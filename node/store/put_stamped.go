@@ -48,11 +48,11 @@ func checkStamps(b *record.Batch) error {
 		return err
 	}
 	if b.AcqNs == nil {
-		return refusedAcq(0, "the batch brings none")
+		return refusedAcq(0, "the batch has none")
 	}
 	for i, acq := range b.AcqNs {
 		if i > 0 && acq <= b.AcqNs[i-1] {
-			return refusedAcq(i, "%s does not lie above the %s before it", record.FormatNs(acq),
+			return refusedAcq(i, "%s is not above %s, the one before it", record.FormatNs(acq),
 				record.FormatNs(b.AcqNs[i-1]))
 		}
 	}
@@ -110,15 +110,16 @@ func (s *Store) commitStamped(
 	case s.oracle.IsCopy():
 		return floor, ErrIsCopy
 	case acqs[0] < floor:
-		return floor, refusedAcq(0, "%s lies below %s, which was assigned or leased already",
+		return floor, refusedAcq(0, "%s is below %s, up to which acqs were assigned or "+
+			"leased already",
 			record.FormatNs(acqs[0]), record.FormatNs(floor))
 	case acqs[len(acqs)-1] > now:
-		return floor, refusedAcq(len(acqs)-1, "%s lies in the future: it is %s",
+		return floor, refusedAcq(len(acqs)-1, "%s is in the future: the clock shows %s",
 			record.FormatNs(acqs[len(acqs)-1]), record.FormatNs(now))
 	}
 	next, ok := s.oracle.ReserveAt(acqs[0], acqs[len(acqs)-1]+1)
 	if !ok { // a horizon was asked for
-		return next, refusedAcq(0, "%s lies below %s, which was leased just now",
+		return next, refusedAcq(0, "%s is below %s, up to which acqs were leased just now",
 			record.FormatNs(acqs[0]), record.FormatNs(next))
 	}
 	for i, shard := range shards {

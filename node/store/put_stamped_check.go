@@ -10,9 +10,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// ErrMissing means that a record lies below the acqs that were assigned or leased, and is not
-// stored already.
-var ErrMissing = errors.New("below the acqs that were assigned or leased, and not stored already")
+// ErrMissing means that a record with an acq below those that were assigned or leased is not
+// stored.
+var ErrMissing = errors.New("acqs up to there were assigned or leased already")
 
 // CheckStamped returns the error with which PutStamped, or with below set PutBackdated, would
 // refuse a batch, unless something else is put meanwhile. It stores nothing and leaves the horizon
@@ -36,7 +36,7 @@ func (s *Store) CheckStamped(
 	}
 	if below {
 		if err = b.Validate(); err == nil && b.AcqNs == nil {
-			err = refusedAcq(0, "the batch brings none")
+			err = refusedAcq(0, "the batch has none")
 		}
 	} else {
 		err = checkStamps(b)
@@ -45,7 +45,7 @@ func (s *Store) CheckStamped(
 		return 0, err
 	}
 	if last, now := slices.Max(b.AcqNs), s.opt.Now(); last > now {
-		return 0, refusedAcq(-1, "%s lies in the future: it is %s", record.FormatNs(last),
+		return 0, refusedAcq(-1, "%s is in the future: the clock shows %s", record.FormatNs(last),
 			record.FormatNs(now))
 	}
 	if below {
@@ -74,9 +74,10 @@ func (s *Store) checkOld(ctx context.Context, b *record.Batch) (known int, err e
 	}
 	for i := range known {
 		if k := old.Key(i); !found[i] {
-			return 0, fmt.Errorf("%w: %d of %d records below acq %s, as cid %d, mid %d, moid %d, "+
-				"cap %s, acq %s", ErrMissing, known-len(found), known, record.FormatNs(floor),
-				k.CID, k.MID, k.MOID, record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs))
+			return 0, fmt.Errorf("%d of %d records with acqs below %s are not stored, e.g. "+
+				"cid %d, mid %d, moid %d, cap %s, acq %s: %w", known-len(found), known,
+				record.FormatNs(floor), k.CID, k.MID, k.MOID, record.FormatNs(k.CapNs),
+				record.FormatNs(k.AcqNs), ErrMissing)
 		}
 	}
 	return known, nil

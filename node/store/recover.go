@@ -49,8 +49,8 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.openSegments(); err != nil {
 		return err
 	}
-	for _, g := range s.manifest.EmptyIndexRanges {
-		s.allShards[g.Shard].SkipTo(g.LastIndex)
+	for _, g := range s.manifest.EmptyLSNRanges {
+		s.allShards[g.Shard].SkipTo(g.LastLSN)
 	}
 	s.publishTombstones()
 	if err := s.checkComplete(); err != nil {
@@ -164,7 +164,7 @@ func (s *Store) removeLeftovers() ([]string, error) {
 func (s *Store) openSegments() error {
 	live := slices.Clone(s.manifest.Live)
 	slices.SortFunc(live, func(a, b manifest.Segment) int {
-		return cmp.Compare(a.FirstIndex, b.FirstIndex)
+		return cmp.Compare(a.FirstLSN, b.FirstLSN)
 	})
 	for _, m := range live {
 		path := s.segmentPath(m.ID)

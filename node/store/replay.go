@@ -84,7 +84,8 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 		s.recordLogEntries(file, nil)
 		return err
 	default:
-		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4", e.Kind)
+		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4; run the version that "+
+			"wrote it", e.Kind)
 	}
 }
 
@@ -110,13 +111,13 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 		}
 	}
 	sh := s.allShards[e.Shard]
-	if e.Index <= sh.SealedUpTo() {
+	if e.LSN <= sh.SealedUpTo() {
 		return nil // a sealed segment holds it
 	}
-	if e.Index != sh.LastIndex+1 {
-		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.Index, sh.LastIndex)
+	if e.LSN != sh.LastLSN+1 {
+		return fmt.Errorf("shard %d: log entry %d follows entry %d", e.Shard, e.LSN, sh.LastLSN)
 	}
-	sh.LastIndex = e.Index
+	sh.LastLSN = e.LSN
 	r.report.ReplayedRows += int(n)
 	if sh.IsBackdated() {
 		r.addBackdated(sh, &h)

@@ -21,7 +21,7 @@ var (
 	ErrReplicated = errors.New("this store is a replica, which takes no changes of its own; " +
 		"propose them to its group")
 	// ErrNotReplicated means that a store does not follow the log of the group.
-	ErrNotReplicated = errors.New("this store is no replica of the group")
+	ErrNotReplicated = errors.New("this store is not a replica of the group")
 )
 
 func appliedEntry(at acqtime.Applied) wal.Entry {

@@ -117,9 +117,9 @@ func (s *Store) retentionProblems() []health.Problem {
 	if !some || held {
 		return nil
 	}
-	return []health.Problem{{Code: "retention_waits", Message: text + ", so retentions hide and " +
-		"remove no more than that proves; it is followed when it has stayed there for " +
-		left.Round(time.Minute).String() + " more",
+	return []health.Problem{{Code: "retention_waits", Message: text + ", so " +
+		"retentions hide and remove only what is due by that time; it is followed after another " +
+		left.Round(time.Minute).String(),
 		Advice: "if the clock is wrong, put it right; if it is right, and the node was down, " +
 			"`pentad retention resume --everything --trust-clock` lets retentions go on at once"}}
 }

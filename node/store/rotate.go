@@ -42,7 +42,7 @@ func (s *Store) rotate(sh *shards.Shard) {
 // waits, and with it all puts.
 func (s *Store) requestSeal(sh *shards.Shard) {
 	select {
-	case s.seals <- sealRequest{shard: sh}:
+	case s.sealRequests <- sealRequest{shard: sh}:
 	case <-s.stop:
 	}
 }

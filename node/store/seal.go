@@ -47,7 +47,7 @@ func (s *Store) Seal(ctx context.Context) error {
 			return
 		}
 		select {
-		case s.seals <- sealRequest{done: done}:
+		case s.sealRequests <- sealRequest{done: done}:
 		case <-s.stop:
 		}
 	})
@@ -68,22 +68,22 @@ func (s *Store) Seal(ctx context.Context) error {
 // at least once a minute: the rows stay in the log and in memory meanwhile, and puts are refused
 // once the heads are full.
 func (s *Store) sealLoop() {
-	var q sealQueue
+	var p pendingSeals
 	for {
 		select {
-		case r := <-s.seals:
+		case r := <-s.sealRequests:
 			if r.shard != nil {
-				q.shards = append(q.shards, r.shard)
+				p.shards = append(p.shards, r.shard)
 			}
 			var err error
-			if q.retry == nil || r.done != nil {
-				err = s.sealQueued(&q)
+			if p.retry == nil || r.done != nil {
+				err = s.sealPending(&p)
 			}
 			if r.done != nil {
 				r.done <- cmp.Or(err, s.deleteSealedLogNow())
 			}
-		case <-q.retry:
-			_ = s.sealQueued(&q) // a put that waits for space sees it
+		case <-p.retry:
+			_ = s.sealPending(&p) // a put that waits for space sees it
 		case <-s.stop:
 			return
 		}
@@ -145,13 +145,13 @@ func (s *Store) writeSegment(
 	t := s.tombstones.Load()
 	e := manifest.Edit{PurgedRows: s.dropPurged(rows, flags, t)}
 	if rows.Len() == 0 {
-		e.EmptyIndexRanges = []manifest.EmptyIndexRange{{Shard: sh.ID, FirstIndex: immutable.First,
-			LastIndex: immutable.Last}}
+		e.EmptyLSNRanges = []manifest.EmptyLSNRange{{Shard: sh.ID, FirstLSN: immutable.FirstLSN,
+			LastLSN: immutable.LastLSN}}
 		return nil, e, nil
 	}
 	meta := manifest.Segment{
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(rows.Len()),
-		FirstIndex: immutable.First, LastIndex: immutable.Last,
+		FirstLSN: immutable.FirstLSN, LastLSN: immutable.LastLSN,
 		LastAcqNs: rows.AcqNs[rows.Len()-1], PurgesAppliedAcqNs: t.NewestRemovable,
 		PutAcqNs: immutable.Info.PutNs,
 	}
@@ -254,7 +254,7 @@ func (s *Store) recordLogEntries(file uint64, entries []wal.Entry) {
 	}
 	for i := range entries {
 		if entries[i].Kind == layout.EntryRows {
-			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].Index)
+			last[entries[i].Shard] = max(last[entries[i].Shard], entries[i].LSN)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // ErrOtherSlots means that a group does not hold what a command is about, or not that alone: it was
 // split, or is about to be.
 var ErrOtherSlots = errors.New("the group was split, and holds other slots than the command is " +
-	"for; look anew which group holds them")
+	"for; refresh the routing table")
 
 // Slots returns those that a replica holds, once it was split or split off; before, zero.
 func (s *Store) Slots() slots.Range {

@@ -16,7 +16,8 @@ import (
 )
 
 // ErrShards means that a store has several shards, which a replica cannot.
-var ErrShards = errors.New("the store has several shards, and a replica has one")
+var ErrShards = errors.New("the store has several shards, and a replica has one; copy it into " +
+	"the cluster with pentad sync")
 
 // Seed makes dir the state of a new replica that begins with what this store has of some slots:
 // records with their acqs, events, retentions, and the results of puts. The replica has
@@ -63,7 +64,7 @@ func (s *Store) seedable() error {
 	case s.replicated:
 		return ErrReplicated
 	case len(s.shards) > 1:
-		return fmt.Errorf("%w: %d of them", ErrShards, len(s.shards))
+		return fmt.Errorf("%w (it has %d)", ErrShards, len(s.shards))
 	case s.IsCopy():
 		return ErrIsCopy
 	}

@@ -56,7 +56,7 @@ type Store struct {
 
 	puts          chan *putRequest // bounded; the committer is the only reader
 	committerLock chan struct{}    // full while a goroutine is the committer
-	seals         chan sealRequest // the sealer is the only reader
+	sealRequests  chan sealRequest // bounded; the sealer is the only reader
 	stop          chan struct{}    // closed by Close, once
 	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
 	wg            sync.WaitGroup   // of all these goroutines
@@ -173,7 +173,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err := s.recoverState(ctx, &report, fileNs); err != nil {
 		return nil, report, errors.Join(layout.WayOut(err), s.closeFiles())
 	}
-	s.seals = make(chan sealRequest, 2*len(s.shards))
+	s.sealRequests = make(chan sealRequest, 2*len(s.shards))
 	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)

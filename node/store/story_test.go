@@ -240,7 +240,7 @@ func (o *told) versions(s *story.Step) (string, error) {
 	return out, err
 }
 
-// diff shows what became of readings between two moments of acq.
+// diff shows what became of readings between two acqs.
 func (o *told) diff(s *story.Step) (string, error) {
 	var out []string
 	ask := &record.Diff{FromNs: moment(s.Args[0]), ToNs: moment(s.Args[1]), Box: boxOf(s.Args[2:])}

@@ -65,7 +65,7 @@ func (s *Store) liveSegments() []manifest.Segment {
 	defer s.manifestMu.Unlock()
 	live := slices.Clone(s.manifest.Live)
 	slices.SortFunc(live, func(a, b manifest.Segment) int {
-		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstLSN, b.FirstLSN))
 	})
 	return live
 }

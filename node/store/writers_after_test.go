@@ -10,7 +10,7 @@ import (
 )
 
 // TestPutAfter: a batch is stored behind the one that it names and no other, also after a start,
-// and a writer has one such batch under way.
+// and a writer has one such batch in flight.
 func TestPutAfter(t *testing.T) {
 	opt := Options{Dir: t.TempDir()}
 	s := openTest(t, opt)
@@ -53,7 +53,7 @@ func TestPutAfter(t *testing.T) {
 	isGap(s.Follows(w, 25), 30)
 	_, known, err := s.writers.Admit(batch(40), new(uint64), &putRequest{})
 	if known != nil {
-		t.Fatal("it is under way")
+		t.Fatal("it is in progress")
 	}
 	isGap(err, 30)
 	at := uint64(30)
@@ -62,7 +62,7 @@ func TestPutAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := put(41, 30); !errors.Is(err, ErrOverloaded) {
-		t.Fatalf("a second one is under way: %v", err)
+		t.Fatalf("a second one is in progress: %v", err)
 	}
 	s.writers.Abandon(first)
 	if _, err := put(41, 30); err != nil {

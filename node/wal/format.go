@@ -18,7 +18,7 @@ const (
 	headerBytes = 48         // magic u32, version u16, unsynced u16, sequence u64, start
 	//                               u64, bytes u64, frames u32, weak u32, crc u32 of what follows
 	//                               the header, crc u32 of the header before it
-	frameHeaderBytes = 28 // bytes u32, shard u32, term u64, index u64, kind u8, zero [3]
+	frameHeaderBytes = 28 // bytes u32, shard u32, term u64, lsn u64, kind u8, zero [3]
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 type Entry struct {
 	Shard uint32
 	Term  uint64
-	Index uint64
+	LSN   uint64 // log sequence number: its caller counts the entries of a shard
 	Kind  uint8
 	Data  []byte
 	Rest  []byte // of the data, for Append: what lies elsewhere; replay hands out none
@@ -56,7 +56,7 @@ func encodeAppend(
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.Data)+len(e.Rest)))
 		dst = binary.LittleEndian.AppendUint32(dst, e.Shard)
 		dst = binary.LittleEndian.AppendUint64(dst, e.Term)
-		dst = binary.LittleEndian.AppendUint64(dst, e.Index)
+		dst = binary.LittleEndian.AppendUint64(dst, e.LSN)
 		dst = append(dst, e.Kind, 0, 0, 0)
 		dst = append(append(dst, e.Data...), e.Rest...)
 	}
@@ -145,7 +145,7 @@ func parseAppend(data []byte, at uint64) (rawAppend, *appendError) {
 				version)}
 	}
 	if binary.LittleEndian.Uint64(src[16:]) != at {
-		return damaged("the append belongs to another place")
+		return damaged("the append was written for another offset")
 	}
 	f := rawAppend{seq: binary.LittleEndian.Uint64(src[8:]),
 		unsynced: uint64(binary.LittleEndian.Uint16(src[6:])),
@@ -201,7 +201,7 @@ func parseFrame(src []byte) (e Entry, rest []byte, reason string) {
 	}
 	return Entry{
 		Shard: binary.LittleEndian.Uint32(src[4:]), Term: binary.LittleEndian.Uint64(src[8:]),
-		Index: binary.LittleEndian.Uint64(src[16:]), Kind: src[24],
+		LSN: binary.LittleEndian.Uint64(src[16:]), Kind: src[24],
 		Data: src[frameHeaderBytes : frameHeaderBytes+size : frameHeaderBytes+size],
 	}, src[frameHeaderBytes+size:], ""
 }

@@ -46,8 +46,8 @@ func example(t *testing.T) (out []byte) {
 // exampleAppends are a log file: an append of one entry with rows, and one of two of other kinds.
 func exampleAppends() [][]Entry {
 	return [][]Entry{
-		{{Shard: 5, Term: 1, Index: 42, Kind: 1, Data: []byte("rows")}},
-		{{Shard: 0, Kind: 2, Data: []byte{1, 2, 3}}, {Shard: 6, Term: 1, Index: 9, Kind: 1}},
+		{{Shard: 5, Term: 1, LSN: 42, Kind: 1, Data: []byte("rows")}},
+		{{Shard: 0, Kind: 2, Data: []byte{1, 2, 3}}, {Shard: 6, Term: 1, LSN: 9, Kind: 1}},
 	}
 }
 

@@ -32,7 +32,7 @@ func randomEntries(rng *rand.Rand, first uint64) []Entry {
 		for k := range data {
 			data[k] = byte(rng.Uint32())
 		}
-		entries[i] = Entry{Shard: rng.Uint32(), Term: rng.Uint64(), Index: first + uint64(i),
+		entries[i] = Entry{Shard: rng.Uint32(), Term: rng.Uint64(), LSN: first + uint64(i),
 			Kind: uint8(rng.Uint32()), Data: data}
 	}
 	return entries
@@ -284,7 +284,7 @@ func TestCrashes(t *testing.T) {
 				}
 				acked = append(acked, entries)
 			}
-			// An append is under way: written, but not synced.
+			// An append is in progress: written, but not synced.
 			half := encodeAppend(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
 			if _, err := l.newest.WriteAt(half[:rng.IntN(len(half))], l.size); err != nil {
 				t.Fatal(err)

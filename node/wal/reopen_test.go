@@ -27,7 +27,7 @@ func TestReopenedIsDurable(t *testing.T) {
 		}
 		what := fmt.Sprintf("ended at operation %d", failAt)
 		afterCrash(t, rng, d, [][]Entry{seen}, nil, what)
-		more := []Entry{{Index: 1, Data: []byte("more")}}
+		more := []Entry{{LSN: 1, Data: []byte("more")}}
 		if _, err := l.Append(more); err != nil {
 			t.Fatal(err)
 		}

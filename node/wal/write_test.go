@@ -103,7 +103,7 @@ func TestWrittenBent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		all = append(all, []Entry{{Index: uint64(i), Data: make([]byte, 20+200*i)}})
+		all = append(all, []Entry{{LSN: uint64(i), Data: make([]byte, 20+200*i)}})
 		if _, err := l.Write(all[len(all)-1]); err != nil {
 			t.Fatal(err)
 		}

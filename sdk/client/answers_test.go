@@ -12,7 +12,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// serving starts a node that answers every question with the frames, and with what behind does
+// serving starts a node that answers every query with the frames, and with what behind does
 // after they were sent. It counts its connections.
 func serving(
 	t *testing.T, behind func(r *http.Request), frames ...[]byte,
@@ -45,7 +45,7 @@ func serving(
 }
 
 // TestAnswersShareAConnection: what HTTP sends behind the end frame may come later than that, and
-// the next question goes over the same connection all the same.
+// the next query goes over the same connection all the same.
 func TestAnswersShareAConnection(t *testing.T) {
 	late := func(*http.Request) { <-time.After(2 * time.Millisecond) }
 	sorry := wire.AppendError(nil, &wire.Error{Kind: wire.KindTimeout, Message: "sorry"})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// asks is what a client says with each of its questions.
+// asks is what a client says with each of its queries.
 type asks struct {
 	groups  string // numbers joined by commas
 	group   int    // that alone is asked, wherever it is; 0: all
@@ -55,7 +55,7 @@ func (c *Client) OfFeed(number uint64) *Client {
 	return &out
 }
 
-// After returns a client whose questions are answered when everything up to an acq is there, such
+// After returns a client whose queries are answered when everything up to an acq is there, such
 // as what a put through another node of a cluster stored, whose reply has its greatest. With
 // several acqs there must be one for each of the groups that are asked for, in their order. It
 // shares the connections of c.
@@ -69,7 +69,7 @@ func (c *Client) After(acqNs ...int64) *Client {
 	return &out
 }
 
-// AllowPartial returns a client whose questions may be answered without the parts of a cluster that
+// AllowPartial returns a client whose queries may be answered without the parts of a cluster that
 // cannot be asked. The end of an answer then says that it is not complete and why; iterators,
 // which have none, yield that as an error. It shares the connections of c.
 func (c *Client) AllowPartial() *Client {
@@ -78,7 +78,7 @@ func (c *Client) AllowPartial() *Client {
 	return &out
 }
 
-// Linearizable returns a client whose questions see everything that any node of a cluster had
+// Linearizable returns a client whose queries see everything that any node of a cluster had
 // acknowledged before they were asked, which takes a word of a majority of each group's nodes. A
 // node by itself always answers so. It shares the connections of c.
 func (c *Client) Linearizable() *Client {

@@ -110,7 +110,7 @@ func (c *Client) PastChanges(
 }
 
 // errBroken marks what another connection may mend.
-var errBroken = errors.New("the feed broke off")
+var errBroken = errors.New("the feed was interrupted")
 
 func (c *Client) changes(
 	ctx context.Context, q *record.Query, fromNs int64, follow bool,
@@ -265,7 +265,7 @@ func (f *feed) frame(t wire.FrameType, payload []byte) error {
 		}
 		return broken(remote)
 	default:
-		return fmt.Errorf("frame of type %d in an answer with changes", t)
+		return fmt.Errorf("unexpected frame of type %d in an answer with changes", t)
 	}
 	f.fromNs = out.ClosedNs
 	return f.emit(out)

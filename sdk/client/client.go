@@ -37,7 +37,7 @@ const (
 )
 
 // Client talks to one node, or to a cluster: to one of its nodes until that fails, then to the
-// next. After that its questions wait until the node which is asked has what the client stored. It
+// next. After that its queries wait until the node which is asked has what the client stored. It
 // may be used by many goroutines.
 //
 // Errors of its methods: *[wire.Error] for what the node answers, ctx.Err(), and errors of the
@@ -68,7 +68,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 
 // meet asks nodes whether they are ready until one is. Each has its part of the time: the first may
 // be silent. A node that a problem keeps from being ready will do when there is no other: one whose
-// disk is full still answers questions.
+// disk is full still answers queries.
 func (c *Client) meet(ctx context.Context, addr string) (err error) {
 	_, count, _ := c.nodes.now()
 	each, impaired := dialTimeout/time.Duration(count), false
@@ -126,7 +126,7 @@ func (c *Client) do(
 		if err == nil || ctx.Err() != nil {
 			late := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 			if late && onlyAsks(method, path) {
-				c.nodes.leave(base) // it may be silent for good, and the next question be answered
+				c.nodes.leave(base) // it may be silent for good, and the next query be answered
 			}
 			return answer, err
 		}
@@ -176,12 +176,17 @@ func (c *Client) doAt(
 func readError(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
-		return fmt.Errorf("read error of status %d: %w", resp.StatusCode, err)
+		return fmt.Errorf("the node answered with status %d, and its error cannot be read: %w",
+			resp.StatusCode, err)
 	}
 	if resp.Header.Get("Content-Type") == wire.ContentType {
 		t, payload, _, err := wire.ParseFrame(body, maxErrorBytes)
-		if err != nil || t != wire.FrameError {
-			return fmt.Errorf("status %d without an error frame: %w", resp.StatusCode, err)
+		if err == nil && t != wire.FrameError {
+			err = fmt.Errorf("unexpected frame of type %d", t)
+		}
+		if err != nil {
+			return fmt.Errorf("the node answered with status %d, and its error cannot be read: %w",
+				resp.StatusCode, err)
 		}
 		remote := new(wire.Error)
 		if err := wire.ParseError(payload, remote); err != nil {
@@ -203,7 +208,7 @@ func readError(resp *http.Response) error {
 		return e
 	}
 	text := strings.TrimSpace(string(body[:min(len(body), 200)]))
-	return fmt.Errorf("status %d: %s", resp.StatusCode, text)
+	return fmt.Errorf("status %d, not an answer of a node: %q", resp.StatusCode, text)
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, out any) error {
@@ -253,7 +258,7 @@ func (c *Client) putBody(ctx context.Context, path string, body []byte) (wire.Pu
 	defer func() { _ = answer.Close() }()
 	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
 	if err == nil && t != wire.FramePutReply {
-		err = fmt.Errorf("it is a frame of type %d", t)
+		err = fmt.Errorf("unexpected frame of type %d", t)
 	}
 	if err == nil {
 		err = wire.ParsePutReply(payload, &reply)

@@ -23,7 +23,7 @@ func (c *Client) Delete(ctx context.Context, keys ...record.Key) (wire.PutReply,
 }
 
 // Erase hides the records of a box that are there now from the latest view, and from views of
-// moments after it: as if they had never been put. The view of all versions shows them.
+// acqs after it: as if they had never been put. The view of all versions shows them.
 //
 // Returns: the acq of the event. What is put later, with a greater acq, is visible.
 func (c *Client) Erase(ctx context.Context, box *wire.Box) (acqNs int64, err error) {
@@ -53,7 +53,7 @@ func (c *Client) hide(ctx context.Context, path string, box *wire.Box) (int64, e
 	var event wire.Event
 	t, payload, err := wire.NewReader(answer, maxErrorBytes).Next()
 	if err == nil && t != wire.FrameEvent {
-		err = fmt.Errorf("it is a frame of type %d", t)
+		err = fmt.Errorf("unexpected frame of type %d", t)
 	}
 	if err == nil {
 		err = wire.ParseEvent(payload, &event)

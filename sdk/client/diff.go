@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// DiffBatches asks what became of readings between two moments, and hands differences to emit in
+// DiffBatches asks what became of readings between two acqs, and hands differences to emit in
 // batches of one kind that are valid during the call. An error of emit ends the diff and is
 // returned. Without error the answer came to its end.
 func (c *Client) DiffBatches(
@@ -24,7 +24,7 @@ func (c *Client) DiffBatches(
 	return c.frames(ctx, "/v1/diff", wire.AppendDiff(nil, &checked),
 		func(t wire.FrameType, payload []byte) error {
 			if t != wire.FrameDifferences {
-				return fmt.Errorf("frame of type %d in an answer with differences", t)
+				return fmt.Errorf("unexpected frame of type %d in an answer with differences", t)
 			}
 			if err := wire.ParseDifferences(payload, &d); err != nil {
 				return err
@@ -33,7 +33,7 @@ func (c *Client) DiffBatches(
 		})
 }
 
-// Diff returns what became of readings between two moments, one by one, in no order. Payloads are
+// Diff returns what became of readings between two acqs, one by one, in no order. Payloads are
 // valid until the next. An error is the last thing yielded.
 func (c *Client) Diff(ctx context.Context, ask *record.Diff) iter.Seq2[record.Difference, error] {
 	return func(yield func(record.Difference, error) bool) {
@@ -82,7 +82,7 @@ func (c *Client) VersionBatches(
 	return c.frames(ctx, "/v1/versions", wire.AppendBox(nil, box),
 		func(t wire.FrameType, payload []byte) error {
 			if t != wire.FrameVersions {
-				return fmt.Errorf("frame of type %d in an answer with versions", t)
+				return fmt.Errorf("unexpected frame of type %d in an answer with versions", t)
 			}
 			versions, err := wire.ParseVersions(payload)
 			if err != nil {

@@ -32,7 +32,7 @@ type nodes struct {
 	at    int      // guarded by mu: of bases; it is asked now
 	idle  []batchOf
 	wrote int64 // guarded by mu: greatest acq that was acknowledged
-	after int64 // guarded by mu: what questions wait for, since another node was written to
+	after int64 // guarded by mu: what queries wait for, since another node was written to
 }
 
 // batchOf is a writer and its last sequence.
@@ -77,7 +77,7 @@ func (n *nodes) learn(hosts []string) {
 	}
 }
 
-// now returns whom to ask, how many there are, and what a question waits for.
+// now returns whom to ask, how many there are, and what a query waits for.
 func (n *nodes) now() (base string, count int, afterNs int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +149,7 @@ func onlyAsks(method, path string) bool {
 	return method == http.MethodGet
 }
 
-// waits reports whether a question may wait for an acq.
+// waits reports whether a query may wait for an acq.
 func waits(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	return path == "/v1/horizon" || path != "/v1/changes" && onlyAsks(http.MethodPost, path)

@@ -21,7 +21,7 @@ func one(mid int64) *record.Batch {
 	return &b
 }
 
-// TestPutsOutliveNodes: whatever nodes do to puts, also to those that are under way, whoever puts
+// TestPutsOutliveNodes: whatever nodes do to puts, also to those that are in flight, whoever puts
 // hears nothing of it and each batch is stored once.
 func TestPutsOutliveNodes(t *testing.T) {
 	f, other := newFake(t), newFake(t)
@@ -92,8 +92,8 @@ func TestSilentNodesAreLeft(t *testing.T) {
 		if base, _, _ := c.nodes.now(); base != "http://b" || err == nil {
 			t.Errorf("puts go to %s, %v", base, err)
 		}
-		if m.asked != 3 { // with a question whether the first is there
-			t.Errorf("%d puts and questions", m.asked)
+		if m.asked != 3 { // with a query whether the first is there
+			t.Errorf("%d puts and queries", m.asked)
 		}
 		m.asked = 2
 		m.first = wire.AppendClosed(nil, 5)
@@ -105,7 +105,7 @@ func TestSilentNodesAreLeft(t *testing.T) {
 			}
 		}
 		if base, _, _ := c.nodes.now(); base != "http://a" || m.asked != 4 {
-			t.Errorf("after %d questions feeds are at %s", m.asked, base)
+			t.Errorf("after %d queries feeds are at %s", m.asked, base)
 		}
 	})
 }
@@ -155,8 +155,8 @@ func (s silence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestSilentNodesAreLeftByQuestions whose time is over.
-func TestSilentNodesAreLeftByQuestions(t *testing.T) {
+// TestSilentNodesAreLeftByQueries whose time is over.
+func TestSilentNodesAreLeftByQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{nodes: &nodes{bases: []string{"http://a", "http://b"}},
 			http: &http.Client{Transport: silence{}}}
@@ -164,7 +164,7 @@ func TestSilentNodesAreLeftByQuestions(t *testing.T) {
 		defer cancel()
 		_, err := c.Horizon(ctx, nil)
 		if base, _, _ := c.nodes.now(); base != "http://b" || err == nil {
-			t.Errorf("questions go to %s, %v", base, err)
+			t.Errorf("queries go to %s, %v", base, err)
 		}
 	})
 }
@@ -184,8 +184,8 @@ func TestDialMeetsWhoeverAnswers(t *testing.T) {
 	})
 }
 
-// TestQuestionsGoToTheNextNode, which waits for what was stored through the first.
-func TestQuestionsGoToTheNextNode(t *testing.T) {
+// TestQueriesGoToTheNextNode, which waits for what was stored through the first.
+func TestQueriesGoToTheNextNode(t *testing.T) {
 	f, other := newFake(t), newFake(t)
 	f.nodes = `{"status":"ready","nodes":["` + other.addr + `"]}`
 	c := f.dial() // learns of the other
@@ -235,9 +235,9 @@ func TestANodeThatAnswersKnowsMore(t *testing.T) {
 	}
 }
 
-// TestQuestionsWaitForPutsUnderWay: the node is left for another one by who asks, before it answers
+// TestQueriesWaitForPutsInFlight: the node is left for another one by who asks, before it answers
 // who puts.
-func TestQuestionsWaitForPutsUnderWay(t *testing.T) {
+func TestQueriesWaitForPutsInFlight(t *testing.T) {
 	f, other := newFake(t), newFake(t)
 	c, err := New(f.addr + "," + other.addr)
 	if err != nil {
@@ -252,7 +252,7 @@ func TestQuestionsWaitForPutsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if base, _, after := c.nodes.now(); base != "http://"+other.addr || after != 5 {
-		t.Errorf("questions go to %s and wait for %d", base, after)
+		t.Errorf("queries go to %s and wait for %d", base, after)
 	}
 }
 

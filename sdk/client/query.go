@@ -45,7 +45,7 @@ func (c *Client) scanInto(
 	came := uint64(0)
 	end, err := c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameRows {
-			return fmt.Errorf("frame of type %d in an answer with records", t)
+			return fmt.Errorf("unexpected frame of type %d in an answer with records", t)
 		}
 		if err := wire.ParseRows(payload, batch); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, 
 	var groups []wire.Group
 	end, err := c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameGroups {
-			return fmt.Errorf("frame of type %d in an answer with groups", t)
+			return fmt.Errorf("unexpected frame of type %d in an answer with groups", t)
 		}
 		var err error
 		groups, err = wire.ParseGroups(payload, groups)
@@ -82,7 +82,7 @@ func (c *Client) States(
 	var states []wire.GroupState
 	return c.answer(ctx, "/v1/states", q, func(t wire.FrameType, payload []byte) error {
 		if t != wire.FrameStates {
-			return fmt.Errorf("frame of type %d in an answer with states", t)
+			return fmt.Errorf("unexpected frame of type %d in an answer with states", t)
 		}
 		var err error
 		if states, err = wire.ParseStates(payload, states[:0]); err != nil {
@@ -96,7 +96,7 @@ func (c *Client) States(
 // that is not complete says so in its end.
 func (c *Client) Count(ctx context.Context, q *record.Query) (uint64, wire.End, error) {
 	end, err := c.answer(ctx, "/v1/count", q, func(t wire.FrameType, _ []byte) error {
-		return fmt.Errorf("frame of type %d in a count", t)
+		return fmt.Errorf("unexpected frame of type %d in a count", t)
 	})
 	return end.Rows, end, err
 }
@@ -113,15 +113,15 @@ func (c *Client) answer(
 	return c.frames(ctx, path, wire.AppendQuery(nil, &checked), each)
 }
 
-// frames sends a question and hands the frames before the end frame to each.
+// frames sends a query and hands the frames before the end frame to each.
 func (c *Client) frames(
-	ctx context.Context, path string, question []byte,
+	ctx context.Context, path string, query []byte,
 	each func(t wire.FrameType, payload []byte) error,
 ) (wire.End, error) {
 	var end wire.End
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // an answer that is not read to its end is given up with its connection
-	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType, question)
+	body, err := c.do(ctx, http.MethodPost, path, wire.ContentType, query)
 	if err != nil {
 		return end, err
 	}

@@ -218,8 +218,10 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: %v, want an error with %q", text, err, want)
 		}
 	}
-	plain(502, "text/html", "<h1>Bad gateway</h1>", "status 502: <h1>Bad gateway</h1>")
-	plain(500, wire.ContentType, "junk", "status 500 without an error frame")
-	plain(500, wire.ContentType, string(endFrame(wire.End{})), "status 500 without an error frame")
+	plain(502, "text/html", "<h1>Bad gateway</h1>",
+		`status 502, not an answer of a node: "<h1>Bad gateway</h1>"`)
+	plain(500, wire.ContentType, "junk", "status 500, and its error cannot be read")
+	plain(500, wire.ContentType, string(endFrame(wire.End{})),
+		"status 500, and its error cannot be read")
 	plain(200, "application/json", "{", "GET /v1/horizon")
 }

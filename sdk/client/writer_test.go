@@ -182,7 +182,7 @@ func TestWriterStops(t *testing.T) {
 	if err := w.Flush(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	c.nodes.bases[0] += "/refusing" // nothing is under way
+	c.nodes.bases[0] += "/refusing" // nothing is in progress
 	add(t, w, 20, 25)
 	err := w.Flush(soon(t))
 	var batch *BatchError

@@ -84,7 +84,7 @@ type layout struct {
 	offset uint32
 }
 
-// Fit fits the parameters of a call to the quantities of a question, which asks for the moids in
+// Fit fits the parameters of a call to the quantities of a query, which asks for the moids in
 // half-open ranges, none for all. A parameter field, unless the plugin has one of that name,
 // becomes type and offset of this field; a type that is not given becomes that of the quantity.
 // With unchecked, what the plugin reads need not be what the quantity is.

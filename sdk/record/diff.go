@@ -2,7 +2,7 @@ package record
 
 import "fmt"
 
-// DiffKind says what became of a reading between two moments. The values are part of the wire
+// DiffKind says what became of a reading between two acqs. The values are part of the wire
 // format.
 type DiffKind uint8
 
@@ -66,7 +66,7 @@ type Diff struct {
 	FromNs, ToNs int64
 }
 
-// Normalize checks the question and brings its box into the form that [Query.Normalize] describes.
+// Normalize checks the diff and brings its box into the form that [Query.Normalize] describes.
 // The error is an [*InvalidError].
 func (d *Diff) Normalize() error {
 	if err := d.Box.Normalize(); err != nil {
@@ -74,7 +74,7 @@ func (d *Diff) Normalize() error {
 	}
 	switch {
 	case len(d.Box[Acq]) > 0:
-		return invalid("acq", Inconsistent, "a diff is between two moments of acq; leave the "+
+		return invalid("acq", Inconsistent, "a diff is between two acqs; leave the "+
 			"range out")
 	case d.FromNs > d.ToNs:
 		return invalid("to", ReversedRange, "%d lies before %d, from which the diff is asked",

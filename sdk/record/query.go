@@ -119,7 +119,7 @@ func (x *Box) Normalize() error {
 // View chooses which versions of a reading a query sees.
 type View uint8
 
-// Views. Versions are resolved first, over the whole history (as of: over acq below the moment);
+// Views. Versions are resolved first, over the whole history (as of: over acq below the given one);
 // the box then chooses among the winners.
 const (
 	ViewAll    View = 0 // every version
@@ -188,10 +188,10 @@ func (q *Query) Normalize() error {
 	case q.View > ViewAsOf:
 		return invalid("view", OutOfRange, "%d is not a view", q.View)
 	case q.View != ViewAsOf && q.AsOfAcqNs != 0:
-		return invalid("as of", Inconsistent, "a moment is given, but the view is not \"as of\"")
+		return invalid("as of", Inconsistent, "an acq is given, but the view is not \"as of\"")
 	case q.View == ViewAll && q.Last != 0:
 		return invalid("last", Inconsistent, "counts readings, and the view is all versions; "+
-			"ask for the latest, or as of a moment")
+			"ask for the latest, or as of a time")
 	case q.Last > MaxLast:
 		return invalid("last", OutOfRange, "%d readings of each series, at most %d; "+
 			"for more take a range of cap", q.Last, MaxLast)

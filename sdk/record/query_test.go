@@ -102,7 +102,7 @@ func TestNormalizeRefuses(t *testing.T) {
 	f("moid", OutOfRange, "lies outside",
 		func(q *Query) { q.Box[MOID] = RangeSet{{math.MaxInt32, math.MaxInt64}} })
 	f("view", OutOfRange, "3 is not a view", func(q *Query) { q.View = 3 })
-	f("as of", Inconsistent, "a moment is given", func(q *Query) { q.AsOfAcqNs = 1 })
+	f("as of", Inconsistent, "an acq is given", func(q *Query) { q.AsOfAcqNs = 1 })
 	f("last", Inconsistent, "ask for the latest", func(q *Query) { q.Last = 1 })
 	f("last", OutOfRange, "1048577 readings", func(q *Query) {
 		q.View, q.Last = ViewLatest, MaxLast+1

@@ -146,7 +146,7 @@ func ParseError(payload []byte, e *Error) error {
 	d := &decoder{src: payload}
 	kind := d.u32()
 	if kind == 0 || kind > math.MaxUint8 {
-		return badFrame("error of kind %#x", kind)
+		return badFrame("unknown kind of error %#x", kind)
 	}
 	*e = Error{Kind: Kind(kind), RetryAfterMs: d.u32()}
 	e.Message, e.Part, e.Reason = string(d.bytes()), string(d.bytes()), string(d.bytes())

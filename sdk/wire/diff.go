@@ -22,9 +22,9 @@ func AppendDiff(dst []byte, d *record.Diff) []byte {
 	return endFrame(appendBox(dst, &d.Box), start)
 }
 
-// ParseDiff reads a body that is one diff frame, and normalises the question.
+// ParseDiff reads a body that is one diff frame, and normalizes the diff.
 //
-// Errors: *Error for the frame, *record.InvalidError for the question.
+// Errors: *Error for the frame, *record.InvalidError for the diff.
 func ParseDiff(src []byte, out *record.Diff) error {
 	payload, err := expect(src, FrameDiff)
 	if err != nil {

@@ -12,9 +12,9 @@ type Put struct {
 	Seq        uint64
 	Persistent bool // of the writer, see [record.Writer]
 	Batch      *record.Batch
-	// Needs is asked by ParsePut, unless it is nil, before payloads are copied or decompressed to
+	// Reserve is asked by ParsePut, unless it is nil, before payloads are copied or decompressed to
 	// that many bytes. Its error is returned.
-	Needs func(bytes uint64) error
+	Reserve func(bytes uint64) error
 }
 
 // AppendPut appends a put frame: writer [16], sequence u64, batch. The type of the frame says
@@ -57,7 +57,7 @@ func ParsePut(src []byte, p *Put) error {
 	if p.Batch == nil {
 		p.Batch = new(record.Batch)
 	}
-	return parseBatch(d.src, p.Batch, p.Needs)
+	return parseBatch(d.src, p.Batch, p.Reserve)
 }
 
 // PutReply is the answer to a put.

@@ -37,7 +37,7 @@ now: StartPlan group 1 to node 4: node 1 is draining
 step
 ----
 now: SwapPlan group 0: the new copy on node 2 has caught up
-now: node 1 hands the leadership of group 1 to node 2: the copy on node 1 goes
+now: node 1 hands the leadership of group 1 to node 2: the copy on node 1 is removed
 
 # Until the node has left, a drain can be taken back. What has begun is finished.
 set 1 up

@@ -56,7 +56,7 @@ back 3
 
 step
 ----
-now: node 1 hands the leadership of group 0 to node 3: node 1 leads more groups than its part
+now: node 1 hands the leadership of group 0 to node 3: node 1 leads more groups than its share
 blocked: group 0: its copy on node 2 is lost (dead for 1h0m0s), and no node can take its place; start the node again, or join another
 blocked: group 1: its copy on node 2 is lost (dead for 1h0m0s), and no node can take its place; start the node again, or join another
 blocked: group 2: its copy on node 2 is lost (dead for 1h0m0s), and no node can take its place; start the node again, or join another

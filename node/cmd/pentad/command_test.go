@@ -38,9 +38,9 @@ func storedRecords(t *testing.T, db *client.Client) []record.Record {
 	return out
 }
 
-// exportForms are the forms that come back exactly.
-func exportForms() []exchange.Form {
-	return []exchange.Form{exchange.NDJSON, exchange.CSV, exchange.Arrow, exchange.Parquet}
+// exportFormats are the formats that come back exactly.
+func exportFormats() []exchange.Format {
+	return []exchange.Format{exchange.NDJSON, exchange.CSV, exchange.Arrow, exchange.Parquet}
 }
 
 // random is a source of numbers whose seed a failure prints.

@@ -7,7 +7,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestCount counts what was stored, also by questions of many ranges.
+// TestCount counts what was stored, also by queries of many ranges.
 func TestCount(t *testing.T) {
 	_, db := testNode(t)
 	var b record.Batch

@@ -18,7 +18,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// demoShow asks the questions of the demo and shows the answers.
+// demoShow asks the queries of the demo and shows the answers.
 type demoShow struct {
 	app     *app
 	db      *client.Client
@@ -51,7 +51,7 @@ func (s *demoShow) table(columns ...output.Column) *output.Writer {
 		Color: s.app.StdoutTerminal && !s.app.NoColor}, columns...)
 }
 
-// ask reads a question as the command line would, and counts.
+// ask reads a query as the command line would, and counts.
 func (s *demoShow) ask(flags string) (*record.Query, error) {
 	q := queryflags.Flags{Readings: true}
 	for d := range record.NumDims {
@@ -86,7 +86,7 @@ func (s *demoShow) axes(ctx context.Context) error {
 		evening.Add(time.Hour).Format("2006-01-02T15:04Z")
 	meter := s.plan.Meters/2 + 1
 	s.title("One box on each of the five axes, out of %s records", output.Thousands(s.records))
-	w := s.table(cli.Left("question"), cli.Right("records"), cli.Right("time"))
+	w := s.table(cli.Left("query"), cli.Right("records"), cli.Right("time"))
 	for _, flags := range []string{
 		fmt.Sprintf("--cid %d", demodata.CID(meter)),
 		fmt.Sprintf("--mid %d", meter),

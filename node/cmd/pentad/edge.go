@@ -41,7 +41,7 @@ func (a *app) edgeStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	moment := func(ns int64) output.Value {
+	timeOf := func(ns int64) output.Value {
 		if ns == 0 {
 			return output.Null()
 		}
@@ -52,9 +52,9 @@ func (a *app) edgeStatus(ctx context.Context) error {
 		cli.Right("shipped_records"), cli.Right("dropped_records"), cli.Left("dropped"),
 		cli.Left("upstream_lost"), cli.Right("again_records"), cli.Right("gone_records"),
 		cli.Left("retry"), cli.Left("error"), cli.Left("edge")}, output.Text(s.Upstream),
-		output.Int(s.WaitingBytes), output.Int(s.Quota), output.Text(s.Policy), moment(s.AckedNs),
-		output.Int(s.Shipped), output.Int(s.Dropped), moment(s.DroppedNs), moment(s.LostNs),
-		output.Int(s.AgainRecords), output.Int(s.GoneRecords), moment(s.RetryNs),
+		output.Int(s.WaitingBytes), output.Int(s.Quota), output.Text(s.Policy), timeOf(s.AckedNs),
+		output.Int(s.Shipped), output.Int(s.Dropped), timeOf(s.DroppedNs), timeOf(s.LostNs),
+		output.Int(s.AgainRecords), output.Int(s.GoneRecords), timeOf(s.RetryNs),
 		output.Text(s.Error), output.Text(s.Edge))
 }
 

@@ -13,11 +13,11 @@ import (
 
 // throughFiles sends the water meters of a city, 674,019 readings with hours that occur twice, from
 // one node to another through Parquet, and what is around these hours through a file of each other
-// form; test-long sends all through each, and -short leaves the others out.
+// format; test-long sends all through each, and -short leaves the others out.
 func throughFiles(t *testing.T, addr string, db *client.Client) {
-	for _, form := range exportForms() {
+	for _, format := range exportFormats() {
 		q, box, records := &record.Query{Order: record.OrderKey}, []string(nil), 674_019
-		if form != exchange.Parquet && !rounds.Long() {
+		if format != exchange.Parquet && !rounds.Long() {
 			if testing.Short() {
 				continue
 			}
@@ -27,24 +27,24 @@ func throughFiles(t *testing.T, addr string, db *client.Client) {
 			box, records = []string{"--cap", "2016-10-24..2016-10-31"}, 0
 		}
 		want := byKey(t, db, q)
-		file := filepath.Join(t.TempDir(), "water."+string(form))
+		file := filepath.Join(t.TempDir(), "water."+string(format))
 		_, notes, code := runCommand(t, addr, append(
 			[]string{"export", "--view", "all", "-f", file}, box...)...)
 		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", form, code, notes)
+			t.Fatalf("%s: exit code %d: %s", format, code, notes)
 		}
 		to, copied := testNode(t)
 		_, stored, code := runCommand(t, to, "import", file)
 		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", form, code, stored)
+			t.Fatalf("%s: exit code %d: %s", format, code, stored)
 		}
 		got := byKey(t, copied, &record.Query{Order: record.OrderKey})
 		if len(want) < 10_000 || records > 0 && len(got) != records || len(want) != len(got) {
-			t.Fatalf("%s: %d records, want %d", form, len(got), len(want))
+			t.Fatalf("%s: %d records, want %d", format, len(got), len(want))
 		}
 		for i := range want {
 			if !sameRecord(got[i], want[i]) {
-				t.Fatalf("%s: record %d: %+v, want %+v", form, i, got[i], want[i])
+				t.Fatalf("%s: record %d: %+v, want %+v", format, i, got[i], want[i])
 			}
 		}
 		t.Logf("%s%s", notes, stored)

@@ -136,14 +136,14 @@ func (p *putFlags) key(a *app) (key record.Key, err error) {
 	if err != nil {
 		return key, err
 	}
-	if key.CapNs, err = moment(a, p.cap); err != nil {
+	if key.CapNs, err = instant(a, p.cap); err != nil {
 		return key, fmt.Errorf("--cap: %w", err)
 	}
 	return key, nil
 }
 
-// moment reads a time that must be one moment: a date would be a guess of midnight.
-func moment(a *app, text string) (int64, error) {
+// instant reads a time that must not be a span: a date would be a guess of midnight.
+func instant(a *app, text string) (int64, error) {
 	span, err := timeparse.Parse(text, a.Now())
 	if err == nil && span.ToNs != span.FromNs+1 {
 		err = fmt.Errorf("%q is a time span; add the time of day", text)

@@ -131,8 +131,8 @@ and which an erase hides and since when.
 	return c
 }
 
-// moments reads the arguments of a diff.
-func (a *app) moments(args []string) (fromNs, toNs int64, err error) {
+// diffTimes reads the arguments of a diff.
+func (a *app) diffTimes(args []string) (fromNs, toNs int64, err error) {
 	out := [2]int64{0, math.MaxInt64}
 	for i, text := range args {
 		if i == 1 && text == "now" {
@@ -159,7 +159,7 @@ func (a *app) diff(
 		return err
 	}
 	ask := &record.Diff{Box: query.Box}
-	if ask.FromNs, ask.ToNs, err = a.moments(args); err != nil {
+	if ask.FromNs, ask.ToNs, err = a.diffTimes(args); err != nil {
 		return err
 	}
 	if err := ask.Normalize(); err != nil {

@@ -135,7 +135,7 @@ func (g *gathered) whole() {
 		return
 	}
 	g.streamed = false
-	g.store.share.Whole()
+	g.store.share.Arrived()
 	if g.isPiece() {
 		g.handOverSome()
 	}
@@ -150,18 +150,18 @@ func (g *gathered) takeBack() {
 	if n := len(g.pieces); n > 0 {
 		g.pieces[n-1].Truncate(g.wholeRows)
 	}
-	g.store.share.Whole()
+	g.store.share.Arrived()
 }
 
 // handOverSome stores what was gathered, on another goroutine, while more comes in.
 func (g *gathered) handOverSome() {
-	g.store.share.Whole()
+	g.store.share.Arrived()
 	g.store.add(g.unit())
 }
 
 // handOver stores the rest, which is whole.
 func (g *gathered) handOver() {
-	g.store.share.Whole()
+	g.store.share.Arrived()
 	if g.held == 0 && len(g.pieces) == 0 {
 		return
 	}
@@ -170,7 +170,7 @@ func (g *gathered) handOver() {
 
 // drop forgets everything that is not stored yet.
 func (g *gathered) drop() {
-	g.store.share.Whole()
+	g.store.share.Arrived()
 	u := g.unit()
 	u.drop(g.store.share)
 }

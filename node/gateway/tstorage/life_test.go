@@ -157,7 +157,7 @@ func TestClose(t *testing.T) {
 	wg.Go(func() { closed = s.Close(context.Background()) })
 	wantHungUp(t, "idle", idle)
 	if _, _, st, err := busy.send(request[20:]); err != nil || st != 0 {
-		t.Errorf("under way: status %d, %v", st, err)
+		t.Errorf("in progress: status %d, %v", st, err)
 	}
 	wantHungUp(t, "answered", busy)
 	if wg.Wait(); closed != nil {

@@ -13,7 +13,7 @@ func CheckPredecessors(q *record.Query) error {
 	case q.View == record.ViewAll:
 		return &record.InvalidError{Part: "view", Reason: record.Inconsistent, Row: -1,
 			Detail: name + " needs readings and not their versions; ask for the " +
-				"latest, or as of a moment"}
+				"latest, or as of a time"}
 	case len(q.Box[record.Cap]) > 1:
 		return &record.InvalidError{Part: "cap", Reason: record.Inconsistent, Row: -1,
 			Detail: name + " needs one range of cap; ask once for each"}

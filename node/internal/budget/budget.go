@@ -162,7 +162,7 @@ func (s *Share) Release(n int64) {
 // Settle sets what a request holds that has arrived completely, which may be more than it took, or
 // than the budget has.
 func (s *Share) Settle(bytes int64) {
-	s.Whole()
+	s.Arrived()
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,8 +172,8 @@ func (s *Share) Settle(bytes int64) {
 	b.serve()
 }
 
-// Whole is called when a request has arrived completely: it takes no more, and is not the elder.
-func (s *Share) Whole() {
+// Arrived is called when a request has arrived completely: it takes no more, and is not the elder.
+func (s *Share) Arrived() {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -103,7 +103,7 @@ func TestLargest(t *testing.T) {
 	if err := body.Take(t.Context(), 120, 0); err != nil {
 		t.Fatal(err)
 	}
-	body.Whole()
+	body.Arrived()
 	if err := body.Take(t.Context(), 381, time.Hour); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("over the largest: %v", err)
 	}

@@ -25,22 +25,22 @@ var frameBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooledBytes keeps frames of large payloads out of the pool.
 const maxPooledBytes = 4 << 20
 
-// Form is how changes are written.
-type Form uint8
+// Format is how changes are written.
+type Format uint8
 
 const (
-	Lines  Form = 0 // NDJSON
-	Events Form = 1 // server-sent events, each with the acq to go on from as its id
-	Frames Form = 2
+	Lines  Format = 0 // NDJSON
+	Events Format = 1 // server-sent events, each with the acq to go on from as its id
+	Frames Format = 2
 )
 
-// ContentTypes by form.
+// ContentTypes by format.
 var ContentTypes = [...]string{"application/x-ndjson", "text/event-stream", wire.ContentType}
 
 // Writer writes slices for one reader.
 type Writer struct {
-	Form     Form
-	Payloads quantity.Types // of forms other than Frames
+	Format   Format
+	Payloads quantity.Types // of formats other than Frames
 	Keys     bool           // payloads are left out
 	rows     uint64
 }
@@ -96,7 +96,7 @@ func (c *Writer) write(
 	if from == to {
 		return nil
 	}
-	if c.Form == Frames {
+	if c.Format == Frames {
 		if to-from < b.Len() {
 			part := new(record.Batch)
 			part.AppendRows(b, from, to)
@@ -138,7 +138,7 @@ func closedBy(b *record.Batch, i int) int64 {
 }
 
 func (c *Writer) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
-	if c.Form == Frames {
+	if c.Format == Frames {
 		_, err := w.Write(wire.AppendChange(nil, changeOf(e, closedNs)))
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *Writer) event(w *bufio.Writer, e *event.Event, closedNs int64) error {
 }
 
 func (c *Writer) closed(w *bufio.Writer, ns int64) error {
-	if c.Form == Frames {
+	if c.Format == Frames {
 		_, err := w.Write(wire.AppendClosed(nil, ns))
 		return err
 	}
@@ -160,7 +160,7 @@ func (c *Writer) closed(w *bufio.Writer, ns int64) error {
 
 // End writes how the answer ended: at the horizon, or with an error.
 func (c *Writer) End(w *bufio.Writer, closedNs int64, failure *wire.Error) error {
-	if c.Form == Frames {
+	if c.Format == Frames {
 		if failure == nil {
 			return nil
 		}
@@ -177,7 +177,7 @@ func (c *Writer) line(w *bufio.Writer, name string, closedNs int64, v any) error
 	if err != nil {
 		return err
 	}
-	if c.Form == Lines {
+	if c.Format == Lines {
 		_, err = w.Write(append(text, '\n'))
 		return err
 	}

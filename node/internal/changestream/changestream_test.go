@@ -21,7 +21,7 @@ func TestChangesOfSharedAcqs(t *testing.T) {
 	}
 	var text strings.Builder
 	w := bufio.NewWriter(&text)
-	c := &Writer{Form: Events, Payloads: quantity.Base64}
+	c := &Writer{Format: Events, Payloads: quantity.Base64}
 	if err := c.Slice(w, s); err != nil {
 		t.Fatal(err)
 	}

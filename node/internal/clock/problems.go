@@ -15,7 +15,7 @@ const (
 	adviceOff = "compare `date -u` on the nodes, set the clock of this one right and let a time " +
 		"service (chrony, ntpd, systemd-timesyncd) keep it; the node leads no groups meanwhile"
 	adviceUndecided = "compare `date -u` on the nodes and set the wrong clock right, or start " +
-		"nodes that are down; writes are refused meanwhile, and questions are answered"
+		"nodes that are down; writes are refused meanwhile, and queries are answered"
 )
 
 // Problems returns what is wrong with the clock.

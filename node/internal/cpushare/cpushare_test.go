@@ -13,7 +13,7 @@ import (
 
 const step = 100 * time.Microsecond
 
-// work is a goroutine's work at a question in steps, until told to end. It returns the number of
+// work is a goroutine's work at a query in steps, until told to end. It returns the number of
 // steps.
 func work(
 	t *testing.T, q *Task, end *atomic.Bool, running *atomic.Int32, most func(int32),
@@ -36,7 +36,7 @@ func work(
 	return steps
 }
 
-// checkIdle is called when nothing is under way any more.
+// checkIdle is called when nothing is in progress any more.
 func checkIdle(t *testing.T, p *Scheduler) {
 	t.Helper()
 	if st := p.Stats(); st != (Stats{}) || len(p.running) > 0 || len(p.owners) > 0 {
@@ -45,7 +45,7 @@ func checkIdle(t *testing.T, p *Scheduler) {
 }
 
 // Of two owners that ask for much each has about half of the processors, however many goroutines it
-// has, and never more run than there are processors; one fewer while short questions come.
+// has, and never more run than there are processors; one fewer while short queries come.
 func TestLongQueriesShareProcessors(t *testing.T) {
 	for _, processors := range []int{1, 2, 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLongQueriesShareProcessors(t *testing.T) {
 			short.End()
 			time.Sleep(recent / 2)
 			if got, want := most.Load(), int32(max(1, processors-1)); got != want {
-				t.Errorf("beside short questions %d ran at once on %d processors", got, processors)
+				t.Errorf("beside short queries %d ran at once on %d processors", got, processors)
 			}
 			time.Sleep(recent)
 			end.Store(true)
@@ -94,8 +94,8 @@ func TestLongQueriesShareProcessors(t *testing.T) {
 	}
 }
 
-// A short question waits for nothing, whatever long ones do.
-func TestShortQuestionsDoNotWait(t *testing.T) {
+// A short query waits for nothing, whatever long ones do.
+func TestShortQueriesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(2)
 		var end atomic.Bool
@@ -121,7 +121,7 @@ func TestShortQuestionsDoNotWait(t *testing.T) {
 			s.Stop()
 			q.End()
 			if took := time.Since(began); took != 10*step {
-				t.Errorf("ten steps of a short question took %v", took)
+				t.Errorf("ten steps of a short query took %v", took)
 			}
 			time.Sleep(7 * time.Millisecond)
 		}
@@ -131,7 +131,7 @@ func TestShortQuestionsDoNotWait(t *testing.T) {
 	})
 }
 
-// On a single processor long questions wait for short ones, and yet go on.
+// On a single processor long queries wait for short ones, and yet go on.
 func TestASingleProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(1)
@@ -146,7 +146,7 @@ func TestASingleProcessor(t *testing.T) {
 			}
 		}
 		if most := int(time.Second / step / 5); steps < 100 || steps > most {
-			t.Errorf("%d steps in a second beside a short question, want 100 to %d", steps, most)
+			t.Errorf("%d steps in a second beside a short query, want 100 to %d", steps, most)
 		}
 		short.End()
 		s.Stop()
@@ -195,8 +195,8 @@ func TestIdleWorkersLoseProcessors(t *testing.T) {
 	})
 }
 
-// Questions of a seed end at any moment, by their contexts or by themselves, and leave nothing.
-func TestQuestionsThatEnd(t *testing.T) {
+// Queries of a seed end at any moment, by their contexts or by themselves, and leave nothing.
+func TestQueriesThatEnd(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestQuestionsThatEnd(t *testing.T) {
 }
 
 // What is no task has no time slices.
-func TestNoQuestion(t *testing.T) {
+func TestNoQuery(t *testing.T) {
 	s := Of(t.Context()).Start()
 	if err := s.Yield(t.Context()); err != nil {
 		t.Error(err)
@@ -253,7 +253,7 @@ func TestNoQuestion(t *testing.T) {
 	p := New(1)
 	q := p.Begin(1)
 	if Of(With(t.Context(), q)) != q {
-		t.Error("a question is lost in its context")
+		t.Error("a query is lost in its context")
 	}
 	q.End()
 	checkIdle(t, p)

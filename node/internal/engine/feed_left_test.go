@@ -23,7 +23,7 @@ func TestGroupsThatLeaveANode(t *testing.T) {
 			return here.changes(t.Context(), &prepared{Query: &record.Query{}}, 0, true,
 				new(feed.Demand), func(*store.Slice) error { return nil })
 		},
-		"a question": func() error {
+		"a query": func() error {
 			later := here
 			later.afterNs = time.Now().UnixNano() + 1e18
 			return later.wait(t.Context())

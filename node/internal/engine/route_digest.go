@@ -52,7 +52,7 @@ func (r *remoteSource) digest(
 func (e *Engine) digestAll(
 	ctx context.Context, options request.Options, box record.Box, cuts []int64,
 ) (out digests, err error) {
-	a, err := askSources(ctx, e, options.Whole(), askDigest, &box, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askDigest, &box, func(
 		ctx context.Context, s source,
 	) (digests, wire.End, error) {
 		d, err := s.digest(ctx, box, cuts)

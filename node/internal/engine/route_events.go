@@ -91,7 +91,7 @@ func (e *Engine) Events(
 	if only := e.routes.Load().single; only != nil {
 		return e.store.EventsWithRemovals(), nil
 	}
-	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([]event.Event, wire.End, error) {
 		all, err := s.events(ctx)
@@ -143,7 +143,7 @@ func (e *Engine) Retention(
 		policies []Policy
 		Groups   int
 	}
-	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) (some, wire.End, error) {
 		all, err := s.policies(ctx)

@@ -38,7 +38,7 @@ func (r *remoteSource) explain(
 // explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
 // wrong.
 func (e *Engine) explainAll(ctx context.Context, q *prepared) (api.Explanation, error) {
-	a, err := askSources(ctx, e, q.options.Whole(), askPlan, &q.Box, func(
+	a, err := askSources(ctx, e, q.options.CompleteOnly(), askPlan, &q.Box, func(
 		ctx context.Context, s source,
 	) ([]api.SourceExplanation, wire.End, error) {
 		x, err := s.explain(ctx, q)
@@ -103,7 +103,7 @@ func (r *remoteSource) horizon(ctx context.Context, box *record.Box) (int64, err
 func (e *Engine) Horizon(
 	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {
-	return e.horizonOfSome(ctx, options.Whole(), box)
+	return e.horizonOfSome(ctx, options.CompleteOnly(), box)
 }
 
 // horizonOfSome is Horizon of the sources that answer, if partial answers are allowed.

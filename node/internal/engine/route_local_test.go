@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// A question does not keep its place among the queries for an acq of another cluster.
+// A query does not keep its place among the queries for an acq of another cluster.
 func TestAnAcqFarAheadIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})

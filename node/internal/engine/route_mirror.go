@@ -60,7 +60,7 @@ func (e *Engine) State(
 		st, err = e.store.State(ctx)
 		return st, 0, err
 	}
-	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([]store.State, wire.End, error) {
 		all, err := s.state(ctx)
@@ -174,7 +174,7 @@ func (e *Engine) cutAll(
 	if groups > 1 {
 		share = max(1, rows/uint64(2*groups))
 	}
-	a, err := askSources(ctx, e, options.Whole(), askFacts, &record.Box{}, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askFacts, &record.Box{}, func(
 		ctx context.Context, s source,
 	) ([][]int64, wire.End, error) {
 		cuts, err := s.cut(ctx, fromNs, toNs, share)

@@ -47,7 +47,7 @@ func askSources[T any](
 	all := make([][]sourceAnswer[T], len(sources))
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if until, ok := ctx.Deadline(); ok && a.asked.Partial {
+	if until, ok := ctx.Deadline(); ok && a.asked.AllowPartial {
 		reserve := min(time.Until(until)/5, maxReserve)
 		timeout := time.AfterFunc(time.Until(until)-reserve, func() { cancel(errSourceTimeout) })
 		defer timeout.Stop()
@@ -252,7 +252,7 @@ func fromConsumer(err error) error {
 // mayOmit reports whether a partial answer may omit a source that failed with err. Errors of the
 // query, of a plugin or of the consumer would be the same anywhere.
 func (a *fanOut[T]) mayOmit(err error) bool {
-	return a.asked.Partial && isSourceFault(err) && errors.As(err, new(*nodeerror.SourceError))
+	return a.asked.AllowPartial && isSourceFault(err) && errors.As(err, new(*nodeerror.SourceError))
 }
 
 // isSourceFault reports whether an error is the fault of a source rather than of the query.

@@ -18,7 +18,7 @@ func TestHedgesAreFew(t *testing.T) {
 		}
 	}
 	if given < 100 || given > 100+hedgeBurst {
-		t.Errorf("%d of 2000 questions may be asked of a second node", given)
+		t.Errorf("%d of 2000 queries may be asked of a second node", given)
 	}
 }
 

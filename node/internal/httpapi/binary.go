@@ -32,7 +32,7 @@ func (s *Server) put(req *httpserver.Request) {
 			batches.Put(p.Batch)
 		}
 	}()
-	p.Needs = func(bytes uint64) error { return httpserver.Needs(req.RequestCtx, bytes) }
+	p.Reserve = func(bytes uint64) error { return httpserver.ReserveDecoded(req.RequestCtx, bytes) }
 	res, err := s.putFrame(rc, req, &p)
 	if err != nil {
 		fail(req, err)
@@ -216,7 +216,7 @@ func (s *Server) putFrame(
 	if err != nil {
 		return store.PutResult{}, err
 	}
-	httpserver.Decoded(req.RequestCtx)
+	httpserver.ReleaseBody(req.RequestCtx)
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
 	if text == "" && !isProbe {

@@ -60,7 +60,7 @@ func (s *Server) changes(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	req.SetContentType(changestream.ContentTypes[r.out.Form])
+	req.SetContentType(changestream.ContentTypes[r.out.Format])
 	if string(req.Method()) == http.MethodHead {
 		done()
 		return
@@ -72,11 +72,11 @@ func (s *Server) parseChanges(req *httpserver.Request) (r *changesRequest, err e
 	r = &changesRequest{q: new(record.Query)}
 	args := req.QueryArgs()
 	if string(req.Method()) == http.MethodPost {
-		r.out.Form = changestream.Frames
+		r.out.Format = changestream.Frames
 		err = wire.ParseQuery(req.PostBody(), r.q)
 	} else if r.q, err = s.parseQuery(req); err == nil {
 		if r.out.Payloads, err = s.payloads(req); err == nil {
-			r.out.Form, err = parseChangesForm(req)
+			r.out.Format, err = parseChangesFormat(req)
 		}
 	}
 	if err == nil {
@@ -137,7 +137,7 @@ func parseSince(req *httpserver.Request, now time.Time) (int64, error) {
 	return at.FromNs, nil
 }
 
-func parseChangesForm(req *httpserver.Request) (changestream.Form, error) {
+func parseChangesFormat(req *httpserver.Request) (changestream.Format, error) {
 	switch format := string(req.QueryArgs().Peek("format")); format {
 	case "ndjson":
 		return changestream.Lines, nil
@@ -148,9 +148,9 @@ func parseChangesForm(req *httpserver.Request) (changestream.Form, error) {
 		return 0, params.Bad("format", fmt.Errorf("%q is not ndjson or sse", params.Clip(format)))
 	}
 	accept := string(req.Request.Header.Peek("Accept"))
-	for form, contentType := range changestream.ContentTypes {
-		if form > 0 && strings.Contains(accept, contentType) {
-			return changestream.Form(form), nil
+	for f, contentType := range changestream.ContentTypes {
+		if f > 0 && strings.Contains(accept, contentType) {
+			return changestream.Format(f), nil
 		}
 	}
 	return changestream.Lines, nil
@@ -158,7 +158,7 @@ func parseChangesForm(req *httpserver.Request) (changestream.Form, error) {
 
 // feed writes changes until they end, the client disconnects or the node closes.
 func (s *Server) feed(out *httpserver.Feed, r *changesRequest) {
-	if out.Begin(changestream.ContentTypes[r.out.Form]) != nil {
+	if out.Begin(changestream.ContentTypes[r.out.Format]) != nil {
 		return // the client has disconnected
 	}
 	gone := false

@@ -130,7 +130,7 @@ func (s *Server) getDiff(req *httpserver.Request) {
 	ask := &record.Diff{}
 	if err == nil {
 		ask.Box = q.Box
-		ask.FromNs, ask.ToNs, err = params.Moments(req.QueryArgs(), s.Clock.Now())
+		ask.FromNs, ask.ToNs, err = params.DiffTimes(req.QueryArgs(), s.Clock.Now())
 	}
 	if err == nil {
 		err = ask.Normalize()
@@ -205,7 +205,7 @@ func (s *Server) getLatest(req *httpserver.Request) {
 func (s *Server) getAsOf(req *httpserver.Request) {
 	q, err := s.parseBox(req)
 	if err == nil && !req.QueryArgs().Has("at") {
-		err = params.Bad("at", errors.New("is missing; name the moment, or ask /v1/latest"))
+		err = params.Bad("at", errors.New("is missing; name the time, or ask /v1/latest"))
 	}
 	if err == nil {
 		var at timeparse.Span

@@ -18,7 +18,7 @@ func (s *Server) explain(req *httpserver.Request) {
 		_, err = s.payloads(req)
 	}
 	if err == nil {
-		_, err = parseForm(req)
+		_, err = parseFormat(req)
 	}
 	s.writeExplanation(req, q, err)
 }

@@ -39,7 +39,7 @@ func (s *Server) postRecords(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	if err := httpserver.Needs(req.RequestCtx, uint64(len(req.PostBody()))); err != nil {
+	if err := httpserver.ReserveDecoded(req.RequestCtx, uint64(len(req.PostBody()))); err != nil {
 		fail(req, err)
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Server) postRecords(req *httpserver.Request) {
 				p.rejected, p.rejected+p.rows.Len(), p.rejects[0].Line, p.rejects[0].Message)})
 		return
 	}
-	httpserver.Decoded(req.RequestCtx)
+	httpserver.ReleaseBody(req.RequestCtx)
 	s.store(req, p, atomic)
 }
 

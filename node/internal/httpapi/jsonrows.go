@@ -31,9 +31,9 @@ func newEnd(end wire.End, err error) rowjson.End {
 // answer that is whole before it is sent.
 const trailerEnd = "Pentad-End"
 
-// parseForm returns the form of rows that the client wants.
-func parseForm(req *httpserver.Request) (rowjson.Form, error) {
-	return rowjson.ParseForm(string(req.QueryArgs().Peek("format")),
+// parseFormat returns the format of rows that the client wants.
+func parseFormat(req *httpserver.Request) (rowjson.Format, error) {
+	return rowjson.ParseFormat(string(req.QueryArgs().Peek("format")),
 		string(req.Request.Header.Peek("Accept")))
 }
 
@@ -77,9 +77,9 @@ func (s *Server) streamRows(
 		out *rowjson.Writer) (wire.End, error),
 ) {
 	payloads, err := s.payloads(req)
-	var form rowjson.Form
+	var format rowjson.Format
 	if err == nil {
-		form, err = parseForm(req)
+		format, err = parseFormat(req)
 	}
 	var admitted *engine.Admitted
 	if err == nil {
@@ -89,25 +89,25 @@ func (s *Server) streamRows(
 		fail(req, err)
 		return
 	}
-	req.SetContentType(form.ContentType())
+	req.SetContentType(format.ContentType())
 	req.Response.Header.Set("Vary", "Accept")
 	if req.IsHead() {
 		admitted.Done()
 		return // fasthttp would end an empty stream with one line too many
 	}
-	if form.EndsApart() {
+	if format.EndsOutside() {
 		if err := req.Response.Header.AddTrailer(trailerEnd); err != nil {
 			panic("BUG: not a trailer: " + err.Error())
 		}
 	}
 	s.streamZipped(req, admitted, func(rc context.Context, w *bufio.Writer) error {
-		out := rowjson.Writer{W: w, Form: form, Name: of}
+		out := rowjson.Writer{W: w, Format: format, Name: of}
 		if err := out.Begin(row); err != nil {
 			return err
 		}
 		end, failure := give(rc, admitted, payloads, &out)
 		last := newEnd(end, failure)
-		if err := out.End(last); err != nil || !form.EndsApart() {
+		if err := out.End(last); err != nil || !format.EndsOutside() {
 			return err
 		}
 		if failure != nil {
@@ -197,7 +197,7 @@ func (s *Server) answerGroups(
 	setStatus(req, &end)
 	last := rowjson.NewEnd(end, nil)
 	req.Response.Header.Set("Vary", "Accept")
-	if form, _ := rowjson.ParseForm("", string(req.Request.Header.Peek("Accept"))); form !=
+	if format, _ := rowjson.ParseFormat("", string(req.Request.Header.Peek("Accept"))); format !=
 		rowjson.CSV {
 		req.JSON(map[string]any{list: out, "end": last})
 		return

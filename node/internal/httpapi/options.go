@@ -23,7 +23,7 @@ func parseRequestOptions(args *fasthttp.Args) (s request.Options, err error) {
 	switch text := string(args.Peek(request.ParamPartial)); text {
 	case "":
 	case "allow":
-		s.Partial = true
+		s.AllowPartial = true
 	default:
 		return s, params.Bad(request.ParamPartial,
 			fmt.Errorf("%q is unknown; use allow, or leave it out to get all or "+

@@ -3,7 +3,7 @@ package httpapi
 import "github.com/pentad-db/pentad/node/internal/request"
 
 var (
-	// queryOptions are the parameters of questions in frames.
+	// queryOptions are the parameters of queries in frames.
 	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
 		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
 	putOptions = []string{"previous", "writer", "persistent"}
@@ -26,7 +26,7 @@ var paramDocs = map[string]paramDoc{
 	"cap":  {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq":  {"", "Acquisition times, written as those of capture. Every version is shown."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},
-	"asof": {"", "Show readings as known at this moment, e.g. `now-1h`."},
+	"asof": {"", "Show readings as known at this time, e.g. `now-1h`."},
 	"last": {"integer", "Only this many newest readings of each series."},
 	"filter": {"", "Filter plugin by name, or NAME@DIGEST; up to 8, each sees what those before " +
 		"it kept."},
@@ -38,19 +38,19 @@ var paramDocs = map[string]paramDoc{
 	"keys":  {"flag", "Leave payloads out."},
 	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
 		"their quantities are declared, else base64."},
-	"format": {"json|ndjson|csv", "Form of the answer: one document; a line for each row, and " +
+	"format": {"json|ndjson|csv", "Format of the answer: one document; a line for each row, and " +
 		"one for the end; a table. Default: by `Accept`, else json; by `Accept`, lines have no " +
 		"end among them."},
-	"/v1/changes format": {"ndjson|sse", "Form of the answer: lines, or server-sent events. " +
+	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
 	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
 	"group":      {"", "Key parts to group by: `cid`, `mid`, `moid`, joined by commas."},
 	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
 	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
 	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
-	"at":         {"", "Moment to show, e.g. `now-1h`."},
-	"from":       {"", "Moment from which on changes are listed, e.g. `now-1d`."},
-	"to":         {"", "Moment up to which changes are listed; default now."},
+	"at":         {"", "Time to show, e.g. `now-1h`."},
+	"from":       {"", "Time from which on changes are listed, e.g. `now-1d`."},
+	"to":         {"", "Time up to which changes are listed; default now."},
 	"everything": {"flag", "Confirm that no selector means all records."},
 	"dry_run":    {"flag", "Change nothing; say what would be done."},
 	"since": {"", "Where changes begin: the acq of the last `closed_ns`, a time, or `now`; " +

@@ -117,7 +117,7 @@ func (s *Server) putRange(req *httpserver.Request) {
 	rc, cancel := s.context()
 	defer cancel()
 	var in wire.Range
-	err := httpserver.Needs(req.RequestCtx, uint64(len(req.PostBody())))
+	err := httpserver.ReserveDecoded(req.RequestCtx, uint64(len(req.PostBody())))
 	if err == nil {
 		err = wire.ParseRange(req.PostBody(), &in)
 	}

@@ -20,15 +20,15 @@ const (
 	// lingerTime is how long the rest of a request that was refused is read: unread bytes would
 	// reset the connection, and the client might not see the answer.
 	lingerTime = time.Second
-	// crowdedMs is the retry advice of a node with too many connections.
-	crowdedMs = 1000
+	// tooManyRetryMs is the retry advice of a node with too many connections.
+	tooManyRetryMs = 1000
 )
 
 // Kinds of connections, of which each is limited. That of a reader of changes is limited by feeds.
 const (
 	uncounted = iota
 	ordinary
-	extra // only requests of monitoring are answered, and one at most
+	monitoringOnly // only requests of monitoring are answered, and one at most
 	connKinds
 )
 
@@ -40,21 +40,21 @@ type connLimits [connKinds]struct {
 
 // newConnLimits divides what the descriptors of the process allow.
 func newConnLimits(most int) (p connLimits) {
-	p[extra].most = min(most/probesPart, mostProbes)
-	p[ordinary].most = most - p[extra].most
+	p[monitoringOnly].most = min(most/probesPart, mostProbes)
+	p[ordinary].most = most - p[monitoringOnly].most
 	return p
 }
 
 // admit makes a new connection an ordinary one, if need be in place of one whose client has been
-// silent between requests for stalledAfter, otherwise an extra one, if need be in place of one
-// whose client is waited for. It reports false if there is neither.
+// silent between requests for stalledAfter, otherwise one for monitoring only, if need be in place
+// of one whose client is waited for. It reports false if there is neither.
 func (s *conns) admit(c *conn) bool {
 	s.mu.Lock()
 	kind := int32(ordinary)
 	ok, done := s.makeSpace(ordinary)
 	if !ok {
-		kind = extra
-		ok, done = s.makeSpace(extra)
+		kind = monitoringOnly
+		ok, done = s.makeSpace(monitoringOnly)
 	}
 	if ok {
 		s.move(c, kind)
@@ -67,8 +67,8 @@ func (s *conns) admit(c *conn) bool {
 	return ok
 }
 
-// promote makes an extra connection an ordinary one, if one more is allowed.
-func (s *conns) promote(c *conn) bool {
+// makeOrdinary makes a connection for monitoring only an ordinary one, if one more is allowed.
+func (s *conns) makeOrdinary(c *conn) bool {
 	s.mu.Lock()
 	ok, done := s.makeSpace(ordinary)
 	if ok {
@@ -104,7 +104,7 @@ func (s *conns) makeSpace(kind int32) (ok bool, done func()) {
 			continue
 		}
 		waiting := own.waiting.Load()
-		if kind == extra && waiting == 0 && !own.spoke.Load() {
+		if kind == monitoringOnly && waiting == 0 && !own.spoke.Load() {
 			waiting = since - 1 // it is about to be read
 		}
 		if waiting != 0 && waiting < since {
@@ -121,17 +121,17 @@ func (s *conns) makeSpace(kind int32) (ok bool, done func()) {
 	return true, done
 }
 
-// crowded is the error of a request on one connection too many.
-func (s *Server) crowded() *wire.Error {
-	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: crowdedMs, Message: fmt.Sprintf(
-		"too many connections: the node serves %d at once; use fewer, or try again later",
-		s.conns.limits[ordinary].most)}
+// tooManyConnections is the error of a request on one connection too many.
+func (s *Server) tooManyConnections() *wire.Error {
+	return &wire.Error{Kind: wire.KindUnavailable, RetryAfterMs: tooManyRetryMs,
+		Message: fmt.Sprintf("too many connections: the node serves %d at once; use fewer, or "+
+			"try again later", s.conns.limits[ordinary].most)}
 }
 
 // turnAway answers a connection that is one too many, before its request has come.
 func (s *Server) turnAway(c net.Conn) {
 	var ctx fasthttp.RequestCtx
-	WriteError(&ctx, s.crowded())
+	WriteError(&ctx, s.tooManyConnections())
 	code, body := ctx.Response.StatusCode(), ctx.Response.Body()
 	if c.SetWriteDeadline(time.Now().Add(lingerTime)) == nil {
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nRetry-After: %s\r\n"+
@@ -150,8 +150,8 @@ func closeAfter(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// linger ends what is sent, and reads what still comes, like a client that is waited for: an extra
-// connection may replace it.
+// linger ends what is sent, and reads what still comes, like a client that is waited for: a
+// connection for monitoring only may replace it.
 func (c *conn) linger() {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil ||

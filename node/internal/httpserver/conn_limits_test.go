@@ -18,7 +18,7 @@ import (
 // for the longest time, unless it is sending a request.
 func TestSilentClientsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := conns{open: map[net.Conn]func(){}, limits: newConnLimits(5)} // one of them extra
+		all := conns{open: map[net.Conn]func(){}, limits: newConnLimits(5)} // one for monitoring
 		var clients []net.Conn
 		var servers []*conn
 		join := func() *conn {
@@ -55,18 +55,18 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		all.track(idle, fasthttp.StateIdle) // its request is answered
 		first := join()
-		is(first, extra, "the fifth, when none is silent for long")
+		is(first, monitoringOnly, "the fifth, when none is silent for long")
 		second := join()
-		is(first, uncounted, "the extra one, behind which another came")
-		is(second, extra, "the sixth")
-		if all.promote(second) {
+		is(first, uncounted, "the one for monitoring only, behind which another came")
+		is(second, monitoringOnly, "the sixth")
+		if all.makeOrdinary(second) {
 			t.Error("promoted while all others are young")
 		}
 		time.Sleep(stalledAfter)
-		if !all.promote(second) {
+		if !all.makeOrdinary(second) {
 			t.Error("not promoted")
 		}
-		is(second, ordinary, "an extra one, when a silent one can be closed")
+		is(second, ordinary, "one for monitoring only, when a silent one can be closed")
 		is(silent, uncounted, "the one that was silent for the longest time")
 		is(join(), ordinary, "another")
 		is(other, uncounted, "the next silent one")
@@ -77,7 +77,7 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 			all.track(c, fasthttp.StateClosed)
 			_ = c.Close()
 		}
-		if all.limits[ordinary].taken+all.limits[extra].taken != 0 || len(all.open) != 0 {
+		if all.limits[ordinary].taken+all.limits[monitoringOnly].taken != 0 || len(all.open) != 0 {
 			t.Errorf("in the end: %+v, %d open", all.limits, len(all.open))
 		}
 	})

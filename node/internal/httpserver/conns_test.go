@@ -191,7 +191,7 @@ func TestSmallAnswerIsOneWrite(t *testing.T) {
 }
 
 // TestAnswerIsNotHeldBack: who asks twice at once has the first answer, but for the empty line
-// behind it, while the second question is worked on.
+// behind it, while the second query is worked on.
 func TestAnswerIsNotHeldBack(t *testing.T) {
 	s := serve(t, budget.New(1<<30, 0))
 	first, working := make(chan struct{}), s.http.Handler

@@ -106,7 +106,7 @@ func (s *Server) newZip(ctx *fasthttp.RequestCtx) *zip {
 	}
 	share := s.opt.Bodies.Share()
 	err := share.Take(s.running, zipBytes, 0)
-	share.Whole()
+	share.Arrived()
 	if err != nil {
 		return nil
 	}

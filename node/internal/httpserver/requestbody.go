@@ -83,7 +83,7 @@ func (s *Server) takeBody(ctx *fasthttp.RequestCtx) error {
 	default:
 		err = own.body.read(stream, length)
 	}
-	own.body.share.Whole()
+	own.body.share.Arrived()
 	switch {
 	case own.ended:
 		// fasthttp ends a body without an error, too, when its connection ends: between two chunks,
@@ -153,17 +153,17 @@ func connOf(ctx *fasthttp.RequestCtx) *conn {
 	return own
 }
 
-// Needs takes memory for the decoded form of a request before it is decoded; bytes are those of
-// its payloads.
+// ReserveDecoded takes memory for the decoded form of a request before it is decoded; bytes are
+// those of its payloads.
 //
 // Errors: KindTooLarge, when it never fits; budget.ErrFull; that the server gives requests up.
-func Needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
+func ReserveDecoded(ctx *fasthttp.RequestCtx, bytes uint64) error {
 	own := connOf(ctx)
 	if own == nil || own.body == nil || bytes <= smallBody {
 		return nil
 	}
 	err := own.body.take(int(bytes) * decodedCopies)
-	own.body.share.Whole()
+	own.body.share.Arrived()
 	if errors.Is(err, budget.ErrTooLarge) {
 		s := own.body.server
 		return &wire.Error{Kind: wire.KindTooLarge, Message: fmt.Sprintf(
@@ -172,8 +172,8 @@ func Needs(ctx *fasthttp.RequestCtx, bytes uint64) error {
 	return err
 }
 
-// Decoded ends the use of the body of a request, of which the decoded form has copies.
-func Decoded(ctx *fasthttp.RequestCtx) {
+// ReleaseBody releases the memory of the body of a request, of which the decoded form has copies.
+func ReleaseBody(ctx *fasthttp.RequestCtx) {
 	own := connOf(ctx)
 	if own == nil || own.body == nil || cap(*own.body.bytes) <= maxKeptBody {
 		return

@@ -134,7 +134,7 @@ func (s *Server) rejectUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		writeProblem(ctx, http.StatusRequestHeaderFieldsTooLarge, &wire.Error{
 			Kind: wire.KindTooLarge, Message: fmt.Sprintf("URL and headers over %d bytes; "+
-				"POST /v1/query takes longer questions, in frames", headerBytes)})
+				"POST /v1/query takes longer queries, in frames", headerBytes)})
 	case errors.As(err, &network) && network.Timeout():
 		writeProblem(ctx, http.StatusRequestTimeout, &wire.Error{Kind: wire.KindTimeout,
 			Message: fmt.Sprintf("the request did not come whole within %s", ReadTimeout)})
@@ -204,20 +204,20 @@ func (s *Server) Context(limit time.Duration) (context.Context, context.CancelFu
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
 	own := connOf(ctx)
-	last := own != nil && own.kind.Load() == extra && !s.conns.promote(own)
+	overLimit := own != nil && own.kind.Load() == monitoringOnly && !s.conns.makeOrdinary(own)
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.logPanic("panic in a request", fault)
 			WriteError(ctx, &wire.Error{Kind: wire.KindInternal,
 				Message: "internal fault; see the node's log"})
 		}
-		if last {
+		if overLimit {
 			closeAfter(ctx)
 		}
 		s.opt.Answered(ctx.Response.StatusCode(), time.Since(began))
 	}()
-	if last && !s.opt.Monitors(string(ctx.Path())) {
-		WriteError(ctx, s.crowded())
+	if overLimit && !s.opt.Monitors(string(ctx.Path())) {
+		WriteError(ctx, s.tooManyConnections())
 		return
 	}
 	if err := s.takeBody(ctx); err != nil {

@@ -48,7 +48,7 @@ func serve(t *testing.T, bodies *budget.Budget) *Server {
 				WriteJSON(ctx, crc32.ChecksumIEEE(ctx.PostBody()))
 			}),
 			post("/grow", func(ctx *fasthttp.RequestCtx) {
-				if err := Needs(ctx, grownBytes); err != nil {
+				if err := ReserveDecoded(ctx, grownBytes); err != nil {
 					s.refuseBody(ctx, err)
 					return
 				}

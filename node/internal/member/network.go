@@ -39,7 +39,7 @@ type groups interface {
 	ReadIndex(ctx context.Context, group cluster.GroupID) (uint64, error)
 	Change(ctx context.Context, group cluster.GroupID, change replica.Change) error
 	TransferLeader(group cluster.GroupID, to uint64)
-	Ask(ctx context.Context, node uint64, question ...[]byte) ([]byte, error)
+	Ask(ctx context.Context, node uint64, request ...[]byte) ([]byte, error)
 	Tell(node uint64, note []byte) bool
 	SetSnapshotRate(bytesPerSec int64)
 	MayLead() bool

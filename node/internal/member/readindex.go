@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/replica"
 )
 
-// cutOffAfter is how long a replica has no leader before a question does not wait for it any more:
+// cutOffAfter is how long a replica has no leader before a query does not wait for it any more:
 // elections take less.
 const cutOffAfter = 4 * time.Second
 

@@ -16,7 +16,7 @@ import (
 // when leaders are lost, all would else be taken from their clients at once. Problems says when
 // that has lasted.
 //
-// Cost: until then, a question to each node that leads groups with a replica here.
+// Cost: until then, a request to each node that leads groups with a replica here.
 func (m *Member) Ready(ctx context.Context) error {
 	if m.ready.Load() {
 		return nil

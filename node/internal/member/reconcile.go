@@ -14,7 +14,7 @@ import (
 const (
 	// beat is how often this node looks whether there is something to do.
 	beat = 100 * time.Millisecond
-	// askTimeout bounds a question of another node.
+	// askTimeout bounds a request to another node.
 	askTimeout = 2 * time.Second
 	// fetchEvery is how often a view is fetched again without a hint that there is a newer one.
 	fetchEvery    = time.Second
@@ -97,7 +97,7 @@ var ErrReplaced = errors.New("this node was started elsewhere from a copy of its
 	"stop that one, or this one for good: only one of them can be the node")
 
 // removed returns ErrRemoved for a node that comes back, and ErrReplaced for one that was started
-// again elsewhere. One that has not been stopped since it left goes on to bring questions
+// again elsewhere. One that has not been stopped since it left goes on to bring requests
 // and puts to others.
 func (m *Member) removed(v *cluster.View) error {
 	n, ok := v.Node(m.self.ID)

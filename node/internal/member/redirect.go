@@ -26,7 +26,7 @@ const RouteLead = "/v1/cluster/lead"
 const (
 	// lookEvery is how often who waits for a leader's answer looks whether it still leads.
 	lookEvery = 50 * time.Millisecond
-	// guessTimeout bounds a question of a node that is only guessed to lead a group whose replica
+	// guessTimeout bounds a request to a node that is only guessed to lead a group whose replica
 	// here has no leader.
 	guessTimeout = 500 * time.Millisecond
 	// detourFor is how long a node that did not answer is gone around.

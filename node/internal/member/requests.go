@@ -209,7 +209,7 @@ func (m *Member) askTransfer(
 	return err
 }
 
-// forNode is the query of a question that no other node is to answer.
+// forNode is the query of a request that no other node is to answer.
 func forNode(id cluster.NodeID) string { return "?for=" + id.String() }
 
 func (m *Member) askHealth(ctx context.Context, id cluster.NodeID) (out []leaderReport, err error) {

@@ -68,7 +68,7 @@ func (s *simulation) holds(held slots.Range, group cluster.GroupID, cid int32, m
 	return span.From <= slot && slot < span.To
 }
 
-// simSource is a replica that a question is asked of, with the slots that it answers for.
+// simSource is a replica that is queried, with the slots that it answers for.
 type simSource struct {
 	p     *simProcess
 	group cluster.GroupID

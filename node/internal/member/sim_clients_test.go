@@ -261,7 +261,7 @@ func (w *simWriter) parts(
 // ms: the bound on clocks, and what they differ.
 const simClockBound = 2 * time.Second
 
-// offTime says how far the acqs of an answer are from the time between question and answer, "" for
+// offTime says how far the acqs of an answer are from the time between query and answer, "" for
 // near.
 func (s *simulation) offTime(put store.PutResult, asked time.Time) string {
 	early := asked.Sub(time.Unix(0, put.LastAcqNs))

@@ -340,7 +340,7 @@ func (s *simulation) missing() string {
 		return "there are no groups"
 	}
 	if len(v.Plans) > 0 {
-		text := fmt.Sprintf("%d moves are under way: %+v", len(v.Plans), v.Plans)
+		text := fmt.Sprintf("%d moves are in progress: %+v", len(v.Plans), v.Plans)
 		for _, p := range running {
 			st, err := p.member.Load().run.Status(v.Plans[0].Group)
 			text += fmt.Sprintf("; node %d (%v): %+v, %v, problems %+v", p.node.place, p.id(), st,

@@ -250,11 +250,11 @@ func (r *simGroups) Verify(
 	return r.core.Verify(ctx, pace, damaged)
 }
 
-// Ask brings a question to another node and its answer back.
+// Ask brings a request to another node and its answer back.
 func (r *simGroups) Ask(ctx context.Context, node uint64, parts ...[]byte) ([]byte, error) {
-	var question []byte
+	var message []byte
 	for _, part := range parts {
-		question = append(question, part...)
+		message = append(message, part...)
 	}
 	q := r.p.s.process(node)
 	if q == nil || q.groups.Load() == nil {
@@ -267,7 +267,7 @@ func (r *simGroups) Ask(ctx context.Context, node uint64, parts ...[]byte) ([]by
 			if !q.runs(there.closing) {
 				return
 			}
-			said := there.answer(question)
+			said := there.answer(message)
 			q.carry(r.p, func() { answer <- said })
 		})
 	})

@@ -28,8 +28,8 @@ func puts() []request {
 	}
 }
 
-// questions are those of people.
-func questions() (all []request) {
+// queries are those of people.
+func queries() (all []request) {
 	for _, accept := range []string{"", contentLines, "text/csv"} {
 		for path, query := range map[string]string{
 			"/v1/records": "cid=1&view=all&partial=allow", "/v1/latest": "type=f64&keys=1",

@@ -256,7 +256,7 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 // TestAnswersAreAsDescribed asks every operation of a running node.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	d := open(t)
-	for _, r := range slices.Concat(puts(), questions(), frames(), operations(), pluginRequests(),
+	for _, r := range slices.Concat(puts(), queries(), frames(), operations(), pluginRequests(),
 		ofOthers()) {
 		d.ask(r)
 	}

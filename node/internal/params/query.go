@@ -203,10 +203,10 @@ func Groups(args *fasthttp.Args, q *record.Query) error {
 	return nil
 }
 
-// Moments parses the moments of a diff; the second is now when it is left out.
-func Moments(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
+// DiffTimes parses the two times of a diff; the second is now when it is left out.
+func DiffTimes(args *fasthttp.Args, now time.Time) (fromNs, toNs int64, err error) {
 	if !args.Has("from") {
-		return 0, 0, Bad("from", errors.New("is missing; name the moment from which on "+
+		return 0, 0, Bad("from", errors.New("is missing; name the time from which on "+
 			"changes are asked for"))
 	}
 	toNs = record.Acq.Max()

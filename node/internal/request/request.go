@@ -31,7 +31,7 @@ type Options struct {
 	Groups         []cluster.GroupID // by other nodes: groups of this node; nil: all of the cluster
 	RequiredRanges []slots.Range     // that each store must hold; zero for groups never split
 	OnlyGroup      cluster.GroupID   // the only group that is read; 0: all
-	Partial        bool              // unavailable sources may be omitted
+	AllowPartial   bool              // unavailable sources may be omitted
 	Linearizable   bool              // linearizable: reads see all that was acknowledged before
 	FeedID         uint64            // of a feed that another node merges; 0: none
 	NoCache        bool              // the partial-aggregate cache is not used
@@ -60,9 +60,9 @@ func (o *Options) AfterOf(group cluster.GroupID) int64 {
 	return 0
 }
 
-// Whole returns the options without partial answers.
-func (o Options) Whole() Options {
-	o.Partial = false
+// CompleteOnly returns the options with which an answer that lacks a source is an error.
+func (o Options) CompleteOnly() Options {
+	o.AllowPartial = false
 	return o
 }
 

@@ -92,7 +92,7 @@ func jsonError(err error) error {
 	return fmt.Errorf("%s: %s is not a valid %s", wrong.Field, wrong.Value, wrong.Type)
 }
 
-// parseCap reads a time that is one moment: a date would be a guess of midnight.
+// parseCap reads a time that is not a span: a date would be a guess of midnight.
 func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 	var text string
 	if err := json.Unmarshal(src, &text); err != nil {
@@ -104,7 +104,7 @@ func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 	}
 	at, err := timeparse.Parse(text, now)
 	if err == nil && at.ToNs != at.FromNs+1 {
-		err = fmt.Errorf("%q is more than a moment; add the time of day", text)
+		err = fmt.Errorf("%q is a time span; add the time of day", text)
 	}
 	return at.FromNs, err
 }

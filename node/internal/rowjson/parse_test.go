@@ -66,7 +66,7 @@ func TestParseRecord(t *testing.T) {
 		"cid: number 5000000000 is not a valid int32")
 	bad(`5`, quantity.F64, "a record is a JSON object, this is a JSON number")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`, quantity.F64,
-		`cap: "2024-01-01" is more than a moment; add the time of day`)
+		`cap: "2024-01-01" is a time span; add the time of day`)
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4.5,"value":1}`, quantity.F64,
 		"cap: 4.5 is neither a time in quotes nor whole ns since 1970")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"Infinity"}`, quantity.F64, "is not a number")

@@ -199,7 +199,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Drain waits for the verification under way, and lets none begin.
+// Drain waits for the verification in progress, and lets none begin.
 func TestDrain(t *testing.T) {
 	v := openTest(t)
 	goOn := v.begin(t.Context(), 0)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestReserveAtKeepsHorizons that were given while a stamped put was under way, or before a commit
+// TestReserveAtKeepsHorizons that were given while a stamped put was in flight, or before a commit
 // that failed.
 func TestReserveAtKeepsHorizons(t *testing.T) {
 	o := New(func() int64 { return 10_000 })

@@ -99,14 +99,14 @@ func (b *backup) begin(to string) error {
 	}
 	until := of.HorizonNs
 	if b.opt.UntilAcqNs > until {
-		return fmt.Errorf("backup until acq %d: the horizon is %d; take it or less",
+		return fmt.Errorf("backup until acq %d: above the horizon, %d; choose an acq up to it",
 			b.opt.UntilAcqNs, until)
 	}
 	if b.opt.UntilAcqNs != 0 {
 		until = b.opt.UntilAcqNs
 	}
 	if newest := newestBackdated(parts); newest != nil && newest.Store == of.Store {
-		b.known = newest.Aside // of another store, which was restored, log indexes are others
+		b.known = newest.Aside // a store that was restored has other LSNs
 	}
 	part := &Part{Format: partFormat, Store: of.Store, Shards: of.Shards,
 		FromAcqNs: math.MinInt64, UntilAcqNs: until, CreatedNs: of.NowNs, State: of.State,

@@ -62,7 +62,7 @@ type Part struct {
 	Files   []file        `json:"files"` // of each shard in acq order
 	Writers file          `json:"writers"`
 	State   manifest.Edit `json:"state"` // what the manifest said besides segments
-	// Aside says, by shard, up to which log index the part has all rows that were put below the
+	// Aside says, by shard, up to which LSN the part has all rows that were put below the
 	// horizon, wherever their acqs lie. Without, none were since the part before that has it.
 	Aside  []uint64 `json:"aside,omitempty"`
 	Beside []file   `json:"beside,omitempty"`
@@ -102,7 +102,8 @@ func (p *Part) all() []file {
 
 func (p *Part) check() error {
 	if p.Shards < 1 || p.Shards > layout.MaxShards || p.FromAcqNs >= p.UntilAcqNs {
-		return fmt.Errorf("%d shards, acqs from %d to %d", p.Shards, p.FromAcqNs, p.UntilAcqNs)
+		return fmt.Errorf("it names %d shards, and acqs from %d to %d", p.Shards,
+			p.FromAcqNs, p.UntilAcqNs)
 	}
 	last := make([]int64, p.Shards)
 	for i := range last {
@@ -111,12 +112,13 @@ func (p *Part) check() error {
 	rows := int64(0)
 	for _, f := range p.all() {
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || f.Bytes < 0 {
-			return fmt.Errorf("file %q of %d bytes", f.Name, f.Bytes)
+			return fmt.Errorf("it names a file %q of %d bytes", f.Name, f.Bytes)
 		}
 	}
 	for _, f := range p.Beside {
 		if !isExtraName(f.Name) {
-			return fmt.Errorf("file %s is kept beside the store", f.Name)
+			return fmt.Errorf("it names %s as a file beside the store, which it is not",
+				f.Name)
 		}
 	}
 	for _, f := range p.Files {
@@ -124,21 +126,21 @@ func (p *Part) check() error {
 		if int64(f.Shard) >= 2*int64(p.Shards) || f.Rows == 0 || f.LastAcqNs < f.FirstAcqNs ||
 			aside && p.Aside == nil ||
 			!aside && (f.FirstAcqNs < p.FromAcqNs || f.LastAcqNs >= p.UntilAcqNs) {
-			return fmt.Errorf("file %s: %d rows of shard %d with acqs %d to %d", f.Name, f.Rows,
-				f.Shard, f.FirstAcqNs, f.LastAcqNs)
+			return fmt.Errorf("it names the file %s with %d rows of shard %d with acqs %d to %d, "+
+				"which cannot be", f.Name, f.Rows, f.Shard, f.FirstAcqNs, f.LastAcqNs)
 		}
 		rows += int64(f.Rows)
 		if aside {
 			continue
 		}
 		if f.FirstAcqNs <= last[f.Shard] {
-			return fmt.Errorf("file %s starts at acq %d, not behind %d", f.Name, f.FirstAcqNs,
-				last[f.Shard])
+			return fmt.Errorf("its file %s starts at acq %d; the one before ends "+
+				"at %d", f.Name, f.FirstAcqNs, last[f.Shard])
 		}
 		last[f.Shard] = f.LastAcqNs
 	}
 	if rows != p.Rows {
-		return fmt.Errorf("%d rows in its files, not %d", rows, p.Rows)
+		return fmt.Errorf("its files have %d rows; it names %d", rows, p.Rows)
 	}
 	return nil
 }

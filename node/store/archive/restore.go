@@ -141,7 +141,8 @@ func (r *restore) choose(from string) error {
 		r.until = r.opt.UntilAcqNs
 	}
 	if r.until > end {
-		return fmt.Errorf("rows up to acq %d are asked for; the backup ends at %d", r.until, end)
+		return fmt.Errorf("restore up to acq %d: the backup ends at %d; choose an acq "+
+			"up to it", r.until, end)
 	}
 	for _, p := range parts {
 		if p.FromAcqNs < r.until {

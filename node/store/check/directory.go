@@ -133,7 +133,7 @@ func (c *Checker) segments(dir string, m *manifest.Manifest) error {
 	return nil
 }
 
-// order checks that the segments of each shard cover log indexes one after another, and acqs, but
+// order checks that the segments of each shard cover log entries one after another, and acqs, but
 // for the backdated shards.
 func (c *Checker) order(name string, m *manifest.Manifest, found map[uint64]*checkedSegment) {
 	byShard := map[uint32][]manifest.Segment{}
@@ -142,17 +142,17 @@ func (c *Checker) order(name string, m *manifest.Manifest, found map[uint64]*che
 	}
 	for id, list := range byShard {
 		slices.SortFunc(list, func(a, b manifest.Segment) int {
-			return cmp.Compare(a.FirstIndex, b.FirstIndex)
+			return cmp.Compare(a.FirstLSN, b.FirstLSN)
 		})
 		next := uint64(1)
 		before := int64(-1 << 63)
 		for _, meta := range list {
-			next = m.EndOf(id, next)
-			if meta.FirstIndex != next || meta.LastIndex < meta.FirstIndex {
-				c.Damaged(name, 0, "segment %d of shard %d covers log indexes %d to %d; those "+
-					"before cover up to %d", meta.ID, id, meta.FirstIndex, meta.LastIndex, next-1)
+			next = m.SkipEmpty(id, next)
+			if meta.FirstLSN != next || meta.LastLSN < meta.FirstLSN {
+				c.Damaged(name, 0, "segment %d of shard %d covers log entries %d to %d; those "+
+					"before cover up to %d", meta.ID, id, meta.FirstLSN, meta.LastLSN, next-1)
 			}
-			next = max(next, meta.LastIndex+1)
+			next = max(next, meta.LastLSN+1)
 			seg := found[meta.ID]
 			if seg != nil && seg.firstAcqNs <= before && !meta.IsBackdated() {
 				c.Damaged(name, 0, "segment %d of shard %d starts at acq %d; the one before ends "+

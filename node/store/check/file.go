@@ -29,7 +29,7 @@ const (
 )
 
 // ErrUnknownFile means that a file is none of a store.
-var ErrUnknownFile = errors.New("it is no file of a store: those are sealed segments (.seg), log " +
+var ErrUnknownFile = errors.New("it is not a file of a store: those are segments (.seg), log " +
 	"files (.log), MANIFEST and WRITERS")
 
 // KindOf tells what a file is: by its name, or when that says nothing by how it starts.

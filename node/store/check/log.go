@@ -21,9 +21,9 @@ type Log struct {
 	path          string
 	sequence      uint64   // of the last append; 0: not known
 	durable       uint64   // an append that the manifest names; 0: none
-	next          []uint64 // per shard the index of the next entry; 0: not known
+	next          []uint64 // per shard the LSN of the next entry; 0: not known
 	manifestLines uint64   // that the manifest must have
-	sealed        []uint64 // per shard the index up to which segments hold everything
+	sealed        []uint64 // per shard the LSN up to which segments hold everything
 	batch         record.Batch
 }
 
@@ -36,10 +36,10 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 	if m != nil {
 		l.next, l.sealed = make([]uint64, 2*m.Shards), make([]uint64, 2*m.Shards)
 		for _, meta := range m.Live {
-			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastIndex)
+			l.sealed[meta.Shard] = max(l.sealed[meta.Shard], meta.LastLSN)
 		}
-		for _, g := range m.EmptyIndexRanges {
-			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastIndex)
+		for _, g := range m.EmptyLSNRanges {
+			l.sealed[g.Shard] = max(l.sealed[g.Shard], g.LastLSN)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, layout.LogDir))
@@ -183,13 +183,13 @@ func (l *Log) checkOrder(e *wal.Entry, h *segment.RowsHeader) error {
 		return err
 	}
 	next, sealed := l.next[e.Shard], l.sealed[e.Shard]
-	l.next[e.Shard] = e.Index + 1
-	if next != 0 && e.Index != next {
-		return fmt.Errorf("it is entry %d of shard %d and follows entry %d", e.Index, e.Shard,
+	l.next[e.Shard] = e.LSN + 1
+	if next != 0 && e.LSN != next {
+		return fmt.Errorf("it is entry %d of shard %d and follows entry %d", e.LSN, e.Shard,
 			next-1)
 	}
-	if next == 0 && e.Index > sealed+1 {
-		return fmt.Errorf("it is entry %d of shard %d; segments hold up to entry %d", e.Index,
+	if next == 0 && e.LSN > sealed+1 {
+		return fmt.Errorf("it is entry %d of shard %d; segments hold up to entry %d", e.LSN,
 			e.Shard, sealed)
 	}
 	return nil

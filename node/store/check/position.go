@@ -31,7 +31,7 @@ func ParsePosition(text []byte) (p Position, err error) {
 		return p, err
 	}
 	if p.Block < 0 || p.Bytes < 0 || p.Segment == math.MaxUint64 {
-		return p, errors.New("it is no position")
+		return p, errors.New("it is not a position of the scrub")
 	}
 	return p, nil
 }

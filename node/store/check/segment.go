@@ -83,6 +83,15 @@ func (c *Checker) segment(path string, want *manifest.Segment) (*checkedSegment,
 	return &checkedSegment{meta: *s.meta, firstAcqNs: s.idx.AcqOf(0)}, nil
 }
 
+// textOf is a description of a segment as its file and MANIFEST have it.
+func textOf(meta *manifest.Segment) string {
+	text, err := json.Marshal(meta)
+	if err != nil {
+		panic("BUG: describe segment: " + err.Error())
+	}
+	return string(text)
+}
+
 func (s *segmentCheck) damagedIndex(format string, args ...any) {
 	s.Damaged(s.path, 0, "index: "+format, args...)
 }
@@ -99,7 +108,8 @@ func (s *segmentCheck) parse(want *manifest.Segment) error {
 		}
 	}
 	if s.meta != nil && want != nil && *s.meta != *want {
-		s.Damaged(s.path, 0, "it describes segment %+v; the manifest says %+v", *s.meta, *want)
+		s.Damaged(s.path, 0, "it describes itself as %s; the manifest says %s",
+			textOf(s.meta), textOf(want))
 	}
 	if s.meta != nil && int64(s.meta.Rows) != int64(s.file.Rows()) {
 		s.Damaged(s.path, 0, "it has %d rows and describes %d", s.file.Rows(), s.meta.Rows)

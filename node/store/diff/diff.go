@@ -1,7 +1,7 @@
-// Package diff compares the readings of a box at two moments: how one as-of view differs from an
+// Package diff compares the readings of a box as of two acqs: how one as-of view differs from an
 // earlier one.
 //
-// It owns the pairs of versions, one for each moment, as many as fit in memory, and how they are
+// It owns the pairs of versions, one for each acq, as many as fit in memory, and how they are
 // looked up. It reads what a [versions.Source] pins, divides the box as package versions does, and
 // knows nothing of the store or of who takes the differences. Its main function is [Run]. It starts
 // no goroutines.
@@ -33,11 +33,11 @@ const payloadBytes = 256
 // Sink takes differences of one kind, valid during the call. An error ends the diff.
 type Sink func(d *record.Differences) error
 
-// comparison is one running diff. Its scan is of the rows that came between the two moments,
+// comparison is one running diff. Its scan is of the rows that came between the two acqs,
 // without those that are hidden at the second.
 //
 // What can differ is a reading with such a row, or with an older one that an erase between the
-// moments hides. A row without the flag that it may supersede another is the first of its reading,
+// acqs hides. A row without the flag that it may supersede another is the first of its reading,
 // so it was added and is handed out as it is met. All others are gathered in a table, as many as
 // fit, and every version of them is looked up.
 type comparison struct {
@@ -48,9 +48,9 @@ type comparison struct {
 	reader blocks.Gatherer // opens blocks concurrently with VersionLookup
 	sink   Sink
 
-	before []*tombstone.Range // hide rows at the first moment
-	erases []*tombstone.Range // between the moments, oldest first
-	// Trees of what hides rows at the first moment, at the second, and of the erases between.
+	before []*tombstone.Range // hide rows at the first acq
+	erases []*tombstone.Range // between the acqs, oldest first
+	// Trees of what hides rows at the first acq, at the second, and of the erases between.
 	atFrom, atTo, between *tombstone.Tree
 
 	table table
@@ -59,7 +59,7 @@ type comparison struct {
 	look  lookup
 }
 
-// Run gives to sink what became of the readings of a box between two moments, up to a horizon:
+// Run gives to sink what became of the readings of a box between two acqs, up to a horizon:
 // how the view as of ToNs differs from that as of FromNs. ask is normalized.
 //
 // Errors: *durable.CorruptError, ctx.Err(), and what sink returns.
@@ -108,8 +108,8 @@ func (d *comparison) run() error {
 	return err
 }
 
-// begin sorts the events, whose choice looked at all rows below the second moment, and narrows the
-// box to the rows from the first moment on.
+// begin sorts the events, whose choice looked at all rows below the second acq, and narrows the
+// box to the rows from the first acq on.
 func (d *comparison) begin() {
 	for _, t := range d.Tombstones {
 		if t.Kind == event.Erase && t.AcqNs >= d.fromNs {
@@ -164,7 +164,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 	return err
 }
 
-// findErased adds to the table the readings of which an erase between the moments hides a row that
+// findErased adds to the table the readings of which an erase between the acqs hides a row that
 // was to be seen at the first.
 func (d *comparison) findErased(p *versions.Partition, limit int) error {
 	if p.Newest == nil {
@@ -182,7 +182,7 @@ func (d *comparison) findErased(p *versions.Partition, limit int) error {
 	return d.findOlderBelow(p)
 }
 
-// findOlderBelow adds to the table the readings with rows from before the first moment that came
+// findOlderBelow adds to the table the readings with rows from before the first acq that came
 // below the horizon: of those a row without a flag need not be the first.
 func (d *comparison) findOlderBelow(p *versions.Partition) error {
 	if p.State.Backdated == nil {
@@ -226,7 +226,7 @@ func common(a, b record.RangeSet) (set record.RangeSet, ok bool) {
 	return set, len(set) > 0
 }
 
-// eachErased adds the readings of the rows in a box that were to be seen at the first moment.
+// eachErased adds the readings of the rows in a box that were to be seen at the first acq.
 func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 	var err error
 	if box[record.Acq] = bounds.Clip(box[record.Acq], d.fromNs); len(box[record.Acq]) == 0 {
@@ -320,7 +320,7 @@ func (d *comparison) compare() error {
 	return nil
 }
 
-// giveNew hands out the rows that came between the moments and are the first of their readings,
+// giveNew hands out the rows that came between the acqs and are the first of their readings,
 // except those in the table.
 func (d *comparison) giveNew(p *versions.Partition) error {
 	var err error
@@ -356,7 +356,7 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 	return err
 }
 
-// takeNew takes rows that came between the moments.
+// takeNew takes rows that came between the acqs.
 func (d *comparison) takeNew(b *record.Batch) error {
 	if err := d.Ctx.Err(); err != nil {
 		return err
@@ -405,5 +405,5 @@ func (d *comparison) flush() error {
 	return nil
 }
 
-// below is the range of acq that ends at a moment.
+// below is the range of acqs below one.
 func below(ns int64) record.RangeSet { return record.RangeSet{{From: math.MinInt64, To: ns}} }

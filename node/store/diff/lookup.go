@@ -75,7 +75,7 @@ func (d *comparison) lookInHead(h *index.Head, p *versions.Partition) error {
 	return d.Ctx.Err()
 }
 
-// offer takes row i for the state at each moment that shows it and knows no newer one.
+// offer takes row i for the state at each acq that shows it and knows no newer one.
 func (d *comparison) offer(p *pair, b *record.Batch, i int) {
 	k := b.Key(i)
 	if d.improves(&p.new, k, d.atTo) {
@@ -86,7 +86,7 @@ func (d *comparison) offer(p *pair, b *record.Batch, i int) {
 	}
 }
 
-// improves reports whether a row is newer than what is known of a moment, and not hidden there.
+// improves reports whether a row is newer than what is known of an acq, and not hidden there.
 func (d *comparison) improves(v *pairState, k record.Key, hiding *tombstone.Tree) bool {
 	return (!v.known || k.AcqNs > v.acqNs) && hiding.Oldest(k) == nil
 }

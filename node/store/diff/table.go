@@ -7,7 +7,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// pairState is a version of a reading: the newest that a moment shows, as far as is known.
+// pairState is a version of a reading: the newest that an acq shows, as far as is known.
 type pairState struct {
 	acqNs      int64
 	at, size   int // of the payload in the table
@@ -17,13 +17,13 @@ type pairState struct {
 
 func (v *pairState) shown() bool { return v.known && !v.tombstoned }
 
-// pair is a reading at two moments.
+// pair is a reading as of two acqs.
 type pair struct {
 	versions.Reading
 	old, new pairState
 }
 
-// table holds the readings of a partition that may differ, with a payload for each moment.
+// table holds the readings of a partition that may differ, with a payload for each acq.
 type table struct {
 	newest *versions.Table // whose versions have places in pairs in place of an acq
 	pairs  []pair          // by tenant, quantity, device, cap, as blocks are sorted

@@ -66,7 +66,8 @@ type LogAppend struct {
 
 // Entry is an entry of an append.
 type Entry struct {
-	Shard   uint32 `json:"shard"`
+	Shard uint32 `json:"shard"`
+	// Index is the LSN of rows; of "applied" that of a command, and of "lines" their number.
 	Index   uint64 `json:"index,omitempty"`
 	Kind    string `json:"kind"`
 	Bytes   int    `json:"bytes"`
@@ -307,7 +308,7 @@ func (d *dumper) log(path string, first FileLine) error {
 
 // entry describes an entry, and leaves its rows in batch.
 func (d *dumper) entry(e *wal.Entry, batch *record.Batch) Entry {
-	out := Entry{Shard: e.Shard, Index: e.Index, Bytes: len(e.Data)}
+	out := Entry{Shard: e.Shard, Index: e.LSN, Bytes: len(e.Data)}
 	batch.Reset()
 	var err error
 	switch e.Kind {

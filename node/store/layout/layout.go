@@ -42,9 +42,9 @@ const MaxShards = 1024
 
 var (
 	// ErrLocked means that another process has the directory open.
-	ErrLocked = errors.New("directory is in use by another process")
+	ErrLocked = errors.New("directory is in use by another process; stop that one first")
 	// ErrNoStore means that a directory holds no store.
-	ErrNoStore = errors.New("no store is here: there is no MANIFEST")
+	ErrNoStore = errors.New("there is no store here: MANIFEST is missing")
 )
 
 // SegmentName returns the name of the file of a segment.

@@ -23,7 +23,7 @@ func (m *Manifest) applyEvents(e *Edit) error {
 			return err
 		}
 		if n := len(m.Events); n > 0 && m.Events[n-1].AcqNs >= next.AcqNs {
-			return errors.New("events are out of order")
+			return errors.New("its events are out of order")
 		}
 		m.Events = append(m.Events, next)
 	}
@@ -44,46 +44,46 @@ func (m *Manifest) applyEvents(e *Edit) error {
 	return nil
 }
 
-// EmptyIndexRange is log indexes of a shard of which no row is left: all were purged.
-type EmptyIndexRange struct {
-	Shard      uint32 `json:"shard"`
-	FirstIndex uint64 `json:"first_index"`
-	LastIndex  uint64 `json:"last_index"`
+// EmptyLSNRange is a range of log entries of a shard of which no row is left: all were purged.
+type EmptyLSNRange struct {
+	Shard    uint32 `json:"shard"`
+	FirstLSN uint64 `json:"first_index"`
+	LastLSN  uint64 `json:"last_index"`
 }
 
-// applyEmptyIndexRanges notes what is gone after an edit. What a segment covers needs no note any
+// applyEmptyLSNRanges notes what is gone after an edit. What a segment covers needs no note any
 // more.
-func (m *Manifest) applyEmptyIndexRanges(e *Edit) error {
-	for _, g := range e.EmptyIndexRanges {
-		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstIndex > g.LastIndex {
-			return fmt.Errorf("log indexes %d to %d of shard %d of %d are gone", g.FirstIndex,
-				g.LastIndex, g.Shard, m.Shards)
+func (m *Manifest) applyEmptyLSNRanges(e *Edit) error {
+	for _, g := range e.EmptyLSNRanges {
+		if int64(g.Shard) >= 2*int64(m.Shards) || g.FirstLSN > g.LastLSN {
+			return fmt.Errorf("log entries %d to %d of shard %d of %d are gone", g.FirstLSN,
+				g.LastLSN, g.Shard, m.Shards)
 		}
-		m.EmptyIndexRanges = append(m.EmptyIndexRanges, g)
+		m.EmptyLSNRanges = append(m.EmptyLSNRanges, g)
 	}
 	for _, s := range e.Add {
-		stay := slices.Clone(m.EmptyIndexRanges)
-		m.EmptyIndexRanges = slices.DeleteFunc(stay, func(g EmptyIndexRange) bool {
-			return g.Shard == s.Shard && s.FirstIndex <= g.FirstIndex && g.LastIndex <= s.LastIndex
+		stay := slices.Clone(m.EmptyLSNRanges)
+		m.EmptyLSNRanges = slices.DeleteFunc(stay, func(g EmptyLSNRange) bool {
+			return g.Shard == s.Shard && s.FirstLSN <= g.FirstLSN && g.LastLSN <= s.LastLSN
 		})
 	}
-	if len(e.EmptyIndexRanges) > 0 {
-		m.EmptyIndexRanges = joinEmptyIndexRanges(m.EmptyIndexRanges)
+	if len(e.EmptyLSNRanges) > 0 {
+		m.EmptyLSNRanges = joinEmptyLSNRanges(m.EmptyLSNRanges)
 	}
 	return nil
 }
 
-// joinEmptyIndexRanges sorts ranges and joins those that continue one another.
-func joinEmptyIndexRanges(all []EmptyIndexRange) []EmptyIndexRange {
+// joinEmptyLSNRanges sorts ranges and joins those that continue one another.
+func joinEmptyLSNRanges(all []EmptyLSNRange) []EmptyLSNRange {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b EmptyIndexRange) int {
-		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstIndex, b.FirstIndex))
+	slices.SortFunc(all, func(a, b EmptyLSNRange) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FirstLSN, b.FirstLSN))
 	})
 	joined := all[:0]
 	for _, g := range all {
 		if n := len(joined); n > 0 && joined[n-1].Shard == g.Shard &&
-			joined[n-1].LastIndex+1 >= g.FirstIndex {
-			joined[n-1].LastIndex = max(joined[n-1].LastIndex, g.LastIndex)
+			joined[n-1].LastLSN+1 >= g.FirstLSN {
+			joined[n-1].LastLSN = max(joined[n-1].LastLSN, g.LastLSN)
 		} else {
 			joined = append(joined, g)
 		}
@@ -91,12 +91,11 @@ func joinEmptyIndexRanges(all []EmptyIndexRange) []EmptyIndexRange {
 	return joined
 }
 
-// EndOf returns the log index up to which segments, and rows that are gone, cover a shard from an
-// index on without a hole.
-func (m *Manifest) EndOf(shard uint32, next uint64) uint64 {
-	for _, g := range m.EmptyIndexRanges {
-		if g.Shard == shard && g.FirstIndex <= next {
-			next = max(next, g.LastIndex+1)
+// SkipEmpty returns the first LSN of a shard, from next on, whose entry is not one without rows.
+func (m *Manifest) SkipEmpty(shard uint32, next uint64) uint64 {
+	for _, g := range m.EmptyLSNRanges {
+		if g.Shard == shard && g.FirstLSN <= next {
+			next = max(next, g.LastLSN+1)
 		}
 	}
 	return next

@@ -39,19 +39,19 @@ const (
 
 var (
 	// ErrUnwritten means that no byte of an edit was written.
-	ErrUnwritten = errors.New("the manifest takes no more")
+	ErrUnwritten = errors.New("nothing more is written to MANIFEST")
 	// errFailed is that of an edit of which it is not known whether it was written.
-	errFailed = errors.New("open the store again")
+	errFailed = errors.New("whether the line was written is unknown; open the store again")
 )
 
 // Segment describes one sealed segment in the manifest.
 type Segment struct {
-	ID         uint64 `json:"id"`
-	Shard      uint32 `json:"shard"`
-	Rows       uint32 `json:"rows"`
-	FirstIndex uint64 `json:"first_index"` // log indexes of the shard that the segment covers
-	LastIndex  uint64 `json:"last_index"`
-	LastAcqNs  int64  `json:"last_acq_ns"`
+	ID        uint64 `json:"id"`
+	Shard     uint32 `json:"shard"`
+	Rows      uint32 `json:"rows"`
+	FirstLSN  uint64 `json:"first_index"` // the log entries of the shard that the segment covers
+	LastLSN   uint64 `json:"last_index"`
+	LastAcqNs int64  `json:"last_acq_ns"`
 	// PurgesAppliedAcqNs: rows that purges with this acq or a smaller one concern are not in the
 	// segment.
 	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
@@ -66,7 +66,9 @@ type Segment struct {
 // Some members of the JSON have older names than the fields:
 //
 //	clock_ns              NextAcqNs, the least acq that may be allocated
-//	gone                  EmptyIndexRanges
+//	gone                  EmptyLSNRanges
+//	first_index           FirstLSN, in add and gone
+//	last_index            LastLSN, in add and gone
 //	removed               PurgedRows
 //	done                  PurgesDone
 //	remove                Remove, of segments
@@ -95,7 +97,7 @@ type Edit struct {
 	Remove     []uint64  `json:"remove,omitempty"`
 	NextAcqNs  int64     `json:"clock_ns,omitempty"` // no acq below this is allocated any more
 
-	EmptyIndexRanges []EmptyIndexRange `json:"gone,omitempty"`
+	EmptyLSNRanges []EmptyLSNRange `json:"gone,omitempty"`
 
 	Events     []event.Meta `json:"events,omitempty"`
 	PurgedRows []PurgedRows `json:"removed,omitempty"` // rows of purges that this edit removes
@@ -133,11 +135,11 @@ type Manifest struct {
 	Live         []Segment // in the order in which they were added
 	NextID       uint64
 
-	EmptyIndexRanges []EmptyIndexRange  // by shard and index
-	Events           []event.Event      // by acq
-	Policies         []retention.Policy // by scope
-	Steps            retention.Steps    // of theirs
-	Copy             *Copy              // nil when the store is no copy
+	EmptyLSNRanges []EmptyLSNRange    // by shard and LSN
+	Events         []event.Event      // by acq
+	Policies       []retention.Policy // by scope
+	Steps          retention.Steps    // of theirs
+	Copy           *Copy              // nil when the store is no copy
 
 	Replicated bool // store is the identity of a group
 	Applied    acqtime.Applied
@@ -290,7 +292,7 @@ func (m *Manifest) apply(e Edit) error {
 		m.Live = append(m.Live, s)
 		m.NextID = max(m.NextID, s.ID+1)
 	}
-	if err := m.applyEmptyIndexRanges(&e); err != nil {
+	if err := m.applyEmptyLSNRanges(&e); err != nil {
 		return err
 	}
 	if m.applyPolicies(&e); e.Steps != nil {
@@ -313,7 +315,7 @@ func (m *Manifest) Snapshot() []byte {
 	e := Edit{Number: m.Number, SyncedLogSeq: m.SyncedLogSeq, FirstLogFile: m.FirstLogFile,
 		Format: FormatVersion,
 		Shards: m.Shards, Store: m.Store, NextAcqNs: m.NextAcqNs,
-		Add: m.Live, EmptyIndexRanges: m.EmptyIndexRanges, Policies: m.Policies, Copy: m.Copy,
+		Add: m.Live, EmptyLSNRanges: m.EmptyLSNRanges, Policies: m.Policies, Copy: m.Copy,
 		Replicated: m.Replicated,
 		Lineage:    m.Lineage}
 	if m.Replicated {

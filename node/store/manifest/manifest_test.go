@@ -22,7 +22,7 @@ func TestManifestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		e := Edit{Add: []Segment{{ID: uint64(i + 1), Shard: uint32(i), Rows: 9, LastIndex: 3}}}
+		e := Edit{Add: []Segment{{ID: uint64(i + 1), Shard: uint32(i), Rows: 9, LastLSN: 3}}}
 		if i == 3 {
 			e.Remove = []uint64{1}
 		}

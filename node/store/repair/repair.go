@@ -87,7 +87,7 @@ type repair struct {
 	files    []string // of the log, from the damaged one on
 	sequence uint64   // of the last append that stays
 	keptNs   int64    // acqs below are in appends that stay, or in segments
-	sealed   []uint64 // per shard the index up to which segments hold everything
+	sealed   []uint64 // per shard the LSN up to which segments hold everything
 	batch    record.Batch
 }
 
@@ -95,7 +95,7 @@ type repair struct {
 func (r *repair) find() error {
 	r.sealed = make([]uint64, 2*r.manifest.Shards)
 	for _, meta := range r.manifest.Live {
-		r.sealed[meta.Shard] = max(r.sealed[meta.Shard], meta.LastIndex)
+		r.sealed[meta.Shard] = max(r.sealed[meta.Shard], meta.LastLSN)
 	}
 	names, err := filepath.Glob(filepath.Join(r.dir, layout.LogDir, "*"))
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *repair) lose(f *wal.Append) {
 		e := &f.Entries[i]
 		var h segment.RowsHeader
 		if e.Kind != layout.EntryRows || segment.ParseRowsEntry(e.Data, &h, &r.batch) != nil ||
-			int(e.Shard) < len(r.sealed) && e.Index <= r.sealed[e.Shard] {
+			int(e.Shard) < len(r.sealed) && e.LSN <= r.sealed[e.Shard] {
 			continue
 		}
 		n := r.batch.Len()

@@ -146,6 +146,7 @@ func (e *Clock) Deviation() (text string, left time.Duration) {
 		way = "behind"
 	}
 	left = time.Duration(max(0, e.waitNs-(e.monotonic()-e.windowAt)))
-	return fmt.Sprintf("the clock is %v %s what the last step and the time since prove",
+	return fmt.Sprintf("the clock is %v %s the time of the last retention step and what has "+
+		"passed since",
 		time.Duration(int64(absDiff(e.gapNs, 0))).Round(time.Minute), way), left
 }

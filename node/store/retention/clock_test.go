@@ -153,7 +153,8 @@ func TestEvidenceIsReported(t *testing.T) {
 	w.offNs = 400 * day
 	w.run(hour, 0, 0)
 	text, left := w.Deviation()
-	if text != "the clock is 9600h0m0s ahead of what the last step and the time since prove" ||
+	if text != "the clock is 9600h0m0s ahead of the time of the last retention step and what has "+
+		"passed since" ||
 		left < 39*24*time.Hour || left > 40*24*time.Hour {
 		t.Fatal(text, left)
 	}

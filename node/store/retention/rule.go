@@ -85,7 +85,7 @@ func (p *Policy) Rule() Rule {
 // Drops reports whether a policy is one without ages, which takes that of its scope away.
 func (r *Rule) Drops() bool { return r.MaxCapAgeNs == 0 && r.MaxAcqAgeNs == 0 }
 
-// Expired returns how many rows a policy would hide if it were set at a moment, of those that ask
+// Expired returns how many rows a policy would hide if it were set at a time, of those that ask
 // counts.
 func (r Rule) Expired(
 	nowNs int64, ask func(q *record.Query) (uint64, error),
@@ -133,9 +133,9 @@ func (r *Rule) Validate() error {
 	}
 	switch {
 	case r.CID != nil && (*r.CID < 0 || *r.CID == math.MaxInt32):
-		return bad("cid", fmt.Sprintf("%d is no tenant", *r.CID))
+		return bad("cid", fmt.Sprintf("%d is not a tenant", *r.CID))
 	case r.MOID != nil && *r.MOID == math.MaxInt32:
-		return bad("moid", fmt.Sprintf("%d is no quantity", *r.MOID))
+		return bad("moid", fmt.Sprintf("%d is not a quantity", *r.MOID))
 	case r.MaxCapAgeNs < 0:
 		return bad("max cap age", fmt.Sprintf("%d ns is negative", r.MaxCapAgeNs))
 	case r.MaxAcqAgeNs < 0:

@@ -33,9 +33,9 @@ func (sh *Shard) IsBackdated() bool { return sh.Backdated == nil }
 
 // BackdatedInfo is what is known of the head of a backdated shard.
 type BackdatedInfo struct {
-	last   uint64     // log index of the last entry in it
-	PutNs  int64      // acq of its newest put
-	bounds bounds.Box // of its rows
+	lastLSN uint64     // of the last entry in it
+	PutNs   int64      // acq of its newest put
+	bounds  bounds.Box // of its rows
 }
 
 // NewestPut returns the acq of the newest put to a backdated shard of which rows may lie in a box,
@@ -89,7 +89,7 @@ func (sh *Shard) SetHead(h *index.Head, more *record.Batch, putNs int64) {
 	sh.change(func(old *State) *State {
 		next := old.with(old.Sealed, old.Immutable)
 		next.Head = h
-		next.Info = BackdatedInfo{sh.LastIndex, putNs, bounds.OfRows(more)}
+		next.Info = BackdatedInfo{sh.LastLSN, putNs, bounds.OfRows(more)}
 		next.Info.bounds[record.Acq] = bounds.Values(more.AcqNs)
 		if old.Head.Rows() > 0 {
 			next.Info.PutNs = max(putNs, old.Info.PutNs)
@@ -99,11 +99,11 @@ func (sh *Shard) SetHead(h *index.Head, more *record.Batch, putNs int64) {
 	})
 }
 
-// LastBackdated returns the log index up to which a read state of a backdated shard holds
+// LastBackdated returns the LSN up to which a read state of a backdated shard holds
 // everything.
 func (s *State) LastBackdated() uint64 {
 	if s.Head.Rows() > 0 {
-		return s.Info.last
+		return s.Info.lastLSN
 	}
-	return s.first - 1
+	return s.firstLSN - 1
 }

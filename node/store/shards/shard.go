@@ -24,29 +24,29 @@ import (
 type Shard struct {
 	ID        uint32
 	Backdated *Shard // of the backdated rows; nil when this is such a one
-	LastIndex uint64 // index of the newest log entry; the committer's, and recovery's
+	LastLSN   uint64 // of the newest log entry; the committer's, and recovery's
 
 	// mu guards the replacing of the read state; readers load it without.
 	mu    sync.Mutex
 	State atomic.Pointer[State]
 }
 
-// ImmutableHead is a head that takes no more rows, with the log indexes it covers.
+// ImmutableHead is a head that takes no more rows, with the LSNs of the log entries that it covers.
 type ImmutableHead struct {
-	Head        *index.Head
-	First, Last uint64
-	Info        BackdatedInfo
+	Head              *index.Head
+	FirstLSN, LastLSN uint64
+	Info              BackdatedInfo
 }
 
 // NextEntry returns the next log entry of the shard. The term of a stand-alone store is always 1.
 func (sh *Shard) NextEntry() wal.Entry {
-	sh.LastIndex++
-	return wal.Entry{Shard: sh.ID, Term: 1, Index: sh.LastIndex, Kind: layout.EntryRows}
+	sh.LastLSN++
+	return wal.Entry{Shard: sh.ID, Term: 1, LSN: sh.LastLSN, Kind: layout.EntryRows}
 }
 
 // begin gives a new shard its first head.
 func (sh *Shard) begin(h *index.Head) {
-	sh.change(func(*State) *State { return &State{first: 1, Head: h} })
+	sh.change(func(*State) *State { return &State{firstLSN: 1, Head: h} })
 }
 
 // Rotate starts a new head, unless the present one is empty. The committer calls it between
@@ -57,9 +57,9 @@ func (sh *Shard) Rotate() (immutable bool) {
 			return nil
 		}
 		next := old.with(old.Sealed, append(slices.Clip(old.Immutable), &ImmutableHead{
-			Head: old.Head, First: old.first, Last: sh.LastIndex, Info: old.Info}))
+			Head: old.Head, FirstLSN: old.firstLSN, LastLSN: sh.LastLSN, Info: old.Info}))
 		next.Head = index.NewHead(old.Head.Watermarks())
-		next.first = sh.LastIndex + 1
+		next.firstLSN = sh.LastLSN + 1
 		return next
 	})
 	return immutable
@@ -93,13 +93,13 @@ func (sh *Shard) swapState(f func(old *State) *State) *State {
 	return sh.State.Swap(next)
 }
 
-// SealedUpTo returns the log index up to which sealed segments hold everything.
+// SealedUpTo returns the LSN up to which sealed segments hold everything.
 func (sh *Shard) SealedUpTo() uint64 {
 	now := sh.State.Load()
 	if len(now.Immutable) > 0 {
-		return now.Immutable[0].First - 1
+		return now.Immutable[0].FirstLSN - 1
 	}
-	return now.first - 1
+	return now.firstLSN - 1
 }
 
 // Replace swaps the oldest immutable head for the segment that now holds its rows, nil when none is
@@ -143,25 +143,25 @@ func (sh *Shard) ReplaceRun(run []*Segment, merged *Segment) {
 func (sh *Shard) AddRecovered(seg *Segment, marks *index.Watermarks) {
 	sh.change(func(old *State) *State {
 		next := old.with(append(slices.Clip(old.Sealed), seg), old.Immutable)
-		if next.first = max(old.first, seg.Meta.LastIndex+1); !sh.IsBackdated() {
+		if next.firstLSN = max(old.firstLSN, seg.Meta.LastLSN+1); !sh.IsBackdated() {
 			marks.Raise(old.Head.Watermarks())
 			next.Head = index.NewHead(marks)
 		}
-		sh.LastIndex = next.first - 1
+		sh.LastLSN = next.firstLSN - 1
 		return next
 	})
 	seg.Unpin()
 }
 
-// SkipTo makes the shard go on after a log index that no segment and no head holds: all was purged.
+// SkipTo makes the shard go on after an LSN that no segment and no head holds: all was purged.
 func (sh *Shard) SkipTo(last uint64) {
 	sh.change(func(old *State) *State {
-		if old.first > last {
+		if old.firstLSN > last {
 			return nil
 		}
 		next := old.with(old.Sealed, old.Immutable)
-		next.first = last + 1
-		sh.LastIndex = last
+		next.firstLSN = last + 1
+		sh.LastLSN = last
 		return next
 	})
 }

@@ -12,25 +12,25 @@ import (
 )
 
 // State is the immutable list of the segments and heads of a shard. The rows of Sealed come before
-// those of Immutable, and those before the rows of Head, in acq. In a combined read state, the
-// backdated rows have acqs among the others.
+// those of Immutable, and those before the rows of Head, in acq; only backdated rows have acqs
+// among the others.
 type State struct {
 	Sealed    []*Segment
 	Immutable []*ImmutableHead // being sealed, oldest first
 	Head      *index.Head
-	first     uint64 // log index of the first entry in head
+	firstLSN  uint64 // of the first entry in Head
 	Info      BackdatedInfo
 
-	// Main and Backdated are what a combined read state was made of, the states of a shard and of
-	// its backdated shard; nil otherwise.
-	Main, Backdated *State
+	// Backdated is the state of the backdated shard, when its segments and heads are in the lists,
+	// too, and own that of the shard itself; both are nil otherwise.
+	Backdated, own *State
 
 	users atomic.Int64 // the shard, while this is its present state, and scans
 }
 
 // with returns a copy that is not used yet.
 func (s *State) with(sealed []*Segment, immutable []*ImmutableHead) *State {
-	return &State{Sealed: sealed, Immutable: immutable, Head: s.Head, first: s.first,
+	return &State{Sealed: sealed, Immutable: immutable, Head: s.Head, firstLSN: s.firstLSN,
 		Info: s.Info}
 }
 
@@ -39,8 +39,8 @@ func (s *State) Unpin() {
 	if s.users.Add(-1) > 0 {
 		return
 	}
-	if s.Main != nil {
-		s.Main.Unpin()
+	if s.own != nil {
+		s.own.Unpin()
 		s.Backdated.Unpin()
 		return
 	}
@@ -81,34 +81,42 @@ func (sh *Shard) Pin() *State {
 	return now
 }
 
-// PinCombined returns the combined read state of the shard and its backdated shard, to be unpinned
-// by the caller.
-func (sh *Shard) PinCombined() *State {
-	main := sh.Pin()
+// PinWithBackdated returns one read state of the shard and its backdated shard, to be unpinned by
+// the caller.
+func (sh *Shard) PinWithBackdated() *State {
+	own := sh.Pin()
 	if sh.Backdated.State.Load().IsEmpty() {
-		return main
+		return own
 	}
 	backdated := sh.Backdated.Pin()
-	combined := &State{Main: main, Backdated: backdated, Head: main.Head,
-		Sealed:    slices.Concat(backdated.Sealed, main.Sealed),
-		Immutable: slices.Concat(backdated.Immutable, main.Immutable)}
+	both := &State{own: own, Backdated: backdated, Head: own.Head,
+		Sealed:    slices.Concat(backdated.Sealed, own.Sealed),
+		Immutable: slices.Concat(backdated.Immutable, own.Immutable)}
 	if backdated.Head.Rows() > 0 {
 		last := &ImmutableHead{Head: backdated.Head, Info: backdated.Info}
-		combined.Immutable = append([]*ImmutableHead{last}, combined.Immutable...)
+		both.Immutable = append([]*ImmutableHead{last}, both.Immutable...)
 	}
-	combined.users.Store(1)
-	return combined
+	both.users.Store(1)
+	return both
 }
 
-// PinFor is PinCombined for a box: where no row that came below the horizon lies in it, only
-// what the shard holds.
+// PinFor is PinWithBackdated for a box: where no backdated row can lie in it, only what the shard
+// itself holds.
 func (sh *Shard) PinFor(box *record.Box) *State {
-	now := sh.PinCombined()
+	now := sh.PinWithBackdated()
 	if now.Backdated == nil || now.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
 		return now
 	}
 	now.Backdated.Unpin()
-	return now.Main
+	return now.own
+}
+
+// WithoutBackdated returns the state of the shard itself, which is pinned with s.
+func (s *State) WithoutBackdated() *State {
+	if s.own != nil {
+		return s.own
+	}
+	return s
 }
 
 // AppendBelow appends a function for each segment with rows at or above an acq, and for each head

@@ -32,7 +32,7 @@ func (t *SupersededTable) Of(block uint32) *SupersededRows {
 }
 
 // Keep keeps what a scan found of one of a number of blocks, unless another has found it out for a
-// later moment, or there is too much.
+// later acq, or there is too much.
 func (t *SupersededTable) Keep(block uint32, blocks, rows int, found *SupersededRows) {
 	if len(found.Positions)*maxSupersededShare > rows {
 		return

@@ -60,7 +60,7 @@ func (r *Resolver) findNewer(p *Partition) error {
 		return nil
 	}
 	var err error
-	p.eachMainHead(func(h *index.Head) {
+	p.eachOwnHead(func(h *index.Head) {
 		if err == nil && h.Rows() > 0 {
 			err = r.findNewerInHead(p, h)
 		}

@@ -58,9 +58,7 @@ func ClearUnconfirmed(
 
 // clearHeads clears flags of the heads of a read state, once many rows have got one.
 func clearHeads(now *shards.State) {
-	if now.Main != nil {
-		now = now.Main
-	}
+	now = now.WithoutBackdated()
 	heads := make([]*index.Head, 0, 8) // oldest first
 	for _, immutable := range now.Immutable {
 		heads = append(heads, immutable.Head)

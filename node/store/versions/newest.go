@@ -15,7 +15,7 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 	}
 	p.Newest = NewTable(limit)
 	err := r.findBackdated(p)
-	p.eachMainHead(func(h *index.Head) {
+	p.eachOwnHead(func(h *index.Head) {
 		if err != nil || h.Flagged() == 0 {
 			return
 		}

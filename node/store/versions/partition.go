@@ -64,14 +64,12 @@ func (p *Partition) eachHeadZone(visit func(index.FlaggedZone)) {
 	})
 }
 
-// eachMainHead calls visit with the heads of rows that came above the horizon, newest first.
-func (p *Partition) eachMainHead(visit func(*index.Head)) {
-	main := p.State
-	if main.Main != nil {
-		main = main.Main
-	}
-	visit(main.Head)
-	for _, immutable := range slices.Backward(main.Immutable) {
+// eachOwnHead calls visit with the heads of the shard itself, without those of its backdated shard,
+// newest first.
+func (p *Partition) eachOwnHead(visit func(*index.Head)) {
+	own := p.State.WithoutBackdated()
+	visit(own.Head)
+	for _, immutable := range slices.Backward(own.Immutable) {
 		visit(immutable.Head)
 	}
 }

@@ -41,12 +41,13 @@ func (s Seq) Writer() record.Writer { return record.Writer{ID: s.ID, Persistent:
 var (
 	// ErrTooOld means that a batch's sequence lies so far below the newest one of its writer that
 	// the store no longer knows whether it was stored.
-	ErrTooOld = errors.New("sequence is too old: its first answer is no longer known")
+	ErrTooOld = errors.New("sequence is too old: its result is no longer kept; query whether its " +
+		"batch is stored")
 	// ErrTooMany means that the table of writers is full.
 	ErrTooMany = errors.New("too many writers at once")
 	// ErrInFlight means that a batch that is to follow another one came while such a batch of its
 	// writer is not answered yet.
-	ErrInFlight = errors.New("another batch of the writer is under way")
+	ErrInFlight = errors.New("another batch of the writer is in flight")
 )
 
 // GapError means that a put is to follow a batch of its writer that is not the newest one that the

@@ -143,7 +143,7 @@ func growAlike(t *testing.T, all []*wasmhost.Module, doc *plugin.Doc, seed uint6
 	}
 }
 
-// growMany has as many rows as a tenant asks for in one question: 100,000 of 500 devices, in
+// growMany has as many rows as a tenant asks for in one query: 100,000 of 500 devices, in
 // batches as a scan has them, with few texts or many.
 func growMany(t *testing.T, all []*wasmhost.Module) {
 	const rows, devices = 100_000, 500

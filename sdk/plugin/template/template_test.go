@@ -119,8 +119,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// question is query.json.
-type question struct {
+// queryFile is query.json.
+type queryFile struct {
 	Params map[string]string `json:"params"`
 	Group  []string          `json:"group"`
 	Bucket string            `json:"bucket"`
@@ -175,7 +175,7 @@ type example struct {
 func readExample(t *testing.T, dir string) *example {
 	t.Helper()
 	var lines []line
-	var q question
+	var q queryFile
 	e := &example{}
 	readJSON(t, dir, "records.ndjson", &lines)
 	readJSON(t, dir, "query.json", &q)

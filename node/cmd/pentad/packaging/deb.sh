@@ -25,7 +25,7 @@ Section: database
 Priority: optional
 Description: database for measurements
  pentad stores meter readings, sensor values and counters, corrects them later, and
- shows what was known at any moment. The package has the node and the command line.
+ shows what was known at any time. The package has the node and the command line.
  The service is not started by itself: systemctl enable --now pentad.
 END
 dpkg-deb --root-owner-group --build "$tree" "$out/pentad_${version}_$arch.deb"

@@ -13,7 +13,7 @@ import (
 )
 
 // FilledFlag is text that is not empty: a variable of a script that is not set must not widen a
-// question.
+// query.
 type FilledFlag string
 
 func (f *FilledFlag) Set(text string) error {

@@ -16,7 +16,7 @@ import (
 // Columns are the columns of an export; those of values follow them.
 const Columns = "cid,mid,moid,cap,acq,payload,deleted"
 
-// csvWriter writes a line with the names of the columns and one per record. The form has no place
+// csvWriter writes a line with the names of the columns and one per record. The format has no place
 // for a header and none for an end.
 type csvWriter struct {
 	out    io.Writer
@@ -117,7 +117,7 @@ func NewCSVReader(in *bufio.Reader) (Reader, error) {
 	}
 	for name := range strings.SplitSeq(Columns, ",") {
 		if name != "acq" && !met[name] {
-			return nil, &FormError{"line 1 has no column " + name + ", which an export has; " +
+			return nil, &FormatError{"line 1 has no column " + name + ", which an export has; " +
 				"files of other systems need a mapping"}
 		}
 	}

@@ -1,9 +1,9 @@
 // Package exchange owns the files in which records leave a node and come back exactly: what their
-// header says, the columns that decoded values stand in, the forms NDJSON and CSV, and how a form
-// is recognised.
+// header says, the columns that decoded values stand in, the formats NDJSON and CSV, and how a
+// format is recognised.
 //
 // It knows nothing of flags, the network, Arrow or Parquet: other packages write and read those
-// forms behind [Writer] and [Reader]. It starts no goroutines.
+// formats behind [Writer] and [Reader]. It starts no goroutines.
 package exchange
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Version is the number of the form that this package writes, and the greatest that it reads.
+// Version is the number of the format that this package writes, and the greatest that it reads.
 // 1: cid, mid, moid, cap, acq, payload, deleted, and columns of values after them.
 const Version = 1
 
@@ -96,40 +96,40 @@ func damaged(where, format string, args ...any) error {
 	return &DamageError{where, fmt.Sprintf(format, args...)}
 }
 
-// Damaged returns a *DamageError for the packages that read other forms.
+// Damaged returns a *DamageError for the packages that read other formats.
 func Damaged(where, format string, args ...any) error { return damaged(where, format, args...) }
 
-// FormError is a file that is no export.
-type FormError struct{ Reason string }
+// FormatError is a file that is no export.
+type FormatError struct{ Reason string }
 
 // Error implements error.
-func (e *FormError) Error() string { return e.Reason }
+func (e *FormatError) Error() string { return e.Reason }
 
-// Form is a form of files.
-type Form string
+// Format is a format of files.
+type Format string
 
-// Forms.
+// Formats.
 const (
-	NDJSON  Form = "ndjson"
-	CSV     Form = "csv"
-	Arrow   Form = "arrow"
-	Parquet Form = "parquet"
+	NDJSON  Format = "ndjson"
+	CSV     Format = "csv"
+	Arrow   Format = "arrow"
+	Parquet Format = "parquet"
 )
 
-// Forms is the list for help and errors.
-const Forms = "ndjson, csv, arrow or parquet"
+// Formats is the list for help and errors.
+const Formats = "ndjson, csv, arrow or parquet"
 
-// ParseForm reads the name of a form.
-func ParseForm(name string) (Form, error) {
-	switch f := Form(name); f {
+// ParseFormat reads the name of a format.
+func ParseFormat(name string) (Format, error) {
+	switch f := Format(name); f {
 	case NDJSON, CSV, Arrow, Parquet:
 		return f, nil
 	}
-	return "", fmt.Errorf("form %q is unknown; use %s", name, Forms)
+	return "", fmt.Errorf("unknown format %q; use %s", name, Formats)
 }
 
-// Recognise returns the form of what in holds by its first bytes, without taking them.
-func Recognise(in *bufio.Reader) (Form, error) {
+// Recognise returns the format of what in holds by its first bytes, without taking them.
+func Recognise(in *bufio.Reader) (Format, error) {
 	head, err := in.Peek(8)
 	if err != nil && err != io.EOF {
 		return "", err
@@ -148,7 +148,7 @@ func Recognise(in *bufio.Reader) (Form, error) {
 	return CSV, nil
 }
 
-// AppendTime writes a moment so that it reads back exactly: RFC 3339, and whole ns in the years
+// AppendTime writes a time so that it reads back exactly: RFC 3339, and whole ns in the years
 // that int64 holds a part of.
 func AppendTime(dst []byte, ns int64) []byte {
 	const from, to = -9_214_560_000_000_000_000, 9_214_646_400_000_000_000 // 1678 and 2262

@@ -48,7 +48,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if !errors.Is(err, io.EOF) && !errors.As(err, new(*DamageError)) &&
-			!errors.As(err, new(*FormError)) {
+			!errors.As(err, new(*FormatError)) {
 			t.Fatalf("%T: %v", err, err)
 		}
 	})

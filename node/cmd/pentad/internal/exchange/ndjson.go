@@ -158,8 +158,8 @@ func NewNDJSONReader(in *bufio.Reader) (Reader, *Header, error) {
 	}
 	if !bytes.Contains(line, []byte(`"pentad_export"`)) {
 		return nil, nil,
-			&FormError{"line 1 is not the header of an export; use pentad put for the output of " +
-				"pentad get -o ndjson"}
+			&FormatError{"line 1 is not the header of an export; use pentad put for the output " +
+				"of pentad get -o ndjson"}
 	}
 	h, err := ParseHeader(line)
 	return r, h, err

@@ -57,7 +57,7 @@ func (r *row) appendTo(b *record.Batch) error {
 	return nil
 }
 
-// parseTime reads a moment. What AppendTime writes is nearly always RFC 3339, which the standard
+// parseTime reads a time. What AppendTime writes is nearly always RFC 3339, which the standard
 // library reads at once.
 func parseTime(layout *timeparse.Layout, text []byte) (int64, error) {
 	if len(text) >= len("2006-01-02T15:04:05Z") && text[len(text)-1] == 'Z' {

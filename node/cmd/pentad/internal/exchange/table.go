@@ -80,7 +80,7 @@ func NewTableReader(t Table) (Reader, error) {
 				}
 			}
 			return 0,
-				&FormError{fmt.Sprintf("column %s is of type %s, unlike in an export; files of "+
+				&FormatError{fmt.Sprintf("column %s is of type %s, unlike in an export; files of "+
 					"other systems need a mapping", name, c.Type)}
 		}
 		return -1, nil
@@ -97,7 +97,7 @@ func NewTableReader(t Table) (Reader, error) {
 			return nil, err
 		}
 		if *one.at < 0 && one.name != "deleted" {
-			return nil, &FormError{"there is no column " + one.name + ", which an export has; " +
+			return nil, &FormatError{"there is no column " + one.name + ", which an export has; " +
 				"files of other systems need a mapping"}
 		}
 	}

@@ -103,7 +103,7 @@ type Report struct {
 	MaxLag   time.Duration // how long after it was due a request was sent, at most
 }
 
-// Progress is a run at one moment; what is said of the last second counts from the report before.
+// Progress is a run at one time; what is said of the last second counts from the report before.
 type Progress struct {
 	Elapsed           time.Duration
 	Requests, Records int64   // good ones so far, and what travelled with them

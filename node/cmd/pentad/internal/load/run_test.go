@@ -275,7 +275,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestInterrupt ends a run from outside: what is under way does not count.
+// TestInterrupt ends a run from outside: what is in progress does not count.
 func TestInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)

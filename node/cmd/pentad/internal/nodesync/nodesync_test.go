@@ -148,10 +148,10 @@ func (s *served) rows(q *record.Query) []string {
 func sameViews(t *testing.T, rng *rand.Rand, from, to *served, untilNs int64) {
 	t.Helper()
 	below := record.Box{record.Acq: {{From: 0, To: untilNs}}}
-	questions := []record.Query{{Box: below}, {View: record.ViewAsOf, AsOfAcqNs: untilNs},
+	queries := []record.Query{{Box: below}, {View: record.ViewAsOf, AsOfAcqNs: untilNs},
 		{View: record.ViewAsOf, AsOfAcqNs: untilNs, Last: 2}}
 	var acqs []int64
-	for r, err := range from.Query(t.Context(), &questions[0]) {
+	for r, err := range from.Query(t.Context(), &queries[0]) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,9 +159,9 @@ func sameViews(t *testing.T, rng *rand.Rand, from, to *served, untilNs int64) {
 	}
 	for range min(5, len(acqs)) {
 		at := acqs[rng.IntN(len(acqs))] + rng.Int64N(2)
-		questions = append(questions, record.Query{View: record.ViewAsOf, AsOfAcqNs: at})
+		queries = append(queries, record.Query{View: record.ViewAsOf, AsOfAcqNs: at})
 	}
-	for _, q := range questions {
+	for _, q := range queries {
 		here, there := from.rows(&q), to.rows(&q)
 		if !slices.Equal(here, there) {
 			t.Fatalf("%+v: %d rows at the source, %d in the copy\n%.300s\n%.300s", q, len(here),

@@ -103,7 +103,7 @@ func TestRestampKilledAtEachSave(t *testing.T) {
 	}
 	refused := 0
 	for i := range saved {
-		same := min(i+rng.IntN(2), len(images)-1) // the batch under way may be there
+		same := min(i+rng.IntN(2), len(images)-1) // the batch in flight may be there
 		for _, j := range []int{max(0, i-1), same} {
 			to.putBack(copyOf(t, images[j]))
 			before := to.rows(&record.Query{})

@@ -78,11 +78,12 @@ func Bool(b bool) Value {
 	return v
 }
 
-// Time is a moment. In JSON it becomes two members: NAME in RFC 3339 and NAME_ns in whole
+// Time is a point in time. In JSON it becomes two members: NAME in RFC 3339 and NAME_ns in whole
 // nanoseconds, because many readers of JSON round the second.
 func Time(ns int64) Value { return Value{kind: kindTime, number: ns} }
 
-// LocalTime is a moment as a clock of its zone shows it. In JSON it becomes two members, as Time.
+// LocalTime is a point in time as a clock of its zone shows it. In JSON it becomes two members, as
+// Time.
 func LocalTime(ns int64, text string) Value { return Value{kind: kindTime, number: ns, text: text} }
 
 // Span is a length of time: with a unit in a table, seconds elsewhere.
@@ -147,7 +148,7 @@ func (v Value) appendMember(dst []byte, name string) []byte {
 // seconds divides once, so that 2619 ms are 2.619 s; Duration.Seconds adds two rounded numbers.
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// time is a moment in RFC 3339.
+// time is a point in time in RFC 3339.
 func (v Value) time() string {
 	if v.text != "" {
 		return v.text

@@ -71,7 +71,7 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 	}
 }
 
-// AddReadings adds the selectors of questions about the whole history of readings, which refuse a
+// AddReadings adds the selectors of queries about the whole history of readings, which refuse a
 // range of acq and say why.
 func (q *Flags) AddReadings(c *cobra.Command) {
 	q.AddKeyFlags(c)

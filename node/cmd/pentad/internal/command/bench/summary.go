@@ -25,7 +25,7 @@ type benchSummary struct {
 	records     int64 // that travelled or were only counted
 }
 
-// progressLine is a run at one moment, in columns that stay where they are.
+// progressLine is a run at one time, in columns that stay where they are.
 func progressLine(p load.Progress) string {
 	p50, p99 := "-", "-"
 	if !p.Idle {

@@ -210,6 +210,19 @@ func dumpColumnText(c *segment.ColumnDescription) string {
 	return fmt.Sprintf("%-8s %-8s %2d bits %6d bytes  %s", c.Name, kind, c.Bits, c.Bytes, zone)
 }
 
+// entryText says what an entry is: rows have a shard and an LSN.
+func entryText(e *dump.Entry) string {
+	switch e.Kind {
+	case "applied":
+		return fmt.Sprintf("applied up to command %d", e.Index)
+	case "lines":
+		return fmt.Sprintf("MANIFEST has %d lines", e.Index)
+	case "clock":
+		return "clock"
+	}
+	return fmt.Sprintf("shard %d lsn %d: %s", e.Shard, e.Index, e.Kind)
+}
+
 func dumpAppendText(l *dump.LogAppend) string {
 	if l.Damage != "" {
 		return fmt.Sprintf("  %10d  DAMAGED %s\n", l.Offset, l.Damage)
@@ -217,8 +230,7 @@ func dumpAppendText(l *dump.LogAppend) string {
 	text := fmt.Sprintf("  %10d  append %d, %d bytes, %d entries\n", l.Offset, l.Seq, l.Bytes,
 		l.Entries)
 	for _, e := range l.Entry {
-		text += fmt.Sprintf("              shard %d index %d: %s, %d bytes", e.Shard, e.Index,
-			e.Kind, e.Bytes)
+		text += fmt.Sprintf("              %s, %d bytes", entryText(&e), e.Bytes)
 		if e.Rows > 0 {
 			text += fmt.Sprintf(", %d rows, %s %s %d", e.Rows, writerText(e.Persistent), e.Writer,
 				e.Seq)

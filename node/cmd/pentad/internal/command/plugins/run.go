@@ -69,7 +69,7 @@ func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.Completi
 	return cli.First(a.Completion(cli.PluginNames(fits)))
 }
 
-// runQuery puts the question together, without the plugin.
+// runQuery puts the query together, without the plugin.
 func runQuery(a *cli.App, q *queryflags.Flags, groupBy, zone string) (*record.Query, error) {
 	var err error
 	if zone = timeparse.ZoneName(zone); zone != "" {

@@ -48,10 +48,10 @@ existing one is always updated.`
 
 // exportFlags are the flags of an export.
 type exportFlags struct {
-	query      queryflags.Flags
-	form, file string
-	value      string
-	checksum   bool
+	query        queryflags.Flags
+	format, file string
+	value        string
+	checksum     bool
 }
 
 // ExportCommand returns pentad export.
@@ -74,8 +74,8 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 	flags := c.Flags()
 	names := flags.Lookup("names")
 	names.Usage = strings.Replace(names.Usage, "show and select ids", "select ids", 1)
-	flags.StringVarP(&e.form, "output", "o", "",
-		"format of the file: "+exchange.Forms+"\n(default: by the name of -f, else ndjson)")
+	flags.StringVarP(&e.format, "output", "o", "",
+		"format of the file: "+exchange.Formats+"\n(default: by the name of -f, else ndjson)")
 	flags.VarP((*cli.FilledFlag)(&e.file), "file", "f", "output file (default: stdout)")
 	flags.StringVar(&e.value, "value", "auto",
 		"type of decoded payloads: f64, f32, i64, i32, u32, text or none;\nauto: as declared by "+
@@ -89,7 +89,7 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 
 // export asks for the records and writes the file.
 func (a *app) export(ctx context.Context, e *exportFlags) error {
-	form, err := e.chooseForm(a)
+	format, err := e.chooseFormat(a)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	x.progress = a.NewProgress("export", int64(x.count), true)
 	defer x.progress.Close()
 	size, err := a.toFile(e.file, e.checksum || hasSum(e.file), func(out io.Writer) error {
-		x.out = newExportWriter(out, form, header, values)
+		x.out = newExportWriter(out, format, header, values)
 		return x.run(ctx)
 	})
 	if err != nil {
@@ -136,34 +136,35 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	return nil
 }
 
-// chooseForm returns the form that -o or the name of the file says.
-func (e *exportFlags) chooseForm(a *app) (exchange.Form, error) {
-	name := e.form
+// chooseFormat returns the format that -o or the name of the file says.
+func (e *exportFlags) chooseFormat(a *app) (exchange.Format, error) {
+	name := e.format
 	if name == "" {
 		name = strings.TrimPrefix(filepath.Ext(e.file), ".")
 		if e.file == "" {
 			name = string(exchange.NDJSON)
 		}
 	}
-	form, err := exchange.ParseForm(name)
+	format, err := exchange.ParseFormat(name)
 	switch {
-	case err != nil && e.form == "":
+	case err != nil && e.format == "":
 		return "", cli.Usagef("-f %s: unknown extension; use -o %s", e.file,
-			exchange.Forms)
+			exchange.Formats)
 	case err != nil:
 		return "", cli.Usage(err)
-	case e.file == "" && a.StdoutTerminal && (form == exchange.Arrow || form == exchange.Parquet):
+	case e.file == "" && a.StdoutTerminal &&
+		(format == exchange.Arrow || format == exchange.Parquet):
 		return "", cli.Usagef("-o %s: not for a terminal; use -f FILE, or redirect stdout",
-			form)
+			format)
 	}
-	return form, nil
+	return format, nil
 }
 
-// newExportWriter begins a file of a form.
+// newExportWriter begins a file of a format.
 func newExportWriter(
-	out io.Writer, form exchange.Form, h *exchange.Header, values []exchange.Value,
+	out io.Writer, format exchange.Format, h *exchange.Header, values []exchange.Value,
 ) exchange.Writer {
-	switch form {
+	switch format {
 	case exchange.CSV:
 		return exchange.NewCSVWriter(out, values)
 	case exchange.Arrow:
@@ -246,7 +247,7 @@ func (x *exporter) run(ctx context.Context) error {
 	return cli.FirstError(err, x.closed(err))
 }
 
-// past returns a client whose questions are answered by replicas that have all below a horizon.
+// past returns a client whose queries are answered by replicas that have all below a horizon.
 func past(db *client.Client, horizonNs int64) *client.Client {
 	if horizonNs <= 0 {
 		return db

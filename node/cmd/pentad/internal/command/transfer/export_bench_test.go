@@ -29,8 +29,10 @@ func meterBatch() *record.Batch {
 // batches of one file of the benchmarks: 400,000 records.
 const benchBatches = 100
 
-func writeForm(out io.Writer, form exchange.Form, b *record.Batch, values []exchange.Value) error {
-	w := newExportWriter(out, form, &exchange.Header{Version: exchange.Version}, values)
+func writeFormat(
+	out io.Writer, format exchange.Format, b *record.Batch, values []exchange.Value,
+) error {
+	w := newExportWriter(out, format, &exchange.Header{Version: exchange.Version}, values)
 	for range benchBatches {
 		if err := w.Write(b); err != nil {
 			return err
@@ -48,22 +50,22 @@ func BenchmarkForms(b *testing.B) {
 	}
 	values := []exchange.Value{value}
 	records := float64(benchBatches * batch.Len())
-	for _, form := range exportForms() {
+	for _, format := range exportFormats() {
 		var file bytes.Buffer
-		if err := writeForm(&file, form, batch, values); err != nil {
+		if err := writeFormat(&file, format, batch, values); err != nil {
 			b.Fatal(err)
 		}
-		b.Run("write/"+string(form), func(b *testing.B) {
+		b.Run("write/"+string(format), func(b *testing.B) {
 			for b.Loop() {
-				if err := writeForm(io.Discard, form, batch, values); err != nil {
+				if err := writeFormat(io.Discard, format, batch, values); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.ReportMetric(records*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrecords/s")
 		})
-		b.Run("read/"+string(form), func(b *testing.B) {
+		b.Run("read/"+string(format), func(b *testing.B) {
 			for b.Loop() {
-				r, err := openExport(bytes.NewReader(file.Bytes()), form)
+				r, err := openExport(bytes.NewReader(file.Bytes()), format)
 				var one record.Batch
 				n := 0
 				for ; err == nil; n += one.Len() {

@@ -23,9 +23,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// exportForms are the forms that come back exactly.
-func exportForms() []exchange.Form {
-	return []exchange.Form{exchange.NDJSON, exchange.CSV, exchange.Arrow, exchange.Parquet}
+// exportFormats are the formats that come back exactly.
+func exportFormats() []exchange.Format {
+	return []exchange.Format{exchange.NDJSON, exchange.CSV, exchange.Arrow, exchange.Parquet}
 }
 
 // random is a source of numbers whose seed a failure prints.
@@ -119,13 +119,13 @@ func sameRecord(a, b record.Record) bool {
 	return a.Key == b.Key && a.Tomb == b.Tomb && bytes.Equal(a.Payload, b.Payload)
 }
 
-// written is a file of a form.
+// written is a file of a format.
 func written(
-	t testing.TB, form exchange.Form, values []exchange.Value, records []record.Record,
+	t testing.TB, format exchange.Format, values []exchange.Value, records []record.Record,
 ) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := newExportWriter(&out, form, &exchange.Header{Version: exchange.Version}, values)
+	w := newExportWriter(&out, format, &exchange.Header{Version: exchange.Version}, values)
 	var b record.Batch
 	for i, r := range records {
 		if r.Tomb {
@@ -166,37 +166,37 @@ func readBack(file []byte) (records []record.Record, err error) {
 	return records, err
 }
 
-// Records of all sorts come back from every form as they were, and a file that was cut is an error
-// that leaves only true records behind.
-func TestFormsRoundTrip(t *testing.T) {
+// Records of all sorts come back from every format as they were, and a file that was cut is an
+// error that leaves only true records behind.
+func TestFormatsRoundTrip(t *testing.T) {
 	r := random(t)
-	for _, form := range exportForms() {
+	for _, format := range exportFormats() {
 		for name, values := range oddValues(t) {
 			want := oddRecords(r, fewer(2000))
-			file := written(t, form, values, want)
+			file := written(t, format, values, want)
 			got, err := readBack(file)
 			if err != nil || len(got) != len(want) {
-				t.Fatalf("%s, values %s: %d records of %d, %v", form, name, len(got), len(want),
+				t.Fatalf("%s, values %s: %d records of %d, %v", format, name, len(got), len(want),
 					err)
 			}
 			for i := range want {
 				if !sameRecord(got[i], want[i]) {
-					t.Fatalf("%s, values %s: record %d: %+v, want %+v", form, name, i, got[i].Key,
+					t.Fatalf("%s, values %s: record %d: %+v, want %+v", format, name, i, got[i].Key,
 						want[i].Key)
 				}
 			}
-			if form == exchange.CSV {
+			if format == exchange.CSV {
 				continue // which does not say where it ends
 			}
 			cut := file[:r.IntN(len(file))]
 			got, err = readBack(cut)
 			if err == nil {
-				t.Fatalf("%s, values %s: %d of %d bytes were read without an error", form, name,
+				t.Fatalf("%s, values %s: %d of %d bytes were read without an error", format, name,
 					len(cut), len(file))
 			}
 			for i := range got {
 				if !sameRecord(got[i], want[i]) {
-					t.Fatalf("%s, values %s: record %d of a cut file differs", form, name, i)
+					t.Fatalf("%s, values %s: record %d of a cut file differs", format, name, i)
 				}
 			}
 		}
@@ -242,18 +242,18 @@ func TestExportImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := storedRecords(t, db)
-	for _, form := range exportForms() {
-		file := filepath.Join(t.TempDir(), "all."+string(form))
+	for _, format := range exportFormats() {
+		file := filepath.Join(t.TempDir(), "all."+string(format))
 		_, stderr, code := runCommand(t, addr, "export", "--view", "all", "-f", file)
 		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", form, code, stderr)
+			t.Fatalf("%s: exit code %d: %s", format, code, stderr)
 		}
 		to, copied := testNode(t)
 		for _, again := range []string{"", "--again"} {
 			for range 2 {
 				args := append([]string{"import", file, "-o", "json"}, strings.Fields(again)...)
 				if _, stderr, code := runCommand(t, to, args...); code != 0 {
-					t.Fatalf("%s: exit code %d: %s", form, code, stderr)
+					t.Fatalf("%s: exit code %d: %s", format, code, stderr)
 				}
 			}
 			times := 1
@@ -262,13 +262,13 @@ func TestExportImport(t *testing.T) {
 			}
 			got := storedRecords(t, copied)
 			if len(got) != times*len(want) {
-				t.Fatalf("%s: %d records, want %d times %d", form, len(got), times, len(want))
+				t.Fatalf("%s: %d records, want %d times %d", format, len(got), times, len(want))
 			}
 			sameVersions(t, got[:len(want)], want)
 		}
 		names, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*"))
 		if err != nil || len(names) > 0 {
-			t.Errorf("%s: %q is left beside the file, %v", form, names, err)
+			t.Errorf("%s: %q is left beside the file, %v", format, names, err)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestExportOfReplicasThatAreBehind(t *testing.T) {
 		}
 		return 9000, horizon, nil
 	})
-	fails("the question is wrong", "mine", 0, func(asked int) (int64, int64, error) {
+	fails("the query is wrong", "mine", 0, func(asked int) (int64, int64, error) {
 		return horizon, horizon, []error{nil, errors.New("mine")}[min(asked-1, 1)]
 	})
 }

@@ -1,7 +1,7 @@
 // Package transfer holds pentad export and pentad import: records to files and back.
 //
 // It owns the identity of a file, by which an interrupted import resumes, and the order of an
-// export. Packages exchange, arrowfile, parquetfile and csvimport own the forms of files.
+// export. Packages exchange, arrowfile, parquetfile and csvimport own the formats of files.
 package transfer
 
 import (
@@ -170,12 +170,12 @@ func (f *importFlags) add(c *cobra.Command) {
 		csvimport.FoldBoth+"\tthe earlier moment; a repeated key is a new version")
 }
 
-// importMapped imports files by a mapping. Their form is "" when their first bytes say it.
+// importMapped imports files by a mapping. Their format is "" when their first bytes say it.
 func (a *app) importMapped(
-	ctx context.Context, c *cobra.Command, f *importFlags, form exchange.Form, again bool,
+	ctx context.Context, c *cobra.Command, f *importFlags, format exchange.Format, again bool,
 	files []string,
 ) (err error) {
-	m, err := f.build(c, form != exchange.CSV)
+	m, err := f.build(c, format != exchange.CSV)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -202,7 +202,7 @@ func (a *app) importMapped(
 		defer func() { err = cli.FirstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
-	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, form: form, again: again}
+	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format, again: again}
 	start := a.Now()
 	if err = run.files(ctx, files); err != nil && !isReject(err) {
 		if ctx.Err() != nil {

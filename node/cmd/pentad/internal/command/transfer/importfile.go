@@ -60,11 +60,11 @@ func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 		if !slices.ContainsFunc(mappingFlags(), c.Flags().Changed) {
 			return a.importExports(c.Context(), &f, args)
 		}
-		return a.importMapped(c.Context(), c, &m, exchange.Form(f.format), f.again, args)
+		return a.importMapped(c.Context(), c, &m, exchange.Format(f.format), f.again, args)
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "",
-		"format of the files: "+exchange.Forms+" (default: by their first bytes)")
+		"format of the files: "+exchange.Formats+" (default: by their first bytes)")
 	flags.BoolVar(&f.again, "again", false, againHelp)
 	cli.Complete(c, "format", "ndjson", "csv", "arrow", "parquet")
 	m.add(c)
@@ -102,7 +102,7 @@ func (s *stored) left(err error, again bool, name string, files []string) string
 
 func (a *app) importExports(ctx context.Context, f *importFileFlags, files []string) error {
 	if f.format != "" {
-		if _, err := exchange.ParseForm(f.format); err != nil {
+		if _, err := exchange.ParseFormat(f.format); err != nil {
 			return cli.Usagef("--format: %w", err)
 		}
 	}
@@ -154,7 +154,7 @@ func (a *app) importExport(
 	w := db.NewWriter(opt)
 	before := *total
 	records := func() int64 { return before.records + w.Stats().Records }
-	reader, err := openExport(countedInput(in, p, records), exchange.Form(f.format))
+	reader, err := openExport(countedInput(in, p, records), exchange.Format(f.format))
 	if err == nil {
 		total.began = true
 		err = storeAll(ctx, w, reader)
@@ -231,32 +231,32 @@ func (f *progressFile) ReadAt(buf []byte, at int64) (int, error) {
 func (f *progressFile) Size() int64 { return f.size }
 
 // openExport chooses the reader of a file.
-func openExport(in io.Reader, form exchange.Form) (exchange.Reader, error) {
-	r, err := openForm(in, form)
-	if notExport := (*exchange.FormError)(nil); errors.As(err, &notExport) {
+func openExport(in io.Reader, format exchange.Format) (exchange.Reader, error) {
+	r, err := openFormat(in, format)
+	if notExport := (*exchange.FormatError)(nil); errors.As(err, &notExport) {
 		return nil, cli.Usage(err)
 	}
 	return r, err
 }
 
-func openForm(in io.Reader, form exchange.Form) (exchange.Reader, error) {
+func openFormat(in io.Reader, format exchange.Format) (exchange.Reader, error) {
 	plain, err := exchange.Plain(in)
 	if err != nil {
 		return nil, err
 	}
-	if form == "" {
-		if form, err = exchange.Recognise(plain); err != nil {
+	if format == "" {
+		if format, err = exchange.Recognise(plain); err != nil {
 			return nil, err
 		}
 	}
-	switch form {
+	switch format {
 	case exchange.NDJSON:
 		r, _, err := exchange.NewNDJSONReader(plain)
 		return r, err
 	case exchange.CSV:
 		return exchange.NewCSVReader(plain)
 	}
-	table, err := openTable(in, plain, form)
+	table, err := openTable(in, plain, format)
 	if err != nil {
 		return nil, err
 	}
@@ -264,8 +264,8 @@ func openForm(in io.Reader, form exchange.Form) (exchange.Reader, error) {
 }
 
 // openTable opens a file of columns, of which plain holds the beginning.
-func openTable(in io.Reader, plain *bufio.Reader, form exchange.Form) (exchange.Table, error) {
-	if form == exchange.Arrow {
+func openTable(in io.Reader, plain *bufio.Reader, format exchange.Format) (exchange.Table, error) {
+	if format == exchange.Arrow {
 		return arrowfile.NewTable(plain)
 	}
 	file, ok := in.(randomAccess)

@@ -136,7 +136,7 @@ func TestImportRefuses(t *testing.T) {
 	f("e.ndjson", header+`{"cid":-1,"mid":2,"moid":3,"cap":"0","payload":""}`, 7,
 		"line 2: cid: -1 is outside 0 to 2147483646")
 	f("f.parquet", "PAR1xxxxPAR1", 7, "footer: ")
-	f("g.csv", "a,b\n1,2\n", 2, "--format: form \"xlsx\" is unknown", "--format", "xlsx")
+	f("g.csv", "a,b\n1,2\n", 2, "--format: unknown format \"xlsx\"", "--format", "xlsx")
 	f("h.ndjson", header, 2, "use pentad put for lines of JSON", "--cid", "1", "--mid",
 		"column=a", "--cap", "column=b", "--value", "column=c,moid=1")
 }

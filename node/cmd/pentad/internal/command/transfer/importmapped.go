@@ -26,7 +26,7 @@ type mappedImport struct {
 	db      *client.Client
 	mapping *csvimport.Mapping
 	opt     csvimport.Options
-	form    exchange.Form
+	format  exchange.Format
 	again   bool
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
 	sent    bool              // records were handed to a writer
@@ -135,7 +135,7 @@ func (r *mappedImport) each(
 func (r *mappedImport) read(
 	ctx context.Context, im *csvimport.Importer, _, shown string, in io.Reader,
 ) error {
-	return importMappedFile(ctx, im, r.mapping, r.form, shown, in)
+	return importMappedFile(ctx, im, r.mapping, r.format, shown, in)
 }
 
 // store stores the records of a file.
@@ -149,7 +149,7 @@ func (r *mappedImport) store(
 	r.writer = r.db.NewWriter(client.WriterOptions{BatchRecords: importBatchRecords,
 		BatchBytes: importBatchBytes, ID: id})
 	before := im.Summary()
-	err = importMappedFile(ctx, im, r.mapping, r.form, shown, in)
+	err = importMappedFile(ctx, im, r.mapping, r.format, shown, in)
 	whole := err == nil || isReject(err) || errors.As(err, new(*exchange.DamageError))
 	if whole { // each run comes to the same end
 		err = cli.FirstError(r.writer.Close(ctx), err)

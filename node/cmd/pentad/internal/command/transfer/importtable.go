@@ -13,24 +13,24 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 )
 
-// importMappedFile imports a file of any form that a mapping can read.
+// importMappedFile imports a file of any format that a mapping can read.
 func importMappedFile(ctx context.Context, im *csvimport.Importer, m *csvimport.Mapping,
-	form exchange.Form, name string, in io.Reader) error {
+	format exchange.Format, name string, in io.Reader) error {
 	plain, err := exchange.Plain(in)
-	if err == nil && form == "" {
-		form, err = exchange.Recognise(plain)
+	if err == nil && format == "" {
+		format, err = exchange.Recognise(plain)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	switch form {
+	switch format {
 	case exchange.CSV:
 		return im.File(ctx, name, plain)
 	case exchange.NDJSON:
 		return cli.Usagef("%s: a mapping reads CSV, Arrow and Parquet; use pentad put for lines "+
 			"of JSON", name)
 	}
-	table, err := openTable(in, plain, form)
+	table, err := openTable(in, plain, format)
 	if err == nil {
 		err = im.Table(ctx, name, newTextRows(table, m.Cap.Zone.IsSet()))
 	}

@@ -34,18 +34,18 @@ func firstExport() []record.Record {
 // What the first version wrote is read for ever. The files are never regenerated.
 func TestOldExports(t *testing.T) {
 	want := firstExport()
-	for _, form := range exportForms() {
-		file, err := os.ReadFile(filepath.Join("testdata", "exports", "v1."+string(form)))
+	for _, format := range exportFormats() {
+		file, err := os.ReadFile(filepath.Join("testdata", "exports", "v1."+string(format)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := readBack(file)
 		if err != nil || len(got) != len(want) {
-			t.Fatalf("%s: %d records, want %d, %v", form, len(got), len(want), err)
+			t.Fatalf("%s: %d records, want %d, %v", format, len(got), len(want), err)
 		}
 		for i := range want {
 			if !sameRecord(got[i], want[i]) {
-				t.Errorf("%s: record %d: %+v, want %+v", form, i, got[i], want[i])
+				t.Errorf("%s: record %d: %+v, want %+v", format, i, got[i], want[i])
 			}
 		}
 	}

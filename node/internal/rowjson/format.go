@@ -9,31 +9,31 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 )
 
-// Form is how rows are written.
-type Form uint8
+// Format is how rows are written: the parameter format, or by the header Accept.
+type Format uint8
 
 const (
-	Document Form = iota // one JSON document, with the end in it
-	Lines                // NDJSON, the last line is the end
+	Document Format = iota // one JSON document, with the end in it
+	Lines                  // NDJSON, the last line is the end
 	// RowLines are NDJSON of rows alone: each line is a row of a table. The end is told apart,
 	// unless the answer is not complete.
 	RowLines
 	CSV // with a header; the end is told apart
 )
 
-// contentTypes by form.
+// contentTypes by format.
 var contentTypes = [...]string{"application/json", "application/x-ndjson", "application/x-ndjson",
 	"text/csv; charset=utf-8; header=present"}
 
-// ContentType returns the content type of a form.
-func (f Form) ContentType() string { return contentTypes[f] }
+// ContentType returns the content type of a format.
+func (f Format) ContentType() string { return contentTypes[f] }
 
-// EndsApart reports whether the end is not a part of the rows.
-func (f Form) EndsApart() bool { return f == RowLines || f == CSV }
+// EndsOutside reports whether the end of the answer is not among its rows.
+func (f Format) EndsOutside() bool { return f == RowLines || f == CSV }
 
-// ParseForm returns the form that the parameter format or the header Accept asks for.
-func ParseForm(format, accept string) (Form, error) {
-	switch format {
+// ParseFormat returns the format that the parameter format or the header Accept asks for.
+func ParseFormat(name, accept string) (Format, error) {
+	switch name {
 	case "":
 		if strings.Contains(accept, "text/csv") {
 			return CSV, nil
@@ -50,23 +50,23 @@ func ParseForm(format, accept string) (Form, error) {
 		return CSV, nil
 	default:
 		return 0, params.Bad("format", fmt.Errorf("%q is not json, ndjson or csv",
-			params.Clip(format)))
+			params.Clip(name)))
 	}
 }
 
-// Writer writes rows in a form.
+// Writer writes rows in a format.
 type Writer struct {
-	W    *bufio.Writer
-	Name string // of the member with the rows of a document
-	Form Form
-	Rows int // that were written
+	W      *bufio.Writer
+	Name   string // of the member with the rows of a document
+	Format Format
+	Rows   int // that were written
 
 	table *table // of CSV
 }
 
 // Begin writes what is before the rows; row is of the type of all rows.
 func (o *Writer) Begin(row any) error {
-	if o.Form != CSV {
+	if o.Format != CSV {
 		return nil
 	}
 	o.table = newTable(o.W, row)
@@ -75,7 +75,7 @@ func (o *Writer) Begin(row any) error {
 
 // Row writes a row.
 func (o *Writer) Row(row any) error {
-	if o.Form == CSV {
+	if o.Format == CSV {
 		o.Rows++
 		return o.table.row(row)
 	}
@@ -84,7 +84,7 @@ func (o *Writer) Row(row any) error {
 		return err
 	}
 	switch {
-	case o.Form != Document:
+	case o.Format != Document:
 		text = append(text, '\n')
 	case o.Rows == 0:
 		text = append([]byte(`{"`+o.Name+`":[`+"\n"), text...)
@@ -98,7 +98,7 @@ func (o *Writer) Row(row any) error {
 
 // End writes the end of the answer, unless it is told apart.
 func (o *Writer) End(end End) error {
-	if o.Form == CSV || o.Form == RowLines && end.Complete {
+	if o.Format == CSV || o.Format == RowLines && end.Complete {
 		return nil
 	}
 	text, err := json.Marshal(end)
@@ -106,7 +106,7 @@ func (o *Writer) End(end End) error {
 		return err
 	}
 	opening := `{"end":`
-	if o.Form == Document {
+	if o.Format == Document {
 		opening = "\n],\"end\":"
 		if o.Rows == 0 {
 			opening = `{"` + o.Name + `":[],"end":`

@@ -17,30 +17,30 @@ const (
 	sealRetryLast  = time.Minute
 )
 
-// sealQueue is the sealer's work: a shard stands in it once for each immutable head that is to be
-// sealed, oldest first.
-type sealQueue struct {
+// pendingSeals are the requests that the sealer has taken from Store.sealRequests and has not done:
+// a shard is in it once for each immutable head that is to be sealed, oldest first.
+type pendingSeals struct {
 	shards []*shards.Shard
 	wait   time.Duration
 	retry  <-chan time.Time // nil while sealing works
 }
 
-// sealQueued seals what is queued, until it fails.
-func (s *Store) sealQueued(q *sealQueue) error {
-	for len(q.shards) > 0 {
-		err := s.sealOldest(q.shards[0])
+// sealPending seals what is pending, until it fails.
+func (s *Store) sealPending(p *pendingSeals) error {
+	for len(p.shards) > 0 {
+		err := s.sealOldest(p.shards[0])
 		if errors.Is(err, ErrClosed) {
 			return err
 		}
 		s.headBudget.SetSealErr(err)
 		if err != nil {
-			q.wait = min(max(2*q.wait, sealRetryFirst), sealRetryLast)
-			q.retry = time.After(q.wait)
+			p.wait = min(max(2*p.wait, sealRetryFirst), sealRetryLast)
+			p.retry = time.After(p.wait)
 			return err
 		}
-		q.shards = q.shards[1:]
+		p.shards = p.shards[1:]
 	}
-	q.wait, q.retry = 0, nil
+	p.wait, p.retry = 0, nil
 	return nil
 }
 
