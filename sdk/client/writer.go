@@ -58,6 +58,27 @@ type WriterStats struct {
 	Retries    int64 // requests repeated
 	Duplicates int64 // batches that a retry, or a writer with the same ID, found stored
 	Known      int64 // records of these batches
+	// FirstAcqNs and LastAcqNs are the least and the greatest acq of acknowledged records, those of
+	// duplicates included as long as the node remembers them; 0: none is known.
+	FirstAcqNs, LastAcqNs int64
+}
+
+// add counts an acknowledged batch.
+func (s *WriterStats) add(records int, reply *wire.PutReply) {
+	s.Batches++
+	s.Records += int64(records)
+	if reply.Duplicate {
+		s.Duplicates++
+		s.Known += int64(records)
+	}
+	if reply.LastAcqNs == 0 {
+		return
+	}
+	if s.LastAcqNs == 0 {
+		s.FirstAcqNs = reply.FirstAcqNs
+	}
+	s.FirstAcqNs = min(s.FirstAcqNs, reply.FirstAcqNs)
+	s.LastAcqNs = max(s.LastAcqNs, reply.LastAcqNs)
 }
 
 // Writer gathers records into batches and stores them in the order in which they were added. A
@@ -276,12 +297,7 @@ func (w *Writer) send(ctx context.Context) {
 			w.err = &BatchError{next.seq, next.records, err}
 		} else {
 			w.acked = next.seq
-			w.stats.Batches++
-			w.stats.Records += int64(next.records)
-			if reply.Duplicate {
-				w.stats.Duplicates++
-				w.stats.Known += int64(next.records)
-			}
+			w.stats.add(next.records, &reply)
 		}
 		w.notify()
 		w.mu.Unlock()

@@ -219,7 +219,7 @@ func TestEPA(t *testing.T) {
 				"--lookup-file", ids}
 			_, stderr, code := runCommand(t, addr, append(args, hourly)...)
 			if code != cli.ExitPartial || !strings.Contains(stderr, `5 of 8,784 lines rejected: `+
-				hourly+` lines 1001 to 1005: column 14: "n/a" is not an f64`) {
+				hourly+` lines 1001 to 1005: column "Sample Measurement": "n/a" is not an f64`) {
 				t.Fatalf("exit code %d, %s", code, stderr)
 			}
 			const how = "quantity 44201 is not declared; to show its values as f64: pentad " +

@@ -18,8 +18,8 @@ func TestAppendRefuses(t *testing.T) {
 	}
 	f(F64, "", `"" is not an f64`)
 	f(F64, "1,5", "is not an f64")
-	f(F64, "1e999", "is not an f64")
-	f(F32, "1e39", "is not an f32")
+	f(F64, "1e999", "is beyond the range of an f64")
+	f(F32, "1e39", "is beyond the range of an f32")
 	f(I64, "1.5", "is not an integer")
 	f(I64, "NaN", "is not an integer")
 	f(I64, "x", "is not an i64")

@@ -128,6 +128,9 @@ func (t Type) Append(dst []byte, text string) ([]byte, error) {
 
 func parseFloat(text string, t Type, bits int) (float64, error) {
 	f, err := strconv.ParseFloat(text, bits)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%q is beyond the range of an %s", clip(text), t)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not an %s", clip(text), t)
 	}

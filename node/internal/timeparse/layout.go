@@ -1,6 +1,7 @@
 package timeparse
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -164,6 +165,10 @@ func parseStated(text []byte) (int64, error) {
 	}
 	normal := strings.Replace(string(text), " ", "T", 1)
 	t, err := time.Parse(time.RFC3339Nano, normal)
+	wrong := (*time.ParseError)(nil)
+	if errors.As(err, &wrong) && strings.HasSuffix(wrong.Message, "out of range") {
+		return 0, fmt.Errorf("time %q%s", clip(text), wrong.Message) // ": month out of range"
+	}
 	if err != nil {
 		return 0, fmt.Errorf("time %q is neither RFC 3339 with an offset nor whole ns; declare "+
 			"its format and zone", clip(text))

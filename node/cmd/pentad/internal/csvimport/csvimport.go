@@ -39,6 +39,8 @@ type Options struct {
 	Dry bool
 	// Types are those of the declared quantities, which values have to fit; nil: none is declared.
 	Types quantity.Types
+	// Repeats asks for lines that repeat a key of an earlier line, which takes up to 100 MB.
+	Repeats bool
 	// Dir is where relative paths of join files start; "" is the working directory.
 	Dir string
 }
@@ -54,6 +56,8 @@ type Summary struct {
 	First    *RejectError // the first rejected line, nil if there was none
 	Rejects  Rejects      // where they are
 	NewIDs   int64        // names that got an id in this run
+	Epoch    string       // the first time that was read as ns, and looks like another unit
+	Repeats  Repeats      // lines whose key an earlier line has, if Options ask for them
 }
 
 // Importer imports files that share one mapping.
@@ -67,6 +71,7 @@ type Importer struct {
 	folds   map[record.Key]struct{}
 	noted   map[int32]quantity.Type // quantities of names that are not declared
 	marks   marks                   // of the file
+	repeats *repeatFinder           // nil: not asked for
 	summary Summary
 
 	undeclared []plugin.Quantity
@@ -84,6 +89,9 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 	im := &Importer{opt: opt, mapping: m, joins: map[*Join]map[string]string{},
 		folds: map[record.Key]struct{}{}, noted: map[int32]quantity.Type{}}
 	im.summary.Reasons = map[string]int64{}
+	if opt.Repeats {
+		im.repeats = newRepeatFinder()
+	}
 	if m.usesLookups() {
 		if opt.LookupPath == "" {
 			return nil,
@@ -113,7 +121,34 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 }
 
 // Summary returns the counts so far.
-func (im *Importer) Summary() Summary { return im.summary }
+func (im *Importer) Summary() Summary {
+	s := im.summary
+	if im.repeats != nil {
+		s.Repeats = im.repeats.found
+	}
+	return s
+}
+
+// begin starts a file.
+func (im *Importer) begin(name string, m marks) {
+	im.summary.Files++
+	im.marks = m
+	if im.repeats != nil {
+		im.repeats.begin(name)
+	}
+}
+
+// store takes the records of a line that a plan has read, given its number and its last one.
+func (im *Importer) store(p *plan, number, last int) {
+	p.commit(&im.pending)
+	im.marks.add(len(p.keys), int64(last))
+	if im.summary.Epoch == "" {
+		im.summary.Epoch = p.cap.epoch
+	}
+	if im.repeats != nil && len(p.keys) > 0 {
+		im.repeats.add(int64(number), p)
+	}
+}
 
 // File imports one file, plain or gzip. Records of a file have left through Send when it
 // returns, those before the line of a *[RejectError] included.
@@ -122,10 +157,13 @@ func (im *Importer) File(ctx context.Context, name string, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	im.summary.Files++
-	im.marks = marks{}
+	im.begin(name, marks{})
 	f := &file{im: im, name: name, lines: newLineReader(plain)}
-	err = f.run(ctx)
+	if err = CheckText(f.lines.in, name); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	} else {
+		err = f.run(ctx)
+	}
 	// After any other error the records that wait must not leave: Send may have had them already.
 	if err == nil || errors.As(err, new(*RejectError)) {
 		if flushErr := im.flush(ctx); flushErr != nil {

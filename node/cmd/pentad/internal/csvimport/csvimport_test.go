@@ -124,7 +124,10 @@ func TestSimple(t *testing.T) {
 	if r.summary.Lines != 3 || r.summary.Files != 1 {
 		t.Errorf("%+v", r.summary)
 	}
-	load(t, simple, "").want(t, nil, nil)
+	if r := load(t, simple, ""); r.err == nil ||
+		r.err.Error() != "a.csv: the file is empty: it has no header line" {
+		t.Error(r.err)
+	}
 	load(t, simple, "meter,time,kwh\n").want(t, nil, nil)
 }
 
@@ -143,12 +146,14 @@ func TestRejects(t *testing.T) {
 		"2: 2 fields, expected 3",
 		`3: mid: "x" is not an integer; use a lookup to map names to ids`,
 		`4: time "2024-01-01T00:00:00" is neither RFC 3339 with an offset nor whole ns; ` +
-			"declare its format and zone",
-		`5: column 3: "abc" is not an f64`,
-		`6: column 3: "NaN" is not a value; skip it with skip: [NaN]`,
+			`declare its format and zone, e.g. format: "%Y-%m-%dT%H:%M:%S", zone: Europe/Berlin ` +
+			`(--time-format "%Y-%m-%dT%H:%M:%S" --zone Europe/Berlin)`,
+		`5: column "kwh": "abc" is not an f64`,
+		`6: column "kwh": "NaN" is not a finite number; if it means no value, skip it: ` +
+			`skip: ["", "NaN"] (--skip '' --skip 'NaN')`,
 		"7: mid: 9223372036854775807 is outside -9223372036854775808 to 9223372036854775806",
-		"8: quotes: text follows a closing quote",
-		"10: quotes: a quoted field is not closed",
+		`8: quotes: column "meter": text follows a closing quote`,
+		`10: quotes: column "kwh": a quoted field is not closed`,
 	})
 	want := map[string]int64{"fields": 1, "key": 2, "time": 1, "value": 2, "quotes": 2}
 	if !reflect.DeepEqual(r.summary.Reasons, want) || r.summary.First.Line != 2 {
@@ -176,7 +181,7 @@ func TestStrict(t *testing.T) {
 	if !errors.As(r.err, &reject) || reject.Line != 3 || len(r.records) != 1 {
 		t.Errorf("%v, %d records", r.err, len(r.records))
 	}
-	if r.err.Error() != `a.csv line 3: column 3: "x" is not an f64` {
+	if r.err.Error() != `a.csv line 3: column "kwh": "x" is not an f64` {
 		t.Error(r.err)
 	}
 }
@@ -203,7 +208,7 @@ values:
 		"1/5/9 2023-12-31T23:00:00Z = 109",
 		"1/5/2 2023-12-31T23:00:00Z = 7.5",
 		"1/5/2 2024-07-01T00:00:00Z = 3",
-	}, []string{`3: column 5: "x" is not an f64`})
+	}, []string{`3: column "v": "x" is not an f64`})
 }
 
 // TestWide reads days with 24 values in a line, whose date stands in the header line only.
@@ -462,8 +467,8 @@ values: [{column: a}, {column: b, moid: 4}]
 	if !slices.Equal(r.records, want) {
 		t.Errorf("%q", r.records)
 	}
-	rejects := []string{`6: column 3: "1" is a value of a deleted reading`,
-		`7: column 5: deleted is "yes", neither true nor false`}
+	rejects := []string{`6: column "a": "1" is a value of a deleted reading`,
+		`7: column "gone": deleted is "yes", neither true nor false`}
 	if !slices.Equal(r.rejects, rejects) {
 		t.Errorf("%q", r.rejects)
 	}

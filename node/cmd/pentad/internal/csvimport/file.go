@@ -8,9 +8,11 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,12 +25,16 @@ type file struct {
 	lines *lineReader
 	split splitter
 	plan  *plan
+	head  []byte // the text of the header
 }
 
 func (f *file) run(ctx context.Context) error {
-	f.split.separator = f.im.mapping.Separator[0]
+	f.split.separator, f.split.noQuotes = f.im.mapping.Separator[0], f.im.mapping.NoQuotes
 	for range f.im.mapping.SkipLines {
-		if _, err := f.lines.next(); err != nil {
+		if _, err := f.lines.next(); errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s: the file has %d lines, and skip_lines is %d", f.name,
+				f.lines.number, f.im.mapping.SkipLines)
+		} else if err != nil && !errors.Is(err, errLongLine) {
 			return f.atEnd(err)
 		}
 	}
@@ -68,21 +74,59 @@ func (f *file) atEnd(err error) error {
 	return fmt.Errorf("read %s after line %d: %w", f.name, f.lines.number, err)
 }
 
-// readHeader plans the columns by the header line. An empty file has none and no lines.
+// excelSeparator is a line that only Excel reads.
+var excelSeparator = regexp.MustCompile(`^"?sep=(.)"?$`)
+
+// readHeader plans the columns by the header line.
 func (f *file) readHeader() error {
 	line, err := f.lines.next()
-	if err != nil {
+	number := f.lines.number
+	switch {
+	case errors.Is(err, io.EOF) && f.im.mapping.Own:
+		return nil
+	case errors.Is(err, io.EOF) && number == 0:
+		return fmt.Errorf("%s: the file is empty: it has no header line", f.name)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: the file ends at line %d, before the header", f.name, number)
+	case err != nil && !errors.Is(err, errLongLine):
 		return f.atEnd(err)
+	case err == nil && excelSeparator.Match(line) && !f.im.mapping.Own:
+		s := string(excelSeparator.FindSubmatch(line)[1])
+		return fmt.Errorf("%s line %d: %s names the separator for Excel; set skip_lines: %d and "+
+			"separator: %q (--skip-lines %d --separator '%s')", f.name, number, line, number, s,
+			number, s)
+	case err == nil && bytes.IndexByte(line, 0) >= 0:
+		return fmt.Errorf("%s line %d: the header has a NUL byte: the file is not text", f.name,
+			number)
+	case err == nil && len(bytes.TrimSpace(line)) == 0 && !f.im.mapping.Own:
+		return fmt.Errorf("%s line %d: the header is a blank line; pass over it with skip_lines "+
+			"(--skip-lines)", f.name, number)
 	}
-	fields, _, err := f.split.record(line, f.lines)
+	var fields [][]byte
+	if err == nil {
+		fields, line, err = f.split.record(line, f.lines)
+		f.head = slices.Clone(line)
+	}
+	if f.lines.ending != "\n" && f.lines.ending != "\r\n" &&
+		bytes.IndexByte(bytes.TrimRight(line, "\r"), '\r') >= 0 {
+		return fmt.Errorf("%s: lines end in CR alone; convert the file, e.g. tr '\\r' '\\n'",
+			f.name)
+	}
+	if isQuotes(err) {
+		return fmt.Errorf("%s line %d: header: %s", f.name, number, f.quotes(err))
+	}
 	if err != nil {
-		return fmt.Errorf("%s line %d: header: %w", f.name, f.lines.number, err)
+		return fmt.Errorf("%s line %d: header: %w", f.name, number, err)
 	}
 	names := make([]string, len(fields))
 	for i, field := range fields {
 		names[i] = string(bytes.TrimSpace(field))
 	}
-	return f.makePlan(newHeader(names), fields)
+	err = f.makePlan(newHeader(names), fields)
+	if err != nil && !utf8.Valid(f.head) {
+		err = fmt.Errorf("%w; the header is not UTF-8: %s", err, convertHint)
+	}
+	return err
 }
 
 // makePlan plans the columns by the header, and by the fields of the first line.
@@ -115,20 +159,40 @@ func (f *file) line(line []byte, number int) error {
 	}
 	last := f.lines.number
 	if err != nil {
-		if !errors.Is(err, errQuote) && !errors.Is(err, errOpen) {
+		if !isQuotes(err) {
 			return f.atEnd(err)
 		}
 		f.im.summary.Lines += int64(last - number + 1)
-		return f.im.reject(&RejectError{f.name, number, last, "quotes", err.Error()}, text)
+		return f.im.reject(&RejectError{f.name, number, last, "quotes", f.quotes(err)}, text)
 	}
 	f.im.summary.Lines++
-	if problem := f.plan.line(fields); problem != nil {
+	if bad := f.plan.line(fields); bad != nil {
 		f.im.summary.Lines += int64(last - number)
-		return f.im.reject(&RejectError{f.name, number, last, problem.kind, problem.reason}, text)
+		if len(f.head) > 0 && bytes.Equal(text, f.head) {
+			bad = &problem{"header", "the header again; are these several files in one?"}
+		}
+		return f.im.reject(&RejectError{f.name, number, last, bad.kind, bad.reason}, text)
 	}
-	f.plan.commit(&f.im.pending)
-	f.im.marks.add(len(f.plan.keys), int64(f.lines.number))
+	f.im.store(f.plan, number, last)
 	return nil
+}
+
+func isQuotes(err error) bool { return err == errQuote || err == errOpen || err == errStray }
+
+// quotes says what is wrong with the quotes of a record.
+func (f *file) quotes(err error) string {
+	h := &header{}
+	if f.plan != nil {
+		h = f.plan.header
+	}
+	text := fmt.Sprintf("quotes: %s: %v", h.title(f.split.bad), err)
+	if err == errStray {
+		text += "; put the field in quotes and double the quotes in it"
+		if !f.im.mapping.Own {
+			text += ", or set no_quotes: true (--no-quotes), by which quotes are text"
+		}
+	}
+	return text
 }
 
 // header finds columns by name.
@@ -153,7 +217,8 @@ func newHeader(names []string) *header {
 func (h *header) column(reference string, fieldCount int) (int, error) {
 	if i, ok := h.index[reference]; ok {
 		if i < 0 {
-			return 0, fmt.Errorf("column %q occurs twice in the header; use its number", reference)
+			return 0, fmt.Errorf("column %q occurs twice in the header; use its number, %s",
+				reference, h.numbers(reference))
 		}
 		return i, nil
 	}
@@ -193,10 +258,24 @@ func otherSeparator(line []byte) string {
 			best, count = separator, n
 		}
 	}
-	if best == "\t" {
+	switch {
+	case best == "\t":
 		return "tab"
+	case best == "" && bytes.IndexByte(line, ' ') >= 0:
+		return " "
 	}
 	return best
+}
+
+// numbers are those of the columns of a name: "3 or 4".
+func (h *header) numbers(name string) string {
+	var all []string
+	for i, other := range h.names {
+		if other == name {
+			all = append(all, strconv.Itoa(i+1))
+		}
+	}
+	return strings.Join(all, " or ")
 }
 
 func (h *header) name(index int) string {

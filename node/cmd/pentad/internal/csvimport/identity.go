@@ -10,8 +10,9 @@ import (
 )
 
 // identityVersion counts changes of how the same file and mapping become records. 1: first;
-// 2: an open quote ends where lines look like records.
-const identityVersion = 2
+// 2: an open quote ends where lines look like records. 3: quotes in fields without quotes, and
+// points in numbers with decimal commas, are rejected.
+const identityVersion = 3
 
 // Identify writes to a digest all that decides which records a file becomes, in addition to its
 // content and to the files before it: the mapping, the tables that it joins, the lookup file, and

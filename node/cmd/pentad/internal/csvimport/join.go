@@ -1,6 +1,7 @@
 package csvimport
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -47,17 +48,24 @@ func (j *Join) load(dir string) (map[string]string, error) {
 		return nil, fmt.Errorf("join: %w", err)
 	}
 	defer f.Close()
-	table, err := j.read(f)
+	table, err := j.read(f, path)
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w", path, err)
 	}
 	return table, nil
 }
 
-func (j *Join) read(r io.Reader) (map[string]string, error) {
-	plain, err := Decompress(r)
+func (j *Join) read(r io.Reader, path string) (map[string]string, error) {
+	unpacked, err := Decompress(r)
 	if err != nil {
 		return nil, err
+	}
+	plain := bufio.NewReader(unpacked)
+	if err := CheckText(plain, path); err != nil {
+		return nil, err
+	}
+	if head, _ := plain.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
+		_, _ = plain.Discard(len(byteOrderMark)) // which are buffered
 	}
 	form := Mapping{Separator: j.Separator}
 	if err := form.checkForm(); err != nil {

@@ -27,8 +27,8 @@ func TestMappingPlaces(t *testing.T) {
 	const text = "meter,time,kwh\n1,0,1\n"
 	change := func(old, new string) string { return strings.Replace(simple, old, new, 1) }
 	f(simple+"seperator: x\n", text, `m.yaml:7: unknown key "seperator"; did you mean separator?; `+
-		`there are separator, no_header, skip_lines, expect_fields, skip, type, decimal, cid, `+
-		`mid, moid, cap, values, deleted`)
+		`there are separator, no_quotes, no_header, skip_lines, expect_fields, skip, type, `+
+		`decimal, thousands, cid, mid, moid, cap, values, deleted`)
 	f(change("{column: meter}", "{column: [a, b]}"), text,
 		`m.yaml:3: mid: "column" takes one name; use "columns" for several`)
 	f(change("{column: meter}", "meter"), text, `m.yaml:3: "mid" takes keys, e.g. {column: name}; `+

@@ -22,8 +22,9 @@ const (
 
 var (
 	errLongLine = fmt.Errorf("line is longer than %d bytes", maxLineBytes)
-	errQuote    = errors.New("quotes: text follows a closing quote")
-	errOpen     = errors.New("quotes: a quoted field is not closed")
+	errQuote    = errors.New("text follows a closing quote")
+	errOpen     = errors.New("a quoted field is not closed")
+	errStray    = errors.New("a quote inside a field that does not begin with one")
 )
 
 // Decompress returns what r holds, plain or gzip. It looks at the first bytes, not at a name, which
@@ -71,7 +72,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 	line = l.cutEnding(line)
 	if l.number == 1 {
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	return line, nil
 }
@@ -107,7 +108,9 @@ func (l *lineReader) readLong(start []byte) ([]byte, error) {
 // splitter cuts records into fields. Its memory is reused by the next record.
 type splitter struct {
 	separator byte
-	expect    int // fields of a line; 0: not known
+	noQuotes  bool // quotes are text
+	expect    int  // fields of a line; 0: not known
+	bad       int  // the field of errQuote, errOpen or errStray, from 0
 	fields    [][]byte
 	text      []byte // the whole record where it has quotes; fields alias it then
 	plain     []byte // the fields of a record with quotes, unquoted
@@ -118,10 +121,10 @@ type splitter struct {
 // field goes on there.
 //
 // Returns: the fields and the text of the record, both valid until the next call.
-// Errors:  errQuote, errOpen, or what the reader says; the text is valid with the first two.
+// Errors:  errQuote, errOpen or errStray, with which the text is valid, or what the reader says.
 func (s *splitter) record(line []byte, lines *lineReader) (fields [][]byte, text []byte,
 	err error) {
-	if bytes.IndexByte(line, '"') < 0 {
+	if s.noQuotes || bytes.IndexByte(line, '"') < 0 {
 		s.fields = splitPlain(s.fields[:0], line, s.separator)
 		return s.fields, line, nil
 	}
@@ -167,21 +170,22 @@ func splitPlain(fields [][]byte, line []byte, separator byte) [][]byte {
 	}
 }
 
-// splitQuoted splits s.text by RFC 4180. A quote inside a field that does not begin with one
-// stands for itself.
+// splitQuoted splits s.text by RFC 4180: quotes are only in fields that begin with one.
 func (s *splitter) splitQuoted() error {
 	s.plain, s.ends = s.plain[:0], s.ends[:0]
 	for rest := s.text; ; {
+		s.bad = len(s.ends)
 		if len(rest) == 0 || rest[0] != '"' {
-			i := bytes.IndexByte(rest, s.separator)
-			if i < 0 {
-				s.plain = append(s.plain, rest...)
-				s.ends = append(s.ends, len(s.plain))
+			field, after, more := bytes.Cut(rest, []byte{s.separator})
+			if bytes.IndexByte(field, '"') >= 0 {
+				return errStray
+			}
+			s.plain = append(s.plain, field...)
+			s.ends = append(s.ends, len(s.plain))
+			if !more {
 				break
 			}
-			s.plain = append(s.plain, rest[:i]...)
-			s.ends = append(s.ends, len(s.plain))
-			rest = rest[i+1:]
+			rest = after
 			continue
 		}
 		after, err := s.takeQuoted(rest[1:])

@@ -49,15 +49,17 @@ func TestSplit(t *testing.T) {
 	f("a;\"b;\"\"c\"\"\";d", []string{"a", `b;"c"`, "d"})
 	f("\"two\r\nlines\";x\r\nlast", []string{"two\r\nlines", "x"}, []string{"last"})
 	f("\"\";\"\"\n", []string{"", ""})
-	f("5\" pipe;x\n", []string{`5" pipe`, "x"})
 	f("\"a\";\n", []string{"a", ""})
 
 	open := "\"" + strings.Repeat("x\n", maxQuotedLines+10)
 	if _, err := splitAll(t, open, ';'); err != errOpen {
 		t.Errorf("open quote: %v", err)
 	}
-	if _, err := splitAll(t, "\"a\"b\n", ';'); err != errQuote {
-		t.Errorf("text after quote: %v", err)
+	for text, want := range map[string]error{"\"a\"b\n": errQuote, "5\" pipe;x\n": errStray,
+		"x; \"a\"\n": errStray, "\"a\";b\"\n": errStray} {
+		if _, err := splitAll(t, text, ';'); err != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
 	}
 }
 

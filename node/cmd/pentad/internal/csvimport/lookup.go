@@ -87,8 +87,22 @@ func OpenLookups(path string) (*Lookups, error) {
 	return l, nil
 }
 
+// TablesError says that a lookup file has several tables, of which one must be chosen.
+type TablesError struct {
+	Path   string
+	Tables []string
+}
+
+// Error implements error.
+func (e *TablesError) Error() string {
+	return fmt.Sprintf("lookup file %s has %d tables: %s", e.Path, len(e.Tables),
+		strings.Join(e.Tables, ", "))
+}
+
 // ReadNames returns the ids of names in a table of a lookup file, which may be "" if it is the only
 // one.
+//
+// Errors: *TablesError if the table is "" and there are several.
 func ReadNames(path, table string) (map[string]int64, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("read lookup file: %w", err)
@@ -108,8 +122,7 @@ func ReadNames(path, table string) (map[string]int64, error) {
 	case len(tables) == 0:
 		return nil, fmt.Errorf("lookup file %s has no names", path)
 	case table == "":
-		return nil, fmt.Errorf("lookup file %s has several tables; add one, e.g. %s,table=%s; "+
-			"there are %s", path, path, tables[0], strings.Join(tables, ", "))
+		return nil, &TablesError{path, tables}
 	}
 	return nil, fmt.Errorf("lookup file %s has no table %q%s; there are %s", path, table,
 		excerpt.DidYouMean(table, tables), strings.Join(tables, ", "))

@@ -18,12 +18,14 @@ import (
 // keys that it does not know are errors.
 type Mapping struct {
 	Separator    string   `yaml:"separator"`     // one ASCII character or "tab"; default ","
+	NoQuotes     bool     `yaml:"no_quotes"`     // quotes are text; default: those of RFC 4180
 	NoHeader     bool     `yaml:"no_header"`     // the first line is data
 	SkipLines    int      `yaml:"skip_lines"`    // lines before the header (or the data)
 	ExpectFields int      `yaml:"expect_fields"` // default: as many as the first line has
 	Skip         []string `yaml:"skip"`          // cells that are no values; default: empty ones
 	Type         string   `yaml:"type"`          // f64 (default), i64 or text
 	Decimal      string   `yaml:"decimal"`       // "," reads 1,5 as 1.5; default "."
+	Thousands    string   `yaml:"thousands"`     // "." reads 1.234,5 as 1234.5; default: none
 
 	CID    *Part   `yaml:"cid"`
 	MID    *Part   `yaml:"mid"`
@@ -217,6 +219,20 @@ func (m *Mapping) checkForm() error {
 	default:
 		return m.places.at("decimal",
 			fmt.Errorf("decimal %q: write \".\" or \",\"", m.Decimal))
+	}
+	return m.checkThousands()
+}
+
+func (m *Mapping) checkThousands() error {
+	switch m.Thousands {
+	case "", ".", ",", " ", "'":
+	default:
+		return m.places.at("thousands", fmt.Errorf("thousands %q: write \".\", \",\", \" \" or "+
+			"\"'\"", m.Thousands))
+	}
+	if m.Thousands == m.Decimal {
+		return m.places.at("thousands",
+			fmt.Errorf("thousands %q: the decimal separator is the same", m.Thousands))
 	}
 	return nil
 }

@@ -91,8 +91,8 @@ func (p *plan) noteQuantity(fields [][]byte, v *valuePlan, moid int32) *problem 
 	}
 	if noted, ok := p.im.noted[moid]; ok {
 		if noted != p.kind && v.byName {
-			return &problem{"value", fmt.Sprintf("column %d: type %s, but an earlier value of "+
-				"this quantity is %s", v.column+1, p.kind, noted)}
+			return &problem{"value", fmt.Sprintf("%s: type %s, but an earlier value of "+
+				"this quantity is %s", p.column(v.column), p.kind, noted)}
 		}
 		return nil
 	}

@@ -69,19 +69,19 @@ func TestTypesOfNames(t *testing.T) {
 			t.Errorf("%s: records %s, rejects %s, undeclared %s", moid, got, &s.Rejects, names)
 		}
 	}
-	const dry = `a.csv line 5: column 4: "dry" is not an f64`
-	f("lookup: quantity", nil, "1:8 2:8", `a.csv line 3: column 4: "wet" is not an f64; `+
-		`line 5: column 4: "dry" is not an f64`, "")
+	const dry = `a.csv line 5: column "v": "dry" is not an f64`
+	f("lookup: quantity", nil, "1:8 2:8", `a.csv line 3: column "v": "wet" is not an f64; `+
+		`line 5: column "v": "dry" is not an f64`, "")
 	f("lookup: quantity, types: {remark: text, count: i32}", nil, "1:8 2:3 3:4", dry,
 		"2 remark text, 3 count i32")
 	f("lookup: quantity, types: {remark: text, PM2.5: f32}", nil, "1:4 2:3 3:8",
-		`a.csv line 5: column 4: "dry" is not an f32`, "1 PM2.5 f32, 2 remark text")
+		`a.csv line 5: column "v": "dry" is not an f32`, "1 PM2.5 f32, 2 remark text")
 	// What is declared holds without types, also for a name that has no id yet.
 	f("lookup: quantity", []plugin.Quantity{{MOID: 2, Name: "r", Type: "text"},
 		{MOID: 3, Name: "c", Type: "i32"}}, "1:8 2:3 3:4", dry, "")
 	f("lookup: quantity, types: {remark: text}", []plugin.Quantity{{MOID: 2, Name: "r",
-		Type: "f64"}}, "1:8 3:8", "a.csv line 3: column 4: the mapping reads text, but quantity 2 "+
-		"(r) is declared as f64; line 5: column 4: \"dry\" is not an f64", "")
+		Type: "f64"}}, "1:8 3:8", "a.csv line 3: column \"v\": the mapping reads text, but "+
+		"quantity 2 (r) is declared as f64; line 5: column \"v\": \"dry\" is not an f64", "")
 }
 
 func TestTypesOfNamesRefuses(t *testing.T) {

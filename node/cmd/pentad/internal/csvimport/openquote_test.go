@@ -48,8 +48,8 @@ func TestOpenQuote(t *testing.T) {
 			s.Reasons["quotes"] != bad {
 			t.Errorf("%v, %+v", err, s)
 		}
-		want := fmt.Sprintf("a.csv lines %d to %d: quotes: a quoted field is not closed", first,
-			last)
+		want := fmt.Sprintf("a.csv lines %d to %d: quotes: column \"kwh\": a quoted field is "+
+			"not closed", first, last)
 		if s.First == nil || s.First.Error() != want {
 			t.Errorf("%v, want %s", s.First, want)
 		}

@@ -2,11 +2,11 @@ package csvimport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/quantity"
@@ -18,13 +18,15 @@ import (
 // records; commit then moves them to a batch.
 type plan struct {
 	im         *Importer
+	header     *header
 	fieldCount int
 	cid, mid   *partPlan
 	moid       *partPlan // nil when every value has its own
 	cap        capPlan
 	values     []valuePlan
-	deleted    int  // the column that says it; -1: none
-	nulls      bool // a cell that is nil is no value
+	deleted    int    // the column that says it; -1: none
+	nulls      bool   // a cell that is nil is no value
+	typed      []bool // columns of numbers that were never text; nil: none
 
 	// One line, reused.
 	keys     []record.Key
@@ -52,7 +54,7 @@ type problem struct{ kind, reason string }
 
 func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, error) {
 	m := im.mapping
-	p := &plan{im: im, fieldCount: fieldCount}
+	p := &plan{im: im, header: h, fieldCount: fieldCount}
 	var err error
 	resolve := func(d record.Dim, part *Part) *partPlan {
 		if part == nil || err != nil {
@@ -87,6 +89,9 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 	}
 	if p.cap.layout, err = timeparse.Compile(m.Cap.Format); err != nil {
 		return nil, err
+	}
+	if m.Cap.Format == "" && !m.Own {
+		p.cap.usual = usualLayouts()
 	}
 	if p.cap.zone, err = newZonePlan(im, h, fieldCount, fileName); err != nil {
 		return nil, m.places.at("cap.zone", fmt.Errorf("cap: %w", err))
@@ -181,7 +186,7 @@ func (p *plan) line(fields [][]byte) *problem {
 	p.keys, p.ends, p.payloads = p.keys[:0], p.ends[:0], p.payloads[:0]
 	p.folded, p.skipped = false, 0
 	if len(fields) != p.fieldCount {
-		return &problem{"fields", fmt.Sprintf("%d fields, expected %d", len(fields), p.fieldCount)}
+		return p.wrongFields(fields)
 	}
 	if bad := p.readDeleted(fields); bad != nil {
 		return bad
@@ -217,13 +222,27 @@ func (p *plan) line(fields [][]byte) *problem {
 	return nil
 }
 
+// wrongFields says that a line has too many fields, or too few.
+func (p *plan) wrongFields(fields [][]byte) *problem {
+	n := len(fields)
+	text := fmt.Sprintf("%d fields, expected %d", n, p.fieldCount)
+	if n == 1 {
+		text = fmt.Sprintf("1 field, expected %d", p.fieldCount)
+	}
+	if n == p.fieldCount+1 && len(fields[n-1]) == 0 && !p.im.mapping.Own {
+		text += fmt.Sprintf("; the last is empty: if lines end in a separator, set expect_fields: "+
+			"%d (--expect-fields %d)", n, n)
+	}
+	return &problem{"fields", text}
+}
+
 // fits says why the last payload does not fit its quantity.
 func (p *plan) fits(moid int32, v *valuePlan) *problem {
 	if p.im.opt.Types == nil || p.tomb {
 		return nil
 	}
 	if why := p.contradicts(moid, v); why != "" {
-		return &problem{"value", fmt.Sprintf("column %d: %s", v.column+1, why)}
+		return &problem{"value", fmt.Sprintf("%s: %s", p.column(v.column), why)}
 	}
 	from := 0
 	if len(p.ends) > 0 {
@@ -234,34 +253,9 @@ func (p *plan) fits(moid int32, v *valuePlan) *problem {
 		if p.im.mapping.Own {
 			way = "; --type base64 stores it as it is"
 		}
-		return &problem{"value", fmt.Sprintf("column %d: %v%s", v.column+1, err, way)}
+		return &problem{"value", fmt.Sprintf("%s: %v%s", p.column(v.column), err, way)}
 	}
 	return nil
-}
-
-// cell reads what is to be stored of a cell; skipped says that it is nothing.
-func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) {
-	cell := fields[v.column]
-	trimmed := bytes.TrimSpace(cell)
-	empty := p.nulls && cell == nil || p.skips(trimmed)
-	switch {
-	case p.tomb && len(trimmed) > 0 && !empty:
-		return false, &problem{"value", fmt.Sprintf("column %d: %q is a value of a deleted reading",
-			v.column+1, clip(cell))}
-	case p.tomb:
-		return false, nil
-	case empty:
-		return true, nil
-	}
-	p.kind = p.kindOf(fields, v)
-	if p.kind != quantity.Text {
-		cell = trimmed
-	}
-	if bad = p.value(cell, v, p.kind); bad != nil && v.byMOID {
-		moid, _ := p.moid.value(fields, v.label)
-		bad.reason += quantity.Because(p.im.opt.Types, int32(moid))
-	}
-	return false, bad
 }
 
 // readDeleted notes whether the readings of the line are deleted.
@@ -274,19 +268,10 @@ func (p *plan) readDeleted(fields [][]byte) *problem {
 		p.tomb = true
 	case "false", "":
 	default:
-		return &problem{"value", fmt.Sprintf("column %d: deleted is %q, neither true nor false",
-			p.deleted+1, clip(cell))}
+		return &problem{"value", fmt.Sprintf("%s: deleted is %q, neither true nor false",
+			p.column(p.deleted), clip(cell))}
 	}
 	return nil
-}
-
-func (p *plan) skips(cell []byte) bool {
-	for _, skip := range p.im.mapping.Skip {
-		if string(cell) == skip {
-			return true
-		}
-	}
-	return false
 }
 
 // lineParts keeps the parts that all values of a line share.
@@ -321,46 +306,6 @@ func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key
 	}
 	shared.known = !p.cid.source.labelled() && !p.mid.source.labelled()
 	return key, bad
-}
-
-func (p *plan) value(cell []byte, v *valuePlan, kind quantity.Type) *problem {
-	text := string(cell)
-	if p.im.mapping.Decimal == "," && kind != quantity.Text {
-		text = strings.Replace(text, ",", ".", 1)
-	}
-	from := len(p.payloads)
-	if p.im.mapping.Own {
-		kind, text = rawCell(kind, text)
-	}
-	payloads, err := kind.Append(p.payloads, text)
-	if err != nil {
-		return &problem{"value", fmt.Sprintf("column %d: %v", v.column+1, err)}
-	}
-	if !finite(kind.Decode(payloads[from:])) {
-		return &problem{"value", fmt.Sprintf("column %d: %q is not a value; skip it with "+
-			"skip: [%s]", v.column+1, clip(cell), text)}
-	}
-	p.payloads = payloads
-	return nil
-}
-
-// finite reports whether a value is not a float that JSON does not have.
-func finite(value any) bool {
-	f, ok := value.(float64)
-	if single, is := value.(float32); is {
-		f, ok = float64(single), true
-	}
-	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)
-}
-
-// rawCell reads the prefix of a payload that get did not write as a value.
-func rawCell(kind quantity.Type, text string) (quantity.Type, string) {
-	name, raw, ok := strings.Cut(text, ":")
-	if t, known := quantity.Parse(name); ok && known && t.Raw() &&
-		kind != quantity.Text {
-		return t, raw
-	}
-	return kind, text
 }
 
 // claimFold keeps the rules first and second from making versions: of two lines with one key in
@@ -421,10 +366,20 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 		if len(text) == 0 {
 			return 0, &problem{"key", fmt.Sprintf("%s: the name is empty", pp.dim)}
 		}
+		if !utf8.Valid(text) { // the lookup file could not hold it
+			return 0, &problem{"key", fmt.Sprintf("%s: the name %q is not UTF-8; %s", pp.dim,
+				clip(text), convertHint)}
+		}
 		return pp.checked(pp.im.lookups.ID(pp.part.Lookup, text))
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
+	switch {
+	case len(text) == 0:
+		return 0, &problem{"key", fmt.Sprintf("%s: the number is empty", pp.dim)}
+	case errors.Is(err, strconv.ErrRange):
+		return 0, &problem{"key", fmt.Sprintf("%s: %s is outside %d to %d", pp.dim, clip(text),
+			pp.dim.Min(), pp.dim.Max()-1)}
+	case err != nil:
 		return 0, &problem{"key",
 			fmt.Sprintf("%s: %q is not an integer; use a lookup to map names to ids", pp.dim,
 				clip(text))}

@@ -11,7 +11,7 @@ type RejectError struct {
 	File   string
 	Line   int
 	Last   int    // line; above Line where a quoted field goes over several
-	Kind   string // fields, quotes, key, time, fold, value, size: for counting
+	Kind   string // fields, header, quotes, key, time, fold, value, size: for counting
 	Reason string
 }
 

@@ -65,7 +65,9 @@ type capPlan struct {
 	layout  *timeparse.Layout
 	zone    zonePlan
 	fold    string
-	joined  []byte // reused
+	joined  []byte              // reused
+	epoch   string              // the first time that is ns, and looks like another unit
+	usual   []*timeparse.Layout // for errors, if the mapping could declare a format and does not
 }
 
 // labelled reports whether the time depends on the value's column.
@@ -76,6 +78,47 @@ func (c *capPlan) labelled() bool {
 		}
 	}
 	return c.zone.source.labelled()
+}
+
+// example is the format of the time that could not be read, "" if it is not a usual one.
+func (c *capPlan) example() string {
+	for _, layout := range c.usual {
+		if _, err := layout.Parse(c.joined); err == nil {
+			return fmt.Sprintf(", e.g. format: %q, zone: Europe/Berlin (--time-format %q --zone "+
+				"Europe/Berlin)", layout, layout)
+		}
+	}
+	return ""
+}
+
+// EpochUnit is the time format that a whole number since 1970 is likely to have, by its digits, ""
+// for ns and for other texts.
+func EpochUnit(text string) (format string) {
+	if strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	switch len(text) {
+	case 9, 10:
+		return "unix"
+	case 12, 13:
+		return "unix_ms"
+	case 15, 16:
+		return "unix_us"
+	}
+	return ""
+}
+
+// usualLayouts are time formats of many files.
+func usualLayouts() (layouts []*timeparse.Layout) {
+	for _, format := range []string{"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
+		"%Y-%m-%dT%H:%M", "%Y-%m-%d", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y"} {
+		layout, err := timeparse.Compile(format)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		layouts = append(layouts, layout)
+	}
+	return layouts
 }
 
 // value returns the moment, and whether its local time occurs twice.
@@ -90,9 +133,15 @@ func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, b
 		}
 		c.joined = append(c.joined, c.sources[i].text(fields, label)...)
 	}
+	if len(bytes.TrimSpace(c.joined)) == 0 {
+		return 0, false, &problem{"time", "the time is empty"}
+	}
 	wall, err := c.layout.Parse(c.joined)
 	if err != nil {
-		return 0, false, &problem{"time", err.Error()}
+		return 0, false, &problem{"time", err.Error() + c.example()}
+	}
+	if c.usual != nil && c.epoch == "" && EpochUnit(string(c.joined)) != "" {
+		c.epoch = string(c.joined)
 	}
 	if wall == math.MaxInt64 {
 		return 0, false, &problem{"time", "time is the reserved maximum"}

@@ -12,6 +12,8 @@ type Rows interface {
 	Columns() []string
 	// Use says which columns will be looked at, before the first row.
 	Use(columns []bool)
+	// Typed reports whether the cells of a column are numbers in the file, and not texts.
+	Typed(column int) bool
 	// Next returns the cells of the next row as text, valid until the next call; nil is no value.
 	// After the last it returns io.EOF.
 	Next() ([][]byte, error)
@@ -25,18 +27,20 @@ const WallClock = "2006-01-02T15:04:05.999999999"
 // error of the rows.
 func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 	m := im.mapping
-	if m.NoHeader || m.SkipLines > 0 || m.ExpectFields > 0 {
-		return errors.New("no_header, skip_lines and expect_fields: only for text files; leave " +
-			"them out for files with named columns")
+	if m.NoHeader || m.NoQuotes || m.SkipLines > 0 || m.ExpectFields > 0 {
+		return errors.New("no_header, no_quotes, skip_lines and expect_fields: only for text " +
+			"files; leave them out for files with named columns")
 	}
-	im.summary.Files++
-	im.marks = marks{head: -1}
+	im.begin(name, marks{head: -1})
 	columns := rows.Columns()
 	f := &file{im: im, name: name}
 	if err := f.makePlan(newHeader(columns), make([][]byte, len(columns))); err != nil {
 		return err
 	}
 	f.plan.nulls = true
+	for i := range columns {
+		f.plan.typed = append(f.plan.typed, rows.Typed(i))
+	}
 	rows.Use(f.plan.used())
 	for number := 1; ; number++ {
 		if err := ended(ctx, number); err != nil {
@@ -57,8 +61,7 @@ func (im *Importer) Table(ctx context.Context, name string, rows Rows) error {
 			}
 			continue
 		}
-		f.plan.commit(&im.pending)
-		im.marks.add(len(f.plan.keys), int64(number))
+		im.store(f.plan, number, number)
 		if im.pending.Len() >= batchRecords {
 			if err := im.flush(ctx); err != nil {
 				return err

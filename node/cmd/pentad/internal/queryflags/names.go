@@ -1,6 +1,7 @@
 package queryflags
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,14 @@ func (q *Flags) readNames(a *cli.App) error {
 		}
 		file, table, _ := strings.Cut(file, ",table=")
 		ids, err := csvimport.ReadNames(file, table)
+		if several := (*csvimport.TablesError)(nil); errors.As(err, &several) {
+			var choices []string
+			for _, name := range several.Tables {
+				choices = append(choices, fmt.Sprintf("--names %s,table=%s", text, name))
+			}
+			return cli.Usagef("--names %s: %w; choose the one of %s: %s", text, err, part,
+				strings.Join(choices, " or "))
+		}
 		if err != nil {
 			return cli.Usagef("--names: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,9 @@ flags, which override the file:
   skip: ["-1", ""]            # cells without a value (default: empty cells)
   type: f64                   # f64, f32, i64, i32, u32 (little-endian) or text; default: as the
                               # quantity is declared, else f64
-  decimal: "."                # "," reads 1,5
+  decimal: "."                # "," reads 1,5 and rejects 1.5
+  thousands: ""               # "." reads 1.234,5 with a decimal comma; or , ' and a space
+  no_quotes: false            # true: quotes are text (default: RFC 4180)
   cid:                        # cid, mid, moid: a constant or a column
     column: detector
     join: {file: detectors.csv, key: det_id, value: site}   # replaced by text of another file
@@ -84,6 +87,22 @@ anything is stored, so nothing is stored if a line is rejected. A lookup file as
 to the same names permanently: keep it with the data, and use one for all imports into a node.
 Answers show its names: pentad get --names mid=FILE.
 
+Quotes are those of RFC 4180. A quote inside a field that does not begin with one, e.g. 5" pipe, is
+rejected; write "5"" pipe", or use no_quotes.
+
+A line with the key (cid, mid, moid, cap) of an earlier line of the same import is stored as a newer
+version: the later one is the latest, --view all shows both. The summary counts these lines as
+"repeated" and names the first. The count is exact up to about 3 million keys, and beyond as long as
+the times of each series ascend or descend; otherwise a note says "at least".
+
+from_acq and until_acq are the range of acquisition times of the records: --asof FROM shows the data
+as before the import, --asof UNTIL as after it.
+
+A file with a header and no lines, e.g. of a day without data, is reported; the exit code is 0, or 3
+with --fail-empty if no file has a line. An empty file has not even a header, which is an error.
+
+Files are UTF-8, with or without a byte order mark; UTF-16 is rejected.
+
 Ctrl-C ends an import within a second and says how many lines are stored. To resume an interrupted
 import, run it again within seven days with the same files, mapping and lookup file: it stores only
 what is missing, and "known" counts the records that were stored already. A file is recognized by
@@ -91,25 +110,33 @@ its content, so a changed file is stored completely; --again stores everything a
 stdin and pipes cannot be recognized: each run stores all of it, and --strict stores the records
 before the rejected line.`
 
-const againHelp = "store everything again, including what an earlier import stored"
+// runFlags are the flags of every import that say nothing of its files.
+type runFlags struct{ again, failEmpty bool }
+
+func (f *runFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.again, "again", false,
+		"store everything again, including what an earlier import stored")
+	c.Flags().BoolVar(&f.failEmpty, "fail-empty", false,
+		"exit with code 3 if the files have nothing to import")
+}
 
 // importFlags change or replace what a mapping file says.
 type importFlags struct {
 	mapping, lookupFile, rejects string
 	strict                       bool
 
-	separator, kind, decimal, timeFormat, zone, fold string
-	noHeader                                         bool
-	skipLines, expectFields                          int
-	skip, values                                     []string
-	cid, mid, moid, cap, deleted                     string
+	separator, kind, decimal, thousands, timeFormat, zone, fold string
+	noHeader, noQuotes                                          bool
+	skipLines, expectFields                                     int
+	skip, values                                                []string
+	cid, mid, moid, cap, deleted                                string
 }
 
 // ImportCommand returns pentad import.
 func ImportCommand(shared *cli.App) *cobra.Command {
 	a := &app{shared}
 	var f importFlags
-	var again bool
+	var run runFlags
 	c := &cobra.Command{
 		Use:   "csv FILE...",
 		Short: "Import CSV files",
@@ -121,11 +148,11 @@ func ImportCommand(shared *cli.App) *cobra.Command {
       --fold both-as-versions --lookup-file ids.json water.csv.gz
   zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.importMapped(c.Context(), c, &f, exchange.CSV, again, args)
+			return a.importMapped(c.Context(), c, &f, exchange.CSV, run, args)
 		},
 	}
 	f.add(c)
-	c.Flags().BoolVar(&again, "again", false, againHelp)
+	run.add(c)
 	return a.importFileCommand(c)
 }
 
@@ -156,11 +183,14 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.separator, "separator", "",
 		"separator of fields: one character, or tab (default: ,)")
 	flags.StringVar(&f.decimal, "decimal", "", "decimal separator: . or , (default: .)")
+	flags.StringVar(&f.thousands, "thousands", "",
+		"separator of thousands: . , ' or a space (default: none)")
 	flags.StringVar(&f.kind, "type", "",
 		"type of values: f64, f32, i64, i32, u32 or text\n"+
 			"(default: as declared by pentad quantity, else f64)")
 	flags.StringArrayVar(&f.skip, "skip", nil,
 		"cell without a value, e.g. -1; may be repeated (default: empty cells)")
+	flags.BoolVar(&f.noQuotes, "no-quotes", false, "read quotes as text")
 	flags.BoolVar(&f.noHeader, "no-header", false, "read the first line as data")
 	flags.IntVar(&f.skipLines, "skip-lines", 0, "number of lines before the header")
 	flags.IntVar(&f.expectFields, "expect-fields", 0,
@@ -172,7 +202,7 @@ func (f *importFlags) add(c *cobra.Command) {
 
 // importMapped imports files by a mapping. Their format is "" when their first bytes say it.
 func (a *app) importMapped(
-	ctx context.Context, c *cobra.Command, f *importFlags, format exchange.Format, again bool,
+	ctx context.Context, c *cobra.Command, f *importFlags, format exchange.Format, flags runFlags,
 	files []string,
 ) (err error) {
 	m, err := f.build(c, format != exchange.CSV)
@@ -202,7 +232,8 @@ func (a *app) importMapped(
 		defer func() { err = cli.FirstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
-	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format, again: again}
+	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
+		again: flags.again}
 	start := a.Now()
 	if err = run.files(ctx, files); err != nil && !isReject(err) {
 		if ctx.Err() != nil {
@@ -214,7 +245,11 @@ func (a *app) importMapped(
 		return err
 	}
 	run.noteUnnamed()
-	return a.importSummary(run.summary, &run.stored, a.Now().Sub(start), err)
+	err = a.importSummary(run.summary, &run.stored, a.Now().Sub(start), err)
+	if err == nil && run.summary.Lines == 0 && flags.failEmpty {
+		return cli.ErrEmpty
+	}
+	return err
 }
 
 // checkRejects keeps the rejects file from replacing a file that the import reads.
@@ -238,13 +273,15 @@ func (f *importFlags) checkRejects(files []string) error {
 func (a *app) importSummary(
 	s csvimport.Summary, done *stored, took time.Duration, strict error,
 ) error {
-	columns := []output.Column{cli.Right("files"), cli.Right("lines"), cli.Right("records"),
-		cli.Right("known"), cli.Right("skipped"), cli.Right("rejected"), cli.Right("new_ids"),
-		cli.Right("took")}
-	err := a.One(columns, output.Count(s.Files), output.Count(s.Lines), output.Count(s.Records),
-		output.Count(done.known), output.Count(s.Skipped), output.Count(s.Rejected),
-		output.Count(s.NewIDs), output.Span(took.Round(time.Millisecond)))
-	if err != nil {
+	columns := slices.Concat([]output.Column{cli.Right("files"), cli.Right("lines"),
+		cli.Right("records"), cli.Right("known"), cli.Right("skipped"), cli.Right("rejected"),
+		cli.Right("repeated"), cli.Right("new_ids")}, acqColumns(),
+		[]output.Column{cli.Right("took")})
+	values := slices.Concat([]output.Value{output.Count(s.Files), output.Count(s.Lines),
+		output.Count(s.Records), output.Count(done.known), output.Count(s.Skipped),
+		output.Count(s.Rejected), output.Count(s.Repeats.Lines), output.Count(s.NewIDs)},
+		done.acqs(), []output.Value{output.Span(took.Round(time.Millisecond))})
+	if err := a.One(columns, values...); err != nil {
 		return err
 	}
 	fresh := done.records - done.known
@@ -253,7 +290,19 @@ func (a *app) importSummary(
 			output.Counted(s.Lines, "lines"), output.Duration(took),
 			output.Thousands(int64(float64(fresh)/seconds)))
 	}
+	a.noteAcqs(done)
+	if text := repeatsText(&s.Repeats); text != "" {
+		a.Note("%s", text)
+	}
+	if s.Epoch != "" {
+		a.Note("%s", epochText(s.Epoch))
+	}
 	a.noteKnown(done, "these files")
+	return rejectedLines(&s, done, strict)
+}
+
+// rejectedLines is the error of an import with rejected lines.
+func rejectedLines(s *csvimport.Summary, done *stored, strict error) error {
 	switch {
 	case strict != nil && done.records == 0:
 		return cli.Coded(cli.ExitPartial, fmt.Errorf("%w (--strict; nothing is stored)", strict))

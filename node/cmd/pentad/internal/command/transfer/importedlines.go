@@ -3,8 +3,11 @@ package transfer
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 )
 
 // continues is what to do after an import that ended early.
@@ -87,4 +90,70 @@ func (l *lineCount) count() int64 {
 		return l.ends + 1
 	}
 	return l.ends
+}
+
+// epochText says that a time may be of another unit than ns.
+func epochText(text string) string {
+	units := map[string]string{"unix": "seconds", "unix_ms": "milliseconds",
+		"unix_us": "microseconds"}
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return ""
+	}
+	format := csvimport.EpochUnit(text)
+	return fmt.Sprintf("time %s was read as ns since 1970, %s; if it is in %s, use --time-format "+
+		"%s (format: %s); pentad erase --acq reverts this import", text, timeparse.Format(ns),
+		units[format], format, format)
+}
+
+// repeatsText says which lines repeat the key of an earlier line and what became of them, "" if
+// there is none.
+func repeatsText(r *csvimport.Repeats) string {
+	const unknown = "; not all lines could be compared with all earlier ones, because the import " +
+		"has more keys than are remembered"
+	if r.Lines == 0 {
+		if r.AtLeast {
+			return "no line was found to repeat the key of an earlier line" + unknown
+		}
+		return ""
+	}
+	text, them := output.Thousands(r.Lines)+" lines repeat", "each is"
+	if r.Lines == 1 {
+		text, them = "1 line repeats", "it is"
+	}
+	if r.AtLeast {
+		text = "at least " + text
+	}
+	text += " the key (cid, mid, moid, cap) of an earlier line" + repeatExample(r)
+	switch {
+	case r.Equal == r.Lines && r.Lines > 1:
+		text += ", all with the same values"
+	case r.Equal == r.Lines:
+		text += ", with the same values"
+	case r.Equal > 0:
+		text += fmt.Sprintf(", %s of them with the same values", output.Thousands(r.Equal))
+	}
+	text += "; " + them + " stored as a newer version: the later one is the latest, --view all " +
+		"shows both"
+	if r.AtLeast {
+		text += unknown
+	}
+	return text
+}
+
+// repeatExample names the first line that repeats a key, and the earlier line.
+func repeatExample(r *csvimport.Repeats) string {
+	what := ", e.g. "
+	if r.Lines == 1 && !r.AtLeast {
+		what = ": "
+	}
+	switch e := r.First; {
+	case e.File != e.EarlierFile:
+		return fmt.Sprintf("%s%s line %d that of %s line %d", what, e.File, e.Line, e.EarlierFile,
+			e.EarlierLine)
+	case e.Line == e.EarlierLine:
+		return fmt.Sprintf("%s%s line %d, of which two values have one key", what, e.File, e.Line)
+	default:
+		return fmt.Sprintf("%s%s line %d that of line %d", what, e.File, e.Line, e.EarlierLine)
+	}
 }

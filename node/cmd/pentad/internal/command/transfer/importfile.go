@@ -15,10 +15,12 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/arrowfile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/parquetfile"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -33,6 +35,9 @@ A second import of the same content within seven days, e.g. after an interruptio
 is missing; "known" counts the rest. --again stores everything again, e.g. after an erase. Input
 from stdin and pipes is always stored completely.
 
+from_acq and until_acq are the range of acquisition times of the records: --asof FROM shows the data
+as before the import, --asof UNTIL as after it.
+
 The format is detected from the first bytes, also of gzip; --format overrides it. A truncated or
 malformed file is an error with exit code 7; records before the damage are stored. CSV, NDJSON and
 Arrow have no checksums: a corrupt byte of a value is detected only if the file is gzipped or has a
@@ -41,8 +46,8 @@ an error with exit code 7, and nothing of it is stored.`
 
 // importFileFlags say how files of exports are read.
 type importFileFlags struct {
+	runFlags
 	format string
-	again  bool
 }
 
 // importFileCommand is import, with the command that imports by a mapping below it.
@@ -60,22 +65,54 @@ func (a *app) importFileCommand(csv *cobra.Command) *cobra.Command {
 		if !slices.ContainsFunc(mappingFlags(), c.Flags().Changed) {
 			return a.importExports(c.Context(), &f, args)
 		}
-		return a.importMapped(c.Context(), c, &m, exchange.Format(f.format), f.again, args)
+		return a.importMapped(c.Context(), c, &m, exchange.Format(f.format), f.runFlags, args)
 	}
-	flags := c.Flags()
-	flags.StringVar(&f.format, "format", "",
+	c.Flags().StringVar(&f.format, "format", "",
 		"format of the files: "+exchange.Formats+" (default: by their first bytes)")
-	flags.BoolVar(&f.again, "again", false, againHelp)
+	f.runFlags.add(c)
 	cli.Complete(c, "format", "ndjson", "csv", "arrow", "parquet")
 	m.add(c)
 	return c
 }
 
-// stored counts what an import of exports did.
+// stored counts what an import did.
 type stored struct {
 	files          int
 	records, known int64
-	began          bool // a file was opened and found intact
+	began          bool  // a file was opened and found intact
+	acqFrom, acqTo int64 // of the records, [from, to); 0: not known
+}
+
+// addAcqs takes the acqs of a file.
+func (s *stored) addAcqs(of *client.WriterStats) {
+	if of.LastAcqNs == 0 {
+		return
+	}
+	if s.acqTo == 0 {
+		s.acqFrom = of.FirstAcqNs
+	}
+	s.acqFrom, s.acqTo = min(s.acqFrom, of.FirstAcqNs), max(s.acqTo, of.LastAcqNs+1)
+}
+
+// acqColumns are the names of what acqs returns.
+func acqColumns() []output.Column {
+	return []output.Column{cli.Left("from_acq"), cli.Left("until_acq")}
+}
+
+// acqs are the least acq of the records and the one after the greatest.
+func (s *stored) acqs() []output.Value {
+	if s.acqTo == 0 {
+		return []output.Value{output.Null(), output.Null()}
+	}
+	return []output.Value{output.Time(s.acqFrom), output.Time(s.acqTo)}
+}
+
+// noteAcqs says how to ask for what was there before the import and after it.
+func (a *app) noteAcqs(s *stored) {
+	if s.acqTo != 0 {
+		a.Note("to see the data as before this import: --asof %s; as after it: --asof %s",
+			timeparse.Format(s.acqFrom), timeparse.Format(s.acqTo))
+	}
 }
 
 // left says how far an import of exports came that ended early at a file, and how to go on.
@@ -129,7 +166,11 @@ func (a *app) importExports(ctx context.Context, f *importFileFlags, files []str
 		}
 		total.files++
 	}
-	return a.storedSummary(&total, a.Now().Sub(start))
+	err = a.storedSummary(&total, a.Now().Sub(start))
+	if err == nil && total.records == 0 && f.failEmpty {
+		return cli.ErrEmpty
+	}
+	return err
 }
 
 // importExport stores the records of one file.
@@ -167,8 +208,12 @@ func (a *app) importExport(
 	}
 	stats := w.Stats()
 	total.records, total.known = before.records+stats.Records, before.known+stats.Known
+	total.addAcqs(&stats)
 	if err != nil {
 		return fmt.Errorf("%s: %w", shown, err)
+	}
+	if stats.Records == 0 {
+		a.Note("nothing to import: %s has no records", shown)
 	}
 	return nil
 }
@@ -254,6 +299,9 @@ func openFormat(in io.Reader, format exchange.Format) (exchange.Reader, error) {
 		r, _, err := exchange.NewNDJSONReader(plain)
 		return r, err
 	case exchange.CSV:
+		if err := csvimport.CheckText(plain, ""); err != nil {
+			return nil, cli.Usage(err)
+		}
 		return exchange.NewCSVReader(plain)
 	}
 	table, err := openTable(in, plain, format)
@@ -293,10 +341,11 @@ func storeAll(ctx context.Context, w *client.Writer, r exchange.Reader) error {
 }
 
 func (a *app) storedSummary(s *stored, took time.Duration) error {
-	err := a.One([]output.Column{cli.Right("files"), cli.Right("records"), cli.Right("known"),
-		cli.Right("took")}, output.Count(s.files), output.Count(s.records), output.Count(s.known),
-		output.Span(took.Round(time.Millisecond)))
-	if err != nil {
+	columns := slices.Concat([]output.Column{cli.Right("files"), cli.Right("records"),
+		cli.Right("known")}, acqColumns(), []output.Column{cli.Right("took")})
+	values := slices.Concat([]output.Value{output.Count(s.files), output.Count(s.records),
+		output.Count(s.known)}, s.acqs(), []output.Value{output.Span(took.Round(time.Millisecond))})
+	if err := a.One(columns, values...); err != nil {
 		return err
 	}
 	fresh := s.records - s.known
@@ -304,6 +353,7 @@ func (a *app) storedSummary(s *stored, took time.Duration) error {
 		a.Note("stored %s in %s (%s records/s)", output.Counted(fresh, "records"),
 			output.Duration(took), output.Thousands(int64(float64(fresh)/seconds)))
 	}
+	a.noteAcqs(s)
 	a.noteKnown(s, "this file")
 	return nil
 }

@@ -141,6 +141,43 @@ func TestImportRefuses(t *testing.T) {
 		"column=a", "--cap", "column=b", "--value", "column=c,moid=1")
 }
 
+// An import says which acqs its records have: as of the first is what was before it, as of the end
+// is what it stored. A second run says the same.
+func TestImportAcqs(t *testing.T) {
+	addr, _ := testNode(t)
+	path := filepath.Join(t.TempDir(), "a.csv")
+	files := []string{"id,at,v\n1,1,1\n", "id,at,v\n1,1,2\n1,2,2\n"}
+	count := func(asOf string) string {
+		t.Helper()
+		stdout, stderr, code := runCommand(t, addr, "export", "--asof", asOf, "-o", "csv")
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return fmt.Sprint(strings.Count(stdout, "\n") - 1)
+	}
+	var last map[string]any
+	for i, text := range append(files, files[1]) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := runCommand(t, addr, "import", "csv", "-o", "json", "--cid", "1",
+			"--mid", "column=id", "--cap", "column=at", "--value", "column=v,moid=1", path)
+		var s map[string]any
+		if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != 0 {
+			t.Fatal(err, stderr)
+		}
+		from, until := s["from_acq"].(string), s["until_acq"].(string)
+		got := count(from) + " " + count(until)
+		if want := []string{"0 1", "1 2", "1 2"}[i]; got != want {
+			t.Errorf("import %d: as of %s and %s %s readings, want %s", i, from, until, got, want)
+		}
+		if i == 2 && (last["from_acq"] != from || last["until_acq"] != until) {
+			t.Errorf("the second run: %v, want %v", s, last)
+		}
+		last = s
+	}
+}
+
 // Every flag of a mapping is known as one: else import would leave it aside without a word.
 func TestMappingFlags(t *testing.T) {
 	var f importFlags

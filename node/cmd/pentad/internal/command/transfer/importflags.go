@@ -13,8 +13,8 @@ import (
 // mappingFlags are the names of the flags of a mapping.
 func mappingFlags() []string {
 	return []string{"mapping", "lookup-file", "rejects", "strict", "cid", "mid", "moid", "cap",
-		"value", "deleted", "time-format", "zone", "fold", "separator", "decimal", "type", "skip",
-		"no-header", "skip-lines", "expect-fields"}
+		"value", "deleted", "time-format", "zone", "fold", "separator", "decimal", "thousands",
+		"type", "skip", "no-quotes", "no-header", "skip-lines", "expect-fields"}
 }
 
 // build reads the mapping file, if there is one, and lets the flags go before it. Files of columns
@@ -30,15 +30,17 @@ func (f *importFlags) build(c *cobra.Command, columns bool) (*csvimport.Mapping,
 	}
 	given := c.Flags().Changed
 	for flag, path := range map[string]string{"separator": "separator", "decimal": "decimal",
-		"deleted": "deleted", "cid": "cid", "mid": "mid", "moid": "moid", "value": "values",
-		"cap": "cap.columns", "time-format": "cap.format", "zone": "cap.zone",
-		"fold": "cap.fold"} {
+		"thousands": "thousands", "deleted": "deleted", "cid": "cid", "mid": "mid",
+		"moid": "moid", "value": "values", "cap": "cap.columns", "time-format": "cap.format",
+		"zone": "cap.zone", "fold": "cap.fold"} {
 		if given(flag) {
 			m.Override(path)
 		}
 	}
 	setIf(given("separator"), &m.Separator, f.separator)
 	setIf(given("decimal"), &m.Decimal, f.decimal)
+	setIf(given("thousands"), &m.Thousands, f.thousands)
+	setIf(given("no-quotes"), &m.NoQuotes, f.noQuotes)
 	setIf(given("type"), &m.Type, f.kind)
 	setIf(given("deleted"), &m.Deleted, f.deleted)
 	setIf(given("no-header"), &m.NoHeader, f.noHeader)

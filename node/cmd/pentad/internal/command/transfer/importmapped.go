@@ -59,7 +59,7 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		}
 		r.opt.Rejects = nil // it has its header, and there are none
 	}
-	r.opt.NewLookups = r.checkNewIDs
+	r.opt.NewLookups, r.opt.Repeats = r.checkNewIDs, true
 	var im *csvimport.Importer
 	r.opt.Send = func(ctx context.Context, b *record.Batch) error {
 		r.noteUndeclared(im.Undeclared())
@@ -160,6 +160,7 @@ func (r *mappedImport) store(
 	stats := r.writer.Stats()
 	r.stored.records += stats.Records
 	r.stored.known += stats.Known
+	r.stored.addAcqs(&stats)
 	r.stored.files++
 	r.at = importedLines{name: shown, rejected: im.Summary().Rejected > before.Rejected}
 	var head int64
@@ -167,7 +168,22 @@ func (r *mappedImport) store(
 	if head >= 0 && r.lines.plain() {
 		r.at.all = r.lines.count() - head
 	}
+	if err == nil && im.Summary().Lines == before.Lines {
+		r.app.Note("nothing to import: %s %s", shown, r.emptiness(head))
+	}
 	return err
+}
+
+// emptiness says what a file without data has, given the number of lines before them, as
+// StoredLines says it.
+func (r *mappedImport) emptiness(head int64) string {
+	switch {
+	case head < 0:
+		return "has no rows"
+	case r.mapping.NoHeader:
+		return "has no lines"
+	}
+	return "has a header and no lines"
 }
 
 // identity is that of the writer of a file: the same for a second run over the same content by the

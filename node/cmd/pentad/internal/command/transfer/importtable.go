@@ -71,6 +71,11 @@ func (r *textRows) Use(columns []bool) {
 	}
 }
 
+func (r *textRows) Typed(column int) bool {
+	kind := r.columns[column].Kind
+	return kind != exchange.Text && kind != exchange.Binary
+}
+
 func (r *textRows) Next() ([][]byte, error) {
 	for r.row == r.rows {
 		var err error
