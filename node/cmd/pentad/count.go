@@ -27,6 +27,8 @@ tombstones.`,
 	q.AddBox(c)
 	q.AddFilter(c)
 	q.AddSkipUnreadable(c)
+	cli.Elsewhere(c, "group", "use pentad plugin run count --group")
+	noZone(c)
 	return c
 }
 

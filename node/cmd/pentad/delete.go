@@ -30,7 +30,7 @@ brings it back. Lines of NDJSON and CSV are those that get writes; only cid, mid
 read. Use erase to hide many readings at once, and purge to remove them.`,
 		Args: cli.NoCommand,
 		Example: `  pentad delete --cid 1 --mid 7 --moid 1 --cap 2026-11-21T09:45:00Z
-  pentad get --cid 1 --mid 7 --cap 2026-11-21 --view latest -o ndjson | pentad delete`,
+  pentad get --cid 1 --mid 7 --cap 2026-11-21 -o ndjson | pentad delete`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"cid", "mid", "moid", "cap"} {
 				if c.Flags().Changed(name) {

@@ -40,6 +40,7 @@ that column. --deleted implies --view all.`,
 	a.addRecordFlags(c, &q, &form)
 	c.Flags().BoolVar(&form.deleted, "deleted", false,
 		"add a column to CSV that marks tombstones; implies --view all")
+	noZone(c)
 	return c
 }
 
@@ -163,6 +164,7 @@ func (a *app) showRecords(
 	if err := w.Close(); err != nil {
 		return 0, err
 	}
+	p.NoteOpaque(a.App)
 	if form.cut && end.Rows > cli.TableRows {
 		q.Limit, q.Order = 0, record.OrderNone
 		all, err := queryflags.Count(ctx, db, q)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,9 @@ func filledCluster(t *testing.T, groups, rows int) *madeCluster {
 	return db
 }
 
+// restoreIntoBytes is how much a restore into a cluster sends before a signal meets it.
+const restoreIntoBytes = 16_000
+
 // A cluster is backed up and comes again in another one with as many groups: with all acqs,
 // corrections and erases, its plugins, quantities and cursors.
 func TestRestoreCluster(t *testing.T) {
@@ -189,7 +193,13 @@ func TestRestoreCluster(t *testing.T) {
 		t.Errorf("into a directory with other files: %s", said)
 	}
 
-	// Interrupted before the last group, it goes on.
+	// Interrupted by a signal in the middle, and before the last group, it goes on.
+	g := newGate(t, to.addr, true, restoreIntoBytes)
+	stopped := signalled(t, g.reached, append(slices.Clone(restore[:len(restore)-1]), g.addr)...)
+	if !regexp.MustCompile(`interrupted: [1-3] of 4 groups restored; run the same command to ` +
+		`continue\n$`).MatchString(stopped) {
+		t.Errorf("after a signal: %s", stopped)
+	}
 	parts, err := filepath.Glob(filepath.Join(last, "part-*"))
 	if err != nil || len(parts) != 1 {
 		t.Fatal(parts, err)

@@ -62,6 +62,17 @@ func (a *app) groups() []commandGroup {
 	}
 }
 
+// otherWords are what people call commands, which the error of an unknown command suggests.
+var otherWords = map[string][]string{
+	"put": {"insert", "write", "add", "store", "ingest"},
+	"get": {"query", "select", "read", "scan", "show", "fetch"}, "latest": {"last", "current"},
+	"windows": {"aggregate", "agg", "group", "resample", "stats", "mean", "sum", "avg"},
+	"delete":  {"remove", "rm"}, "quantity": {"metric", "unit", "units"},
+	"asof": {"at", "as-of"}, "versions": {"history", "log"}, "diff": {"changes", "compare"},
+	"tail": {"follow", "watch", "subscribe", "stream"}, "import": {"load"},
+	"serve": {"start", "run", "server", "up", "node"}, "health": {"ping", "status", "ready"},
+}
+
 // diagnostics is the section that also has help and completion.
 const diagnostics = "diagnostics"
 
@@ -73,7 +84,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, g := range a.groups() {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title + ":"})
 		for _, c := range g.commands {
-			c.GroupID = g.id
+			c.GroupID, c.SuggestFor = g.id, otherWords[c.Name()]
 		}
 		root.AddCommand(g.commands...)
 	}

@@ -74,6 +74,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 
 // tailing is one run of tail.
 type tailing struct {
+	app    *cli.App
 	db     *client.Client
 	out    *output.Writer
 	limit  uint64
@@ -109,7 +110,7 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	if err != nil {
 		return err
 	}
-	t := tailing{limit: limit, cursor: f.cursor, committed: -1}
+	t := tailing{app: a.App, limit: limit, cursor: f.cursor, committed: -1}
 	if t.db, err = a.Connect(ctx); err != nil {
 		return err
 	}
@@ -174,6 +175,7 @@ func (t *tailing) run(ctx context.Context, changes iter.Seq2[client.ChangeBatch,
 		}
 		came = true
 		done, err := t.batch(&b)
+		t.payloads.NoteOpaque(t.app)
 		slice := b.Rows == nil && b.Event == nil // ends here
 		if err == nil && slice && time.Since(t.last) >= commitEvery {
 			err = t.commitSoon(ctx)

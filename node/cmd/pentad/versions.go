@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,16 @@ func (a *app) latestCommand() *cobra.Command {
 	q.AddLast(c)
 	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
+	cli.Elsewhere(c, "asof", "use pentad asof TIME")
+	cli.Elsewhere(c, "view", "use pentad get --view")
+	noZone(c)
 	return c
+}
+
+// noZone says how to write a local time for a command without --tz.
+func noZone(c *cobra.Command) {
+	cli.Elsewhere(c, "tz", "write local times with their offset, e.g. 2026-11-21T00:00:00+01:00; "+
+		"pentad windows has --tz")
 }
 
 func (a *app) asOfCommand() *cobra.Command {
@@ -43,7 +53,9 @@ func (a *app) asOfCommand() *cobra.Command {
 		Short: "Show readings as known at a point in time",
 		Long: `Show readings as known at a point in time: the latest version of each that was acquired before TIME.
 
-Later records, corrections, deletes and erases do not change the answer; only a purge does.`,
+Later records, corrections, deletes and erases do not change the answer; only a purge does.
+
+A date as TIME means the start of the day, and a time without an offset is in UTC.`,
 		Args: cli.Arguments(1, 1, "the time, e.g. 2026-03-03T09:45:00Z or now-1d"),
 		Example: `  pentad asof now-1d --cid 1 --type f64
   pentad asof 2026-11-20 --mid 7 --last 1
@@ -60,6 +72,8 @@ Later records, corrections, deletes and erases do not change the answer; only a 
 	q.AddLast(c)
 	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
+	cli.Elsewhere(c, "asof", "the time is an argument: pentad asof TIME")
+	noZone(c)
 	return c
 }
 
@@ -71,7 +85,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Short: "Show what changed between two points in time",
 		Long: `Show what changed between two acquisition times: readings that were added, got another payload, or
 were deleted or erased, with their old and new versions. TO defaults to now; neither may be in the
-future.
+future. A date means the start of the day, and a time without an offset is in UTC.
 
 A reading that was stored again with the same payload is not shown. The cost depends on the number
 of records acquired or erased in between.`,
@@ -86,6 +100,7 @@ of records acquired or erased in between.`,
 	q.AddReadings(c)
 	kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
 	c.Flags().BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing differs")
+	noZone(c)
 	return c
 }
 
@@ -128,6 +143,7 @@ func (a *app) diffTimes(args []string) (fromNs, toNs int64, err error) {
 			return 0, 0, cli.Usagef("%s: %w", [...]string{"FROM", "TO"}[i], err)
 		}
 		out[i] = at.FromNs
+		queryflags.NoteMoment(a.App, [...]string{"from", "to"}[i], text, at.FromNs, time.UTC)
 	}
 	return out[0], out[1], nil
 }
@@ -308,6 +324,7 @@ func (s *shower) end(end wire.End, err error, failEmpty bool, nothing string) er
 	if err := s.w.Close(); err != nil {
 		return err
 	}
+	s.payloads.NoteOpaque(s.app.App)
 	switch {
 	case s.rows == 0 && failEmpty:
 		return cli.ErrEmpty

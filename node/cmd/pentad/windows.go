@@ -36,20 +36,25 @@ windows.
 
 delta starts a window with the last reading before it, even if that is before --cap. Times without
 an offset, e.g. --cap 2026-10, are in the zone; a local time that is ambiguous or does not exist
-needs an offset.`,
+needs an offset.
+
+A result is of all tenants, devices and quantities selected, unless --group separates them. A note
+on stderr says if numbers of several quantities or tenants are merged.`,
 		Args: cli.NoCommand,
-		Example: `  pentad windows --cid 1 --every 1d --tz Europe/Helsinki --agg stats
-  pentad windows --cid 1 --mid 7 --cap 2026-10 --every 1w --tz Europe/Berlin --agg quantiles,q=0.9
+		Example: `  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats
+  pentad windows --cid 1 --mid 7 --moid 1 --cap 2026-10 --every 1w --tz -8 --agg quantiles,q=0.9
   pentad windows --cid 1 --cap 2026-01..2027-01 --every 1mo --agg delta,modulus=100000
   pentad windows --every 15m --agg count --group mid -o csv`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },
 	}
 	q.AddBox(c)
+	queryflags.TimesInZone(c)
 	q.AddFilter(c)
 	q.AddSkipUnreadable(c)
 	flags := c.Flags()
 	flags.StringVar(&q.every, "every", "1d", "length of windows, e.g. 15m, 1h, 1d, 1w, 1mo or 1y")
-	flags.StringVar(&q.zone, "tz", time.UTC.String(), "time zone, e.g. Europe/Helsinki or +05:30")
+	flags.StringVar(&q.zone, "tz", time.UTC.String(), "time zone of windows and of times without "+
+		"an offset,\ne.g. Europe/Helsinki, -8 or +05:30")
 	flags.StringVar(&q.aggregate, "agg", "count",
 		"aggregate plugin with its parameters: NAME,NAME=VALUE,...")
 	cli.CompleteZone(c, "tz")
@@ -60,12 +65,15 @@ needs an offset.`,
 	flags.StringVar(&q.group, "group", "",
 		"separate windows for each cid, mid or moid, e.g. cid,mid\n(delta: always one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")
+	cli.Elsewhere(c, "type", "it is a parameter of the plugin: --agg stats,type=f64")
+	cli.Elsewhere(c, "params", "write them behind the plugin: --agg NAME,NAME=VALUE")
 	return c
 }
 
 // query builds the query, without the plugin.
 func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
 	var err error
+	q.zone = timeparse.ZoneName(q.zone)
 	if q.Loc, err = timeparse.Location(q.zone); err != nil {
 		return nil, nil, cli.Usagef("--tz: %w", err)
 	}
@@ -73,11 +81,8 @@ func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if query.GroupBy, err = queryflags.ParseGroup(q.group); err != nil {
+	if query.GroupBy, err = queryflags.ParseParts(q.group); err != nil {
 		return nil, nil, err
-	}
-	if query.GroupBy.CapBucketNs > 0 {
-		return nil, nil, cli.Usagef("--group cap: windows replace buckets; leave it out")
 	}
 	if query.GroupBy.Window, err = calendar.ParseEvery(q.every, q.zone); err != nil {
 		return nil, nil, cli.Usagef("--every %.80s: %w", q.every, err)
@@ -100,7 +105,7 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	}
 	defer db.Close()
 	name, params, _ := strings.Cut(q.aggregate, ",")
-	info, doc, call, err := queryflags.FindPlugin(ctx, db, name)
+	info, doc, call, err := queryflags.FindAggregate(ctx, db, name)
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,8 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if err != nil {
 		return err
 	}
-	w, err := a.Writer(false, windowColumns(query.GroupBy, doc, names)...)
+	length := a.windowLength(query.GroupBy.Window)
+	w, err := a.Writer(false, windowColumns(query.GroupBy, length, doc, names)...)
 	if err != nil {
 		return err
 	}
@@ -130,13 +136,13 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWindows(w, cal, query.GroupBy, doc, names, groups[:shown]); err != nil {
+	if err := writeWindows(w, cal, query.GroupBy, length, doc, names, groups[:shown]); err != nil {
 		return err
 	}
 	if err := queryflags.CheckEnd(end); err != nil {
 		return err
 	}
-	err = q.NoteRun(ctx, a.App, db, query, groups, shown, end, "windows")
+	err = q.NoteRun(ctx, a.App, db, query, doc, groups, shown, end, "windows")
 	if err != nil {
 		return err
 	}
@@ -146,26 +152,40 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	return nil
 }
 
-// windowColumns are those of groups with start and hours in place of cap.
+// lengthUnit is the unit of the column of lengths of windows.
+type lengthUnit struct {
+	name   string
+	ofHour float64 // how many an hour has
+}
+
+// windowLength is hours, or in a table minutes where windows are counted in them.
+func (a *app) windowLength(w record.Window) lengthUnit {
+	if f, err := a.Format(); err == nil && f == output.Table && w.Unit == record.WindowMinute {
+		return lengthUnit{"minutes", 60}
+	}
+	return lengthUnit{"hours", 1}
+}
+
+// windowColumns are those of groups with start and length in place of cap.
 func windowColumns(
-	g record.GroupBy, doc *plugin.Doc, names queryflags.Names,
+	g record.GroupBy, length lengthUnit, doc *plugin.Doc, names queryflags.Names,
 ) []output.Column {
 	g.Window = record.Window{}
 	columns := queryflags.GroupColumns(g, doc, names)
 	parts := len(queryflags.KeyValues(g, nil, names, &wire.Group{}))
-	return append(append(columns[:parts:parts], cli.Left("start"), cli.Right("hours")),
+	return append(append(columns[:parts:parts], cli.Left("start"), cli.Right(length.name)),
 		columns[parts:]...)
 }
 
-func writeWindows(w *output.Writer, cal *calendar.Calendar, g record.GroupBy, doc *plugin.Doc,
-	names queryflags.Names, groups []wire.Group) error {
+func writeWindows(w *output.Writer, cal *calendar.Calendar, g record.GroupBy, length lengthUnit,
+	doc *plugin.Doc, names queryflags.Names, groups []wire.Group) error {
 	g.Window = record.Window{}
 	for i := range groups {
 		group := &groups[i]
 		from, to := cal.Window(group.CapNs)
 		row := append(queryflags.KeyValues(g, nil, names, group),
 			output.LocalTime(from, cal.Format(from)),
-			output.Float(calendar.Hours(from, to)), output.Count(group.Records))
+			output.Computed(calendar.Hours(from, to)*length.ofHour), output.Count(group.Records))
 		fields, err := doc.Render(group.Result)
 		if err != nil {
 			return err

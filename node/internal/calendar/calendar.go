@@ -79,8 +79,8 @@ func (c *Calendar) Window(ns int64) (fromNs, toNs int64) {
 	return w.window(ns)
 }
 
-// ParseEvery reads the length of a window. The error does not quote the text, whose name the caller
-// knows.
+// ParseEvery reads the length of a window, and its zone as [timeparse.ZoneName] does. The error
+// does not quote the text, whose name the caller knows.
 func ParseEvery(text, zone string) (record.Window, error) {
 	digits := strings.TrimRightFunc(text, unicode.IsLetter)
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -99,7 +99,7 @@ func ParseEvery(text, zone string) (record.Window, error) {
 		return record.Window{}, errors.New("not a length of windows; write e.g. 15m, 1h, 1d, 1w, " +
 			"1mo or 1y")
 	}
-	w := record.Window{Unit: unit, N: uint32(n), Zone: zone}
+	w := record.Window{Unit: unit, N: uint32(n), Zone: timeparse.ZoneName(zone)}
 	var invalid *record.InvalidError
 	if err := w.Validate(); errors.As(err, &invalid) {
 		return record.Window{}, errors.New(invalid.Detail)

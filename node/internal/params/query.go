@@ -55,7 +55,7 @@ func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 
 // inZone returns now in the zone of the parameter tz.
 func inZone(args *fasthttp.Args, now time.Time) (time.Time, error) {
-	zone := string(args.Peek("tz"))
+	zone := timeparse.ZoneName(string(args.Peek("tz")))
 	if zone == "" {
 		return now, nil
 	}

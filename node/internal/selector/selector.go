@@ -82,7 +82,9 @@ func parseRange(d record.Dim, text string, now time.Time) (record.Range, error) 
 	}
 	if r.From >= r.To {
 		hint := ""
-		if r.From == r.To && isRange && !included {
+		if r.From > r.To {
+			hint = "; it ends before it begins"
+		} else if isRange && !included {
 			hint = fmt.Sprintf("; the end is left out, %s..=%s includes it", left, right)
 		}
 		return r, fmt.Errorf("%q holds nothing%s", text, hint)

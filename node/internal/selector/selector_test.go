@@ -66,7 +66,7 @@ func TestParseRefuses(t *testing.T) {
 	f(record.CID, "2147483648", "outside")
 	f(record.CID, "99999999999999999999", "outside")
 	f(record.CID, "7..7", "7..=7 includes it")
-	f(record.CID, "9..7", "holds nothing")
+	f(record.CID, "9..7", `"9..7" holds nothing; it ends before it begins`)
 	f(record.CID, "a", "is not an integer")
 	f(record.CID, "1..2..3", "is not an integer")
 	f(record.CID, "1..=2147483647", "no end")

@@ -2,8 +2,22 @@ package timeparse
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
+
+// IsLocal reports whether a text is a time without an offset, which [ParseIn] reads in a zone: a
+// date, a month, or a time of day.
+func IsLocal(text string) bool {
+	normal := strings.Replace(text, " ", "T", 1)
+	for _, layout := range []string{"2006-01-02", "2006-01", "2006-01-02T15:04",
+		"2006-01-02T15:04:05.999999999"} {
+		if _, err := time.Parse(layout, normal); err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // midnight returns the first moment at which the clock of a place shows a date, or a later one:
 // where the clock is changed at midnight, a day may begin at 01:00, or have two midnights. The date

@@ -6,6 +6,7 @@
 package timeparse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -86,6 +87,10 @@ func parseRelative(text, rest string, now time.Time) (Span, error) {
 		return Span{}, unknownForm(text)
 	}
 	distance, err := Duration(rest[1:])
+	if err != nil && (strings.HasSuffix(rest, "mo") || strings.HasSuffix(rest, "y")) {
+		return Span{}, fmt.Errorf("time %q: months and years differ in length; use days, e.g. "+
+			"now-30d, or a date", text)
+	}
 	if err != nil {
 		return Span{}, fmt.Errorf("time %q: %w", text, err)
 	}
@@ -161,7 +166,7 @@ func unknownForm(text string) error {
 	if len(text) > maxTextBytes {
 		text = text[:maxTextBytes] + "..."
 	}
-	return fmt.Errorf("%q is not a time; use %s", text, Forms)
+	return fmt.Errorf("%q is not a time; %s", text, cmp.Or(formHint(text), "use "+Forms))
 }
 
 // Format writes a moment as RFC 3339 in UTC with 0, 3, 6 or 9 digits of a second: the fewest that

@@ -5,6 +5,7 @@ import (
 	_ "embed" // of the names of zones
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +26,10 @@ type Zone struct {
 // from the first and last year that a Layout accepts to the ends of int64.
 const maxOffsetNs = int64(26 * time.Hour)
 
-// LoadZone returns a zone by its IANA name, by "UTC", or by a fixed offset such as "+08:00"; "" is
-// UTC.
+// LoadZone returns a zone by what [ZoneName] reads: an IANA name, "UTC", or a fixed offset such as
+// "+08:00" or "-8"; "" is UTC.
 func LoadZone(name string) (*Zone, error) {
-	if name == "" {
+	if name = ZoneName(name); name == "" {
 		name = "UTC"
 	}
 	loc, err := Location(name)
@@ -45,7 +46,7 @@ func Location(name string) (*time.Location, error) {
 		_, seconds := t.Zone()
 		return time.FixedZone(name, seconds), nil
 	}
-	if name == "Local" {
+	if strings.EqualFold(name, "Local") {
 		return nil, fmt.Errorf("zone %q differs between machines; write its name, e.g. "+
 			"Europe/Berlin", name)
 	}
@@ -57,6 +58,37 @@ func Location(name string) (*time.Location, error) {
 	return loc, nil
 }
 
+// ZoneName returns the name by which [Location] knows the zone that a text means. Offsets may be
+// written as people do: -8, +5:30, +0530 and UTC-8, and whole hours without a sign; Z is UTC. Any
+// other text is returned as it is.
+func ZoneName(text string) string {
+	const mostHours = 18 // of the offsets that RFC 3339 and the IANA database have
+	if text == "Z" || strings.EqualFold(text, "UTC") {
+		return "UTC"
+	}
+	digits, utc := strings.CutPrefix(text, "UTC")
+	sign := "+"
+	if signed := digits != "" && (digits[0] == '-' || digits[0] == '+'); signed {
+		sign, digits = digits[:1], digits[1:]
+	} else if utc || len(digits) > 2 {
+		return text
+	}
+	hours, minutes, hasMinutes := strings.Cut(digits, ":")
+	if !hasMinutes && len(digits) == 4 {
+		hours, minutes, hasMinutes = digits[:2], digits[2:], true
+	}
+	if !hasMinutes {
+		minutes = "00"
+	}
+	h, errHours := strconv.ParseUint(hours, 10, 8)
+	m, errMinutes := strconv.ParseUint(minutes, 10, 8)
+	if errHours != nil || errMinutes != nil || len(hours) > 2 || len(minutes) != 2 ||
+		h > mostHours || m >= 60 {
+		return text
+	}
+	return fmt.Sprintf("%s%02d:%02d", sign, h, m)
+}
+
 // zoneNames are the names of the IANA database, one a line, for suggestions only.
 //
 //go:embed zones.txt
@@ -65,13 +97,20 @@ var zoneNames string
 // ZoneNames returns the names of zones in order.
 func ZoneNames() []string { return strings.Fields(zoneNames) }
 
-// nearZone asks for the zone that an unknown name may mean: one of similar spelling, or that of a
-// city.
+// nearZone says which zone an unknown name may mean: that of an abbreviation, of a city, or one of
+// similar spelling. GMT-8 is -08:00 to most people and +08:00 to POSIX, so it is not read.
 func nearZone(name string) string {
+	if hint := abbreviated(name); hint != "" {
+		return hint
+	}
+	if offset, ok := strings.CutPrefix(name, "GMT"); ok && ZoneName(offset) != offset {
+		return "; write the offset alone: " + ZoneName(offset)
+	}
 	names := ZoneNames()
 	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
 	for _, zone := range names {
-		if strings.HasSuffix(strings.ToLower(zone), city) && name != "" {
+		if strings.EqualFold(zone, name) ||
+			strings.HasSuffix(strings.ToLower(zone), city) && name != "" {
 			return "; did you mean " + zone + "?"
 		}
 	}

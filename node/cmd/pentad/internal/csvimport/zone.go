@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -175,13 +174,9 @@ func (p *zonePlan) unknown(text []byte) string {
 		excerpt.DidYouMean(string(text), slices.Sorted(maps.Keys(p.join))))
 }
 
-// loadZone is the zone of a text in a file, which may also be whole hours: -8 is -08:00.
+// loadZone is the zone of a text in a file.
 func loadZone(text string) (*timeparse.Zone, error) {
-	const mostHours = 18
 	text = strings.TrimSpace(text)
-	if n, err := strconv.Atoi(text); err == nil && n >= -mostHours && n <= mostHours {
-		text = fmt.Sprintf("%+03d:00", n)
-	}
 	if text == "" {
 		return nil, errors.New("the zone is empty")
 	}

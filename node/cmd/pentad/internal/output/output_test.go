@@ -127,6 +127,9 @@ func TestPeople(t *testing.T) {
 	f(Thousands(0), "0")
 	f(Thousands(-1234), "-1,234")
 	f(Thousands(uint64(math.MaxUint64)), "18,446,744,073,709,551,615")
+	f(Counted(0, "windows"), "0 windows")
+	f(Counted(1, "windows"), "1 window")
+	f(Counted(uint64(1234), "windows"), "1,234 windows")
 	f(Size(999), "999 B")
 	f(Size(999_999), "1.0 MB")
 	f(Size(int64(3_400_000_000_000_000)), "3.4 PB")
@@ -146,6 +149,8 @@ func TestPeople(t *testing.T) {
 	f(Duration(3150*time.Millisecond), "3.15 s")
 	f(Duration(125*time.Second), "2 m 05 s")
 	f(Duration(3*time.Hour+4*time.Minute), "3 h 04 m")
+	f(Duration(99*time.Hour), "99 h 00 m")
+	f(Duration(1633*time.Hour), "68 d 01 h")
 	f(Duration(-time.Second), "-1.00 s")
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/quantity"
 )
@@ -12,9 +13,18 @@ import (
 // PayloadTypes is the list for help and errors.
 const PayloadTypes = "f64, f32, i64, i32, u32, text, hex or base64"
 
+// otherTypes are what types are called elsewhere.
+var otherTypes = map[string]string{"double": "f64", "float": "f64", "float64": "f64",
+	"number": "f64", "real": "f32", "float32": "f32", "int": "i64", "integer": "i64",
+	"int64": "i64", "long": "i64", "bigint": "i64", "int32": "i32", "uint32": "u32",
+	"string": "text", "str": "text", "utf8": "text", "varchar": "text"}
+
 // ParsePayloadType reads a payload type by its name.
 func ParsePayloadType(name string) (quantity.Type, error) {
 	t, ok := quantity.Parse(name)
+	if other := otherTypes[strings.ToLower(name)]; !ok && other != "" {
+		return 0, fmt.Errorf("type %q is unknown; did you mean %s?", name, other)
+	}
 	if !ok {
 		return 0, fmt.Errorf("type %q is unknown; use %s", name, PayloadTypes)
 	}

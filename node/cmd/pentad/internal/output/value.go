@@ -284,6 +284,14 @@ func Thousands[N ~int | ~int64 | ~uint64](n N) string {
 	return sign + digits
 }
 
+// Counted is a number of things that are named in the plural: 1 record, 4,363,200 records.
+func Counted[N ~int | ~int64 | ~uint64](n N, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return Thousands(n) + " " + things
+}
+
 // Size writes bytes with a decimal unit: 3.9 KB.
 func Size[N ~int | ~int64 | ~uint64](n N) string {
 	size := float64(n)
@@ -299,7 +307,8 @@ func Size[N ~int | ~int64 | ~uint64](n N) string {
 	return fmt.Sprintf("%.1f PB", size/1000)
 }
 
-// Duration writes a length of time with three digits and a unit: 212 ms, 3.15 s, 2 m 05 s.
+// Duration writes a length of time with three digits and a unit, or with two units: 212 ms, 3.15 s,
+// 2 m 05 s, 3 h 04 m, 68 d 00 h.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -314,6 +323,8 @@ func Duration(d time.Duration) string {
 		return threeDigits(d.Seconds()) + " s"
 	case d < time.Hour:
 		return fmt.Sprintf("%d m %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d >= 100*time.Hour:
+		return fmt.Sprintf("%d d %02d h", int(d.Hours())/24, int(d.Hours())%24)
 	}
 	return fmt.Sprintf("%d h %02d m", int(d.Hours()), int(d.Minutes())%60)
 }

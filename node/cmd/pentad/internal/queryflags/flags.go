@@ -46,6 +46,7 @@ type Flags struct {
 	Loc *time.Location // of times without an offset; nil: UTC
 
 	names      []string           // --names
+	named      bool               // there is --names
 	declared   *[]client.Quantity // of the node; nil: not asked for
 	unreadable unreadable
 }
@@ -77,6 +78,7 @@ func (q *Flags) AddReadings(c *cobra.Command) {
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"not supported: the query needs the whole history")
 	_ = c.Flags().MarkHidden("acq") // it is there
+	q.addNames(c)
 }
 
 // AddBox adds the selectors and the view, which is the latest unless flags say otherwise.
@@ -86,19 +88,29 @@ func (q *Flags) AddBox(c *cobra.Command) {
 	flags := c.Flags()
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
-	flags.Var((*cli.FilledFlag)(&q.AsOf), "asof",
-		"show the latest versions known before this time, e.g. now-1h")
+	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
+		"show the latest versions known before this time, e.g. now-1h;\na date means the start "+
+			"of the day, in UTC")
 	q.AddLast(c)
-	q.addNames(c)
 	cli.Complete(c, "view", "latest\tthe newest version of each reading", "all\tevery version")
 }
 
-// AddLast adds how many readings of each series are wanted, and what if there are none.
+// asOfFlag is the name of a flag whose time may be local.
+const asOfFlag = "asof"
+
+// TimesInZone says in the help of a command that has --tz that its times are in that zone.
+func TimesInZone(c *cobra.Command) {
+	flag := c.Flags().Lookup(asOfFlag)
+	flag.Usage = strings.Replace(flag.Usage, "in UTC", "in the zone of --tz", 1)
+}
+
+// AddLast adds how many readings of each series are wanted, what if there are none, and names.
 func (q *Flags) AddLast(c *cobra.Command) {
 	flags := c.Flags()
 	flags.Uint32Var(&q.last, "last", 0,
 		"maximum number of readings per series, newest first, latest versions (0: no limit)")
 	flags.BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing matches")
+	q.addNames(c)
 }
 
 // AddFilter adds the plugins that keep or drop records.
@@ -125,7 +137,7 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil {
-			return nil, cli.Usagef("--%s: %w", record.Dim(d), err)
+			return nil, cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
 		}
 		query.Box[d] = set
 	}
@@ -148,6 +160,7 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 		if err != nil {
 			return nil, cli.Usagef("--asof: %w", err)
 		}
+		NoteMoment(a, "as known before", q.AsOf, span.FromNs, now.Location())
 		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
 	}
 	query.Last = q.last
@@ -165,6 +178,18 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 	}
 	return query, nil
 }
+
+// NoteMoment says which moment a time without an offset was taken for, behind some words.
+func NoteMoment(a *cli.App, words, text string, ns int64, loc *time.Location) {
+	if timeparse.IsLocal(text) {
+		a.Note("%s %s (%s)", words, time.Unix(0, ns).In(loc).Format(time.RFC3339Nano), text)
+	}
+}
+
+// lengthOf are the lengths of buckets and windows that people name by words.
+var lengthOf = map[string]string{"minute": "1m", "hour": "1h", "hourly": "1h", "day": "1d",
+	"daily": "1d", "date": "1d", "week": "1w", "weekly": "1w", "month": "1mo", "monthly": "1mo",
+	"year": "1y", "time": "1h"}
 
 // ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
 func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
@@ -205,12 +230,33 @@ func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 			}
 			g.CapBucketNs = int64(bucket)
 		default:
+			if length := lengthOf[strings.TrimSuffix(strings.ToLower(name), "s")]; length != "" {
+				return g, cli.Usagef("--group %q: unknown group; use cap=%s, with --tz for days "+
+					"of a time zone", part, length)
+			}
 			return g,
 				cli.Usagef("--group %q: unknown group; use cid, mid, moid and cap=LENGTH, "+
 					"separated by commas", part)
 		}
 	}
 	return g, nil
+}
+
+// ParseParts reads --group of a command whose windows have another flag: parts of the key only.
+func ParseParts(text string) (record.GroupBy, error) {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		switch name, _, _ := strings.Cut(part, "="); {
+		case name == "cap":
+			return record.GroupBy{}, cli.Usagef("--group %.80s: windows replace buckets; set "+
+				"their length with --every", part)
+		case part == "cid", part == "mid", part == "moid", text == "":
+		default:
+			return record.GroupBy{}, cli.Usagef("--group %.80q: unknown group; use cid, mid or "+
+				"moid, separated by commas; --every sets the length of windows", part)
+		}
+	}
+	return ParseGroup(text)
 }
 
 // CheckEnd turns an incomplete answer into an error.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +20,21 @@ import (
 // addNames adds --names, by which ids are shown and selected as the names that an import gave them
 // to.
 func (q *Flags) addNames(c *cobra.Command) {
+	q.named = true
 	c.Flags().StringArrayVar(&q.names, "names", nil,
 		"show and select ids by the names of a lookup file of import csv:\n"+
 			"PART=FILE[,table=TABLE], e.g. mid=ids.json; may be repeated")
+}
+
+// namesHint says for the error of a selector with letters how to select by names.
+func (q *Flags) namesHint(d record.Dim) string {
+	if d > record.MOID || !q.named || !strings.ContainsFunc(q.Parts[d], unicode.IsLetter) {
+		return ""
+	}
+	if d == record.MOID {
+		return "; pentad quantity ls lists the quantities with their numbers"
+	}
+	return fmt.Sprintf("; to select by name, add --names %s=FILE, the lookup file of the import", d)
 }
 
 // readNames reads the files of --names, lets the answer show names, and replaces names in the

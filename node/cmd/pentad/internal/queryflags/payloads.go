@@ -70,6 +70,7 @@ type Payloads struct {
 	value    output.Column
 	named    bool           // there is a column of quantities
 	shown    map[int32]bool // moids in the table
+	opaque   opaqueHint
 }
 
 // Payloads asks for the declared quantities of moids, unless the flag is given.
@@ -85,6 +86,7 @@ func (f *TypeFlag) Payloads(
 		return nil, err
 	}
 	p.declared = quantity.NewDeclared(all, f.other)
+	p.opaque.wanted = a.Getenv("PENTAD_TYPE") == ""
 	p.types, p.value = p.declared, output.PayloadColumn(f.other)
 	right, valued := true, false
 	for _, one := range all {
@@ -128,6 +130,9 @@ func (p *Payloads) Value(moid int32, tomb bool, payload []byte) output.Value {
 		return output.Deleted()
 	}
 	kind := p.types.Of(moid)
+	if p.opaque.wanted && kind.Raw() && p.declared.Quantity(moid) == nil {
+		p.opaque.see(moid, payload)
+	}
 	if kind.Raw() && p.value.Name != output.PayloadColumn(kind).Name {
 		return output.RawPayload(kind, payload)
 	}

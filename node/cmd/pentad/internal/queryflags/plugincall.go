@@ -63,6 +63,14 @@ func DescribeParams(doc *plugin.Doc) string {
 	return strings.Join(params, ",")
 }
 
+// takes says for an error which parameters a plugin has.
+func takes(doc *plugin.Doc) string {
+	if len(doc.Params) == 0 {
+		return ""
+	}
+	return "; " + doc.Name + " takes " + DescribeParams(doc)
+}
+
 // bounds says which values of a parameter are allowed, where not all are.
 func bounds(p *plugin.Param) string {
 	text := ""
@@ -98,6 +106,9 @@ func PluginDoc(info client.PluginInfo) (*plugin.Doc, error) {
 	return plugin.ParseDoc(info.Doc)
 }
 
+// unknownPlugin is the error of a name that no plugin has.
+type unknownPlugin struct{ error }
+
 // FindPlugin finds the plugin of a call: NAME or NAME@DIGEST, which the node has, or FILE.wasm,
 // which goes with the query. The call names exactly the version that was found.
 func FindPlugin(ctx context.Context, db *client.Client, ref string) (client.PluginInfo,
@@ -118,7 +129,7 @@ func FindPlugin(ctx context.Context, db *client.Client, ref string) (client.Plug
 	}
 	var remote *wire.Error
 	if errors.As(err, &remote) && remote.Kind == wire.KindUnknownPlugin {
-		err = fmt.Errorf("%s; upload it with pentad plugin push", remote.Message)
+		err = unknownPlugin{fmt.Errorf("%s; upload it with pentad plugin push", remote.Message)}
 		if file := moduleOf(ref); file != "" {
 			err = fmt.Errorf("%w, or use the file %s", err, file)
 		}
@@ -151,7 +162,7 @@ func (q *Flags) encodeParams(ctx context.Context, db *client.Client, doc *plugin
 			if _, twice := values[key]; !ok || key == "" || value == "" || twice {
 				return nil, nil,
 					cli.Usagef("parameters %q: malformed; use NAME=VALUE, separated by commas, "+
-						"each once", params)
+						"each once%s", params, takes(doc))
 			}
 			values[key] = value
 		}

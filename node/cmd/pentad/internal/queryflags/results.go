@@ -22,7 +22,7 @@ import (
 func (q *Flags) AddAggregate(
 	ctx context.Context, db *client.Client, name, params string, query *record.Query,
 ) (*plugin.Doc, error) {
-	info, doc, call, err := FindPlugin(ctx, db, name)
+	info, doc, call, err := FindAggregate(ctx, db, name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func ShownGroups(a *cli.App, q *Flags, groups []wire.Group) (int, error) {
 	return len(groups), err
 }
 
-// NoteRun says what an aggregate ran on, what is not shown and what was left out; what names the
-// groups.
+// NoteRun says what an aggregate ran on, what is not shown, what was left out and what was merged;
+// what names the groups.
 func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, query *record.Query,
-	groups []wire.Group, shown int, end wire.End, what string) error {
+	doc *plugin.Doc, groups []wire.Group, shown int, end wire.End, what string) error {
 	if shown < len(groups) {
 		a.Note("showing %d of %s; use -o ndjson for all", shown, output.Thousands(len(groups)))
 	}
@@ -69,8 +69,11 @@ func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, quer
 	if err != nil {
 		return err
 	}
-	a.Note("ran on %s records%s in %s, %s %s", output.Thousands(SumRecords(groups)), of,
-		output.Duration(time.Duration(end.TookNs)), output.Thousands(len(groups)), what)
+	a.Note("ran on %s%s in %s, %s", output.Counted(SumRecords(groups), "records"), of,
+		output.Duration(time.Duration(end.TookNs)), output.Counted(len(groups), what))
+	if readsNumber(doc) && len(groups) > 0 {
+		q.noteMerged(ctx, a, db, query)
+	}
 	return q.NoteUnreadable(ctx, a, db, query)
 }
 
@@ -85,7 +88,7 @@ func SumRecords(groups []wire.Group) (records uint64) {
 // AskGroups runs an aggregate plugin by name.
 func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, params string) (
 	[]wire.Group, *plugin.Doc, error) {
-	_, doc, call, err := FindPlugin(ctx, db, name)
+	_, doc, call, err := FindAggregate(ctx, db, name)
 	if err != nil {
 		return nil, nil, err
 	}

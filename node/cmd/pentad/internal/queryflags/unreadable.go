@@ -110,8 +110,8 @@ func (q *Flags) NoteUnreadable(
 		a.Note("no record was left out: the plugin can read all payloads")
 		return nil
 	}
-	a.Note("left out %s records whose payload the plugin cannot read; to see them: pentad get "+
-		"with the same selectors, --filter %s --filter-params %s", output.Thousands(n),
+	a.Note("left out %s whose payload the plugin cannot read; to see them: pentad get "+
+		"with the same selectors, --filter %s --filter-params %s", output.Counted(n, "records"),
 		readableFilter, q.unreadable.params)
 	return nil
 }

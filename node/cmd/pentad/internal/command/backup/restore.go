@@ -53,8 +53,7 @@ removed. An interrupted run is resumed by the same command.`,
 			}
 			ctx := c.Context()
 			if into != "" {
-				return cli.Stopped(ctx, a.restoreCluster(ctx, from, dir, into),
-					"run the same command to continue")
+				return a.restoreCluster(ctx, from, dir, into)
 			}
 			left := "nothing was restored; run the same command to start again"
 			if checkOnly {

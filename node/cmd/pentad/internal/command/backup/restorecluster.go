@@ -28,12 +28,28 @@ type clusterRestore struct {
 	app       *app
 	from, dir string
 	groups    []int
+	done      int // of groups
 	target    *client.Client
 	cursors   map[string]int64 // the least of each
 }
 
-func (a *app) restoreCluster(ctx context.Context, from, dir, into string) (err error) {
+func (a *app) restoreCluster(ctx context.Context, from, dir, into string) error {
 	r := &clusterRestore{app: a, from: from, dir: dir, cursors: map[string]int64{}}
+	err := r.run(ctx, into)
+	return cli.Stopped(ctx, err, r.left())
+}
+
+// left says what there is of a restore that was stopped.
+func (r *clusterRestore) left() string {
+	text := "nothing was restored"
+	if r.done > 0 {
+		text = fmt.Sprintf("%d of %d groups restored", r.done, len(r.groups))
+	}
+	return text + "; run the same command to continue"
+}
+
+func (r *clusterRestore) run(ctx context.Context, into string) (err error) {
+	a, from, dir := r.app, r.from, r.dir
 	if r.groups, err = groupsOfBackup(from); err != nil {
 		return err
 	}
@@ -57,6 +73,7 @@ func (a *app) restoreCluster(ctx context.Context, from, dir, into string) (err e
 			err = fmt.Errorf("group %d: %w", g, err)
 			break
 		}
+		r.done++
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return cli.CopyError(err)

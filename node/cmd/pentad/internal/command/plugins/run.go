@@ -22,14 +22,15 @@ func (a *app) pluginRunCommand() *cobra.Command {
 		Long: `Run an aggregate plugin over matching records, on the node. There is one result, or one for each
 group: --group takes parts of the key, and cap=1h for buckets of capture time counted from 1970 in
 UTC. With --tz they are windows of the calendar of a time zone, as in pentad windows: cap=1d is a
-local day, cap=1mo a month; times without an offset, e.g. --cap 2026-10, are in the zone.
+local day, cap=1mo a month; times without an offset, e.g. --cap 2026-10, are in the zone. A note on
+stderr says if the numbers of several quantities or tenants are merged in a result.
 
 FILE.wasm is sent with the query: the node compiles it once, by digest, and caches it in memory
 only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`,
 		Args: cli.Arguments(1, 1, "the name of the plugin, or a file with its module"),
-		Example: `  pentad plugin run stats
-  pentad plugin run stats --cid 1 --cap now-7d.. --group mid,cap=1d
-  pentad plugin run stats --cap 2026-10 --group cap=1d --tz Europe/Helsinki
+		Example: `  pentad plugin run stats --group cid,moid
+  pentad plugin run stats --cid 1 --cap now-7d.. --group mid,moid,cap=1d
+  pentad plugin run stats --cid 1 --moid 1 --cap 2026-10 --group cap=1d --tz Europe/Helsinki
   pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -44,6 +45,7 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 		}),
 	}
 	q.AddBox(c)
+	queryflags.TimesInZone(c)
 	q.AddFilter(c)
 	q.AddSkipUnreadable(c)
 	flags := c.Flags()
@@ -52,10 +54,13 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 			"see pentad quantity")
 	flags.StringVar(&groupBy, "group", "", "groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h")
 	flags.Var(&zone, "tz",
-		"time zone of --cap and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki or "+
-			"+05:30 (default: buckets, in UTC)")
+		"time zone of times and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki, "+
+			"-8 or +05:30 (default: buckets, in UTC)")
 	cli.CompleteZone(c, "tz")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of groups, e.g. 100 (0: no limit)")
+	cli.Elsewhere(c, "every", "use --group cap=1d with --tz, or pentad windows")
+	cli.Elsewhere(c, "agg", "the plugin is an argument: pentad plugin run NAME")
+	cli.Elsewhere(c, "type", "it is a parameter of the plugin: --params type=f64")
 	return c
 }
 
@@ -67,7 +72,7 @@ func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.Completi
 // runQuery puts the query together, without the plugin.
 func runQuery(a *cli.App, q *queryflags.Flags, groupBy, zone string) (*record.Query, error) {
 	var err error
-	if zone != "" {
+	if zone = timeparse.ZoneName(zone); zone != "" {
 		if q.Loc, err = timeparse.Location(zone); err != nil {
 			return nil, cli.Usagef("--tz: %w", err)
 		}
@@ -114,7 +119,7 @@ func (a *app) pluginRun(
 	if err := queryflags.CheckEnd(end); err != nil {
 		return err
 	}
-	if err := q.NoteRun(ctx, a.App, db, query, groups, shown, end, "groups"); err != nil {
+	if err := q.NoteRun(ctx, a.App, db, query, doc, groups, shown, end, "groups"); err != nil {
 		return err
 	}
 	if queryflags.SumRecords(groups) == 0 && q.FailEmpty {

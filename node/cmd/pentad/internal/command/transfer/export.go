@@ -31,7 +31,8 @@ const exportHelp = `Export matching records to a file that pentad import restore
 Columns are cid, mid, moid, cap, acq, payload and deleted; times are ns UTC, and a tombstone has no
 payload. If all declared quantities of the selection have one type (pentad quantity), a column value
 has the decoded number, null where the payload is not one; fields of a struct are value_NAME.
---value selects another type, --value none omits the column.
+--value selects another type, --value none omits the column. Ids are numbers, as import reads them:
+--names only selects; pentad get --names -o csv writes names.
 
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
@@ -71,6 +72,8 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 	e.query.AddBox(c)
 	e.query.AddFilter(c)
 	flags := c.Flags()
+	names := flags.Lookup("names")
+	names.Usage = strings.Replace(names.Usage, "show and select ids", "select ids", 1)
 	flags.StringVarP(&e.format, "output", "o", "",
 		"format of the file: "+exchange.Formats+"\n(default: by the name of -f, else ndjson)")
 	flags.VarP((*cli.FilledFlag)(&e.file), "file", "f", "output file (default: stdout)")
@@ -78,6 +81,7 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 		"type of decoded payloads: f64, f32, i64, i32, u32, text or none;\nauto: as declared by "+
 			"pentad quantity")
 	flags.BoolVar(&e.checksum, "checksum", false, "write the SHA-256 of the file to FILE.sha256")
+	cli.Elsewhere(c, "type", "use --value")
 	cli.Complete(c, "output", "ndjson", "csv", "arrow", "parquet")
 	cli.Complete(c, "value", "auto", "none", "f64", "f32", "i64", "i32", "u32", "text")
 	return c
@@ -121,10 +125,10 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return cli.Stopped(ctx, err, x.left(e.file))
 	}
-	a.Note("exported %s records in %s (%s)%s", output.Thousands(x.records),
+	a.Note("exported %s in %s (%s)%s", output.Counted(x.records, "records"),
 		output.Duration(a.Now().Sub(start)), output.Size(size), x.note(e.file))
 	if x.erased != nil && x.erased.count > 0 {
-		a.Note("omitted %s records hidden by erases", output.Thousands(x.erased.count))
+		a.Note("omitted %s hidden by erases", output.Counted(x.erased.count, "records"))
 	}
 	if x.records == 0 && e.query.FailEmpty {
 		return cli.ErrEmpty

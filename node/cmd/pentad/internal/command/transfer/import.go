@@ -64,8 +64,8 @@ flags, which override the file:
 A name of several columns has a slash between them. A slash in a column is written \/ and a
 backslash \\, so that different columns never make one name; a line with an empty one is rejected.
 
-A zone is an IANA name, UTC or an offset, e.g. +08:00; in a column, map or join also whole hours,
-e.g. -8. A row whose zone is missing or unknown is rejected.
+A zone is an IANA name, UTC or an offset, e.g. -08:00, -8 or +5:30. A row whose zone is missing or
+unknown is rejected.
 
 When clocks are set back, an hour occurs twice. first and second take the earlier or the later of
 the two moments of each local time, and reject a second line with the same key. both-as-versions
@@ -286,8 +286,8 @@ func (a *app) importSummary(
 	}
 	fresh := done.records - done.known
 	if seconds := took.Seconds(); seconds > 0 && fresh > 0 {
-		a.Note("stored %s records from %s lines in %s (%s records/s)", output.Thousands(fresh),
-			output.Thousands(s.Lines), output.Duration(took),
+		a.Note("stored %s from %s in %s (%s records/s)", output.Counted(fresh, "records"),
+			output.Counted(s.Lines, "lines"), output.Duration(took),
 			output.Thousands(int64(float64(fresh)/seconds)))
 	}
 	a.noteAcqs(done)

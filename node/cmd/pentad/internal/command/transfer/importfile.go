@@ -350,7 +350,7 @@ func (a *app) storedSummary(s *stored, took time.Duration) error {
 	}
 	fresh := s.records - s.known
 	if seconds := took.Seconds(); seconds > 0 && fresh > 0 {
-		a.Note("stored %s records in %s (%s records/s)", output.Thousands(fresh),
+		a.Note("stored %s in %s (%s records/s)", output.Counted(fresh, "records"),
 			output.Duration(took), output.Thousands(int64(float64(fresh)/seconds)))
 	}
 	a.noteAcqs(s)
