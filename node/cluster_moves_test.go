@@ -260,7 +260,7 @@ func TestActsOnACluster(t *testing.T) {
 	}
 	second := client.ClusterAct{Node: c.nodes[1].Addr().String()}
 	_, err := db[0].DrainNode(ctx, second)
-	refused("drain one of three", wire.KindForbidden, "too few nodes", err)
+	refused("drain one of three", wire.KindForbidden, "copies of everything", err)
 	second.FewerCopies, second.DryRun = true, true
 	p, err := db[2].DrainNode(ctx, second)
 	if err != nil || !p.Changed || p.State != "draining" || len(p.Changes) != 5 ||

@@ -6,6 +6,12 @@ import (
 	"encoding/binary"
 )
 
+// Sizes of an envelope beside its content.
+const (
+	nonceBytes  = 12
+	gcmTagBytes = 16
+)
+
 // chainKeys open the records of one chain. One goroutine uses them.
 type chainKeys struct {
 	schema *Schema

@@ -263,3 +263,16 @@ func (p *Partial) parseSeries(in *parser) {
 		}
 	}
 }
+
+// Tenant returns the tenant of the records. It is not the only one if they are of several; of no
+// records it is 0.
+func (p *Partial) Tenant() (cid int32, only bool) {
+	first := true
+	for id := range p.series {
+		if !first && id.cid != cid {
+			return 0, false
+		}
+		cid, first = id.cid, false
+	}
+	return cid, true
+}

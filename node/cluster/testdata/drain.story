@@ -70,4 +70,4 @@ error: not allowed: node 1 cannot become up: it is left
 # Three copies need three nodes, so none of those that are left can be drained.
 set 2 draining
 ----
-error: not allowed: without node 2, 2 up for 3 copies of everything: too few nodes; join another first, or accept fewer copies
+error: not allowed: without node 2, 2 nodes are up for 3 copies of everything; join another first, or accept fewer copies

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/bench"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/files"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/plugins"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/sealing"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/command/transfer"
 )
 
@@ -47,6 +48,7 @@ func (a *app) groups() []commandGroup {
 			a.versionsCommand(), a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 			a.eventsCommand()}},
 		{"plugins", "Plugins", []*cobra.Command{plugins.Command(a.App)}},
+		{"sealing", "Sealed payloads", []*cobra.Command{sealing.Command(a.App)}},
 		{"moving-data", "Moving data", []*cobra.Command{transfer.ImportCommand(a.App),
 			transfer.ExportCommand(a.App), a.syncCommand()}},
 		{"administration", "Administration", []*cobra.Command{a.serveCommand(),

@@ -24,7 +24,7 @@ show latest
 1/7/1 09:30:00 = c        acq 10:00:00+2
 1/8/1 09:15:00 = d        acq 10:00:00+3
 
-# An erase is an event with an acq of its own: as of an earlier moment, all are there.
+# An erase is an event with an acq of its own: as of an earlier time, all are there.
 show as-of 10:05:00
 ----
 1/7/1 09:00:00 = a        acq 10:00:00
@@ -61,7 +61,7 @@ diff 10:15:00 10:25:00
 ----
 1/7/1 09:15:00: added B, acq 10:20:00
 
-# A purge removes the bytes as well: no moment has the records any more.
+# A purge removes the bytes as well: no view has the records any more.
 clock 10:30:00
 ----
 

@@ -35,7 +35,7 @@ show latest
 1/7/1 09:45:00 = 21.7     acq 10:10:00
 1/8/1 09:45:00 = 19.0     acq 10:00:00+1
 
-# As of a moment, what came later is not there.
+# As of an acq, what came later is not there.
 show as-of 10:05:00
 ----
 1/7/1 09:45:00 = 21.5     acq 10:00:00

@@ -3,7 +3,7 @@
 # All records of tenant 7, the latest version of each reading. The header is made by "frame".
 frame query
 01 00 00 00                           # view 1: latest; no order, no flags, no filters
-00 00 00 00 00 00 00 00               # no moment, which only view 2 has
+00 00 00 00 00 00 00 00               # no as-of acq, which only view 2 has
 00 00 00 00 00 00 00 00               # no limit
 00 00 00 00 00 00 00 00               # no buckets
 01 00 00 00                           # cid: one range

@@ -96,7 +96,7 @@ frame rows
 header 50 01 04 00 42 00 00 00 34 4b 07 7e
 rows: error: bad-frame: cid of row 0 does not fit 32 bits
 
-# A moment, but the view is not "as of":
+# An as-of acq, but the view is not "as of":
 frame query
 01 00 00 00
 00 e8 a0 7e 15 9d 97 17
@@ -106,7 +106,7 @@ frame query
 00 00 00 00  00 00 00 00
 ----
 header 50 01 03 00 38 00 00 00 5a a1 bb 9b
-query: error: as of: inconsistent: a moment is given, but the view is not "as of"
+query: error: as of: inconsistent: an acq is given, but the view is not "as of"
 
 # An error has a frame of its own, in place of the answer or of the rest of it.
 read

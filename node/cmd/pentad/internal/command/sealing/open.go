@@ -1,0 +1,126 @@
+package sealing
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/seal"
+)
+
+func (a *app) openCommand() *cobra.Command {
+	var f keyFiles
+	var q queryflags.Flags
+	c := &cobra.Command{
+		Use:   "open",
+		Short: "Show encrypted readings, decrypted",
+		Long: `Show the latest version of each encrypted reading that matches all selectors, decrypted here. With an
+envelope, values and keys of records are authenticated, and a reading that was changed is an error;
+the column authentic says so.`,
+		Args: cli.NoCommand,
+		Example: `  pentad seal open --schema meters.json --cid 1 --mid 7
+  pentad seal open --schema meters.json --moid 1 --last 1 -o ndjson`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.open(c.Context(), &f, &q) },
+	}
+	f.add(c)
+	q.AddBox(c)
+	c.Flags().Uint64Var(&q.Limit, "limit", 0, "maximum number of readings, e.g. 100 (0: no limit)")
+	return c
+}
+
+func (a *app) open(ctx context.Context, f *keyFiles, q *queryflags.Flags) error {
+	schema, keys, err := f.open()
+	if err != nil {
+		return err
+	}
+	format, err := a.Format()
+	if err != nil {
+		return err
+	}
+	q.Order = "none"
+	if format == output.Table {
+		q.Order = "key"
+	}
+	query, err := q.Query(a.App)
+	if err != nil {
+		return err
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
+		cli.Left("cap"), cli.Left("acq")}
+	for _, field := range schema.Definition().Fields {
+		columns = append(columns, output.Column{Name: field.Name, Right: field.Kind == seal.Number})
+	}
+	if schema.Definition().Envelope {
+		columns = append(columns, cli.Left("opaque"))
+	}
+	w, err := a.Writer(false, append(columns, cli.Left("authentic"))...)
+	if err != nil {
+		return err
+	}
+	s := newSealer(schema, keys)
+	end, err := db.Scan(ctx, query, func(b *record.Batch) error {
+		for i := range b.Len() {
+			if b.Tomb(i) {
+				continue
+			}
+			row, err := s.open(ctx, b.Key(i), b.Payload(i))
+			if err != nil {
+				return err
+			}
+			if err := w.Row(row...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, w.Flush())
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if w.Rows() == 0 && q.FailEmpty {
+		return cli.ErrEmpty
+	}
+	return queryflags.CheckEnd(end)
+}
+
+// open is a row of a reading.
+func (s *sealer) open(
+	ctx context.Context, k record.Key, payload []byte,
+) ([]output.Value, error) {
+	t, err := s.tenant(k.CID)
+	if err != nil {
+		return nil, err
+	}
+	o, err := t.Open(ctx, k, payload)
+	if err != nil {
+		return nil, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload %w", k.CID, k.MID,
+			k.MOID, record.FormatNs(k.CapNs), err)
+	}
+	row := []output.Value{output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
+		output.Time(k.CapNs), output.Time(k.AcqNs)}
+	for i, v := range o.Values {
+		if f := &s.fields[i]; f.Kind == seal.Text {
+			row = append(row, output.Text(v.Text))
+		} else {
+			row = append(row, output.Raw([]byte(f.Format(v.Number))))
+		}
+	}
+	if s.schema.Definition().Envelope {
+		row = append(row, output.Text(base64.StdEncoding.EncodeToString(o.Opaque)))
+	}
+	return append(row, output.Bool(o.Authentic)), nil
+}

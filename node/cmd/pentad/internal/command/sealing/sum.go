@@ -1,0 +1,265 @@
+package sealing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/seal"
+	"github.com/pentad-db/pentad/sdk/wire"
+)
+
+// sumFlags say what is added up, and what the sums must be.
+type sumFlags struct {
+	keyFiles
+	q          queryflags.Flags
+	group      string
+	zone       cli.FilledFlag
+	minCount   uint64
+	requireMAC bool
+}
+
+func (a *app) sumCommand() *cobra.Command {
+	var f sumFlags
+	c := &cobra.Command{
+		Use:   "sum",
+		Short: "Aggregate encrypted readings, and decrypt the sums",
+		Long: `Have the node add up encrypted readings without a key, and decrypt the sums here: count, and for each
+field with them sum, mean, variance, slope and buckets of the histogram. All matching readings must
+be of one schema: choose the quantity with --moid.`,
+		Args: cli.NoCommand,
+		Example: `  pentad seal sum --schema meters.json --cid 1 --moid 1 --cap 2026-11
+  pentad seal sum --schema meters.json --moid 1 --group mid
+  pentad seal sum --schema meters.json --moid 1 --group cap=1mo --tz Europe/Helsinki`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.sum(c.Context(), &f) },
+	}
+	f.add(c)
+	f.q.AddBox(c)
+	flags := c.Flags()
+	flags.StringVar(&f.group, "group", "", "groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1d")
+	flags.Var(&f.zone, "tz", "time zone of --cap and of the windows of --group cap=LENGTH,\n"+
+		"e.g. Europe/Helsinki (default: buckets, in UTC)")
+	cli.CompleteZone(c, "tz")
+	flags.Uint64Var(&f.minCount, "min-count", 0, "reject sums of fewer readings, e.g. 5 (0: none)")
+	flags.BoolVar(&f.requireMAC, "require-mac", false,
+		"reject sums that are not authenticated by the MAC of the schema")
+	return c
+}
+
+// query puts the query together, without its aggregate.
+func (f *sumFlags) query(a *app) (*record.Query, error) {
+	var err error
+	if f.zone != "" {
+		if f.q.Loc, err = timeparse.Location(string(f.zone)); err != nil {
+			return nil, cli.Usagef("--tz: %w", err)
+		}
+	}
+	query, err := f.q.Query(a.App)
+	if err != nil {
+		return nil, err
+	}
+	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
+	return query, err
+}
+
+func (a *app) sum(ctx context.Context, f *sumFlags) error {
+	schema, keys, err := f.open()
+	if err != nil {
+		return err
+	}
+	query, err := f.query(a)
+	if err != nil {
+		return err
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	groups, err := askSums(ctx, db, schema, query)
+	if err != nil {
+		return err
+	}
+	w, err := a.Writer(false, f.columns(schema, query.GroupBy)...)
+	if err != nil {
+		return err
+	}
+	cal, err := calendar.ForWindow(query.GroupBy.Window)
+	if err != nil {
+		return err
+	}
+	s, authentic := newSealer(schema, keys), 0
+	for i := range groups {
+		sums, err := f.decrypt(ctx, s, query, &groups[i])
+		if err != nil {
+			return errors.Join(err, w.Flush())
+		}
+		if sums.Authentic {
+			authentic++
+		}
+		row := queryflags.KeyValues(query.GroupBy, cal, nil, &groups[i])
+		row = append(row, output.Count(sums.Count()))
+		if row, err = appendSums(row, schema, sums); err != nil {
+			return err
+		}
+		if err := w.Row(row...); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	a.Note("decrypted the sums of %s groups of %s records; %s of them are authenticated",
+		output.Thousands(len(groups)), output.Thousands(queryflags.SumRecords(groups)),
+		output.Thousands(authentic))
+	if queryflags.SumRecords(groups) == 0 && f.q.FailEmpty {
+		return cli.ErrEmpty
+	}
+	return nil
+}
+
+// askSums has the node add up.
+func askSums(
+	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
+) ([]wire.Group, error) {
+	_, doc, call, err := queryflags.FindPlugin(ctx, db, "sealed-stats")
+	if err != nil {
+		return nil, err
+	}
+	call.Params, err = doc.EncodeParams(map[string]string{"layout": schema.Layout()})
+	if err != nil {
+		return nil, err
+	}
+	query.Aggregate = call
+	groups, end, err := db.Aggregate(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return groups, queryflags.CheckEnd(end)
+}
+
+// decrypt reads the sums of a group, which must be of records that were asked for.
+func (f *sumFlags) decrypt(
+	ctx context.Context, s *sealer, query *record.Query, g *wire.Group,
+) (*seal.Sums, error) {
+	p, err := seal.ParsePartial(s.schema, g.Result)
+	if err != nil {
+		return nil, fmt.Errorf("sum of the node: %w", err)
+	}
+	cid, one := p.Tenant()
+	if !one {
+		return nil, cli.Usagef("a group has records of several tenants, whose keys differ; " +
+			"choose one with --cid, or add cid to --group")
+	}
+	t, err := s.tenant(cid)
+	if err != nil {
+		return nil, err
+	}
+	by := query.GroupBy
+	return t.Decrypt(ctx, p, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+		Series: func(mid int64, moid int32) bool {
+			return query.Box[record.MID].Contains(mid) && (!by.MID || mid == g.MID) &&
+				query.Box[record.MOID].Contains(int64(moid)) && (!by.MOID || moid == g.MOID)
+		}})
+}
+
+// columns are the key of the groups, the count and the sums.
+func (f *sumFlags) columns(s *seal.Schema, g record.GroupBy) []output.Column {
+	var columns []output.Column
+	for _, part := range []struct {
+		grouped bool
+		column  output.Column
+	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.MOID, cli.Right("moid")},
+		{g.ByCap(), cli.Left("cap")}} {
+		if part.grouped {
+			columns = append(columns, part.column)
+		}
+	}
+	columns = append(columns, cli.Right("count"))
+	for _, field := range s.Definition().Fields {
+		for _, one := range statistics(&field) {
+			columns = append(columns, cli.Right(field.Name+"_"+one.name))
+		}
+	}
+	return columns
+}
+
+// statistic is one of what sums say of a field.
+type statistic struct {
+	name string
+	of   func(s *seal.Sums, field string) (output.Value, error)
+}
+
+// statistics are those that a field has lanes for.
+func statistics(f *seal.Field) (all []statistic) {
+	if f.Sum {
+		all = append(all, statistic{"sum", sumOf}, statistic{"mean", number((*seal.Sums).Mean)})
+	}
+	if f.SumSquares {
+		all = append(all, statistic{"variance", number((*seal.Sums).Variance)})
+	}
+	if f.Trend != nil {
+		all = append(all, statistic{"slope", number(slopeOf)})
+	}
+	if len(f.Histogram) > 0 {
+		all = append(all, statistic{"buckets", bucketsOf})
+	}
+	return all
+}
+
+func sumOf(s *seal.Sums, field string) (output.Value, error) {
+	text, err := s.Sum(field)
+	return output.Raw([]byte(text)), err
+}
+
+func slopeOf(s *seal.Sums, field string) (float64, bool, error) {
+	_, slope, ok, err := s.Trend(field)
+	return slope, ok, err
+}
+
+// number shows nothing where there is no number.
+func number(
+	of func(*seal.Sums, string) (float64, bool, error),
+) func(*seal.Sums, string) (output.Value, error) {
+	return func(s *seal.Sums, field string) (output.Value, error) {
+		v, ok, err := of(s, field)
+		if !ok {
+			return output.Null(), err
+		}
+		return output.Computed(v), err
+	}
+}
+
+func bucketsOf(s *seal.Sums, field string) (output.Value, error) {
+	counts, err := s.Histogram(field)
+	text := []byte{'['}
+	for i, n := range counts {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%d", n)
+	}
+	return output.Raw(append(text, ']')), err
+}
+
+func appendSums(row []output.Value, s *seal.Schema, sums *seal.Sums) ([]output.Value, error) {
+	for _, field := range s.Definition().Fields {
+		for _, one := range statistics(&field) {
+			v, err := one.of(sums, field.Name)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, v)
+		}
+	}
+	return row, nil
+}
