@@ -17,8 +17,8 @@ func TestRepeatsText(t *testing.T) {
 	const (
 		key     = " the key (cid, mid, moid, cap) of an earlier line"
 		version = " stored as a newer version: the later one is the latest, --view all shows both"
-		unknown = "; not all lines could be compared with all earlier ones, because the import has " +
-			"more keys than are remembered"
+		unknown = "; not all lines could be compared with all earlier ones, because the import " +
+			"has more keys than are remembered"
 	)
 	near := &csvimport.Repeat{File: "a.csv", Line: 9, EarlierFile: "a.csv", EarlierLine: 2}
 	far := &csvimport.Repeat{File: "b.csv", Line: 9, EarlierFile: "a.csv", EarlierLine: 2}
@@ -26,8 +26,8 @@ func TestRepeatsText(t *testing.T) {
 	f(csvimport.Repeats{}, "")
 	f(csvimport.Repeats{AtLeast: true}, "no line was found to repeat the key of an earlier line"+
 		unknown)
-	f(csvimport.Repeats{Lines: 1, First: near}, "1 line repeats"+key+": a.csv line 9 that of line 2; "+
-		"it is"+version)
+	f(csvimport.Repeats{Lines: 1, First: near}, "1 line repeats"+key+": a.csv line 9 that of line "+
+		"2; it is"+version)
 	f(csvimport.Repeats{Lines: 1, Equal: 1, First: far}, "1 line repeats"+key+
 		": b.csv line 9 that of a.csv line 2, with the same values; it is"+version)
 	f(csvimport.Repeats{Lines: 1200, Equal: 1200, First: near}, "1,200 lines repeat"+key+
