@@ -152,7 +152,8 @@ func repeatExample(r *csvimport.Repeats) string {
 		return fmt.Sprintf("%s%s line %d that of %s line %d", what, e.File, e.Line, e.EarlierFile,
 			e.EarlierLine)
 	case e.Line == e.EarlierLine:
-		return fmt.Sprintf("%s%s line %d, of which two values have one key", what, e.File, e.Line)
+		return fmt.Sprintf("%s%s line %d has two values with one key (give each its own moid)",
+			what, e.File, e.Line)
 	default:
 		return fmt.Sprintf("%s%s line %d that of line %d", what, e.File, e.Line, e.EarlierLine)
 	}
