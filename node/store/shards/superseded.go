@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // SupersededRows are the rows of a block that have a newer version. Only BelowNs changes.
 type SupersededRows struct {
-	// SinceNs: newer versions with smaller acqs were looked for when the positions were found. Those
-	// that an event with a smaller acq hides did not count.
+	// SinceNs: newer versions with smaller acqs were looked for when the positions were found.
+	// Those that an event with a smaller acq hides did not count.
 	SinceNs   int64
 	Positions []uint16 // in the block, ascending
 	belowNs   atomic.Int64
