@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -264,5 +265,12 @@ func TestClearFalseLeavesNewRows(t *testing.T) {
 	h.ClearFalse(func([]SeriesCap) {})
 	if h.Flagged() != 2 {
 		t.Errorf("%d rows are flagged, want 2", h.Flagged())
+	}
+}
+
+// TestSizesOfCells: what is kept of superseded rows takes no space where there are none.
+func TestSizesOfCells(t *testing.T) {
+	if e, c := unsafe.Sizeof(entry{}), unsafe.Sizeof(cell{}); e != 16 || c != 128 {
+		t.Errorf("an entry takes %d bytes and a cell %d, want 16 and 128", e, c)
 	}
 }

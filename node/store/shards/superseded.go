@@ -2,7 +2,7 @@ package shards
 
 import "sync/atomic"
 
-// SupersededRows are the rows of a block that have a newer version. All but BelowNs is immutable.
+// SupersededRows are the rows of a block that have a newer version. Only BelowNs changes.
 type SupersededRows struct {
 	// SinceNs: newer versions with smaller acqs were looked for when the positions were found.
 	// Those that an event with a smaller acq hides did not count.
