@@ -65,8 +65,8 @@ DEB_ARCH = $(shell dpkg --print-architecture)
 deb: build ## build a Debian package of this machine's architecture in bin
 	$(PACKAGING)/deb.sh bin/pentad $(VERSION) $(DEB_ARCH) bin
 
-CONTAINER ?= $(or $(shell command -v podman),docker)
-image: ## build the container image pentad with podman or docker
+CONTAINER ?= $(or $(shell command -v podman || command -v buildah),docker)
+image: ## build the container image pentad with podman, buildah or docker
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pentad ./node/cmd/pentad
 	$(CONTAINER) build -t pentad:$(VERSION) -f $(PACKAGING)/Containerfile .
 

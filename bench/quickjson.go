@@ -26,6 +26,8 @@ const (
 	jsonPasses   = 3      // over an answer; the best counts, as the node merges meanwhile
 	jsonPart     = 20     // of the records of the workload, one is posted
 
+	leastCPU = 10 * time.Millisecond // what the kernel tells apart
+
 	barJSON = 0.25 // M records/s
 )
 
@@ -197,7 +199,7 @@ func (j *jsonAsker) post(
 	close(next)
 	wg.Wait()
 	after, cpuErr := process.CPU(j.node.cmd.Process.Pid)
-	return time.Since(began), after - before, errors.Join(append(errs, cpuErr)...)
+	return time.Since(began), max(after-before, leastCPU), errors.Join(append(errs, cpuErr)...)
 }
 
 // read asks for all records some times and returns the least processor time of the node.
@@ -229,7 +231,7 @@ func (j *jsonAsker) read(
 		if err != nil {
 			return 0, err
 		}
-		if spent := max(after-before, time.Millisecond); least == 0 || spent < least {
+		if spent := max(after-before, leastCPU); least == 0 || spent < least {
 			least = spent
 		}
 	}
