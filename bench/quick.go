@@ -30,6 +30,7 @@ type quick struct {
 	dir        string
 	pentad     string
 	fresh      bool
+	only       string
 
 	work    string // data of the run, removed at its end
 	journal *journal.Journal
@@ -51,7 +52,8 @@ func quickCommand(out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quick",
 		Short: "Measure ingest, size, the ten queries, a plugin, and ratios to embedded peers",
-		Long: `Load the standard workload over HTTP and embedded, ask its ten queries of both, run a plugin
+		Long: `Load the standard workload over HTTP and embedded, post a part of it as NDJSON to a node on one
+core and read it back as NDJSON and CSV, ask its ten queries of the large loads, run a plugin
 over a tenth of it, and ask the queries of pentad, Pebble with three copies and DuckDB in turn on a
 smaller load. Every answer is compared with an oracle. A run that was interrupted goes on where it
 stopped.
@@ -69,6 +71,7 @@ Wrong answers end it with exit code 1. A bar that does not hold is printed, and 
 	f.StringVar(&q.dir, "out", "out", "folder of quick.json, and of the data while it runs")
 	f.StringVar(&q.pentad, "pentad", "../bin/pentad", "the program to start as a node")
 	f.BoolVar(&q.fresh, "fresh", false, "forget an interrupted run instead of going on with it")
+	f.StringVar(&q.only, "only", "", "run only this step, e.g. JSON")
 	return c
 }
 
@@ -85,8 +88,11 @@ func (q *quick) run(ctx context.Context) error {
 		name string
 		run  func(context.Context) error
 	}{{"raw", q.raw}, {"over HTTP", q.overHTTP}, {"embedded", q.embedded}, {"raw again", q.raw},
-		{"ask", q.ask}, {"beside", q.beside}}
+		{"JSON", q.json}, {"ask", q.ask}, {"beside", q.beside}}
 	for _, step := range steps {
+		if q.only != "" && !strings.EqualFold(step.name, q.only) {
+			continue
+		}
 		done, err := q.journal.Done(step.name, &q.found)
 		if err != nil {
 			return err

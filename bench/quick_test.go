@@ -57,7 +57,7 @@ func TestQuick(t *testing.T) {
 			bars++
 		}
 	}
-	if bars != 4 || len(figures) < 50 {
+	if bars != 6 || len(figures) < 50 {
 		t.Errorf("%d figures, %d with bars", len(figures), bars)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "work-*"))

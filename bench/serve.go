@@ -23,14 +23,26 @@ func serve(ctx context.Context, program, dir string, more ...string) (*served, e
 	return serveLogging(ctx, os.Stderr, program, dir, more...)
 }
 
+// serveOneCore is serve of a node that runs on one core.
+func serveOneCore(ctx context.Context, program, dir string) (*served, error) {
+	return start(ctx, os.Stderr, []string{"GOMAXPROCS=1"}, program, dir)
+}
+
 // serveLogging is serve with what the node logs.
 func serveLogging(
 	ctx context.Context, log io.Writer, program, dir string, more ...string,
+) (*served, error) {
+	return start(ctx, log, nil, program, dir, more...)
+}
+
+func start(
+	ctx context.Context, log io.Writer, environment []string, program, dir string, more ...string,
 ) (*served, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	args := []string{"serve", "-q", "--dir", dir, "--listen", "127.0.0.1:0"}
 	cmd := exec.CommandContext(ctx, program, append(args, more...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stderr = log
 	s := &served{cmd: cmd, cancel: cancel}
 	stdout, err := cmd.StdoutPipe()

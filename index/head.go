@@ -44,8 +44,10 @@ type Head struct {
 	bytes         atomic.Int64
 	reportedBytes atomic.Int64 // of bytes, see GrowthSinceLastCall
 
-	clearing    sync.Mutex // held by the one who clears flags; guards flagsFrozen
-	flagsFrozen bool
+	clearing     sync.Mutex // held by the one who clears flags; guards the next two
+	flagsFrozen  bool
+	clearedBelow rowID      // ClearFalse has looked at the rows before it
+	finding      sync.Mutex // held by the one who finds superseded rows, over mu of all heads
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
@@ -95,6 +97,14 @@ func (h *Head) indexPending() {
 	h.insertUnindexed()
 }
 
+// endOfCells returns the row ID after those of the rows that are in cells.
+func (h *Head) endOfCells() rowID {
+	if h.inCell == 0 {
+		return 0
+	}
+	return h.rows.nth(h.inCell)
+}
+
 // rlock takes mu for reading; mu.RUnlock ends it.
 func (h *Head) rlock() {
 	h.mu.RLock()
@@ -121,11 +131,15 @@ func (h *Head) HasTombs() bool { return h.tombs.Load() > 0 }
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
 // GrowthSinceLastCall returns by how many bytes the memory of the rows has grown since the last
-// call. It grows whenever rows go into cells, and any reader may put them there.
+// call. It grows whenever rows go into cells, or are found to be superseded, and any reader may do
+// both.
 func (h *Head) GrowthSinceLastCall() int64 {
 	now := h.bytes.Load()
 	return now - h.reportedBytes.Swap(now)
 }
+
+// ReportedGrowth returns what GrowthSinceLastCall has returned together.
+func (h *Head) ReportedGrowth() int64 { return h.reportedBytes.Load() }
 
 // Watermarks returns those of everything up to and with this head.
 func (h *Head) Watermarks() *Watermarks {

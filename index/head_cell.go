@@ -25,10 +25,11 @@ type cellKey struct {
 
 // entry is a row of a cell: what is asked first, and where the rest lies.
 type entry struct {
-	cap     int64
-	at      rowID
-	device  uint16 // mid & deviceMask
-	flagged bool   // may supersede an older row
+	cap        int64
+	at         rowID
+	device     uint16 // mid & deviceMask
+	flagged    bool   // may supersede an older row
+	superseded bool   // cellSuperseded has it
 }
 
 // chunk is rows of a cell in order of arrival. All are flagged, or none: flagged rows
@@ -48,9 +49,10 @@ type cell struct {
 	open          [2]int32 // chunks that take unflagged rows, and flagged ones; counted from 1
 	caps          [2]Bound // of the rows of either kind, where open says that there are some
 	flaggedChunks []uint32 // numbers of the chunks of flagged rows, cleared since or not
-	rows          int
-	flagged       int         // rows
-	newest        *newestCaps // when there are many rows
+	rows          uint32
+	flagged       uint32          // rows
+	newest        *newestCaps     // when there are many rows
+	superseded    *cellSuperseded // when newer versions came
 }
 
 // newestCaps are the greatest caps of the devices of a cell.

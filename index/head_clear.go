@@ -33,7 +33,8 @@ func (h *Head) HasNewFlags() bool {
 // series are most of what is loaded device by device. It works while rows are inserted; some flags
 // may stay.
 //
-// Cost: about 30 ns for each flagged row; a call at the same time as another one does nothing.
+// Cost: about 30 ns for each flagged row that came since the last call, and that of comparing them
+// with the rows of their cells; a call at the same time as another one does nothing.
 func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	if !h.clearing.TryLock() {
 		return
@@ -44,11 +45,12 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	}
 	h.indexPending()
 	var set SeriesSet
-	chunks, numbers := h.onlyOlder(&set)
+	chunks, numbers, below := h.onlyOlder(&set)
 	if len(chunks) > 0 {
 		lift(set.List())
 		h.clear(chunks, numbers, set.List())
 	}
+	h.clearedBelow = below
 	h.flaggedKept.Store(h.flagged.Load())
 }
 
@@ -60,33 +62,37 @@ func (h *Head) FreezeFlags() {
 	h.flagsFrozen = true
 }
 
-// onlyOlder returns the flagged chunks whose rows supersede no row of the head, and the numbers in
-// the set of the series of their rows.
-func (h *Head) onlyOlder(set *SeriesSet) (chunks []flaggedChunk, numbers []uint32) {
+// onlyOlder returns the flagged chunks, of those that got rows since it was called last, whose rows
+// supersede no row of the head, the numbers in the set of the series of their rows, and the row ID
+// below which it has looked at all rows: what supersedes one does so for ever.
+func (h *Head) onlyOlder(
+	set *SeriesSet,
+) (chunks []flaggedChunk, numbers []uint32, below rowID) {
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.bound = h, &record.Box{}, math.MaxInt64, math.MaxUint32
 	h.rlock()
 	cells := uint32(len(h.list))
+	below = h.endOfCells()
 	h.mu.RUnlock()
 	for id := range cells {
-		if s.compare(id) {
-			chunks, numbers = s.onlyOlder(id, set, chunks, numbers)
+		if s.compare(id, h.clearedBelow) {
+			chunks, numbers = s.onlyOlder(id, below, set, chunks, numbers)
 		}
 	}
-	return chunks, numbers
+	return chunks, numbers, below
 }
 
 func (s *headScan) onlyOlder(
-	id uint32, set *SeriesSet, chunks []flaggedChunk, numbers []uint32,
+	id uint32, below rowID, set *SeriesSet, chunks []flaggedChunk, numbers []uint32,
 ) ([]flaggedChunk, []uint32) {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	c := s.head.list[id]
 next:
-	for _, i := range c.flaggedChunks {
+	for _, i := range c.flaggedChunks[c.flaggedFrom(s.head.clearedBelow):] {
 		k, from := &c.chunks[i], len(numbers)
-		if !k.flagged() {
+		if !k.flagged() || k.last >= below { // compare may not have met what came since
 			continue
 		}
 		for n := range k.rows {
@@ -139,7 +145,7 @@ func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []Serie
 		p, at := h.rows.row(rows[i].at)
 		p.flagged[at>>6] &^= 1 << (at & 63)
 	}
-	c.flagged -= len(rows)
+	c.flagged -= uint32(len(rows))
 	return len(rows)
 }
 

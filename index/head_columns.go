@@ -50,6 +50,9 @@ func (s *headScan) appendUniform(c *cell, rows []entry) bool {
 	}
 	var chosen [chunkRows]uint8
 	n := s.choose(c, rows, &chosen)
+	if s.latest && c.superseded != nil {
+		n = s.dropHidden(rows, chosen[:n])
+	}
 	if n == 0 {
 		return true
 	}

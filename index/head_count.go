@@ -8,7 +8,21 @@ import "github.com/pentad-db/pentad/sdk/record"
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 	h.indexPending()
-	s := &headScan{head: h, box: box, below: belowAcqNs}
+	return (&headScan{head: h, box: box, below: belowAcqNs}).countAll()
+}
+
+// CountLatest is Count for a box without acqs, less tombstones and rows that have a newer version
+// with acq < belowAcqNs, all of which FindSuperseded has found.
+//
+// Cost: that of Count, and 1 to 20 ns for each superseded row of the cells.
+func (h *Head) CountLatest(box *record.Box, belowAcqNs int64) int {
+	h.indexPending()
+	s := &headScan{head: h, box: box, below: belowAcqNs, latest: true}
+	return s.countAll()
+}
+
+func (s *headScan) countAll() int {
+	h := s.head
 	from, to := s.rowIDs()
 	count := 0
 	for ids := s.ids(); len(ids) > 0; {
@@ -37,6 +51,9 @@ func (s *headScan) rowIDs() (from, to rowID) {
 
 // countCell returns how many rows of a cell match, and at how many chunks it looked.
 func (s *headScan) countCell(c *cell, from, to rowID) (count, chunks int) {
+	if s.latest {
+		count -= s.countSuperseded(c)
+	}
 	if unflagged, _ := c.overlaps(s.box[record.Cap]); unflagged {
 		for i := range c.chunks {
 			count += s.count(c, &c.chunks[i], from, to)
@@ -84,6 +101,16 @@ func (s *headScan) acqOf(r *entry) int64 {
 
 func (s *headScan) acqIn(acqNs int64) bool {
 	return acqNs < s.below && s.box[record.Acq].Contains(acqNs)
+}
+
+// OldestAcq returns the acq of the first row, the greatest there is for none.
+func (h *Head) OldestAcq() int64 {
+	h.rlock()
+	defer h.mu.RUnlock()
+	if h.rows.len() == 0 {
+		return record.Acq.Max()
+	}
+	return h.rows.groups[0].rows.AcqNs[0]
 }
 
 // CountBelow returns how many rows have an acq below an acq.

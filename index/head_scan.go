@@ -32,7 +32,12 @@ type headScan struct {
 	flags    []uint64
 	looked   int
 	readings flaggedReadings
-	reached  bool // some flagged row of a cell may supersede an older one
+	caps     []int64  // of the flagged readings, ascending
+	reached  bool     // some flagged row of a cell may supersede an older one
+	latest   bool     // the latest view is asked for
+	hidden   []uint64 // bitmap by row ID: rows that are left out for it in order of arrival
+	shownYet []rowID  // rows of the cell, ascending, superseded by none with acq < below
+	left     int      // rows that were left out
 }
 
 // headScans keep the memory of their batches.
@@ -47,7 +52,14 @@ func (s *headScan) giveBack() {
 	if cap(s.readings.slots) > keptReadings {
 		s.readings = flaggedReadings{}
 	}
-	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings}
+	if cap(s.hidden) > keptReadings {
+		s.hidden = nil
+	}
+	if cap(s.caps)+cap(s.shownYet) > keptReadings {
+		s.caps, s.shownYet = nil, nil
+	}
+	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings, hidden: s.hidden[:0],
+		caps: s.caps[:0], shownYet: s.shownYet[:0]}
 	headScans.Put(s)
 }
 
@@ -64,11 +76,33 @@ func (h *Head) Scan(
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
+	return s.run()
+}
+
+// ScanLatest is Scan for a box without acqs, less tombstones and rows that have a newer version
+// with acq < belowAcqNs, all of which FindSuperseded has found. It returns how many it left out.
+func (h *Head) ScanLatest(
+	box *record.Box, belowAcqNs int64, keysOnly bool,
+	emit func(b *record.Batch, flags []uint64) error,
+) (leftOut int, err error) {
+	h.indexPending()
+	s := headScans.Get().(*headScan)
+	defer s.giveBack()
+	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
+	s.latest = true
+	err = s.run()
+	return s.left, err
+}
+
+func (s *headScan) run() error {
 	if lo, hi, ok := s.appendedRange(); ok {
+		if s.latest {
+			s.hideByArrival(s.ids())
+		}
 		return s.byArrival(lo, hi)
 	}
 	s.head.rlock()
-	s.bound = s.head.rows.bound(belowAcqNs)
+	s.bound = s.head.rows.bound(s.below)
 	s.head.mu.RUnlock()
 	for _, id := range s.ids() {
 		if err := s.cell(id); err != nil {
@@ -110,12 +144,18 @@ func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
 		s.head.rlock()
-		if s.takesAll() && !s.keysOnly {
-			lo += s.addRun(lo, to)
+		for n := 1; s.takesAll() && !s.keysOnly && n > 0 && lo < to; lo += n {
+			n = s.addRun(lo, to)
 		}
 		for ; lo < to && len(s.batch.Data) < scanBytes; lo++ {
-			p, i := s.head.rows.row(s.head.rows.nth(lo))
-			if key := p.rows.Key(i); s.box.Contains(key) {
+			row := s.head.rows.nth(lo)
+			p, i := s.head.rows.row(row)
+			key := p.rows.Key(i)
+			switch {
+			case !s.box.Contains(key):
+			case s.hides(row):
+				s.left++
+			default:
 				s.add(p, i, key, hasBit(p.flagged, i))
 			}
 		}
@@ -200,9 +240,10 @@ func (s *headScan) cell(id uint32) error {
 	s.head.rlock()
 	unflagged, _ := s.head.list[id].overlaps(s.box[record.Cap])
 	s.head.mu.RUnlock()
-	for i, row := 0, 0; ; {
+	for i, row, known := 0, 0, 0; ; {
 		s.head.rlock()
 		c := s.head.list[id]
+		known = s.beginCell(c, known)
 		chunks := len(c.chunks)
 		if !unflagged {
 			chunks = len(c.flaggedChunks)
@@ -258,6 +299,10 @@ func (s *headScan) row(c *cell, r *entry) {
 	if !s.box[record.Cap].Contains(r.cap) || !s.box[record.MID].Contains(c.mid(r)) {
 		return
 	}
+	if s.hidesInCell(r) {
+		s.left++
+		return
+	}
 	p, i := s.head.rows.row(r.at)
 	// The cell knows most of the key, and columns of rows that lie apart are misses of the cache.
 	key := record.Key{CID: c.key.cid, MID: c.mid(r), MOID: c.key.moid, CapNs: r.cap,
@@ -267,10 +312,18 @@ func (s *headScan) row(c *cell, r *entry) {
 	}
 }
 
-// addRun copies rows from the lo-th that came on, as many as lie together, and returns how many.
+// addRun copies rows from the lo-th that came on, as many as lie together, and returns how many it
+// has done with: a row that is left out is one.
 func (s *headScan) addRun(lo, to int) int {
-	p, from := s.head.rows.row(s.head.rows.nth(lo))
-	n, bytes := min(to-lo, p.rows.Len()-from), 0
+	first := s.head.rows.nth(lo)
+	p, from := s.head.rows.row(first)
+	n, bytes := min(to-lo, p.rows.Len()-from), len(s.batch.Data)
+	if len(s.hidden) > 0 {
+		if n = s.shownRun(first, n); n == 0 {
+			s.left++
+			return 1
+		}
+	}
 	for i := range n {
 		if bytes += len(p.rows.RawPayload(from + i)); bytes > scanBytes {
 			n = i

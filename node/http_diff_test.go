@@ -57,8 +57,13 @@ func TestDiffForPeople(t *testing.T) {
 	if strings.Contains(got, `"mid":4`) || strings.Contains(got, `"value":5,"old`) {
 		t.Errorf("a reading that was put again as it was differs: %s", got)
 	}
-	a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&to=now&limit=1&format=ndjson", before), "",
-		200, `"rows":1,`)
+	a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&to=now&limit=1", before), "", 200,
+		`"rows":1,`)
+	one := a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&to=now&limit=1&format=ndjson",
+		before), "", 200, `{"change":"`)
+	if strings.Count(one, "\n") != 1 {
+		t.Errorf("a line: %s", one)
+	}
 	a.expect("GET", fmt.Sprintf("/v1/diff?cid=1&from=%d&to=%d", before, before), "", 200,
 		`{"differences":[],"end":{"complete":true,"rows":0,`)
 	a.expect("GET", "/v1/diff?cid=1", "", 400, "from: is missing")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
 	rows(50)
 	for _, count := range []int{9, 11} { // of a body that was corrected, say
 		status, out := postLines(t, n, devices(count), "order 7")
-		if status != 400 || !strings.Contains(out.Detail, "another body") {
+		if status != 422 || !strings.Contains(out.Detail, `key "order 7" was used before`) {
 			t.Errorf("%d records under a key of 10: status %d, %+v", count, status, out)
 		}
 	}
@@ -102,6 +103,53 @@ func TestPutsWithAKeyAreStoredOnce(t *testing.T) {
 	if status, _ := postLines(t, n, devices(1), strings.Repeat("x", 257)); status != 400 {
 		t.Errorf("a key that is too long: status %d", status)
 	}
+}
+
+// TestAKeyIsOfItsBody: another body of equal size is refused under a key, after a restart, too, and
+// the same one is not, even if its records were erased since.
+func TestAKeyIsOfItsBody(t *testing.T) {
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	f := func(key, body string, want int, duplicate bool) {
+		t.Helper()
+		status, out := postLines(t, n, body, key)
+		if status != want || out.Duplicate != duplicate {
+			t.Errorf("key %q: status %d, want %d: %+v", key, status, want, out)
+		}
+		if want == 422 && out.Detail != fmt.Sprintf("the key %q was used before, for another "+
+			"body; nothing of this one is stored; use a new key for each body", key) {
+			t.Error(out.Detail)
+		}
+	}
+	body := devices(10)
+	lines := strings.SplitAfter(strings.TrimSuffix(body, "\n"), "\n")
+	slices.Reverse(lines)
+	others := []string{strings.Replace(body, `"value":3`, `"value":4`, 1),
+		strings.Replace(body, `"cap":1`, `"cap":2`, 1), strings.Repeat(lines[0], 10),
+		strings.Replace(body, `"value":3`, `"deleted":true`, 1)}
+	for _, key := range []string{"upload", "meter/1"} {
+		f(key, body, 200, false)
+	}
+	for range 2 {
+		for _, key := range []string{"upload", "meter/1"} {
+			f(key, body, 200, true)
+			f(key, strings.Join(lines, "\n"), 200, true)
+			for _, other := range others {
+				f(key, other, 422, false)
+			}
+		}
+		if err := n.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n = openTest(t, Options{Dir: dir})
+	}
+	box := record.Box{record.MID: {record.At(3 << 8)}}
+	if _, err := n.Erase(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	f("upload", body, 200, true)
+	f("upload", others[1], 422, false)
 }
 
 // TestAPutThatIsCut: a body whose connection ends between two chunks stores nothing, and leaves its
@@ -185,6 +233,24 @@ func TestAPutOfSomeGroups(t *testing.T) {
 	if count != rows {
 		t.Errorf("%d records after the put was sent again, want %d", count, rows)
 	}
+	c.keysOfBodies()
+}
+
+// keysOfBodies: groups refuse another body under a key that they know.
+func (c *nodesTogether) keysOfBodies() {
+	c.Helper()
+	f := func(key, body string, want int, stored string) {
+		c.Helper()
+		status, out := postLines(c.T, c.nodes[1], body, key)
+		if status != want || out.Put.Stored != stored {
+			c.Errorf("key %q: status %d, want %d: %+v", key, status, want, out)
+		}
+	}
+	f("all", devices(32), 200, "")
+	f("all", devices(32), 200, "")
+	f("all", strings.ReplaceAll(devices(32), `"cap":1`, `"cap":2`), 422, "")
+	f("one", devices(1), 200, "")
+	f("one", devices(1)+strings.Replace(devices(1), `"cap":1`, `"cap":2`, 1), 422, "")
 }
 
 // mostTogether returns two nodes, not the first, that have the most groups together: without them

@@ -37,8 +37,8 @@ const (
 	emptyFor = 20 * time.Millisecond
 )
 
-// MaxShare is the greatest share of a [Slice]: 64 rows, or 4 KiB of payloads and one row.
-const MaxShare = 4096
+// MaxDivisor is the greatest divisor of a [Slice]: 64 rows, or 4 KiB of payloads and one row.
+const MaxDivisor = 4096
 
 // ErrAhead means that changes were asked for from an acq on that the store has not reached: the
 // position is of another store, or of this one before it was restored.
@@ -58,9 +58,9 @@ type Slice struct {
 	Rows     record.Batch
 	Events   []event.Event // erases, purges and steps of retentions that meet the box
 
-	// Share makes slices smaller, the so manieth part of 65,536 rows and 16 MiB: for those who hold
-	// many at once. 0 is 1, at most MaxShare.
-	Share int
+	// Divisor makes slices smaller than 65,536 rows and 16 MiB, divided by it: for those who hold
+	// many at once. 0 is 1, at most MaxDivisor.
+	Divisor int
 
 	raw   record.Batch
 	order []uint32
@@ -82,7 +82,7 @@ type Feed struct {
 	next     int64
 	inside   []record.Box // where the rows with the acq next are that are not read yet; else empty
 	span     int          // rows of the store that the next slice passes over
-	share    int          // of the latest slice
+	divisor  int          // of the latest slice
 	horizon  int64        // when it was read, or the feed was made
 	waiter   *notify.Waiter
 }
@@ -100,7 +100,7 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 			Detail: "changes come in the order of acq from one acq on; leave the range out"}
 	}
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
-		span: sliceRows, share: 1, horizon: s.oracle.CurrentHorizon(),
+		span: sliceRows, divisor: 1, horizon: s.oracle.CurrentHorizon(),
 		waiter: notify.NewWaiter(bounds.Of(&box))}
 	s.feeds.Add(f.waiter)
 	return f, nil
@@ -162,15 +162,15 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		return false, fmt.Errorf("acq %d, horizon %d: %w", f.next, horizon, ErrAhead)
 	}
 	f.horizon = horizon
-	share := min(max(out.Share, 1), MaxShare)
-	if share > f.share {
-		f.span = max(1, f.span/(share/f.share))
+	divisor := min(max(out.Divisor, 1), MaxDivisor)
+	if divisor > f.divisor {
+		f.span = max(1, f.span/(divisor/f.divisor))
 	}
-	f.share = share
+	f.divisor = divisor
 	fromNs, until := f.next, time.Now().Add(emptyFor)
 	for {
 		if len(f.inside) > 0 {
-			return f.readInside(ctx, out, horizon, share)
+			return f.readInside(ctx, out, horizon, divisor)
 		}
 		began := time.Now()
 		end, passed, err := f.sliceEnd(horizon)
@@ -179,7 +179,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		out.reset(f.next, end)
 		if passed > 0 {
-			err = f.gather(ctx, out, &f.box, share)
+			err = f.gather(ctx, out, &f.box, divisor)
 		}
 		if errors.Is(err, errSliceFull) && f.next+1 == end {
 			f.inside = []record.Box{f.box}
@@ -194,7 +194,7 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		out.sort()
 		out.Events = f.events(out.Events, end)
-		f.adaptSpan(out, passed, share, time.Since(began))
+		f.adaptSpan(out, passed, divisor, time.Since(began))
 		f.next = end
 		if end < horizon && out.Rows.Len()+len(out.Events) == 0 && time.Now().Before(until) {
 			continue
@@ -205,13 +205,13 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 }
 
 // roomOf returns how many rows and bytes of payloads a slice may have.
-func roomOf(share int) (rows, bytes int) {
-	return max(leastRows, sliceRows/share), sliceBytes / share
+func roomOf(divisor int) (rows, bytes int) {
+	return max(leastRows, sliceRows/divisor), sliceBytes / divisor
 }
 
 // adaptSpan lets the next slice pass over more rows where few of them lie in the box, so that
 // slices are about full wherever the box is, and over fewer where that takes long.
-func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
+func (f *Feed) adaptSpan(out *Slice, passed, divisor int, took time.Duration) {
 	if took > slowSlice {
 		f.span = max(1, f.span/2)
 		return
@@ -219,7 +219,7 @@ func (f *Feed) adaptSpan(out *Slice, passed, share int, took time.Duration) {
 	if passed < f.span/2 { // the horizon ended it
 		return
 	}
-	rows, bytes := roomOf(share)
+	rows, bytes := roomOf(divisor)
 	if 2*out.Rows.Len() <= rows && 2*len(out.Rows.Data) <= bytes {
 		f.span = min(f.span, maxSpan/2) * 2 // not above what 32 bits hold
 	}
@@ -292,14 +292,14 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 // gather reads the rows of the slice in a box, in no order.
 //
 // Errors: errSliceFull when they are more than a slice holds, which then has some of them.
-func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share int) error {
+func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, divisor int) error {
 	q := record.Query{Box: *box, KeysOnly: f.keysOnly, Verify: true} // readers keep copies
 	q.Box[record.Acq] = record.RangeSet{{From: out.FromNs, To: out.ClosedNs}}
 	var mu sync.Mutex
 	take := func(b *record.Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if !out.appendFitting(b, share) {
+		if !out.appendFitting(b, divisor) {
 			return errSliceFull
 		}
 		return nil
@@ -310,8 +310,8 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, share in
 
 // appendFitting appends the rows of b, or of these one more than the slice has room for; one row
 // always fits.
-func (out *Slice) appendFitting(b *record.Batch, share int) (fit bool) {
-	maxRows, maxBytes := roomOf(share)
+func (out *Slice) appendFitting(b *record.Batch, divisor int) (fit bool) {
+	maxRows, maxBytes := roomOf(divisor)
 	rows, bytes := out.raw.Len(), len(out.raw.Data)
 	if rows+b.Len() <= maxRows && bytes+len(b.Data) <= maxBytes || rows == 0 && b.Len() == 1 {
 		out.raw.AppendRows(b, 0, b.Len())

@@ -28,9 +28,9 @@ func feedOf(t testing.TB, s *Store, box record.Box, fromNs int64) *Feed {
 }
 
 // readFeed reads up to the horizon and checks that slices join and are in order.
-func readFeed(t testing.TB, f *Feed, share int) (rows []modelRow, events []event.Event) {
+func readFeed(t testing.TB, f *Feed, divisor int) (rows []modelRow, events []event.Event) {
 	t.Helper()
-	slice := Slice{Share: share}
+	slice := Slice{Divisor: divisor}
 	for more := true; more; {
 		at := f.NextNs()
 		var err error
@@ -133,7 +133,7 @@ func checkFeed(
 	t.Helper()
 	f := feedOf(t, s, box, fromNs)
 	f.span = 1 + rng.IntN(300)
-	rows, events := readFeed(t, f, rng.IntN(2*MaxShare))
+	rows, events := readFeed(t, f, rng.IntN(2*MaxDivisor))
 	f.Close()
 	wantRows, wantEvents := m.changes(&box, fromNs)
 	if !slices.IsSortedFunc(rows, func(a, b modelRow) int {
@@ -251,13 +251,13 @@ func TestFeedAdapts(t *testing.T) {
 	s := openTest(t, Options{})
 	f := feedOf(t, s, record.Box{}, 0)
 	f.span = 1000
-	step := func(rows, passed, share int, took time.Duration, want int) {
+	step := func(rows, passed, divisor int, took time.Duration, want int) {
 		t.Helper()
 		var out Slice
 		for i := range rows {
 			out.Rows.AppendStamped(record.Key{MID: int64(i), AcqNs: int64(i)}, nil)
 		}
-		f.adaptSpan(&out, passed, share, took)
+		f.adaptSpan(&out, passed, divisor, took)
 		if f.span != want {
 			t.Errorf("%d rows of %d: the span is %d, want %d", rows, passed, f.span, want)
 		}
@@ -265,8 +265,8 @@ func TestFeedAdapts(t *testing.T) {
 	step(10, 1000, 1, 0, 2000)
 	step(10, 999, 1, 0, 2000) // the horizon ended it
 	step(10, 2000, 1, slowSlice+1, 1000)
-	step(leastRows/2+1, 1000, MaxShare, 0, 1000)
-	step(leastRows/2, 1000, MaxShare, 0, 2000)
+	step(leastRows/2+1, 1000, MaxDivisor, 0, 1000)
+	step(leastRows/2, 1000, MaxDivisor, 0, 2000)
 	f.span = 1
 	step(1, 1, 1, slowSlice+1, 1)
 	f.span = maxSpan

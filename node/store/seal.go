@@ -115,7 +115,7 @@ func (s *Store) sealOldest(sh *shards.Shard) error {
 	}
 	sh.Replace(immutable, seg)
 	s.throttle.SetBacklog(largestBacklog(s.allShards))
-	s.headBudget.Add(immutable.Head.GrowthSinceLastCall() - immutable.Head.Bytes())
+	s.headBudget.Add(-immutable.Head.ReportedGrowth())
 	s.counters.seals.Add(1)
 	if seg != nil {
 		s.counters.sealedRows.Add(int64(seg.Meta.Rows))

@@ -55,7 +55,7 @@ type Limits struct {
 	MemoryGroups int   // groups that a worker has in memory before it spills them
 	MaxGroups    int   // groups of one aggregate at most
 	ResultBytes  int64 // of an answer that is held in memory, at most
-	FeedBytes    int64 // of slices that feeds hold; see sliceShare
+	FeedBytes    int64 // of slices that feeds hold; see sliceDivisor
 }
 
 // Cluster is what queries need of the node's part in a cluster; a [member.Member] has it.

@@ -168,7 +168,7 @@ func (e *Engine) readSlice(
 	if behind {
 		permits, begin = e.behind, e.processors.BeginLong
 	}
-	share, release, err := e.beginSlice(ctx, permits, held)
+	divisor, release, err := e.beginSlice(ctx, permits, held)
 	if err != nil {
 		return nil, false, err
 	}
@@ -185,7 +185,7 @@ func (e *Engine) readSlice(
 	if err := worker.Yield(ctx); err != nil {
 		return nil, false, err
 	}
-	slice = takeSlice(share)
+	slice = takeSlice(divisor)
 	more, err = feed.Read(ctx, slice)
 	if err == nil && len(q.filters) > 0 && slice.Rows.Len() > 0 {
 		if err = filterSlice(ctx, q, slice); err != nil {

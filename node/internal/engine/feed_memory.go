@@ -16,7 +16,7 @@ const (
 	// while they are sorted.
 	sliceCost = 40 << 20
 	// leastSliceCost is what the smallest slice takes, of some rows.
-	leastSliceCost = sliceCost / store.MaxShare
+	leastSliceCost = sliceCost / store.MaxDivisor
 	// A slice takes a quarter of what is free at most, so that others find some.
 	partOfFree = 4
 	// sliceWait is how long a feed waits for memory. Readers that take nothing lose theirs sooner;
@@ -25,18 +25,18 @@ const (
 )
 
 // takeSlice returns a slice. Only whole ones keep their memory for the next reader.
-func takeSlice(share int) *store.Slice {
-	if share > 1 {
-		return &store.Slice{Share: share}
+func takeSlice(divisor int) *store.Slice {
+	if divisor > 1 {
+		return &store.Slice{Divisor: divisor}
 	}
 	s := slicePool.Get().(*store.Slice)
-	s.Share = share
+	s.Divisor = divisor
 	return s
 }
 
 // returnSlice ends the use of a slice.
 func returnSlice(s *store.Slice) {
-	if s.Share <= 1 {
+	if s.Divisor <= 1 {
 		slicePool.Put(s)
 	}
 }
@@ -45,12 +45,12 @@ func returnSlice(s *store.Slice) {
 // reserve: readers that take nothing should not keep theirs for long.
 func (e *Engine) FeedsShort() bool { return e.sliceMemory.Used() > e.Limits.FeedBytes/2 }
 
-// sliceShare says how small a slice must be: those that are held fill half of the memory of feeds
+// sliceDivisor says how small a slice must be: those that are held fill half of the memory of feeds
 // at most, and above that each is the smallest.
-func (e *Engine) sliceShare() (share int, bytes int64) {
+func (e *Engine) sliceDivisor() (divisor int, bytes int64) {
 	may := max((e.Limits.FeedBytes/2-e.sliceMemory.Used())/partOfFree, leastSliceCost)
-	share = int(max(1, (sliceCost+may-1)/may))
-	return share, sliceCost / int64(share)
+	divisor = int(max(1, (sliceCost+may-1)/may))
+	return divisor, sliceCost / int64(divisor)
 }
 
 // beginSlice takes one of some permits and memory for a slice, and says how small that must be.
@@ -60,15 +60,15 @@ func (e *Engine) sliceShare() (share int, bytes int64) {
 // Errors: an overloaded [wire.Error]; ctx.Err().
 func (e *Engine) beginSlice(
 	ctx context.Context, permits chan struct{}, held *budget.Share,
-) (share int, release func(), err error) {
+) (divisor int, release func(), err error) {
 	if err := takePermit(ctx, permits); err != nil {
 		return 0, nil, err
 	}
 	release = func() { <-permits }
-	share, bytes := e.sliceShare()
+	divisor, bytes := e.sliceDivisor()
 	err = held.Take(ctx, bytes, 0)
 	if err == nil {
-		return share, release, nil
+		return divisor, release, nil
 	}
 	release()
 	if !errors.Is(err, budget.ErrFull) {
@@ -81,7 +81,7 @@ func (e *Engine) beginSlice(
 	} else if err != nil {
 		return 0, nil, err
 	}
-	return store.MaxShare, release, takePermit(ctx, permits)
+	return store.MaxDivisor, release, takePermit(ctx, permits)
 }
 
 func takePermit(ctx context.Context, permits chan struct{}) error {

@@ -105,10 +105,10 @@ func TestSliceWaits(t *testing.T) {
 		begin := func() error {
 			held := e.sliceMemory.Share()
 			defer held.End()
-			share, release, err := e.beginSlice(t.Context(), permits, held)
+			divisor, release, err := e.beginSlice(t.Context(), permits, held)
 			if err == nil {
-				if share != store.MaxShare {
-					t.Errorf("a slice beside stalled readers has a share of %d", share)
+				if divisor != store.MaxDivisor {
+					t.Errorf("a slice beside stalled readers has a divisor of %d", divisor)
 				}
 				release()
 			}

@@ -62,11 +62,12 @@ var errorTexts = map[int]string{
 	http.StatusRequestEntityTooLarge: "The request is larger than the node takes.",
 	http.StatusUnsupportedMediaType:  "The body is encoded in a way that the node cannot read.",
 	http.StatusMisdirectedRequest:    "The name in Host is not one of the node.",
-	http.StatusUnprocessableEntity:   "A plugin failed or is bad, or no record of a put is stored.",
-	http.StatusTooManyRequests:       "The node is busy; try again after `Retry-After`.",
-	http.StatusInternalServerError:   "The node failed; its log says more.",
-	http.StatusServiceUnavailable:    "The node, or one that it asks, is not available now.",
-	http.StatusGatewayTimeout:        "The answer took longer than it may.",
+	http.StatusUnprocessableEntity: "A plugin failed or is bad, no record of a put is right, or " +
+		"its key is of another body.",
+	http.StatusTooManyRequests:     "The node is busy; try again after `Retry-After`.",
+	http.StatusInternalServerError: "The node failed; its log says more.",
+	http.StatusServiceUnavailable:  "The node, or one that it asks, is not available now.",
+	http.StatusGatewayTimeout:      "The answer took longer than it may.",
 }
 
 const about = "pentad stores measurements: records with a key of tenant (cid), device (mid), " +

@@ -11,6 +11,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/node/internal/rowjson"
 	"github.com/pentad-db/pentad/node/internal/writes"
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -74,16 +75,17 @@ type posted struct {
 // Errors: that it holds none, or is not JSON.
 func (s *Server) parseRecords(body []byte, payloads quantity.Types) (*posted, error) {
 	p := &posted{rejects: []rejected{}}
-	now := s.Clock.Now()
+	parser := rowjson.NewParser(payloads, s.Clock.Now())
 	records, err := rowjson.Records(body)
 	if err != nil {
 		return nil, err
 	}
+	var one record.Batch
 	for line, src := range records {
-		r, err := rowjson.ParseRecord(src, payloads, now)
+		r, err := parser.Parse(src)
 		if err == nil {
-			one := record.Batch{CID: []int32{r.CID}, MID: []int64{r.MID}, MOID: []int32{r.MOID},
-				CapNs: []int64{r.CapNs}, Stride: len(r.Payload), Data: r.Payload}
+			one.Reset()
+			one.AppendRecord(r)
 			err = withoutRow(one.Validate())
 		}
 		if err == nil {
@@ -111,35 +113,37 @@ func (s *Server) store(req *httpserver.Request, p *posted, atomic bool) {
 	}
 	// Under a writer, so that all of it can be sent again where the outcome is unknown.
 	w := s.Writes.Writers.Take()
-	keyed := false
-	if key := req.Request.Header.Peek("Idempotency-Key"); len(key) > 0 {
+	put, key := s.Writes.Put, string(req.Request.Header.Peek("Idempotency-Key"))
+	if key != "" {
 		s.Writes.Writers.Give(w)
 		var err error
-		if w, err = puts.ParseKey(string(key)); err != nil {
+		if w, err = puts.ParseKey(key); err != nil {
 			fail(req, err)
 			return
 		}
-		keyed = true
+		put = s.Writes.PutOnce
 	}
 	rc, cancel := s.context()
 	defer cancel()
 	stored, last, duplicate := 0, int64(0), true
 	for rest, part := b, 0; rest.Len() > 0; part++ {
 		some := rest.Head(min(rest.Len(), record.MaxBatchRecords))
-		res, err := s.Writes.Put(rc, some, puts.PartOf(w, part))
+		res, err := put(rc, some, puts.PartOf(w, part))
 		if err != nil {
-			e := writes.RestOf(err, w, stored, some.Len(), b.Len(), keyed)
-			req.Fail(e.WireOf(func(row int) int { return p.lines[row] }))
-			return
-		}
-		if res.Records != some.Len() {
-			req.Fail(otherBody(res.Records, some.Len()))
+			line := func(row int) int { return p.lines[row] }
+			if errors.Is(err, writes.ErrOtherBody) {
+				e := writes.RestOf(err, store.WriterSeq{}, stored, some.Len(), b.Len(), true)
+				req.Refuse(http.StatusUnprocessableEntity, otherBody(key, e.WireOf(line)))
+				return
+			}
+			e := writes.RestOf(err, w, stored, some.Len(), b.Len(), key != "")
+			req.Fail(e.WireOf(line))
 			return
 		}
 		stored, last, duplicate = stored+some.Len(), res.LastAcqNs, duplicate && res.Duplicate
 		rest = puts.Tail(rest, some.Len())
 	}
-	if !keyed {
+	if key == "" {
 		s.Writes.Writers.Give(w)
 	}
 	if p.rejected > 0 {
@@ -149,9 +153,17 @@ func (s *Server) store(req *httpserver.Request, p *posted, atomic bool) {
 		Rejected: p.rejected, Rejects: p.rejects, Written: stored})
 }
 
-// otherBody is the error of a body under a key that another one was stored under.
-func otherBody(stored, rows int) *wire.Error {
-	return &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key", Message: fmt.Sprintf(
-		"this key was used before, with another body: there are %d records where %d are stored; "+
-			"these stay, and nothing of this body is stored; use another key", rows, stored)}
+// otherBody is the error of a body under a key that another one was stored under. It has the
+// outcome only where groups of a cluster that do not know the key have stored something.
+func otherBody(key string, e *wire.Error) *wire.Error {
+	const before = "the key %q was used before, for another body; "
+	const way = "use a new key for each body"
+	if put, ok := e.Outcome(); ok && put.Stored != "" {
+		e.Kind = wire.KindInvalid
+		e.Message = fmt.Sprintf(before+"records of this one are stored in groups of the cluster "+
+			"that did not know the key, see put; "+way, key)
+		return e
+	}
+	return &wire.Error{Kind: wire.KindInvalid, Part: "Idempotency-Key",
+		Message: fmt.Sprintf(before+"nothing of this one is stored; "+way, key)}
 }

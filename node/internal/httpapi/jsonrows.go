@@ -59,7 +59,8 @@ func (s *Server) records(req *httpserver.Request, q *record.Query, err error) {
 	) (wire.End, error) {
 		emit := func(b *record.Batch) error {
 			for i := range b.Len() {
-				if err := out.Row(rowjson.RowOf(b, i, payloads, q.KeysOnly)); err != nil {
+				r := b.Record(i)
+				if err := out.Record(&r, payloads, q.KeysOnly); err != nil {
 					return err
 				}
 			}

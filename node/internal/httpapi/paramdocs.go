@@ -38,9 +38,9 @@ var paramDocs = map[string]paramDoc{
 	"keys":  {"flag", "Leave payloads out."},
 	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
 		"their quantities are declared, else base64."},
-	"format": {"json|ndjson|csv", "Format of the answer: one document; a line for each row, and " +
-		"one for the end; a table. Default: by `Accept`, else json; by `Accept`, lines have no " +
-		"end among them."},
+	"format": {"json|ndjson|csv", "Format of the answer: one document with the end; a line for " +
+		"each row; a table. The end of the last two is in the trailer `Pentad-End`. Default: by " +
+		"`Accept`, else json."},
 	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
 	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
@@ -59,7 +59,8 @@ var paramDocs = map[string]paramDoc{
 	"beat_ms": {"integer", "How often to say how far the feed is, in ms."},
 	"atomic":  {"flag", "Store all records or none."},
 	"Idempotency-Key": {"", "Makes it safe to send the same body again: each record is stored " +
-		"once. Any text, new for each body, e.g. a UUID."},
+		"once. Any text, new for each body, e.g. a UUID; another body under the same key is " +
+		"refused with 422."},
 
 	"/v1/windows every":      {"", "Width of windows, e.g. `15min`, `1d`, `1mo`, `1y`."},
 	"/v1/cursors/NAME NAME":  {"", "Name of the cursor."},

@@ -123,8 +123,6 @@ func AppendRuns(dst, b *record.Batch, rows []uint32) {
 // Tail returns a copy of the rows of a batch from n on.
 func Tail(b *record.Batch, n int) *record.Batch {
 	rest := &record.Batch{}
-	for i := n; i < b.Len(); i++ {
-		rest.AppendRow(b, i)
-	}
+	rest.AppendRows(b, n, b.Len())
 	return rest
 }

@@ -14,22 +14,21 @@ type Format uint8
 
 const (
 	Document Format = iota // one JSON document, with the end in it
-	Lines                  // NDJSON, the last line is the end
-	// RowLines are NDJSON of rows alone: each line is a row of a table. The end is told apart,
-	// unless the answer is not complete.
-	RowLines
+	// Lines are NDJSON of rows alone: each line is a row of a table. The end is told apart, unless
+	// the answer is not complete.
+	Lines
 	CSV // with a header; the end is told apart
 )
 
 // contentTypes by format.
-var contentTypes = [...]string{"application/json", "application/x-ndjson", "application/x-ndjson",
+var contentTypes = [...]string{"application/json", "application/x-ndjson",
 	"text/csv; charset=utf-8; header=present"}
 
 // ContentType returns the content type of a format.
 func (f Format) ContentType() string { return contentTypes[f] }
 
 // EndsOutside reports whether the end of the answer is not among its rows.
-func (f Format) EndsOutside() bool { return f == RowLines || f == CSV }
+func (f Format) EndsOutside() bool { return f == Lines || f == CSV }
 
 // ParseFormat returns the format that the parameter format or the header Accept asks for.
 func ParseFormat(name, accept string) (Format, error) {
@@ -39,7 +38,7 @@ func ParseFormat(name, accept string) (Format, error) {
 			return CSV, nil
 		}
 		if strings.Contains(accept, "application/x-ndjson") {
-			return RowLines, nil
+			return Lines, nil
 		}
 		return Document, nil
 	case "json":
@@ -62,6 +61,7 @@ type Writer struct {
 	Rows   int // that were written
 
 	table *table // of CSV
+	buf   []byte // of a record
 }
 
 // Begin writes what is before the rows; row is of the type of all rows.
@@ -83,22 +83,29 @@ func (o *Writer) Row(row any) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.Format != Document:
-		text = append(text, '\n')
-	case o.Rows == 0:
-		text = append([]byte(`{"`+o.Name+`":[`+"\n"), text...)
-	default:
-		text = append([]byte(",\n"), text...)
+	o.buf = append(o.before(o.buf[:0]), text...)
+	if o.Format != Document {
+		o.buf = append(o.buf, '\n')
 	}
 	o.Rows++
-	_, err = o.W.Write(text)
+	_, err = o.W.Write(o.buf)
 	return err
+}
+
+// before appends what is before a row in JSON.
+func (o *Writer) before(dst []byte) []byte {
+	switch {
+	case o.Format != Document:
+		return dst
+	case o.Rows == 0:
+		return append(dst, `{"`+o.Name+`":[`+"\n"...)
+	}
+	return append(dst, ",\n"...)
 }
 
 // End writes the end of the answer, unless it is told apart.
 func (o *Writer) End(end End) error {
-	if o.Format == CSV || o.Format == RowLines && end.Complete {
+	if o.Format == CSV || o.Format == Lines && end.Complete {
 		return nil
 	}
 	text, err := json.Marshal(end)

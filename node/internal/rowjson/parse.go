@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Posted is a record as people write it.
+// Posted is a record as people write it, for the description of the routes; [Parser] reads it.
 type Posted struct {
 	CID   *int32          `json:"cid"`
 	MID   *int64          `json:"mid"`
@@ -32,75 +33,185 @@ type Posted struct {
 	Deleted bool            `json:"deleted,omitzero"` // a tombstone, without value and payload
 }
 
-// ParseRecord reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of
-// the type of its quantity.
-func ParseRecord(
-	src []byte, payloads quantity.Types, now time.Time,
-) (out record.Record, err error) {
-	var r Posted
-	if err := strictjson.Unmarshal(src, &r); err != nil {
+// memberNames are the members of a posted record, as those of [Posted].
+var memberNames = [...]string{"cid", "mid", "moid", "cap", "cap_ns", "acq", "acq_ns", "value",
+	"payload", "deleted"}
+
+const (
+	memberCID = iota
+	memberMID
+	memberMOID
+	memberCap
+	memberCapNs
+	memberAcq
+	memberAcqNs
+	memberValue
+	memberPayload
+	memberDeleted
+)
+
+// Parser reads posted records, one after another. It is not for many goroutines.
+type Parser struct {
+	payloads quantity.Types
+	now      time.Time
+	reader   strictjson.Reader
+
+	// Of the record that is read.
+	out     record.Record
+	has     [len(memberNames)]bool // those that are not null
+	seen    [len(memberNames)]bool
+	cap     []byte // as JSON, as value
+	value   []byte
+	payload []byte
+}
+
+// NewParser returns a parser for records whose payloads are of these types. A cap may be relative
+// to now.
+func NewParser(payloads quantity.Types, now time.Time) *Parser {
+	return &Parser{payloads: payloads, now: now}
+}
+
+// Parse reads one record: cap as RFC 3339 or integer ns, the payload in base64 or a value of the
+// type of its quantity. The payload is valid until the next call.
+func (p *Parser) Parse(src []byte) (out record.Record, err error) {
+	p.out, p.payload = record.Record{}, p.payload[:0]
+	clear(p.has[:])
+	clear(p.seen[:])
+	if err := p.reader.Object(src, p.member); err != nil {
 		return out, jsonError(err)
 	}
-	if string(r.Value) == "null" {
-		r.Value = nil
-	}
-	if r.CID == nil || r.MID == nil || r.MOID == nil || r.Cap == nil && r.CapNs == nil {
+	if !p.has[memberCID] || !p.has[memberMID] || !p.has[memberMOID] ||
+		!p.has[memberCap] && !p.has[memberCapNs] {
 		return out, errors.New("cid, mid, moid and cap must be there")
 	}
-	out.Key = record.Key{CID: *r.CID, MID: *r.MID, MOID: *r.MOID}
-	if r.CapNs != nil {
-		out.CapNs = *r.CapNs
-	} else if out.CapNs, err = parseCap(r.Cap, now); err != nil {
-		return out, fmt.Errorf("cap: %w", err)
-	}
-	if out.Tomb = r.Deleted; out.Tomb {
-		if r.Value != nil || r.Payload != nil {
-			return out, errors.New("a deleted record must not have a payload or value")
+	if !p.has[memberCapNs] {
+		if p.out.CapNs, err = parseCap(p.cap, p.now); err != nil {
+			return out, fmt.Errorf("cap: %w", err)
 		}
+	}
+	out = p.out
+	hasValue, hasPayload := p.has[memberValue], p.has[memberPayload]
+	switch {
+	case out.Tomb && (hasValue || hasPayload):
+		return out, errors.New("a deleted record must not have a payload or value")
+	case out.Tomb:
 		return out, nil
-	}
-	if (r.Value == nil) == (r.Payload == nil) {
+	case hasValue == hasPayload:
 		return out, errors.New("either payload (base64) or value must be there")
-	}
-	if r.Payload != nil {
-		if out.Payload, err = base64.StdEncoding.DecodeString(*r.Payload); err != nil {
-			return out, fmt.Errorf("payload: %w", err)
-		}
-		if err = payloads.Check(out.MOID, out.Payload); err != nil {
+	case hasPayload:
+		out.Payload = p.payload
+		if err = p.payloads.Check(out.MOID, out.Payload); err != nil {
 			err = fmt.Errorf("%w; add ?type=base64 to store it as it is", err)
 		}
 		return out, err
 	}
-	kind := payloads.Of(out.MOID)
+	kind := p.payloads.Of(out.MOID)
 	if kind.Raw() {
 		return out, fmt.Errorf("quantity %d is not declared as a number or text: declare it, or "+
 			"add ?type=f64, i64 or text", out.MOID)
 	}
-	out.Payload, err = parseValue(r.Value, kind)
+	out.Payload, err = appendValue(p.payload, p.value, kind)
+	p.payload = out.Payload[:0]
 	return out, err
 }
 
-// jsonError rewrites an error of encoding/json in terms of JSON instead of Go.
+// member takes a member of the record. One that is null is not there.
+func (p *Parser) member(name, value []byte) (err error) {
+	at := memberOf(name)
+	if at < 0 {
+		return fmt.Errorf("unknown field %.80q", name)
+	}
+	if p.seen[at] {
+		return &strictjson.DoubledKeyError{Key: string(name)}
+	}
+	p.seen[at] = true
+	if value[0] == 'n' {
+		return nil
+	}
+	p.has[at] = true
+	var n int64
+	switch at {
+	case memberCID:
+		n, err = parseID(at, value, 32)
+		p.out.CID = int32(n)
+	case memberMID:
+		p.out.MID, err = parseID(at, value, 64)
+	case memberMOID:
+		n, err = parseID(at, value, 32)
+		p.out.MOID = int32(n)
+	case memberCapNs:
+		p.out.CapNs, err = parseID(at, value, 64)
+	case memberCap:
+		p.cap = append(p.cap[:0], value...)
+	case memberValue:
+		p.value = append(p.value[:0], value...)
+	case memberPayload:
+		err = p.takePayload(value)
+	case memberDeleted:
+		if p.out.Tomb = value[0] == 't'; !p.out.Tomb && value[0] != 'f' {
+			err = strictjson.WrongType(memberNames[at], value, "bool")
+		}
+	}
+	return err
+}
+
+// memberOf returns the number of a member, -1 if there is none. Upper and lower case are one.
+func memberOf(name []byte) int {
+	for i, known := range memberNames {
+		if string(name) == known {
+			return i
+		}
+	}
+	return slices.IndexFunc(memberNames[:], func(known string) bool {
+		return strings.EqualFold(string(name), known)
+	})
+}
+
+func parseID(member int, value []byte, bits int) (int64, error) {
+	n, err := strconv.ParseInt(string(value), 10, bits)
+	if err != nil {
+		return 0, strictjson.WrongType(memberNames[member], value, fmt.Sprintf("int%d", bits))
+	}
+	return n, nil
+}
+
+func (p *Parser) takePayload(value []byte) (err error) {
+	var text []byte
+	if strictjson.Plain(value) {
+		text = value[1 : len(value)-1]
+	} else if text, err = strictjson.AppendText(nil, "payload", value); err != nil {
+		return err
+	}
+	if p.payload, err = base64.StdEncoding.AppendDecode(p.payload, text); err != nil {
+		return fmt.Errorf("payload: %w", err)
+	}
+	return nil
+}
+
+// jsonError says of a value that is not an object what a record is.
 func jsonError(err error) error {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	case wrong.Field == "":
+	var wrong *strictjson.TypeError
+	if errors.As(err, &wrong) && wrong.Member == "" {
 		return fmt.Errorf("a record is a JSON object, this is a JSON %s", wrong.Value)
 	}
-	return fmt.Errorf("%s: %s is not a valid %s", wrong.Field, wrong.Value, wrong.Type)
+	return err
 }
 
 // parseCap reads a time that is not a span: a date would be a guess of midnight.
-func parseCap(src json.RawMessage, now time.Time) (int64, error) {
-	var text string
-	if err := json.Unmarshal(src, &text); err != nil {
+func parseCap(src []byte, now time.Time) (int64, error) {
+	if src[0] != '"' {
 		ns, err := strconv.ParseInt(string(src), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("%.40s is neither a time in quotes nor whole ns since 1970", src)
 		}
 		return ns, nil
+	}
+	text := string(src[1 : len(src)-1])
+	if !strictjson.Plain(src) {
+		unquoted, err := strictjson.AppendText(nil, "cap", src)
+		if text = string(unquoted); err != nil {
+			return 0, err
+		}
 	}
 	at, err := timeparse.Parse(text, now)
 	if err == nil && at.ToNs != at.FromNs+1 {
@@ -109,52 +220,47 @@ func parseCap(src json.RawMessage, now time.Time) (int64, error) {
 	return at.FromNs, err
 }
 
-func parseValue(src json.RawMessage, kind quantity.Type) ([]byte, error) {
+// appendValue appends the payload that a JSON value stands for.
+func appendValue(dst, src []byte, kind quantity.Type) ([]byte, error) {
 	little := binary.LittleEndian
 	switch kind {
 	case quantity.F64:
 		f, err := parseFloat(src, 64)
-		return little.AppendUint64(nil, math.Float64bits(f)), err
+		return little.AppendUint64(dst, math.Float64bits(f)), err
 	case quantity.F32:
 		f, err := parseFloat(src, 32)
-		return little.AppendUint32(nil, math.Float32bits(float32(f))), err
+		return little.AppendUint32(dst, math.Float32bits(float32(f))), err
 	case quantity.I64:
 		n, err := parseInt(src, math.MinInt64, math.MaxInt64)
-		return little.AppendUint64(nil, uint64(n)), err
+		return little.AppendUint64(dst, uint64(n)), err
 	case quantity.I32:
 		n, err := parseInt(src, math.MinInt32, math.MaxInt32)
-		return little.AppendUint32(nil, uint32(n)), err
+		return little.AppendUint32(dst, uint32(n)), err
 	case quantity.U32:
 		n, err := parseInt(src, 0, math.MaxUint32)
-		return little.AppendUint32(nil, uint32(n)), err
+		return little.AppendUint32(dst, uint32(n)), err
 	}
-	var text string
-	if err := json.Unmarshal(src, &text); err != nil {
-		return nil, fmt.Errorf("value: %.40s is not a string", src)
+	if src[0] != '"' {
+		return dst, fmt.Errorf("value: %.40s is not a string", src)
 	}
-	return []byte(text), nil
+	return strictjson.AppendText(dst, "value", src)
 }
 
 // parseFloat reads a number, or one of those that JSON does not have, as answers write them.
-func parseFloat(src json.RawMessage, bits int) (float64, error) {
-	text := string(src)
-	switch text {
+func parseFloat(src []byte, bits int) (float64, error) {
+	switch string(src) {
 	case `"NaN"`, `"+Inf"`, `"-Inf"`:
-		return strconv.ParseFloat(text[1:len(text)-1], 64)
+		return strconv.ParseFloat(string(src[1:len(src)-1]), 64)
 	}
-	var number json.Number
-	f := 0.0
-	err := json.Unmarshal(src, &number)
-	if err == nil && text[0] != '"' {
-		f, err = strconv.ParseFloat(text, bits)
+	if c := src[0]; c == '-' || c >= '0' && c <= '9' {
+		if f, err := strconv.ParseFloat(string(src), bits); err == nil {
+			return f, nil
+		}
 	}
-	if err != nil || text[0] == '"' {
-		return 0, fmt.Errorf("value: %.40s is not a number of %d bits", src, bits)
-	}
-	return f, nil
+	return 0, fmt.Errorf("value: %.40s is not a number of %d bits", src, bits)
 }
 
-func parseInt(src json.RawMessage, least, most int64) (int64, error) {
+func parseInt(src []byte, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(src), 10, 64)
 	if err != nil || n < least || n > most {
 		return 0, fmt.Errorf("value: %.40s is not an integer from %d to %d", src, least, most)

@@ -12,15 +12,56 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-func TestParseRecord(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	f := func(src string, payloads quantity.Types, want record.Key, payload string) {
+func parseNow() time.Time { return time.Unix(1_700_000_000, 0) }
+
+// parses returns what checks that a record is read.
+func parses(
+	t *testing.T,
+) func(src string, payloads quantity.Types, want record.Key, payload string) {
+	return func(src string, payloads quantity.Types, want record.Key, payload string) {
 		t.Helper()
-		got, err := ParseRecord([]byte(src), payloads, now)
+		got, err := NewParser(payloads, parseNow()).Parse([]byte(src))
 		if err != nil || got.Key != want || got.Tomb || string(got.Payload) != payload {
 			t.Errorf("%s: %+v %v", src, got, err)
 		}
 	}
+}
+
+// refuses returns what checks that a record is refused with an error.
+func refuses(t *testing.T) func(src string, payloads quantity.Types, want string) {
+	return func(src string, payloads quantity.Types, want string) {
+		t.Helper()
+		_, err := NewParser(payloads, parseNow()).Parse([]byte(src))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", src, err, want)
+		}
+	}
+}
+
+// TestParseMembers has members in other words, and of other types.
+func TestParseMembers(t *testing.T) {
+	f, bad := parses(t), refuses(t)
+	key := record.Key{CID: 1, MID: -2, MOID: 3, CapNs: 4}
+	f(`{"CID":1,"mid":-2,"m\u006fid":3,"cap":"4","payload":"e\u0041==","value":null}`,
+		quantity.Base64, key, "x")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"\/\/8="}`, quantity.Base64, key, "\xff\xff")
+	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"a\"\u00e9"}`, quantity.Text, key, "a\"é")
+	bad(`{"cid":1,"mid":"2","moid":3,"cap":4,"value":1}`, quantity.F64,
+		"mid: string is not a valid int64")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"payload":1}`, quantity.F64,
+		"payload: number 1 is not a valid string")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"payload":"*"}`, quantity.F64, "payload: illegal base64")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"deleted":0}`, quantity.F64,
+		"deleted: number 0 is not a valid bool")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"Cid":5}`, quantity.F64,
+		`the key "Cid" occurs twice`)
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"acq":{"a":1,"a":2},"value":1}`, quantity.F64,
+		`the key "a" occurs twice`)
+	bad("{\"cid\":1,\"mid\":2,\"moid\":3,\"cap\":4,\"value\":\"\xff\"}", quantity.Text, "UTF-8")
+}
+
+func TestParseRecord(t *testing.T) {
+	f, bad := parses(t), refuses(t)
 	key := record.Key{CID: 1, MID: -2, MOID: 3, CapNs: 4}
 	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"payload":"eA=="}`, quantity.Base64, key, "x")
 	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"x"}`, quantity.Text, key, "x")
@@ -35,15 +76,8 @@ func TestParseRecord(t *testing.T) {
 	f(`{"cid":1,"mid":-2,"moid":3,"cap":4,"value":"-Inf"}`, quantity.F64, key,
 		"\x00\x00\x00\x00\x00\x00\xf0\xff")
 
-	bad := func(src string, payloads quantity.Types, want string) {
-		t.Helper()
-		_, err := ParseRecord([]byte(src), payloads, now)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", src, err, want)
-		}
-	}
-	tomb, err := ParseRecord([]byte(`{"cid":1,"mid":-2,"moid":3,"cap":4,"deleted":true}`),
-		quantity.F64, now)
+	tomb, err := NewParser(quantity.F64, parseNow()).Parse(
+		[]byte(`{"cid":1,"mid":-2,"moid":3,"cap":4,"deleted":true}`))
 	if err != nil || tomb.Key != key || !tomb.Tomb {
 		t.Errorf("%+v %v", tomb, err)
 	}
@@ -138,8 +172,8 @@ func TestDeclared(t *testing.T) {
 		quantity.Base64)
 	f := func(moid, value, want string) {
 		t.Helper()
-		r, err := ParseRecord([]byte(`{"cid":1,"mid":2,"moid":`+moid+`,"cap":4,"value":`+value+`}`),
-			declared, time.Time{})
+		r, err := NewParser(declared, time.Time{}).Parse([]byte(`{"cid":1,"mid":2,"moid":` + moid +
+			`,"cap":4,"value":` + value + `}`))
 		switch {
 		case err != nil:
 			if !strings.Contains(err.Error(), want) {
@@ -169,11 +203,12 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("a payload of another length: %+v", row)
 	}
 	src := []byte(`{"cid":1,"mid":2,"moid":3,"cap":4,"payload":"eA=="}`)
-	_, err := ParseRecord(src, declared, time.Time{})
+	_, err := NewParser(declared, time.Time{}).Parse(src)
 	if err == nil || !strings.Contains(err.Error(), "the payload has 1 bytes, and quantity 3") {
 		t.Errorf("a payload that does not fit: %v", err)
 	}
-	if r, err := ParseRecord(src, quantity.Base64, time.Time{}); err != nil || len(r.Payload) != 1 {
+	r, err := NewParser(quantity.Base64, time.Time{}).Parse(src)
+	if err != nil || len(r.Payload) != 1 {
 		t.Errorf("a payload as it is: %v", err)
 	}
 }
@@ -188,13 +223,14 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
+		p := NewParser(quantity.Type(kind%8), now)
 		last := 0
 		for number, src := range all {
 			if number < max(last, 1) || len(src) == 0 {
 				t.Fatalf("record %d after %d, %d bytes", number, last, len(src))
 			}
 			last = number
-			r, err := ParseRecord(src, quantity.Type(kind%8), now)
+			r, err := p.Parse(src)
 			if err != nil {
 				continue
 			}
@@ -204,4 +240,36 @@ func FuzzParseRecord(f *testing.F) {
 			_ = value(quantity.Type(kind%8), r.Payload)
 		}
 	})
+}
+
+// BenchmarkParse reads a body of lines; an operation is a record.
+func BenchmarkParse(b *testing.B) {
+	now := time.Unix(1_700_000_000, 0)
+	for _, kind := range []quantity.Type{quantity.F64, quantity.Base64} {
+		member := `"value":21.53125`
+		if kind == quantity.Base64 {
+			member = `"payload":"AAAAAACINUAAAAAAAAAAAA=="`
+		}
+		body := []byte(strings.Repeat(`{"cid":1,"mid":4000000042,"moid":7,"cap":`+
+			`"2026-03-03T12:00:00.123Z",`+member+"}\n", 1000))
+		b.Run(kind.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for left := 0; b.Loop(); left-- {
+				if left > 0 {
+					continue
+				}
+				all, err := Records(body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p := NewParser(kind, now)
+				for _, src := range all {
+					if _, err := p.Parse(src); err != nil {
+						b.Fatal(err)
+					}
+					left++
+				}
+			}
+		})
+	}
 }

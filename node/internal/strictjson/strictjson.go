@@ -1,33 +1,35 @@
 // Package strictjson reads a JSON value and refuses what encoding/json would leave aside.
 //
-// It owns no state and starts no goroutines. It does not read streams: a text is one value. Once
-// encoding/json/v2 is part of the standard library by default, that takes its place.
+// It owns no state and starts no goroutines. It does not read streams: a text is one value. It is
+// encoding/json/v2 with the names of members as version 1 takes them, and errors in terms of JSON;
+// once that is part of the standard library by default, it takes the place of the module.
 package strictjson
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Unmarshal reads a text that is one JSON value. It refuses keys that into does not have, text that
-// follows the value, and a key that is twice in one object, of which encoding/json takes the last.
+// Unmarshal reads a text that is one JSON value in UTF-8. It refuses members that into does not
+// have, text that follows the value, and a key that is twice in one object, of which encoding/json
+// takes the last. Upper and lower case are one, as to encoding/json.
 //
-// Errors: of encoding/json; *DoubledKeyError.
+// Errors: *DoubledKeyError; *TypeError; those of the syntax.
 func Unmarshal(src []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(src))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("text follows the JSON value")
-	}
-	return CheckKeys(src)
+	return plain(json.Unmarshal(src, into, json.RejectUnknownMembers(true),
+		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true)))
+}
+
+// UnmarshalKnown is Unmarshal that leaves aside members which into does not have.
+func UnmarshalKnown(src []byte, into any) error {
+	return plain(json.Unmarshal(src, into, json.MatchCaseInsensitiveNames(true),
+		jsonv1.MatchCaseSensitiveDelimiter(true)))
 }
 
 // DoubledKeyError is of a key that is twice in one object.
@@ -38,107 +40,53 @@ func (e *DoubledKeyError) Error() string {
 	return fmt.Sprintf("the key %.80q occurs twice; remove one", e.Key)
 }
 
-// CheckKeys returns a *DoubledKeyError if an object of a valid JSON text has a key twice. Upper and
-// lower case are one, as both are the same field to encoding/json.
-//
-// Cost: linear; no allocation for objects of few keys without escapes.
-func CheckKeys(src []byte) error {
-	s := scans.Get().(*scan)
-	defer s.giveBack()
-	s.src, s.at = src, 0
-	wantsKey := false // the next string is a key
-	for ; s.at < len(s.src); s.at++ {
-		switch s.src[s.at] {
-		case '{', '[':
-			wantsKey = s.src[s.at] == '{'
-			s.levels = append(s.levels, level{object: wantsKey, from: len(s.keys)})
-		case '}', ']':
-			last := len(s.levels) - 1
-			s.keys = s.keys[:s.levels[last].from]
-			s.levels = s.levels[:last]
-			wantsKey = false
-		case ',':
-			wantsKey = s.levels[len(s.levels)-1].object
-		case '"':
-			text := s.text()
-			if wantsKey && !s.add(text) {
-				return &DoubledKeyError{string(text)}
-			}
-			wantsKey = false
-		}
-	}
-	return nil
+// TypeError is of a value that is not what its member takes.
+type TypeError struct {
+	Member string // path with dots; empty: the whole value
+	Value  string // e.g. number 5, string, object
+	Type   string // of Go, that the member takes
 }
 
-// manyKeys is from how many keys on an object has them in a map, so that the work stays linear.
-const manyKeys = 16
-
-// scan goes through a valid JSON text.
-type scan struct {
-	src    []byte
-	at     int
-	levels []level  // objects and arrays that are open, the innermost last
-	keys   [][]byte // of these, each after those of the one around it
+// Error implements error.
+func (e *TypeError) Error() string {
+	if e.Member == "" {
+		return fmt.Sprintf("a JSON object is expected, this is a JSON %s", e.Value)
+	}
+	return fmt.Sprintf("%s: %s is not a valid %s", e.Member, e.Value, e.Type)
 }
 
-var scans = sync.Pool{New: func() any { return new(scan) }}
-
-// giveBack lets another text be scanned, and keeps nothing of this one.
-func (s *scan) giveBack() {
-	clear(s.keys[:cap(s.keys)])
-	clear(s.levels[:cap(s.levels)])
-	if s.src, s.keys, s.levels = nil, s.keys[:0], s.levels[:0]; cap(s.levels) <= manyKeys {
-		scans.Put(s)
+// plain returns an error in terms of JSON instead of Go.
+func plain(err error) error {
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax):
+		return plainSyntax(syntax)
+	case !errors.As(err, &wrong):
+		return err
+	case errors.Is(wrong.Err, json.ErrUnknownName):
+		return fmt.Errorf("unknown field %.80q", wrong.JSONPointer.LastToken())
+	case wrong.GoType == nil:
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
+	value := kindName(wrong.JSONKind)
+	if wrong.JSONKind == '0' {
+		value = strings.TrimSpace(fmt.Sprintf("number %.40s", wrong.JSONValue))
+	}
+	member := strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", ".")
+	return &TypeError{Member: member, Value: value, Type: wrong.GoType.String()}
 }
 
-type level struct {
-	object bool
-	from   int                 // where its keys begin
-	many   map[string]struct{} // they, once there are manyKeys
-}
-
-// text moves to the end of the string that begins here, and returns it without escapes.
-func (s *scan) text() []byte {
-	from, escaped := s.at, false
-	for s.at++; s.src[s.at] != '"'; s.at++ {
-		if s.src[s.at] == '\\' {
-			escaped = true
-			s.at++
-		}
+func plainSyntax(err *jsontext.SyntacticError) error {
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return &DoubledKeyError{err.JSONPointer.LastToken()}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	case strings.HasSuffix(err.Err.Error(), "after top-level value"):
+		return errors.New("text follows the JSON value")
 	}
-	if !escaped {
-		return s.src[from+1 : s.at]
-	}
-	var plain string
-	if err := json.Unmarshal(s.src[from:s.at+1], &plain); err != nil {
-		panic("BUG: a string in a valid JSON text: " + err.Error())
-	}
-	return []byte(plain)
-}
-
-// add notes a key of the innermost object, and reports whether it is new there.
-func (s *scan) add(key []byte) bool {
-	l := &s.levels[len(s.levels)-1]
-	if l.many == nil {
-		known := s.keys[l.from:]
-		for _, k := range known {
-			if bytes.EqualFold(k, key) {
-				return false
-			}
-		}
-		s.keys = append(s.keys, key)
-		if len(known)+1 < manyKeys {
-			return true
-		}
-		l.many = make(map[string]struct{}, 2*manyKeys)
-		for _, k := range s.keys[l.from:] {
-			l.many[strings.ToLower(string(k))] = struct{}{}
-		}
-		return true
-	}
-	folded := strings.ToLower(string(key))
-	_, old := l.many[folded]
-	l.many[folded] = struct{}{}
-	return !old
+	return errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
 }

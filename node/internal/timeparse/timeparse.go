@@ -38,6 +38,9 @@ func ParseIn(text string, now time.Time) (Span, error) {
 	if rest, ok := strings.CutPrefix(text, "now"); ok {
 		return parseRelative(text, rest, now)
 	}
+	if at := len("2006-01-02"); len(text) > at && text[at] == 'T' {
+		return parseMoment(text, now.Location()) // at once, as most times of a put are such
+	}
 	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return moment(ns)
 	} else if errors.Is(err, strconv.ErrRange) {

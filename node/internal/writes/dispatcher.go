@@ -82,7 +82,7 @@ func (d *Dispatcher) groups(m *member.Member) Groups { return New(m, &d.Writers)
 func (d *Dispatcher) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
-	return d.put(ctx, b, w, d.opt.Store.Put)
+	return d.put(ctx, b, w, d.opt.Store.Put, func(knownPart) {})
 }
 
 // PutAfter is Put for a writer whose sequence must follow another one; see [store.Store.PutAfter].
@@ -94,27 +94,34 @@ func (d *Dispatcher) PutAfter(
 			ctx context.Context, b *record.Batch, w store.WriterSeq,
 		) (store.PutResult, error) {
 			return d.opt.Store.PutAfter(ctx, b, w, previous)
-		})
+		}, func(knownPart) {})
 }
 
-// put stores a batch in groups of a cluster, or of a node by itself with putToStore.
+// put stores a batch in groups of a cluster, or of a node by itself with putToStore. It tells of
+// the parts which were stored under the writer before.
 func (d *Dispatcher) put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 	putToStore func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
-) (store.PutResult, error) {
+	tell func(knownPart),
+) (out store.PutResult, err error) {
 	if err := d.begin(); err != nil {
-		return store.PutResult{}, err
+		return out, err
 	}
 	defer d.puts.Release()
 	d.opt.NativeWork.Begin()
 	defer d.opt.NativeWork.End()
 	if m := d.opt.Member.Load(); m != nil {
-		return d.groups(m).Put(ctx, b, w)
+		return d.groups(m).put(ctx, b, w, tell)
 	}
 	if o := d.opt.Outbox; o != nil {
-		return o.Put(ctx, b, func() (store.PutResult, error) { return putToStore(ctx, b, w) })
+		out, err = o.Put(ctx, b, func() (store.PutResult, error) { return putToStore(ctx, b, w) })
+	} else {
+		out, err = putToStore(ctx, b, w)
 	}
-	return putToStore(ctx, b, w)
+	if err == nil && out.Duplicate {
+		tell(knownPart{put: out})
+	}
+	return out, err
 }
 
 // Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].

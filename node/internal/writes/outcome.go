@@ -112,7 +112,7 @@ func RestOf(
 		copy(e.outcomes[before:], some.outcomes)
 	}
 	for i, f := range e.outcomes {
-		if keyed && f == rowNotStored {
+		if keyed && f == rowNotStored && !errors.Is(err, ErrOtherBody) {
 			e.outcomes[i] = rowUnknown
 		}
 	}

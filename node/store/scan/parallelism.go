@@ -68,7 +68,7 @@ func (sc *Scan) work(all []*worker, newConsumer func(worker int) (blocks.Consume
 	if len(all) > 1 {
 		return sc.workTogether(all, newConsumer)
 	}
-	var next [1]atomic.Int64
+	var next [1]atomic.Int32 // one of 64 bits escapes to the heap on processors of 32
 	var stopped atomic.Bool
 	all[0].CPU = cpushare.Of(sc.Ctx).Start()
 	defer all[0].CPU.Stop()
@@ -83,7 +83,7 @@ func (sc *Scan) workTogether(
 	all []*worker, newConsumer func(worker int) (blocks.Consumer, error),
 ) error {
 	var wg sync.WaitGroup
-	next := make([]atomic.Int64, len(all))
+	next := make([]atomic.Int32, len(all))
 	last := len(sc.Waiting) == 0 // of the passes
 	var stopped, allTaken atomic.Bool
 	if err := all[0].attach(newConsumer, &stopped); err != nil {

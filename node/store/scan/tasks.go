@@ -3,6 +3,7 @@ package scan
 import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/node/store/versions"
 )
 
@@ -42,11 +43,15 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 // countInside counts the blocks that lie inside the box and of which all rows are shown, and leaves
 // the others as candidates.
 func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
-	rest := seg.Plan.Candidates[:0]
+	rest, superseded := seg.Plan.Candidates[:0], seg.Superseded
 	for _, c := range seg.Plan.Candidates {
+		var known *shards.SupersededRows
+		if len(superseded) > 0 && superseded[0].Block == c.Block { // those of some candidates
+			known, superseded = superseded[0].SupersededRows, superseded[1:]
+		}
 		rows, ok := 0, false
 		if c.Residual == 0 {
-			rows, ok = sc.Shown(p, seg, c.Block)
+			rows, ok = sc.Shown(p, seg, c.Block, known)
 		}
 		if !ok {
 			rest = append(rest, c)

@@ -59,7 +59,7 @@ func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
 // work does whichever tasks are next, which is faster when tasks differ, or processors. Each
 // worker first does the morsels of one contiguous range, and then helps with those of others: so a
 // query that is repeated finds more of its blocks in the caches of the processor that read them.
-func (w *worker) work(next []atomic.Int64, stopped *atomic.Bool) error {
+func (w *worker) work(next []atomic.Int32, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
 	if w.Consumer.Partials == nil {
 		all, next = morsels{tasks: all.tasks, size: 1}, next[:1]
@@ -114,21 +114,13 @@ func (w *worker) scanHead(t *task) error {
 		w.HeadRows += n
 		return err
 	}
-	take := func(b *record.Batch, _ []uint64) error {
-		if err := sc.Ctx.Err(); err != nil {
-			return err
-		}
-		sc.DropCovered(b)
-		w.Resolve(b, 0)
-		n := uint64(b.Len())
-		if n == 0 {
-			return nil
-		}
-		w.Rows += n
-		w.HeadRows += n
+	superseded, err := sc.ScanHead(t.partition, t.head, w.KeysOnly(), func(b *record.Batch) error {
+		w.Rows += uint64(b.Len())
+		w.HeadRows += uint64(b.Len())
 		return w.Consumer.Rows(b)
-	}
-	return t.head.Scan(&t.partition.Box, sc.Horizon, w.KeysOnly(), take)
+	})
+	w.Superseded += superseded
+	return err
 }
 
 // attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan

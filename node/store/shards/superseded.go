@@ -2,12 +2,33 @@ package shards
 
 import "sync/atomic"
 
-// SupersededRows are the rows of a block that have a newer version. It is immutable.
+// SupersededRows are the rows of a block that have a newer version. All but BelowNs is immutable.
 type SupersededRows struct {
-	// BelowNs: newer versions with a smaller acq were looked for. Those that an event with a
-	// smaller acq hides did not count.
-	BelowNs   int64
+	// SinceNs: newer versions with smaller acqs were looked for when the positions were found.
+	// Those that an event with a smaller acq hides did not count.
+	SinceNs   int64
 	Positions []uint16 // in the block, ascending
+	belowNs   atomic.Int64
+}
+
+// NewSupersededRows returns what was found with newer versions below an acq, and keeps positions.
+func NewSupersededRows(sinceNs int64, positions []uint16) *SupersededRows {
+	s := &SupersededRows{SinceNs: sinceNs, Positions: positions}
+	s.belowNs.Store(sinceNs)
+	return s
+}
+
+// BelowNs returns up to which acq newer versions were looked for: none from SinceNs on is of a row
+// of the block.
+func (s *SupersededRows) BelowNs() int64 { return s.belowNs.Load() }
+
+// Raise notes that no newer version of a row of the block has an acq from BelowNs on and below one.
+func (s *SupersededRows) Raise(belowNs int64) {
+	for old := s.belowNs.Load(); old < belowNs; old = s.belowNs.Load() {
+		if s.belowNs.CompareAndSwap(old, belowNs) {
+			return
+		}
+	}
 }
 
 // maxSupersededShare is of how many rows of a block one may be superseded at most for the positions
@@ -18,7 +39,7 @@ const maxSupersededShare = 4
 // them: to find them again, a scan looks only for what came since. The zero value is empty. All
 // methods may be called from many goroutines.
 //
-// Cost: 8 bytes a block, and where a scan has looked some 40 bytes and 2 for each superseded row.
+// Cost: 8 bytes a block, and where a scan has looked some 60 bytes and 2 for each superseded row.
 type SupersededTable struct {
 	blocks atomic.Pointer[[]atomic.Pointer[SupersededRows]]
 }
@@ -47,7 +68,7 @@ func (t *SupersededTable) Keep(block uint32, blocks, rows int, found *Superseded
 		}
 	}
 	at := &(*all)[block]
-	for old := at.Load(); old == nil || old.BelowNs < found.BelowNs; old = at.Load() {
+	for old := at.Load(); old == nil || old.BelowNs() < found.BelowNs(); old = at.Load() {
 		if at.CompareAndSwap(old, found) {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 // CountsHead reports whether CountHead can count the rows of a head that are shown.
 func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 	switch {
+	case p.headsKnown:
+		return true
 	case r.DropTombstones && h.HasTombs():
 		return false
 	case r.View == record.ViewAll:
@@ -19,6 +21,11 @@ func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 // CountHead returns how many rows of a head lie in the box of a partition, without those that have
 // a newer version: these are looked up.
 func (r *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
+	if p.headsKnown {
+		box := p.Box
+		box[record.Acq] = nil
+		return uint64(h.CountLatest(&box, r.UpperAcqNs)), nil
+	}
 	rows := uint64(h.Count(&p.Box, r.Horizon))
 	if r.View == record.ViewAll || p.Newest.len() == 0 {
 		return rows, nil
@@ -43,6 +50,36 @@ func (r *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
 		}
 	}
 	return rows, nil
+}
+
+// ScanHead hands out the rows of a head that are shown of a partition, and returns how many a newer
+// version hides. What emit gets is valid during the call.
+//
+// Errors: ctx.Err(), and those of emit.
+func (r *Resolver) ScanHead(
+	p *Partition, h *index.Head, keysOnly bool, emit func(b *record.Batch) error,
+) (superseded uint64, err error) {
+	take := func(b *record.Batch, _ []uint64) error {
+		if err := r.Ctx.Err(); err != nil {
+			return err
+		}
+		r.DropCovered(b)
+		if !p.headsKnown {
+			superseded += r.DropSuperseded(p, b, 0)
+		}
+		if b.Len() == 0 {
+			return nil
+		}
+		return emit(b)
+	}
+	if !p.headsKnown {
+		err = h.Scan(&p.Box, r.Horizon, keysOnly, take)
+		return superseded, err
+	}
+	box := p.Box
+	box[record.Acq] = nil
+	leftOut, err := h.ScanLatest(&box, r.UpperAcqNs, keysOnly, take)
+	return uint64(leftOut), err
 }
 
 func inBox(box *record.Box, r *Reading) bool {

@@ -1,8 +1,11 @@
 package versions
 
 import (
+	"slices"
+
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/tombstone"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -15,22 +18,9 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 	}
 	p.Newest = NewTable(limit)
 	err := r.findBackdated(p)
-	p.eachOwnHead(func(h *index.Head) {
-		if err != nil || h.Flagged() == 0 {
-			return
-		}
-		err = h.ScanVersions(&p.Box, r.Horizon, func(b *record.Batch) error {
-			for i := range b.Len() {
-				if r.CoveredBy(b.Key(i)) != nil {
-					continue
-				}
-				if err := p.Newest.Add(b, i); err != nil {
-					return err
-				}
-			}
-			return r.Ctx.Err()
-		})
-	})
+	if err == nil {
+		err = r.findInHeads(p)
+	}
 	for _, seg := range p.Segments {
 		if seg.Meta.IsBackdated() {
 			continue
@@ -47,6 +37,65 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 		}
 	}
 	return err
+}
+
+// findInHeads makes the heads find which of their own rows are superseded, and adds the rows that
+// may supersede sealed ones to the newest. Where what heads know is not used, it adds all versions.
+func (r *Resolver) findInHeads(p *Partition) error {
+	flagged := 0
+	p.eachOwnHead(func(h *index.Head) { flagged += h.Flagged() })
+	if p.headsKnown = r.knowsHeads(p); flagged == 0 {
+		return nil
+	}
+	add := func(b *record.Batch) error {
+		for i := range b.Len() {
+			if r.CoveredBy(b.Key(i)) != nil {
+				continue
+			}
+			if err := p.Newest.Add(b, i); err != nil {
+				return err
+			}
+		}
+		return r.Ctx.Err()
+	}
+	heads, box := p.mainHeads(), p.Box
+	if p.headsKnown {
+		for i, h := range heads {
+			h.FindSuperseded(&box, heads[i+1:])
+		}
+		if p.fromNs >= r.UpperAcqNs {
+			return nil
+		}
+		box[record.Acq] = record.RangeSet{{From: p.fromNs, To: r.UpperAcqNs}}
+	}
+	for _, h := range heads {
+		scan := h.ScanVersions
+		if p.headsKnown {
+			scan = h.ScanSuperseding
+		}
+		if err := scan(&box, r.Horizon, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knowsHeads reports whether what heads know of their superseded rows is used: unless a row may
+// hide others of its reading that came below the horizon, or a tombstone covers a row of the heads
+// and not the older versions of its reading, which are shown again then.
+func (r *Resolver) knowsHeads(p *Partition) bool {
+	if !r.UseKnown || p.State.Backdated != nil {
+		return false
+	}
+	oldest := p.State.Head
+	if len(p.State.Immutable) > 0 {
+		oldest = p.State.Immutable[0].Head
+	}
+	fromNs := oldest.OldestAcq()
+	return !slices.ContainsFunc(r.Tombstones, func(t *tombstone.Range) bool {
+		acqs := t.Box[record.Acq]
+		return acqs[len(acqs)-1].To > fromNs && (len(acqs) > 1 || acqs[0].From > fromNs)
+	})
 }
 
 // findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.

@@ -22,6 +22,7 @@ type Partition struct {
 	Superseding        int       // rows in the box that may supersede others, at most
 	supersedingInHeads int       // of these, rows in heads, most of which only came late
 	Newest             *Table    // with views that resolve versions
+	headsKnown         bool      // heads know their superseded rows; Newest is of sealed rows only
 	fromNs             int64     // sealed versions with smaller acqs are not in it
 	knownToNs          int64     // below it superseded rows of some blocks are known
 	backdated          []Reading // those with backdated rows
@@ -54,6 +55,13 @@ func (p *Partition) EachHead(visit func(*index.Head)) {
 	for _, immutable := range slices.Backward(p.State.Immutable) {
 		visit(immutable.Head)
 	}
+}
+
+// mainHeads returns the heads of rows that came above the horizon, oldest first.
+func (p *Partition) mainHeads() (heads []*index.Head) {
+	p.eachOwnHead(func(h *index.Head) { heads = append(heads, h) })
+	slices.Reverse(heads)
+	return heads
 }
 
 func (p *Partition) eachHeadZone(visit func(index.FlaggedZone)) {

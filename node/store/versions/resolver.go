@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 
@@ -203,7 +202,7 @@ func (r *Resolver) NextPass() (bool, error) {
 			p.GiveBack()
 			return false, err
 		}
-		if p.Newest.len() > maxZoneTests && p.knownToNs > math.MinInt64 {
+		if p.Newest.len() > 0 && r.UseKnown {
 			p.Newest.pickLatest(p.knownToNs)
 		}
 		r.Pass = append(r.Pass, p)
@@ -311,23 +310,26 @@ func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (sup
 }
 
 // Shown returns how many rows of a block that lies inside the box are shown, if that is known
-// without a look at them.
+// without a look at them. known is what [blocks.PlannedSegment.SupersededOf] returns.
 func (r *Resolver) Shown(
-	p *Partition, seg *blocks.PlannedSegment, number uint32,
+	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) (rows int, ok bool) {
 	info := seg.Index.Block(number)
 	rows = int(info.Rows)
 	if r.View == record.ViewAll {
 		return rows, !r.DropTombstones
 	}
-	known := seg.SupersededOf(number)
 	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
 		return 0, false
 	}
-	if known != nil { // then no row is a tombstone
-		return rows - len(known.Positions), true
+	if known == nil && info.Flagged > 0 { // tombstones are
+		return 0, false
 	}
-	return rows, info.Flagged == 0 // tombstones are flagged
+	r.keepMissed(p, seg, number, known)
+	if known != nil { // then no row is a tombstone
+		rows -= len(known.Positions)
+	}
+	return rows, true
 }
 
 // keepRows removes the rows at or after start that are not to stay.

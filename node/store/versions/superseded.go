@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -32,12 +33,14 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			known := seg.Segment.Superseded.Of(c.Block)
-			if known != nil && changedNs < known.BelowNs && known.BelowNs <= r.UpperAcqNs {
-				seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
-					SupersededRows: known})
-				fromNs = min(fromNs, known.BelowNs)
-				p.knownToNs = max(p.knownToNs, known.BelowNs)
-				continue
+			if known != nil && known.SinceNs <= r.UpperAcqNs {
+				if belowNs := known.BelowNs(); changedNs < belowNs {
+					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
+						SupersededRows: known})
+					fromNs = min(fromNs, belowNs)
+					p.knownToNs = max(p.knownToNs, belowNs)
+					continue
+				}
 			}
 			oldest := seg.Index.Block(c.Block).Min[record.Acq]
 			fromNs = min(fromNs, seg.Index.AcqOf(uint32(oldest)))
@@ -51,7 +54,22 @@ func (p *Partition) Misses(info *index.BlockInfo, known *shards.SupersededRows) 
 	if known == nil {
 		return p.Newest.misses(info, math.MinInt64)
 	}
-	return p.Newest.misses(info, known.BelowNs)
+	return p.Newest.misses(info, known.BelowNs())
+}
+
+// keepMissed keeps that no version which came since has a newer one in a block inside the box: the
+// next scan looks only for those that come from now on.
+func (r *Resolver) keepMissed(
+	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
+) {
+	switch {
+	case !r.UseKnown || p.fromNs == math.MinInt64 || p.Superseding == 0:
+	case known != nil:
+		known.Raise(r.UpperAcqNs)
+	default:
+		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), int(seg.Index.Block(number).Rows),
+			shards.NewSupersededRows(r.UpperAcqNs, nil))
+	}
 }
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
@@ -64,8 +82,14 @@ func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockIn
 // is ready.
 type SupersededFinder struct {
 	keys      record.Batch
+	rows      []uint32 // of the block, which keys are of
+	caps      record.RangeSet
 	positions []uint16
 }
+
+// fewCaps is of how many newer versions at most the caps are looked for in a block, which takes a
+// fraction of the time that all keys do.
+const fewCaps = 8
 
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a
 // newer version in the partition, ascending, valid until the next call. It is not ok where other
@@ -84,41 +108,92 @@ func (f *SupersededFinder) Find(
 	if known != nil {
 		f.positions = append(f.positions, known.Positions...)
 	}
-	if !p.Misses(seg.Index.Block(number), known) {
-		err := f.add(p, seg, b)
-		if err == nil {
-			err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
-		}
-		if err != nil {
-			return nil, false, err
-		}
+	if p.Misses(seg.Index.Block(number), known) {
+		r.keepMissed(p, seg, number, known)
+		return f.positions, true, nil
 	}
-	if p.Superseding > 0 { // else nothing was looked for that another scan would have to
-		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
-			&shards.SupersededRows{BelowNs: r.UpperAcqNs, Positions: slices.Clone(f.positions)})
+	info := seg.Index.Block(number)
+	f.caps, ok = p.newerCaps(info, known, f.caps[:0])
+	if err = f.add(p, seg, info, b, ok); err == nil {
+		err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
 	}
+	if err != nil {
+		return nil, false, err
+	}
+	seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
+		shards.NewSupersededRows(r.UpperAcqNs, slices.Clone(f.positions)))
 	return f.positions, true, nil
 }
 
-// add adds the rows that have a newer version in the table of the partition.
-func (f *SupersededFinder) add(p *Partition, seg *blocks.PlannedSegment, b *segment.Block) error {
-	f.keys.Reset()
-	if err := b.GatherSpan(0, b.Rows(), true, &f.keys); err != nil {
-		return err
+// newerCaps appends the caps of the newer versions that may be of readings of a block, if they are
+// known and few.
+func (p *Partition) newerCaps(
+	info *index.BlockInfo, known *shards.SupersededRows, dst record.RangeSet,
+) (caps record.RangeSet, few bool) {
+	fromNs := int64(math.MinInt64)
+	if known != nil {
+		fromNs = known.BelowNs()
 	}
-	if err := seg.RanksToAcqs(f.keys.AcqNs); err != nil {
+	if fromNs < p.Newest.latestNs {
+		return dst, false
+	}
+	p.Newest.eachLatest(info, fromNs, func(v *version) bool {
+		dst = append(dst, record.At(v.CapNs))
+		return len(dst) <= fewCaps
+	})
+	slices.SortFunc(dst, func(a, b record.Range) int { return cmp.Compare(a.From, b.From) })
+	return slices.Compact(dst), len(dst) <= fewCaps
+}
+
+// add adds the rows that have a newer version in the table of the partition: of all, or of those
+// with the caps of the newer ones.
+func (f *SupersededFinder) add(
+	p *Partition, seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block, byCap bool,
+) (err error) {
+	f.keys.Reset()
+	if byCap {
+		f.rows = f.rowsWithCaps(info, b, f.rows[:0])
+		err = b.Gather(f.rows, true, &f.keys)
+	} else {
+		err = b.GatherSpan(0, b.Rows(), true, &f.keys)
+	}
+	if err == nil {
+		err = seg.RanksToAcqs(f.keys.AcqNs)
+	}
+	if err != nil {
 		return err
 	}
 	k := &f.keys
 	known := len(f.positions)
 	for i := p.Newest.nextCandidate(k, 0); i < k.Len(); i = p.Newest.nextCandidate(k, i+1) {
-		if p.Newest.Supersedes(k.Key(i)) {
-			f.positions = append(f.positions, uint16(i))
+		if !p.Newest.Supersedes(k.Key(i)) {
+			continue
 		}
+		at := i
+		if byCap {
+			at = int(f.rows[i])
+		}
+		f.positions = append(f.positions, uint16(at))
 	}
 	if known > 0 && known < len(f.positions) {
 		slices.Sort(f.positions)
 		f.positions = slices.Compact(f.positions)
 	}
 	return nil
+}
+
+// rowsWithCaps appends the positions of the rows of a block that have one of the caps.
+func (f *SupersededFinder) rowsWithCaps(
+	info *index.BlockInfo, b *segment.Block, dst []uint32,
+) []uint32 {
+	lo := 0
+	for i := range info.Subs {
+		sub := &info.Subs[i]
+		hi := int(sub.End)
+		if f.caps.Intersects(sub.CapLo, sub.CapHi) {
+			dst = b.FilterSpan(record.Cap, f.caps, lo, hi, dst)
+		}
+		lo = hi
+	}
+	return dst
 }

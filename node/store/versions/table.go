@@ -41,7 +41,7 @@ type Table struct {
 	spare    []version // while the table grows
 
 	latestNs int64     // from this acq on, latest has all newest versions
-	latest   []version // at most maxZoneTests
+	latest   []version // ascending, at most maxLatest
 }
 
 // ErrFull says that a table holds more readings than its limit.
@@ -226,8 +226,13 @@ func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
 	return n.versions[at].acqNs, n.tags[at] != 0
 }
 
-// maxZoneTests is the most readings that are compared with the zones of each block.
-const maxZoneTests = 64
+const (
+	// maxZoneTests is the most readings that are compared with the zones of each block one by one.
+	maxZoneTests = 64
+	// maxLatest is the most that are sorted for it: to compare all of them with the zones of a
+	// block takes less time than to open it.
+	maxLatest = 4096
+)
 
 // misses reports whether no newest version with this acq or a greater one can be of a reading in a
 // block.
@@ -236,9 +241,12 @@ func (n *Table) misses(info *index.BlockInfo, fromNs int64) bool {
 	case n == nil || n.count == 0:
 		return true
 	case fromNs >= n.latestNs:
-		return !slices.ContainsFunc(n.latest, func(v version) bool {
-			return v.acqNs >= fromNs && v.within(info)
+		missed := true
+		n.eachLatest(info, fromNs, func(*version) bool {
+			missed = false
+			return false
 		})
+		return missed
 	case n.count > maxZoneTests:
 		return false
 	}
@@ -250,18 +258,39 @@ func (n *Table) misses(info *index.BlockInfo, fromNs int64) bool {
 	return true
 }
 
-// pickLatest makes misses fast for acqs from one on, if few of the newest versions are from then.
+// eachLatest calls visit with the newest versions with an acq, not below latestNs, or a greater one
+// that can be of a reading in a block, until it returns false.
+func (n *Table) eachLatest(info *index.BlockInfo, fromNs int64, visit func(v *version) bool) {
+	lowest := LowestIn(info)
+	highest := Reading{int32(info.Max[record.CID]), int32(info.Max[record.MOID]),
+		info.Max[record.MID], info.Max[record.Cap]}
+	from, _ := slices.BinarySearchFunc(n.latest, &lowest, func(v version, r *Reading) int {
+		return v.Compare(r)
+	})
+	for i := from; i < len(n.latest) && n.latest[i].Compare(&highest) <= 0; i++ {
+		if v := &n.latest[i]; v.acqNs >= fromNs && v.within(info) && !visit(v) {
+			return
+		}
+	}
+}
+
+// pickLatest makes misses fast for all acqs, or for those from one on, if few of the newest
+// versions are from then.
 func (n *Table) pickLatest(fromNs int64) {
+	if n.count <= maxLatest {
+		fromNs = math.MinInt64
+	}
 	n.latest = n.latest[:0]
 	for i, tag := range n.tags {
 		if tag == 0 || n.versions[i].acqNs < fromNs {
 			continue
 		}
-		if len(n.latest) == maxZoneTests {
+		if len(n.latest) == maxLatest {
 			return
 		}
 		n.latest = append(n.latest, n.versions[i])
 	}
+	slices.SortFunc(n.latest, func(a, b version) int { return a.Compare(&b.Reading) })
 	n.latestNs = fromNs
 }
 

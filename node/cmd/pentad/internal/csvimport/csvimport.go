@@ -39,7 +39,7 @@ type Options struct {
 	Dry bool
 	// Types are those of the declared quantities, which values have to fit; nil: none is declared.
 	Types quantity.Types
-	// Repeats asks for lines that repeat a key of an earlier line, which takes up to 100 MB.
+	// Repeats asks for lines that repeat a key of an earlier line, which takes up to 110 MB.
 	Repeats bool
 	// Dir is where relative paths of join files start; "" is the working directory.
 	Dir string

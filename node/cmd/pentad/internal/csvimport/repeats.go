@@ -12,8 +12,9 @@ import (
 // Bounds of what is remembered of the keys of an import.
 const (
 	firstKeySlots = 1 << 10
-	// maxKeySlots are 64 MiB, of which three quarters are filled: 3.1 million keys.
-	maxKeySlots = 1 << 22
+	// maxKeyBytes hold 3 million keys, or up to 4 million in order.
+	maxKeyBytes = 64 << 20
+	keyBytes    = 16 // a keySlot, or a timeVersion
 	// maxKeySpans are about 30 MB.
 	maxKeySpans = 1 << 18
 )
@@ -55,25 +56,35 @@ type seriesKey struct {
 	mid       int64
 }
 
-// keySpan is the least and the greatest time of a series: what is beyond them is new.
+// timeVersion is a time of a series that was seen.
+type timeVersion struct {
+	capNs int64
+	lineVersion
+}
+
+// keySpan is what is known of a series: the least and the greatest time, beyond which all is new,
+// and the times that were the greatest when they came, ascending.
 type keySpan struct {
 	least, most     int64
 	leastAt, mostAt lineVersion
+	times           []timeVersion
 }
 
-// repeatFinder finds lines that repeat a key. It remembers all keys until its memory is full. From
-// then on it still knows what is new in a series whose times ascend or descend.
+// repeatFinder finds lines that repeat a key. It remembers all keys until its memory is full: times
+// that ascend in their series, which costs little, and other keys in a hash table. From then on it
+// still knows what is new in a series whose times ascend or descend.
 type repeatFinder struct {
 	found      Repeats
 	seed       maphash.Seed
 	slots      []keySlot // open addressing; the length is a power of two
 	used       int
+	bytes      int // of slots and of the times of series
 	full       bool
 	spans      map[seriesKey]*keySpan
 	spansFull  bool
 	series     seriesKey // of the last record, and its span
 	span       *keySpan
-	maxSlots   int
+	maxBytes   int
 	maxSpans   int
 	files      []fileStart
 	last, base int64 // lines of all files so far, and before the present one
@@ -88,7 +99,8 @@ type fileStart struct {
 
 func newRepeatFinder() *repeatFinder {
 	return &repeatFinder{seed: maphash.MakeSeed(), slots: make([]keySlot, firstKeySlots),
-		spans: map[seriesKey]*keySpan{}, maxSlots: maxKeySlots, maxSpans: maxKeySpans}
+		bytes: firstKeySlots * keyBytes, spans: map[seriesKey]*keySpan{}, maxBytes: maxKeyBytes,
+		maxSpans: maxKeySpans}
 }
 
 // begin takes the next file.
@@ -133,32 +145,89 @@ func (r *repeatFinder) add(number int64, p *plan) {
 
 // addKey remembers a version of a key and returns the earlier one, if there is one.
 func (r *repeatFinder) addKey(k *record.Key, v lineVersion) (earlier lineVersion, repeated bool) {
-	hash := r.hash(k)
+	s, isNew := r.spanOf(k, v)
+	if s != nil && (isNew || k.CapNs > s.most) {
+		s.most, s.mostAt = k.CapNs, v
+		r.append(s, timeVersion{k.CapNs, v})
+		return earlier, false
+	}
+	known := r.remembered(s, k)
+	var slot *keySlot
+	var hash uint64
+	if known == nil {
+		hash = r.hash(k)
+		slot = r.slot(hash)
+		if slot.hash != 0 {
+			known = &slot.lineVersion
+		}
+	}
+	atEnd, beyond := s.extend(k.CapNs, v)
+	switch {
+	case known != nil:
+		earlier, *known = *known, v
+		return earlier, true
+	case !r.full:
+		*slot = keySlot{hash, v}
+		r.grow()
+	case atEnd != nil:
+		return *atEnd, true
+	case !beyond && !isNew:
+		r.found.AtLeast = true
+	}
+	return earlier, false
+}
+
+// spanOf returns the span of a series, nil if there is no room for it, and whether the series is
+// new. A new span has the time of the key.
+func (r *repeatFinder) spanOf(k *record.Key, v lineVersion) (s *keySpan, isNew bool) {
+	key := seriesKey{k.CID, k.MOID, k.MID}
+	if r.span != nil && key == r.series {
+		return r.span, false
+	}
+	if s = r.spans[key]; s == nil {
+		if isNew = !r.spansFull; len(r.spans) >= r.maxSpans {
+			r.spansFull = true
+			return nil, isNew
+		}
+		s = &keySpan{least: k.CapNs, most: k.CapNs, leastAt: v, mostAt: v}
+		r.spans[key] = s
+	}
+	r.series, r.span = key, s
+	return s, isNew
+}
+
+// append remembers a time that is the greatest of its series, if there is room.
+func (r *repeatFinder) append(s *keySpan, t timeVersion) {
+	if r.full {
+		return
+	}
+	before := cap(s.times)
+	s.times = append(s.times, t)
+	r.bytes += (cap(s.times) - before) * keyBytes
+	r.full = r.bytes >= r.maxBytes
+}
+
+// remembered finds the time of a key among those that its series has in order, nil if it is not
+// there.
+func (r *repeatFinder) remembered(s *keySpan, k *record.Key) *lineVersion {
+	if s == nil {
+		return nil
+	}
+	i := sort.Search(len(s.times), func(i int) bool { return s.times[i].capNs >= k.CapNs })
+	if i == len(s.times) || s.times[i].capNs != k.CapNs {
+		return nil
+	}
+	return &s.times[i].lineVersion
+}
+
+// slot is that of a hash, or the one where it would be.
+func (r *repeatFinder) slot(hash uint64) *keySlot {
 	mask := uint64(len(r.slots) - 1)
 	at := hash & mask
 	for r.slots[at].hash != 0 && r.slots[at].hash != hash {
 		at = (at + 1) & mask
 	}
-	slot := &r.slots[at]
-	known := slot.hash == hash
-	if known {
-		earlier = slot.lineVersion
-	}
-	if known || !r.full {
-		*slot = keySlot{hash, v}
-	}
-	end, certain := r.extend(k, v)
-	switch {
-	case known:
-		return earlier, true
-	case r.full && end != nil:
-		return *end, true
-	case r.full && !certain:
-		r.found.AtLeast = true
-	case !r.full:
-		r.grow()
-	}
-	return earlier, false
+	return &r.slots[at]
 }
 
 // hash is that of a key without its acq.
@@ -170,62 +239,41 @@ func (r *repeatFinder) hash(k *record.Key) uint64 {
 	return max(maphash.Bytes(r.seed, r.buf[:]), 1)
 }
 
-// grow counts a new key and makes room for the next.
+// grow counts a key that is new in the table, and makes room for the next.
 func (r *repeatFinder) grow() {
 	if r.used++; r.used < len(r.slots)/4*3 {
 		return
 	}
-	if len(r.slots) >= r.maxSlots {
+	if r.bytes+len(r.slots)*keyBytes > r.maxBytes {
 		r.full = true
 		return
 	}
+	r.bytes += len(r.slots) * keyBytes
 	old := r.slots
 	r.slots = make([]keySlot, 2*len(old))
-	mask := uint64(len(r.slots) - 1)
-	for _, slot := range old {
-		if slot.hash == 0 {
-			continue
+	for i := range old {
+		if hash := old[i].hash; hash != 0 {
+			*r.slot(hash) = old[i]
 		}
-		at := slot.hash & mask
-		for r.slots[at].hash != 0 {
-			at = (at + 1) & mask
-		}
-		r.slots[at] = slot
 	}
 }
 
-// extend adds a version to the span of its series. It returns the earlier version at an end of the
-// span, or whether the time is beyond the span and so certainly new.
-func (r *repeatFinder) extend(k *record.Key, v lineVersion) (end *lineVersion, certain bool) {
-	key := seriesKey{k.CID, k.MOID, k.MID}
-	if r.span == nil || key != r.series {
-		r.series, r.span = key, r.spans[key]
-	}
-	s := r.span
+// extend adds a version to a span. It returns the earlier version at an end of the span, or whether
+// the time is below the span and so new. A time above the span is not for it.
+func (s *keySpan) extend(capNs int64, v lineVersion) (atEnd *lineVersion, below bool) {
 	switch {
-	case s == nil && r.spansFull:
-		return nil, false // an earlier record may be of this series
-	case s == nil && len(r.spans) >= r.maxSpans:
-		r.spansFull = true
-		return nil, true
 	case s == nil:
-		r.span = &keySpan{k.CapNs, k.CapNs, v, v}
-		r.spans[key] = r.span
+		return nil, false
+	case capNs < s.least:
+		s.least, s.leastAt = capNs, v
 		return nil, true
-	case k.CapNs > s.most:
-		s.most, s.mostAt = k.CapNs, v
-		return nil, true
-	case k.CapNs < s.least:
-		s.least, s.leastAt = k.CapNs, v
-		return nil, true
-	case k.CapNs == s.most:
+	case capNs == s.most:
 		earlier := s.mostAt
-		s.mostAt = v
-		if s.least == s.most {
+		if s.mostAt = v; s.least == s.most {
 			s.leastAt = v
 		}
 		return &earlier, false
-	case k.CapNs == s.least:
+	case capNs == s.least:
 		earlier := s.leastAt
 		s.leastAt = v
 		return &earlier, false

@@ -70,7 +70,7 @@ func TestRepeatsModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, order := range []string{"ascending", "descending", "random"} {
-		for _, slots := range []int{maxKeySlots, firstKeySlots} {
+		for _, memory := range []int{maxKeyBytes, firstKeySlots * keyBytes * 3 / 2} {
 			for _, spans := range []int{maxKeySpans, 5} {
 				var text strings.Builder
 				text.WriteString("meter,time,kwh\n")
@@ -91,12 +91,12 @@ func TestRepeatsModel(t *testing.T) {
 					fmt.Fprintf(&text, "%d,%d,1\n", key[0], key[1])
 				}
 				r := importRepeats(t, simple, func(f *repeatFinder) {
-					f.maxSlots, f.maxSpans = slots, spans
+					f.maxBytes, f.maxSpans = memory, spans
 				}, text.String())
-				exact := slots == maxKeySlots || order != "random" && spans == maxKeySpans
+				exact := memory == maxKeyBytes || order != "random" && spans == maxKeySpans
 				if r.AtLeast == exact || exact && r.Lines != want || r.Lines > want ||
 					r.Equal != r.Lines {
-					t.Errorf("seed %d, %s, %d slots, %d spans: %+v, want %d", seed, order, slots,
+					t.Errorf("seed %d, %s, %d bytes, %d spans: %+v, want %d", seed, order, memory,
 						spans, r, want)
 				}
 			}

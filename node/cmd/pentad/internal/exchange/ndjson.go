@@ -241,11 +241,8 @@ func (r *ndjsonReader) own(line []byte, one *row) bool {
 // takeAny reads a line as any JSON.
 func (r *ndjsonReader) takeAny(line []byte, b *record.Batch) error {
 	var l jsonLine
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := strictjson.UnmarshalKnown(line, &l); err != nil {
 		return r.lines.damaged("not a record in JSON: %v", err)
-	}
-	if err := strictjson.CheckKeys(line); err != nil {
-		return r.lines.damaged("%v", err)
 	}
 	if l.End != nil {
 		if r.ended = true; l.End.Records != r.records {
