@@ -21,7 +21,7 @@ func TestCursorsForPeople(t *testing.T) {
 	a.expect("PUT", "/v1/cursors/bill?acq=999", "", 400, "only moves forward")
 	a.expect("PUT", "/v1/cursors/bill?acq=999&force=1", "", 200, `"acq_ns":999,`)
 	a.expect("PUT", "/v1/cursors/bill?acq=9000000000000000000&force=1", "", 400, `"part":"acq"`,
-		"another history")
+		"above the horizon")
 	a.expect("PUT", "/v1/cursors/bill", "", 400, `"part":"acq"`)
 	a.expect("PUT", "/v1/cursors/bill?acq=5&to=6", "", 400, `unknown parameter \"to\"`)
 	a.expect("PUT", "/v1/cursors/-x?acq=5", "", 400, `"part":"name"`)

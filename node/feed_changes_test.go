@@ -62,7 +62,7 @@ func TestChangesForPeople(t *testing.T) {
 	}
 
 	a.expect("GET", "/v1/changes?since=9000000000000000000", "", 400, `"part":"since"`,
-		"another history")
+		"above the horizon")
 	a.expect("GET", "/v1/changes?since=9223372036854775807", "", 400, `"part":"since"`)
 	for _, bad := range []string{"acq=1..2", "view=latest", "limit=1", "format=csv", "follow=x",
 		"since=once"} {
