@@ -43,12 +43,11 @@ func (a *app) groups() []commandGroup {
 	return []commandGroup{
 		{"data", "Data", []*cobra.Command{a.putCommand(), a.getCommand(), a.latestCommand(),
 			a.countCommand(), a.windowsCommand(), a.deleteCommand(), a.eraseCommand(),
-			a.purgeCommand(), a.quantityCommand()}},
+			a.purgeCommand(), a.quantityCommand(), sealing.Command(a.App)}},
 		{"time-travel", "Time travel", []*cobra.Command{a.asOfCommand(), a.diffCommand(),
 			a.versionsCommand(), a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 			a.eventsCommand()}},
 		{"plugins", "Plugins", []*cobra.Command{plugins.Command(a.App)}},
-		{"sealing", "Sealed payloads", []*cobra.Command{sealing.Command(a.App)}},
 		{"moving-data", "Moving data", []*cobra.Command{transfer.ImportCommand(a.App),
 			transfer.ExportCommand(a.App), a.syncCommand()}},
 		{"administration", "Administration", []*cobra.Command{a.serveCommand(),

@@ -25,8 +25,8 @@ func (a *app) openCommand() *cobra.Command {
 envelope, values and keys of records are authenticated, and a reading that was changed is an error;
 the column authentic says so.`,
 		Args: cli.NoCommand,
-		Example: `  pentad seal open --schema meters.json --cid 1 --mid 7
-  pentad seal open --schema meters.json --moid 1 --last 1 -o ndjson`,
+		Example: `  pentad seal open --schema meters.json --cid 1 --mid 7 --moid 9
+  pentad seal open --schema meters.json --moid 9 --last 1 -o ndjson`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.open(c.Context(), &f, &q) },
 	}
 	f.add(c)

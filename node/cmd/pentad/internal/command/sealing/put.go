@@ -27,7 +27,7 @@ func (a *app) putCommand() *cobra.Command {
 		Use:   "put",
 		Short: "Store readings from stdin, encrypted",
 		Long: `Encrypt readings from stdin and store them. A line of NDJSON is
-  {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","values":{"energy":21.5,"state":"on"}}
+  {"cid":1,"mid":7,"moid":9,"cap":"2026-11-21T09:45:00Z","values":{"energy":21.5,"state":"on"}}
 with a value for each field of the schema, numbers with at most the digits that the field keeps;
 "value" may replace "values" if there is one field. "opaque" (base64) goes into the envelope.
 

@@ -26,7 +26,7 @@ func Command(shared *cli.App) *cobra.Command {
 	a := &app{shared}
 	c := cli.Group("seal", "Store encrypted readings and sum them without a key",
 		"  pentad seal keygen --cid 1\n  pentad seal put --schema meters.json < readings.ndjson\n"+
-			"  pentad seal sum --schema meters.json --group mid",
+			"  pentad seal sum --schema meters.json --moid 9 --group mid",
 		a.keygenCommand(), a.schemaCommand(), a.putCommand(), a.sumCommand(), a.openCommand())
 	c.Long = `Encrypt readings on this machine. A node stores them as bytes and adds them up as they are; only
 who has the keys reads a reading or a sum. Keys of records (tenant, device, quantity, times) are
@@ -91,7 +91,7 @@ file that only its owner may read. Older keys stay in the file: what was encrypt
 read with them.`,
 		Args: cli.NoCommand,
 		Example: "  pentad seal keygen --cid 1\n" +
-			"  pentad seal keygen --cid 1 --keys /etc/pentad/keys.json",
+			"  pentad seal keygen --cid 1 --keys other-keys.json",
 		RunE: func(*cobra.Command, []string) error {
 			if cid < 0 {
 				return cli.Usagef("--cid %d: tenants are numbers from 0 on", cid)

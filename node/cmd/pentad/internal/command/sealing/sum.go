@@ -37,9 +37,9 @@ func (a *app) sumCommand() *cobra.Command {
 field with them sum, mean, variance, slope and buckets of the histogram. All matching readings must
 be of one schema: choose the quantity with --moid.`,
 		Args: cli.NoCommand,
-		Example: `  pentad seal sum --schema meters.json --cid 1 --moid 1 --cap 2026-11
-  pentad seal sum --schema meters.json --moid 1 --group mid
-  pentad seal sum --schema meters.json --moid 1 --group cap=1mo --tz Europe/Helsinki`,
+		Example: `  pentad seal sum --schema meters.json --cid 1 --moid 9 --cap 2026-11
+  pentad seal sum --schema meters.json --moid 9 --group mid
+  pentad seal sum --schema meters.json --moid 9 --group cap=1mo --tz Europe/Helsinki`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.sum(c.Context(), &f) },
 	}
 	f.add(c)
