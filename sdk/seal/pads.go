@@ -18,7 +18,6 @@ type padBlock struct {
 	// Scratch is here because what goes through an interface would be allocated.
 	counter [aes.BlockSize]byte
 	stream  []byte
-	zeros   []byte
 }
 
 func newPadBlock(key *Key, width int) *padBlock {
