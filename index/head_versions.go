@@ -67,8 +67,8 @@ func (h *Head) ScanVersions(
 // that may supersede a row from before the head: a watermark is not below their caps. What emit
 // gets is valid during the call.
 //
-// Cost: 0.1 ns a row from the first acq of the box on, or where that is less some ns a cell; and 20
-// for each flagged row.
+// Cost: a look at 64 rows at a time from the first acq of the box on, or where that is less at each
+// cell; and a comparison of each flagged row.
 func (h *Head) ScanSuperseding(
 	box *record.Box, belowAcqNs int64, emit func(b *record.Batch) error,
 ) error {

@@ -120,12 +120,12 @@ func TestHeapStatesLie(t *testing.T) {
 		i32c(maxSavedSize+1))
 	f("far more", Output, "says it wrote 2147483647", exportSave, i32c(math.MaxInt32))
 	f("no room", Status, "pentad_save: the space for results is too small", exportSave, i32c(-3))
-	f("save spins", Fuel, "pentad_save: out of fuel after 4,", exportSave, spin)
+	f("save spins", Fuel, "pentad_save: out of fuel after 33,", exportSave, spin)
 	f("save traps", Trap, "unreachable", exportSave, ops(opUnreachable))
-	f("load spins", Fuel, "pentad_load: out of fuel after 4,", exportLoad, spin)
+	f("load spins", Fuel, "pentad_load: out of fuel after 33,", exportLoad, spin)
 	f("load is no status", Output, "pentad_load: returned 9", exportLoad, i32c(9))
 	f("load refuses", Status, "pentad_load: failed (status -200)", exportLoad, i32c(-200))
-	f("finish spins", Fuel, "pentad_finish: out of fuel after 4,", exportFinish, spin)
+	f("finish spins", Fuel, "pentad_finish: out of fuel after 33,", exportFinish, spin)
 	f("finish needs more", Status, "pentad_finish: the space", exportFinish, i32c(-3))
 	// Every state is one of 1 MiB, as saved: the eighth with its size is more than 8 MiB.
 	m := mustLoad(t, h, good(func(a *asm) {

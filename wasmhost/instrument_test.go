@@ -213,6 +213,8 @@ func TestRewrittenPlugins(t *testing.T) {
 			"histogram": {0, 0, 0, 0x4059 << 48, 10},
 			"readable":  {0, 0, 0},
 			"threshold": {0, 0, 0, 0},
+			// The layout: a text of 8 bytes at 8, "1 32 0 8".
+			"sealed-stats": {8<<32 | 8, 0x3820302032332031},
 		}[p.Name] {
 			params = binary.LittleEndian.AppendUint64(params, v)
 		}

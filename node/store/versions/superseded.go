@@ -87,8 +87,8 @@ type SupersededFinder struct {
 	positions []uint16
 }
 
-// fewCaps is of how many newer versions at most the caps are looked for in a block, which takes a
-// fraction of the time that all keys do.
+// fewCaps is of how many newer versions at most the caps are looked for in a block, instead of
+// comparing all keys.
 const fewCaps = 8
 
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a

@@ -229,8 +229,7 @@ func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
 const (
 	// maxZoneTests is the most readings that are compared with the zones of each block one by one.
 	maxZoneTests = 64
-	// maxLatest is the most that are sorted for it: to compare all of them with the zones of a
-	// block takes less time than to open it.
+	// maxLatest is the most that are sorted for it, so that a search finds those near a block.
 	maxLatest = 4096
 )
 
