@@ -21,7 +21,7 @@ func one(mid int64) *record.Batch {
 	return &b
 }
 
-// TestPutsOutliveNodes: whatever nodes do to puts, also to those that are in flight, whoever puts
+// TestPutsOutliveNodes: whatever nodes do to puts, also to those that are in flight, a client
 // hears nothing of it and each batch is stored once.
 func TestPutsOutliveNodes(t *testing.T) {
 	f, other := newFake(t), newFake(t)
