@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -96,8 +97,12 @@ func ParseSchema(source []byte) (*Schema, error) {
 	var def Definition
 	d := json.NewDecoder(bytes.NewReader(source))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&def); err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
+	err := d.Decode(&def)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return nil, fmt.Errorf("schema: %s: a JSON %s does not fit there", wrong.Field, wrong.Value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("schema: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if d.More() {
 		return nil, fmt.Errorf("schema: there is more after its end")

@@ -107,7 +107,7 @@ func (s *sealer) open(
 	}
 	o, err := t.Open(ctx, k, payload)
 	if err != nil {
-		return nil, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload %w", k.CID, k.MID,
+		return nil, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
 			k.MOID, record.FormatNs(k.CapNs), err)
 	}
 	row := []output.Value{output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),

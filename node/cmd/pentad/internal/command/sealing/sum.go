@@ -118,9 +118,9 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	a.Note("decrypted the sums of %s groups of %s records; %s of them are authenticated",
-		output.Thousands(len(groups)), output.Thousands(queryflags.SumRecords(groups)),
-		output.Thousands(authentic))
+	a.Note("decrypted the sums of %s of %s; authenticated: %s",
+		output.Counted(len(groups), "groups"),
+		output.Counted(queryflags.SumRecords(groups), "records"), output.Thousands(authentic))
 	if queryflags.SumRecords(groups) == 0 && f.q.FailEmpty {
 		return cli.ErrEmpty
 	}
