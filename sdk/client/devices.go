@@ -7,15 +7,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -39,31 +34,10 @@ const (
 	maxIDTries   = 100  // each time another client went on
 )
 
-// MaxDeviceNameBytes bounds the name of a device.
-const MaxDeviceNameBytes = 256
-
 // Device is a device that has a name.
 type Device struct {
 	MID  int64
 	Name string
-}
-
-// CheckDeviceName says why a text cannot be the name of a device: it is empty, too long, not UTF-8,
-// or has a character that is not printable.
-func CheckDeviceName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("the name is empty")
-	case len(name) > MaxDeviceNameBytes:
-		return fmt.Errorf("the name %q has %d bytes, at most %d", excerpt.Of(name, 40), len(name),
-			MaxDeviceNameBytes)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("the name %q is not UTF-8", excerpt.Of(name, 80))
-	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("the name %q has a character that is not printable",
-			excerpt.Of(name, 80))
-	}
-	return nil
 }
 
 // FindDevices returns the ids of names of devices of a tenant, in the order of names; that of a
@@ -89,7 +63,7 @@ func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]
 // those that name it at the same time, and keeps it. New ids follow each other and are at least
 // 2^40.
 //
-// Errors: those of CheckDeviceName, of puts and of queries. Names before the error may have got
+// Errors: those of record.CheckDeviceName, of puts and of queries. Names before the error may have got
 // their ids: the same call returns them.
 //
 // Cost: a query for 1,000 names, and if some are new three more and two puts.
@@ -97,7 +71,7 @@ func (c *Client) NameDevices(
 	ctx context.Context, cid int32, names []string,
 ) (ids []int64, created int, err error) {
 	for _, name := range names {
-		if err := CheckDeviceName(name); err != nil {
+		if err := record.CheckDeviceName(name); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -106,7 +106,7 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	}
 	limit := f.Limit
 	f.Limit = 0
-	q, err := f.Query(a.App)
+	q, err := f.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if e.checksum && e.file == "" {
 		return cli.Usagef("--checksum: needs an output file; add -f FILE")
 	}
-	query, err := e.query.Query(a.App)
+	query, err := e.query.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

@@ -232,6 +232,7 @@ func (a *app) importMapped(
 		defer func() { err = cli.FirstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
+	opt.NameDevices = db.NameDevices
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
 		again: flags.again}
 	start := a.Now()
