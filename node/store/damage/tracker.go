@@ -1,6 +1,7 @@
 // Package damage remembers the damaged files of an open store, until they are right again.
 //
-// It reads no file: its callers note what they found, and ask for it, as problems with advice. Its main type is [Tracker]. It starts no goroutine.
+// It reads no file: its callers note what they found, and ask for it, as problems with advice. Its
+// main type is [Tracker]. It starts no goroutine.
 package damage
 
 import (
