@@ -151,7 +151,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)
 	add := func(name, flags string) error {
-		q, err := s.ask(ctx, box + flags)
+		q, err := s.ask(ctx, box+flags)
 		if err != nil {
 			return err
 		}

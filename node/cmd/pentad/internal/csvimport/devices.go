@@ -24,6 +24,9 @@ func (m *Mapping) nodeLookups(opt *Options) (*Lookups, error) {
 	l := newLookups("")
 	l.id = "node"
 	switch {
+	case opt.NameDevices == nil:
+		return nil, errors.New("the mapping maps names to ids; give the file that stores them, " +
+			"e.g. --lookup-file ids.json")
 	case m.CID.Lookup != "":
 		return nil, errors.New("cid: the node keeps names of devices and quantities only; give " +
 			"the file that stores those of tenants, e.g. --lookup-file ids.json")

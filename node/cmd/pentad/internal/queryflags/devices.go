@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/selector"
@@ -53,6 +54,9 @@ func (q *Flags) parseDevices(
 ) (record.RangeSet, error) {
 	text := strings.TrimSpace(q.Parts[record.MID])
 	box := record.Box{record.CID: tenants}
+	if !strings.ContainsFunc(text, unicode.IsLetter) && !strings.Contains(text, "/") {
+		return nil, cli.Usagef("--mid: %w", why)
+	}
 	if !box.Pins(record.CID) {
 		return nil, cli.Usagef("--mid: %w; to select by the names that the node keeps, choose a "+
 			"tenant with --cid%s", why, q.namesHint(record.MID))
