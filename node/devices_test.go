@@ -62,9 +62,10 @@ func TestNameDevicesAtOnce(t *testing.T) {
 		}
 		names := map[int64]string{}
 		for i, d := range devices {
-			if ids[cid][d.Name] != d.MID || names[d.MID] != "" || i > 0 && devices[i-1].Name > d.Name {
-				t.Errorf("tenant %d: %s has id %d, want %d; the id is also of %q", cid, d.Name, d.MID,
-					ids[cid][d.Name], names[d.MID])
+			if ids[cid][d.Name] != d.MID || names[d.MID] != "" ||
+				i > 0 && devices[i-1].Name > d.Name {
+				t.Errorf("tenant %d: %s has id %d, want %d; the id is also of %q", cid, d.Name,
+					d.MID, ids[cid][d.Name], names[d.MID])
 			}
 			names[d.MID] = d.Name
 		}

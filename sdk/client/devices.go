@@ -63,8 +63,8 @@ func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]
 // those that name it at the same time, and keeps it. New ids follow each other and are at least
 // 2^40.
 //
-// Errors: those of record.CheckDeviceName, of puts and of queries. Names before the error may have got
-// their ids: the same call returns them.
+// Errors: those of record.CheckDeviceName, of puts and of queries. Names before the error may have
+// got their ids: the same call returns them.
 //
 // Cost: a query for 1,000 names, and if some are new three more and two puts.
 func (c *Client) NameDevices(

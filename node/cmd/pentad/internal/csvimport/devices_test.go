@@ -19,7 +19,8 @@ func TestDevicesOfNode(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	m, err := ParseMapping([]byte("cid: {column: cid}\nmid: {column: name, lookup: meter}\n" +
-		"moid: {constant: 1}\ncap: {columns: [t], format: unix}\nvalues: [{column: v, type: text}]\n"))
+		"moid: {constant: 1}\ncap: {columns: [t], format: unix}\n" +
+		"values: [{column: v, type: text}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestDevicesOfNode(t *testing.T) {
 		for i := range b.Len() {
 			records++
 			if want := given[string(b.Payload(i))]; b.MID[i] != want {
-				t.Fatalf("record %d of %s has mid %d, want %d", records, b.Payload(i), b.MID[i], want)
+				t.Fatalf("record %d of %s: mid %d, want %d", records, b.Payload(i), b.MID[i], want)
 			}
 		}
 		return nil
@@ -71,16 +72,28 @@ func TestDevicesOfNode(t *testing.T) {
 	if got := im.Summary().NewIDs; int(got) != len(given)-50 {
 		t.Errorf("%d new ids, want %d", got, len(given)-50)
 	}
+}
 
-	failed := errors.New("no node")
+func TestNoDeviceIDs(t *testing.T) {
+	m, err := ParseMapping([]byte("cid: {constant: 1}\nmid: {column: name, lookup: meter}\n" +
+		"moid: {constant: 1}\ncap: {columns: [t], format: unix}\nvalues: [{column: v}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, failed := 0, errors.New("no node")
+	var opt Options
+	opt.Send = func(_ context.Context, b *record.Batch) error {
+		records += b.Len()
+		return nil
+	}
 	opt.NameDevices = func(context.Context, int32, []string) ([]int64, int, error) {
 		return nil, 0, failed
 	}
-	records = 0
-	if im, err = New(m, opt); err != nil {
+	im, err := New(m, opt)
+	if err != nil {
 		t.Fatal(err)
 	}
-	err = im.File(t.Context(), "a.csv", strings.NewReader("cid,name,t,v\n1,x,1,1 x\n"))
+	err = im.File(t.Context(), "a.csv", strings.NewReader("name,t,v\nx,1,1\n"))
 	if !errors.Is(err, failed) || records > 0 {
 		t.Errorf("%d records are sent without ids; %v", records, err)
 	}

@@ -85,8 +85,8 @@ func (q *Flags) parseDevices(
 		}
 		some, err := selector.ParseIn(record.MID, name, now)
 		if err != nil {
-			return nil, cli.Usagef("--mid: tenant %d has no device with the name %q; pentad device "+
-				"ls --cid %d lists its names%s", cid, excerpt.Of(name, 80), cid,
+			return nil, cli.Usagef("--mid: tenant %d has no device with the name %q; pentad "+
+				"device ls --cid %d lists its names%s", cid, excerpt.Of(name, 80), cid,
 				q.namesHint(record.MID))
 		}
 		if len(some) == 0 { // all devices
