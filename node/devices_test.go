@@ -125,7 +125,7 @@ func TestDeviceNames(t *testing.T) {
 func claimsOf(t *testing.T, c *client.Client) (rows []record.Record) {
 	t.Helper()
 	q := &record.Query{Order: record.OrderKey}
-	q.Box[record.MOID] = record.RangeSet{record.At(-1<<31 + 1)}
+	q.Box[record.MOID] = record.RangeSet{record.At(record.NameMOID)}
 	for r, err := range c.Query(t.Context(), q) {
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func (c *Client) NameDevices(
 // Cost: a scan of all names of the tenant.
 func (c *Client) Devices(ctx context.Context, cid int32) ([]Device, error) {
 	return c.claimed(ctx, &record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(nameMOID)}}})
+		record.MOID: {record.At(record.NameMOID)}}})
 }
 
 // nameSome is NameDevices for at most maxNames.
@@ -148,7 +148,7 @@ func (c *Client) takeIDs(ctx context.Context, cid int32, n int) (first int64, er
 		panic("BUG: no randomness: " + err.Error())
 	}
 	own = binary.LittleEndian.AppendUint64(own, uint64(n))
-	key := record.Key{CID: cid, MID: idMID, MOID: idMOID, CapNs: firstGivenID}
+	key := record.Key{CID: cid, MID: idMID, MOID: record.IDBlockMOID, CapNs: firstGivenID}
 	newest := record.Query{View: record.ViewLatest, Last: 1, Box: seriesBox(key)}
 	if err := c.eachOf(ctx, &newest, func(r record.Record) {
 		key.CapNs = max(key.CapNs, r.CapNs)
@@ -206,7 +206,7 @@ func (c *Client) nameClaims(
 	ctx context.Context, cid int32, names []string,
 ) (map[string]int64, error) {
 	q := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(nameMOID)}}}
+		record.MOID: {record.At(record.NameMOID)}}}
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
 		if key := nameKey(cid, name); !wanted[name] {
@@ -290,7 +290,7 @@ func (c *Client) eachOf(
 func nameKey(cid int32, name string) record.Key {
 	sum := sha256.Sum256([]byte(name))
 	return record.Key{CID: cid, MID: int64(binary.LittleEndian.Uint16(sum[8:]) % nameBuckets),
-		MOID: nameMOID, CapNs: int64(binary.LittleEndian.Uint64(sum[:]) >> 2)}
+		MOID: record.NameMOID, CapNs: int64(binary.LittleEndian.Uint64(sum[:]) >> 2)}
 }
 
 // seriesBox holds all records of the series of a key.
@@ -298,8 +298,3 @@ func seriesBox(key record.Key) record.Box {
 	return record.Box{record.CID: {record.At(int64(key.CID))}, record.MID: {record.At(key.MID)},
 		record.MOID: {record.At(int64(key.MOID))}}
 }
-
-const (
-	nameMOID = math.MinInt32 + 1
-	idMOID   = math.MinInt32 + 2
-)

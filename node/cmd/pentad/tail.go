@@ -232,7 +232,7 @@ func (t *tailing) eventRow(e *wire.Change) []output.Value {
 	var row []output.Value
 	for d := range record.Acq {
 		part := output.All()
-		if set := e.Box[d]; len(set) > 0 {
+		if set := e.Box.Asked(d); len(set) > 0 {
 			part = output.Text(selector.Format(d, set))
 		}
 		if d == record.Cap {
