@@ -140,6 +140,7 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 			return nil, cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
 		}
 		query.Box[d] = set
+		noteYear(a, record.Dim(d), q.Parts[d])
 	}
 	switch q.View {
 	case "":
@@ -177,6 +178,21 @@ func (q *Flags) Query(a *cli.App) (*record.Query, error) {
 		return nil, cli.Usage(err)
 	}
 	return query, nil
+}
+
+// noteYear says that a time which looks like a year is not one.
+func noteYear(a *cli.App, d record.Dim, text string) {
+	if d != record.Cap && d != record.Acq {
+		return
+	}
+	ends := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '.' })
+	for _, part := range ends {
+		part = strings.Trim(part, "= ")
+		if n, err := strconv.Atoi(part); err == nil && len(part) == 4 && n >= 1900 && n < 2200 {
+			a.Note("--%s: %d is in ns since 1970; the year is %d-01..%d-01", d, n, n, n+1)
+			return
+		}
+	}
 }
 
 // NoteMoment says which moment a time without an offset was taken for, behind some words.
