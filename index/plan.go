@@ -29,7 +29,7 @@ type PlanStats struct {
 	Blocks  int // blocks of the segment
 	Listed  int // left by posting lists
 	Lists   int // lists looked at
-	Covered int // candidates wholly inside the box
+	Inside  int // candidates wholly inside the box
 	ByZones [record.NumDims]int
 }
 
@@ -68,6 +68,9 @@ func (s *Segment) Plan(box *record.Box, p *Plan) {
 	constrained[record.Acq] = p.ranks
 	if len(p.ranks) == 1 && p.ranks[0].From == 0 && p.ranks[0].To == int64(s.rows) {
 		constrained[record.Acq] = nil
+	}
+	if moids := s.bounds[record.MOID]; box[record.MOID].Covers(moids.Min, moids.Max) {
+		constrained[record.MOID] = nil // nearly always all but reserved moids
 	}
 	for d := range record.NumDims {
 		s.list(record.Dim(d), constrained[d], p)
@@ -222,7 +225,7 @@ next:
 			}
 		}
 		if residual == 0 {
-			p.Stats.Covered++
+			p.Stats.Inside++
 		}
 		p.Candidates = append(p.Candidates, Candidate{id, residual})
 	}

@@ -125,7 +125,7 @@ func compareRows(rows *record.Batch, a, b uint32) int {
 func TestPlan(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		s, l, _ := indexOf(rng, rows, small())
-		parsed, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
+		parsed, err := Parse(s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func checkPlan(
 			inside++
 		}
 	}
-	if inside != p.Stats.Covered || p.Stats.Blocks != s.Blocks() {
+	if inside != p.Stats.Inside || p.Stats.Blocks != s.Blocks() {
 		t.Fatalf("box %v: %+v", x, p.Stats)
 	}
 	start := uint32(0)

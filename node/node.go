@@ -36,9 +36,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/partials"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/snapshots"
 	"github.com/pentad-db/pentad/node/internal/spill"
@@ -105,8 +105,8 @@ type Options struct {
 	// Cluster makes the node a member of a cluster if it names a token file. Its HTTPListen is set
 	// from Listen.
 	Cluster cluster.Config
-	// Outbox makes the node an edge node, see package edge; nil: it is not one.
-	Outbox Outbox
+	// Shipper makes the node an edge node, see package edge; nil: it is not one.
+	Shipper Shipper
 	// Fail is called when the process must end, because the state of its disk is unknown after a
 	// failed sync, or it cannot serve any more; required in a cluster.
 	Fail func(error)
@@ -163,7 +163,7 @@ type Node struct {
 	adHocHost    *wasmhost.Host       // of modules that come with queries
 	writes       *writes.Dispatcher
 	plugins      *registry.Registry
-	cursors      *positions.Cursors
+	cursors      *nodecursors.Cursors
 	snapshots    *snapshots.Folder
 	verifier     *verify.Verifier
 	partialCache *partials.Cache // nil: none
@@ -335,7 +335,7 @@ func (n *Node) openFiles(
 		return nil, err
 	}
 	n.plugins.ReportMissing(holds)
-	return positions.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
+	return nodecursors.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
 }
 
 // assemble makes the parts that answer requests; file has the cursors of a node that is in no
@@ -348,9 +348,9 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes, FeedBytes: feedBytes(&n.opt)}}, alone)
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
-		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Outbox: n.opt.Outbox,
+		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Shipper: n.opt.Shipper,
 		Open: n.open, MaxPuts: n.opt.MaxPuts})
-	n.cursors = &positions.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
+	n.cursors = &nodecursors.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
 	n.snapshots = &snapshots.Folder{Dir: filepath.Join(n.opt.Dir, "snapshots"), Store: n.store,
 		Member: &n.member, Plugins: n.plugins, Cursors: n.cursors}
 	n.verifier = verify.New(verify.Options{Store: n.store, Member: &n.member, Engine: n.engine,
@@ -361,7 +361,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 func (n *Node) newServer(l net.Listener, hosts httpserver.Hosts) *httpapi.Server {
 	return httpapi.New(l, httpapi.Parts{Engine: n.engine, Writes: n.writes, Plugins: n.plugins,
 		Cursors: n.cursors, Snapshots: n.snapshots, Verifier: n.verifier, Clock: n.clock,
-		Member: &n.member, Outbox: n.opt.Outbox}, httpapi.Options{Hosts: hosts,
+		Member: &n.member, Shipper: n.opt.Shipper}, httpapi.Options{Hosts: hosts,
 		InCluster: n.opt.Cluster.TokenFile != "", MemoryBytes: n.opt.MemoryBytes, Log: n.log,
 		Open: n.open, Problems: n.Problems, Metrics: n.metrics.handler(n),
 		Answered: n.metrics.request})

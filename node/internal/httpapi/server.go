@@ -22,8 +22,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/release"
 	"github.com/pentad-db/pentad/node/internal/request"
@@ -56,16 +56,16 @@ type Parts struct {
 	Engine    *engine.Engine
 	Writes    *writes.Dispatcher
 	Plugins   *registry.Registry
-	Cursors   *positions.Cursors
+	Cursors   *nodecursors.Cursors
 	Snapshots *snapshots.Folder
 	Verifier  *verify.Verifier
 	Clock     *clock.Clock
 	Member    *atomic.Pointer[member.Member] // holds nil until the node has joined its cluster
-	Outbox    Outbox                         // nil: the node is not an edge node
+	Shipper   Shipper                        // nil: the node is not an edge node
 }
 
-// Outbox tells how the shipping of an edge node is.
-type Outbox interface {
+// Shipper says how the shipping of an edge node goes.
+type Shipper interface {
 	// Status returns the state of shipping, for JSON.
 	Status() any
 }

@@ -82,13 +82,13 @@ func TestFormatExamples(t *testing.T) {
 	got, err = AppendHold(nil, retention.Hold{Action: retention.HoldResume, CID: tenant(7),
 		TimeNs: 1_700_000_000_000_000_000})
 	f("hold", got, err)
-	f("close", AppendClose(nil), nil)
+	f("horizon", AppendHorizon(nil), nil)
 	got, err = AppendRange(nil, exampleRange())
 	f("range", got, err)
 	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
-	f("within", AppendWithin(nil, split.Keep, AppendPromote(nil)), nil)
+	f("for-slots", AppendForSlots(nil, split.Keep, AppendPromote(nil)), nil)
 	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
 	f("lines", layout.ManifestLinesEntry(5).Data, nil)
 	if len(found) != 0 {
@@ -163,8 +163,8 @@ func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 		if errors.Is(err, ErrUnknown) != unknown || version == 0 && c.Err == nil {
 			t.Errorf("rows of version %d: %v, %v", version, err, c.Err)
 		}
-		within := AppendWithin(nil, slots.Range{To: 5}, put)
-		if err := new(Command).Parse(within); errors.Is(err, ErrUnknown) != unknown {
+		forSlots := AppendForSlots(nil, slots.Range{To: 5}, put)
+		if err := new(Command).Parse(forSlots); errors.Is(err, ErrUnknown) != unknown {
 			t.Errorf("rows of version %d within slots: %v", version, err)
 		}
 	}
@@ -188,7 +188,7 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(AppendStep(nil, 5, 6))
 	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
-	f.Add(AppendClose(nil))
+	f.Add(AppendHorizon(nil))
 	f.Add(AppendPromote(nil))
 	copied := exampleRange()
 	part, _ := AppendRange(nil, copied)
@@ -199,9 +199,9 @@ func FuzzParseCommand(f *testing.F) {
 	split, _ := AppendSplit(nil, &Split{slots.Range{To: 5}, slots.Range{From: 5, To: 9}, 3,
 		testGroup})
 	f.Add(split)
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, erase))
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, part))
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, put))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, erase))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, part))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, put))
 	f.Add([]byte{})
 	c := new(Command)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -236,7 +236,7 @@ func FuzzParseCommand(f *testing.F) {
 // encoded is the command as its proposer encodes it.
 func (c *Command) encoded() ([]byte, error) {
 	plain, err := c.plain()
-	return AppendWithin(nil, c.GroupSlots, plain), err
+	return AppendForSlots(nil, c.GroupSlots, plain), err
 }
 
 // plain is encoded without the slots that it is for.
@@ -256,8 +256,8 @@ func (c *Command) plain() ([]byte, error) {
 		return AppendStep(nil, c.Step.TimeNs, c.Step.RanNs), nil
 	case KindHold:
 		return AppendHold(nil, c.Hold)
-	case KindClose:
-		return AppendClose(nil), nil
+	case KindHorizon:
+		return AppendHorizon(nil), nil
 	case KindRange:
 		return AppendRange(nil, c.Range)
 	case KindPromote:

@@ -235,19 +235,19 @@ const (
 	maxLatest = 1 << 16
 )
 
-// misses reports whether no newest version with this acq or a greater one can be of a reading in a
+// hasNone reports whether no newest version with this acq or a greater one can be of a reading in a
 // block.
-func (n *Table) misses(info *index.BlockInfo, fromNs int64) bool {
+func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 	switch {
 	case n == nil || n.count == 0:
 		return true
 	case fromNs >= n.latestNs:
-		missed := true
+		none := true
 		n.eachLatest(info, fromNs, func(*version) bool {
-			missed = false
+			none = false
 			return false
 		})
-		return missed
+		return none
 	case n.count > maxZoneTests:
 		return false
 	}
