@@ -240,7 +240,8 @@ func (m *Mapping) checkThousands() error {
 func (m *Mapping) checkCap() error {
 	if m.Cap == nil || len(m.Cap.Columns) == 0 {
 		return m.places.missing(
-			errors.New("cap: missing; name the column or columns that hold the time"))
+			errors.New("cap: missing; name the columns of the time, e.g. " +
+				"cap: {columns: [date, hour]} or --cap column=date+hour"))
 	}
 	layout, err := timeparse.Compile(m.Cap.Format)
 	if err != nil {

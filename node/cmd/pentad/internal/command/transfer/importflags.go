@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,11 +85,18 @@ func (f *importFlags) buildCap(m *csvimport.Mapping, given func(string) bool) er
 		m.Cap = &csvimport.Cap{}
 	}
 	if given("cap") {
-		pairs, err := parsePairs(f.cap, "column")
+		pairs, err := parsePairs(f.cap, "column", "columns")
 		if err != nil {
 			return fmt.Errorf("--cap: %w", err)
 		}
-		m.Cap.Columns = strings.Split(pairs["column"], "+")
+		columns, ok := pairs["columns"] // as for other parts of the key
+		if !ok {
+			columns = pairs["column"]
+		}
+		if len(pairs) > 1 {
+			return fmt.Errorf("--cap: %q: use either column or columns", f.cap)
+		}
+		m.Cap.Columns = strings.Split(columns, "+")
 	}
 	setIf(given("time-format"), &m.Cap.Format, f.timeFormat)
 	setIf(given("zone"), &m.Cap.Zone, csvimport.Zone{Name: f.zone})
@@ -137,6 +145,12 @@ func parseValueFlag(text string) (csvimport.Value, error) {
 
 // parsePairs reads name=value,... A column whose name has a comma needs a mapping file.
 func parsePairs(text string, names ...string) (map[string]string, error) {
+	if text != "" && !strings.Contains(text, "=") {
+		if slices.Contains(names, "lookup") && strings.Contains(text, "+") {
+			return nil, fmt.Errorf("%q: write columns=%s,lookup=TABLE", text, text)
+		}
+		return nil, fmt.Errorf("%q: write column=%s", text, text)
+	}
 	pairs := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(pair, "=")
