@@ -185,10 +185,14 @@ func TestSealedStatsRefuses(t *testing.T) {
 	}
 	layout := h.schema.Layout()
 	for _, c := range []struct{ layout, want string }{
-		{layout, "is not sealed by schema 300"},
-		{"301" + layout[3:], "is not sealed by schema 301"},
+		{layout, "is not sealed by schema " + layout[:10]},
+		{"301" + layout[3:], "sealed by schema " + layout[:10] + ", not sealed by schema 301:"},
+		{"300:00a0ff" + layout[10:], "sealed by schema " + layout[:10] +
+			", not sealed by schema 300:00a0ff: its definition was changed"},
+		{"300:00A0ff" + layout[10:], "layout must be"},
+		{layout[:9] + layout[10:], "layout must be"},
 		{"", "layout must be"}, {"300", "layout must be"}, {layout + ",5", "layout must be"},
-		{"300 24 0 8", "layout must be"}, {layout + " ", "layout must be"},
+		{layout[:10] + " 24 0 8", "layout must be"}, {layout + " ", "layout must be"},
 	} {
 		q := &record.Query{Aggregate: record.PluginCall{Name: "sealed-stats",
 			Params: layoutParams(c.layout)}}

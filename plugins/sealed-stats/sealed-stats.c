@@ -45,12 +45,12 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
 /* The layout. */
 static struct { i64 origin, unit; } trends[MAX_LANES];
 static u8 widths[MAX_LANES], is_trend[MAX_LANES];
-static u32 lanes, n_trends, prefix, schema, flags;
+static u32 lanes, n_trends, prefix, schema, check, flags;
 
 static u32 n_sums(void) { return lanes + 2 * n_trends + (flags & FLAG_MAC ? 2 : 0); }
 
 static i32 bad_layout(void) {
-  return pentad_bad_params("layout must be SCHEMA PREFIX FLAGS WIDTHS, as pentad seal schema "
+  return pentad_bad_params("layout must be SCHEMA:CHECK PREFIX FLAGS WIDTHS, as pentad seal schema "
                            "prints it");
 }
 
@@ -65,13 +65,29 @@ static u8 take_number(const u8 **p, const u8 *end, i64 *v) {
   return *p < end ? *(*p)++ : 0;
 }
 
+/* Six hexadecimal digits and a space at *p, as three bytes with the first one lowest; 1 if they are. */
+static u32 take_check(const u8 **p, const u8 *end, u32 *v) {
+  if (end - *p < 7 || (*p)[6] != ' ') return 0;
+  for (u32 i = 0; i < 6; i++) {
+    u8 c = (*p)[i];
+    u32 digit = c <= '9' ? c - '0' : c - 'a' + 10;
+    if (digit > 15 || (c > '9' && digit < 10)) return 0;
+    *v |= digit << (4 * (i ^ 1));
+  }
+  *p += 7;
+  return 1;
+}
+
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (len < 8) return bad_layout();
   u32 size;
   const u8 *p = pentad_text(params, 0, &size), *end = p + size;
   i64 v[3];
-  for (u32 i = 0; i < 3; i++)
-    if (take_number(&p, end, &v[i]) != ' ' || v[i] < 0 || v[i] > 65535) return bad_layout();
+  for (u32 i = 0; i < 3; i++) {
+    if (take_number(&p, end, &v[i]) != (i ? ' ' : ':') || v[i] < 0 || v[i] > 65535)
+      return bad_layout();
+    if (!i && !take_check(&p, end, &check)) return bad_layout();
+  }
   schema = (u32)v[0];
   prefix = (u32)v[1];
   flags = (u32)v[2];
@@ -103,13 +119,36 @@ static i32 no_memory(void) {
                                     "shorter time");
 }
 
-static i32 not_sealed(u32 row) {
+static void say_schema(u32 number, u32 of) {
+  pentad_say_u32(number);
+  for (u32 i = 0; i < 6; i++) {
+    char digit[2] = {"0123456789abcdef"[of >> (4 * (i ^ 1)) & 15], 0};
+    if (!i) pentad_say(":");
+    pentad_say(digit);
+  }
+}
+
+/* A payload that is not of the layout, and which schema it names. */
+static PENTAD_COLD i32 not_sealed(const u8 *p, u32 size, u32 row) {
   pentad_message_len = pentad_noted;
   pentad_say("record ");
   pentad_say_u32(row);
-  pentad_say(" of the batch is not sealed by schema ");
-  pentad_say_u32(schema);
-  pentad_say("; choose the quantity that is, or the layout of its schema");
+  pentad_say(" of the batch is ");
+  u32 other = 0;
+  if (size >= HEADER && p[0] == 1 && p[1] == 1) {
+    u32 number = (u32)pentad_i32(p) >> 16, of = (u32)pentad_i32(p + 20) >> 8;
+    other = number != schema || of != check;
+    if (other) {
+      pentad_say("sealed by schema ");
+      say_schema(number, of);
+      pentad_say(", ");
+    }
+  }
+  pentad_say("not sealed by schema ");
+  say_schema(schema, check);
+  pentad_say(other && (u32)pentad_i32(p) >> 16 == schema
+                 ? ": its definition was changed"
+                 : "; choose the quantity that is, or the layout of its schema");
   return ESEALED;
 }
 
@@ -240,12 +279,12 @@ PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
     }
     state *s = states + gid;
     const u8 *p = pentad_payload(b, i, &size);
-    if (size < prefix || size < HEADER) return not_sealed(i);
+    if (size < prefix || size < HEADER) return not_sealed(p, size, i);
     u32 front = (u32)pentad_i32(p), seq = (u32)pentad_i32(p + 16);
     u32 what = (u32)pentad_i32(p + 20), key = (u32)pentad_i32(p + 4);
-    /* Version, suite and schema; flags but those that say what is corrected, and the prefix. */
-    if (front != (schema << 16 | 0x0101) || (what & ~3u) != (prefix << 16 | flags) || !seq)
-      return not_sealed(i);
+    /* Version, suite and schema; flags but those that say what is corrected, and the check. */
+    if (front != (schema << 16 | 0x0101) || (what & ~3u) != (check << 8 | flags) || !seq)
+      return not_sealed(p, size, i);
     u64 id = pentad_u64(p + 8);
     chain *c = s->n ? s->chains + s->last : 0;
     if (!c || c->id != id || c->mid != b->mid[i] || c->moid != b->moid[i] ||
@@ -348,13 +387,21 @@ static void put_chains(pentad_out *o, const state *s) {
   }
 }
 
+/* What partials of the layout begin with. */
+static void front_of(u8 out[7]) {
+  u8 front[7] = {1, flags & FLAG_MAC ? PARTIAL_MAC : 0, (u8)schema, (u8)(schema >> 8), (u8)check,
+                 (u8)(check >> 8), (u8)(check >> 16)};
+  __builtin_memcpy(out, front, sizeof front);
+}
+
 /* Writes a state as a partial: its size, or a status. */
 static i32 write(const state *s, pentad_out *o) {
   u8 *from = o->at;
-  u8 front[4] = {1, flags & FLAG_MAC ? PARTIAL_MAC : 0, (u8)schema, (u8)(schema >> 8)};
+  u8 front[7];
+  front_of(front);
   static const u128 nothing;
   if (has_room(o)) {
-    pentad_put(o, front, 4);
+    pentad_put(o, front, sizeof front);
     put_uvarint(o, s->count);
     put_uvarint(o, s->deltas);
   }
@@ -412,7 +459,9 @@ static u32 take_runs(pentad_in *in, chain *c) {
 
 PENTAD_EXPORT(pentad_load) i32 pentad_load(state *s, const u8 *src, u32 size) {
   pentad_in in = {src, src + size, 0};
-  pentad_take(&in, 4);
+  u8 front[7];
+  front_of(front);
+  for (u32 i = 0; i < sizeof front; i++) in.cut |= *pentad_take(&in, 1) != front[i];
   s->count += take_uvarint(&in);
   s->deltas += take_uvarint(&in);
   u128 *sums = sums_of(s);

@@ -16,8 +16,7 @@ import (
 //	 8 u64  chain
 //	16 u32  sequence number, from 1
 //	20 u8   flags
-//	21 u8   0
-//	22 u16  bytes in front of the envelope
+//	21      check: the first 3 bytes of the fingerprint of the schema
 const (
 	headerBytes = 24
 
@@ -46,8 +45,7 @@ type Header struct {
 	Chain uint64
 	Seq   uint32
 	flags uint8
-
-	prefix int
+	check [checkBytes]byte // of the schema
 }
 
 func (h *Header) append(dst []byte) []byte {
@@ -56,8 +54,7 @@ func (h *Header) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, h.KeyID)
 	dst = binary.LittleEndian.AppendUint64(dst, h.Chain)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Seq)
-	dst = append(dst, h.flags, 0)
-	return binary.LittleEndian.AppendUint16(dst, uint16(h.prefix))
+	return append(append(dst, h.flags), h.check[:]...)
 }
 
 // ParseHeader reads the header of a payload. It refuses what it does not know: a version, a suite
@@ -72,34 +69,31 @@ func ParseHeader(payload []byte) (h Header, err error) {
 		Chain:  binary.LittleEndian.Uint64(payload[8:]),
 		Seq:    binary.LittleEndian.Uint32(payload[16:]),
 		flags:  payload[20],
-		prefix: int(binary.LittleEndian.Uint16(payload[22:])),
+		check:  [checkBytes]byte(payload[21:]),
 	}
 	switch {
 	case payload[0] != version1:
 		err = fmt.Errorf("version %d is not known: %w", payload[0], ErrNotSealed)
 	case payload[1] != suite1:
 		err = fmt.Errorf("suite %d is not known: %w", payload[1], ErrNotSealed)
-	case h.flags&^knownFlags != 0 || payload[21] != 0:
-		err = fmt.Errorf("flags %#02x %#02x are not known: %w", payload[20], payload[21],
-			ErrNotSealed)
+	case h.flags&^knownFlags != 0:
+		err = fmt.Errorf("flags %#02x are not known: %w", payload[20], ErrNotSealed)
 	case h.Seq == 0:
 		err = fmt.Errorf("sequence number 0: %w", ErrNotSealed)
-	case h.prefix < headerBytes || h.prefix > len(payload):
-		err = fmt.Errorf("%d bytes of %d in front of the envelope: %w", h.prefix, len(payload),
-			ErrNotSealed)
-	case h.flags&flagEnvelope == 0 && h.prefix != len(payload):
-		err = fmt.Errorf("%d bytes follow, and there is no envelope: %w", len(payload)-h.prefix,
-			ErrNotSealed)
 	}
 	return h, err
 }
 
-// fits says why a payload is not one of a schema.
-func (h *Header) fits(s *Schema) error {
+// fits says why a payload with the header is not one of a schema.
+func (h *Header) fits(s *Schema, payload []byte) error {
+	if err := (checked{h.Schema, h.check}).differs(s.checked()); err != nil {
+		return err
+	}
 	has := func(flag uint8) bool { return h.flags&flag != 0 }
-	if h.prefix != s.prefix || has(flagMAC) != (s.def.MAC != nil) ||
-		has(flagEnvelope) != s.def.Envelope {
-		return fmt.Errorf("its parts are not those of schema %d: %w", s.def.ID, ErrNotSealed)
+	wrong := len(payload) < s.prefix || !s.def.Envelope && len(payload) > s.prefix
+	if wrong || has(flagMAC) != (s.def.MAC != nil) || has(flagEnvelope) != s.def.Envelope {
+		return fmt.Errorf("%d bytes whose parts are not those of schema %v: %w", len(payload),
+			s.checked(), ErrNotSealed)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 // derive returns a key of a parent: HKDF-Expand with SHA-256 over
 // "pentad/v1/" label 00 (u16be(len(c)) c)*.
 func derive(parent *Key, label string, context ...[]byte) (k Key) {
-	info := make([]byte, 0, 64)
+	info := make([]byte, 0, 96)
 	info = append(info, "pentad/v1/"...)
 	info = append(info, label...)
 	info = append(info, 0)
@@ -59,9 +59,9 @@ func deviceKeyOf(root *Key, cid int32, mid int64) Key {
 	return derive(root, labelDevice, be32(uint32(cid)), be64(uint64(mid)))
 }
 
-// seriesKeyOf is the key of one quantity of a device.
-func seriesKeyOf(device *Key, moid int32) Key {
-	return derive(device, labelSeries, be32(uint32(moid)))
+// seriesKeyOf is the key of one quantity of a device, as sealed by a schema.
+func seriesKeyOf(device *Key, moid int32, s *Schema) Key {
+	return derive(device, labelSeries, be32(uint32(moid)), s.print[:])
 }
 
 // laneKeyOf is the key of the pads of a field in one chain.
@@ -73,11 +73,12 @@ func envelopeKeyOf(series *Key, chain uint64) Key {
 	return derive(series, labelEnvelope, be64(chain))
 }
 
-func orderKeyOf(scope *Key, moid int32, field uint16) Key {
-	return derive(scope, labelOrder, be32(uint32(moid)), be16(field))
+func orderKeyOf(scope *Key, moid int32, s *Schema, field uint16) Key {
+	return derive(scope, labelOrder, be32(uint32(moid)), s.print[:], be16(field))
 }
 
 // equalKeyOf is the key of the tags of a field. Period is 0 unless tags are those of a period.
-func equalKeyOf(scope *Key, moid int32, field uint16, period int64) Key {
-	return derive(scope, labelEqual, be32(uint32(moid)), be16(field), be64(uint64(period)))
+func equalKeyOf(scope *Key, moid int32, s *Schema, field uint16, period int64) Key {
+	return derive(scope, labelEqual, be32(uint32(moid)), s.print[:], be16(field),
+		be64(uint64(period)))
 }

@@ -109,10 +109,14 @@ func bigPrime() *big.Int {
 // macKey has the secret factors of the lanes of a schema.
 type macKey struct{ factors []element }
 
-// newMACKey derives a factor for each lane. Its context is what the lane is and not where it lies,
-// so schemas that share a field can differ otherwise.
+// macRootOf is what the factors of lanes are derived from.
+func macRootOf(scope *Key, moid int32, s *Schema) Key {
+	return derive(scope, labelMAC, be32(uint32(moid)), s.print[:])
+}
+
+// newMACKey derives a factor for each lane.
 func newMACKey(scope *Key, moid int32, s *Schema) macKey {
-	root := derive(scope, labelMAC, be32(uint32(moid)))
+	root := macRootOf(scope, moid, s)
 	var k macKey
 	for _, l := range s.lanes {
 		f := derive(&root, labelMAC, be16(s.def.Fields[l.field].ID), []byte{byte(l.kind)},

@@ -26,7 +26,7 @@ type Opened struct {
 
 // Open opens the payload of a record. The acq of the key is not authenticated, as a node gives it.
 //
-// Errors: [ErrNotSealed], [ErrTampered], [ErrNoKey].
+// Errors: [ErrNotSealed], [ErrOtherSchema], [ErrTampered], [ErrNoKey].
 func (t *Tenant) Open(ctx context.Context, key record.Key, payload []byte) (o Opened, err error) {
 	if o.Header, err = ParseHeader(payload); err != nil {
 		return o, err
@@ -35,14 +35,14 @@ func (t *Tenant) Open(ctx context.Context, key record.Key, payload []byte) (o Op
 	if err != nil {
 		return o, err
 	}
-	if err := o.fits(s); err != nil {
+	if err := o.fits(s, payload); err != nil {
 		return o, err
 	}
 	if key.CID != t.cid {
 		return o, fmt.Errorf("the record is of tenant %d, and the keys are those of %d", key.CID,
 			t.cid)
 	}
-	keys, err := t.seriesKeys(ctx, o.KeyID, key.MID, key.MOID)
+	keys, err := t.seriesKeys(ctx, s, o.KeyID, key.MID, key.MOID)
 	if err != nil {
 		return o, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrOtherSchema says that a payload or partial is of another schema than the sum.
-var ErrOtherSchema = errors.New("is of another schema")
+var ErrOtherSchema = errors.New("of another schema")
 
 const partialVersion = 1
 
@@ -35,7 +35,7 @@ type chainID struct {
 // Partial is a sum of payloads that are still sealed, with which records it is of. It needs no key:
 // a node makes and merges partials, and [Tenant.Decrypt] reads one. Its layout, little-endian:
 //
-//	u8 version, 1; u8 flags: 1 with MAC; u16 schema
+//	u8 version, 1; u8 flags: 1 with MAC; u16 schema; check: 3 bytes of its fingerprint
 //	uvarint records that are no corrections by difference; uvarint those that are
 //	the lanes of the schema, in the order and with the widths that they have in payloads
 //	for each lane of a trend: i128 sum of times, i128 sum of their squares
@@ -78,10 +78,7 @@ func (p *Partial) Add(key record.Key, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	if h.Schema != p.schema.ID() {
-		return fmt.Errorf("schema %d: %w", h.Schema, ErrOtherSchema)
-	}
-	if err := h.fits(p.schema); err != nil {
+	if err := h.fits(p.schema, payload); err != nil {
 		return err
 	}
 	id := seriesID{key.CID, key.MID, key.MOID}
@@ -124,8 +121,8 @@ func (p *Partial) Add(key record.Key, payload []byte) error {
 //
 // Errors: [ErrOtherSchema], [ErrDuplicate] if a record is in both.
 func (p *Partial) Merge(o *Partial) error {
-	if p.schema.ID() != o.schema.ID() {
-		return fmt.Errorf("schema %d: %w", o.schema.ID(), ErrOtherSchema)
+	if err := o.schema.checked().differs(p.schema.checked()); err != nil {
+		return fmt.Errorf("partial %w", err)
 	}
 	for id, chains := range o.series {
 		if p.series[id] == nil {
@@ -168,6 +165,7 @@ func (p *Partial) Append(dst []byte) []byte {
 		flags = partialMAC
 	}
 	dst = binary.LittleEndian.AppendUint16(append(dst, partialVersion, flags), p.schema.ID())
+	dst = append(dst, p.schema.print[:checkBytes]...)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, p.count), p.deltas)
 	for i := range p.lanes {
 		width := p.schema.lanes[i].width
@@ -207,16 +205,17 @@ func (p *Partial) Append(dst []byte) []byte {
 // Errors: [ErrOtherSchema], and what of the bytes is wrong.
 func ParsePartial(s *Schema, source []byte) (*Partial, error) {
 	in := parser{rest: source}
-	version, flags, schema := in.u8(), in.u8(), in.u16()
+	version, flags, of := in.u8(), in.u8(), checked{id: in.u16()}
+	copy(of.check[:], in.take(checkBytes))
 	switch {
 	case in.err != nil:
 		return nil, in.err
 	case version != partialVersion:
 		return nil, fmt.Errorf("partial: version %d is not known", version)
-	case schema != s.ID():
-		return nil, fmt.Errorf("partial of schema %d: %w", schema, ErrOtherSchema)
+	case of != s.checked():
+		return nil, fmt.Errorf("partial %w", of.differs(s.checked()))
 	case flags&^partialMAC != 0 || flags&partialMAC != 0 != (s.def.MAC != nil):
-		return nil, fmt.Errorf("partial: flags %#02x do not fit schema %d", flags, schema)
+		return nil, fmt.Errorf("partial: flags %#02x do not fit schema %d", flags, of.id)
 	}
 	p := NewPartial(s)
 	p.count, p.deltas = in.uvarint(), in.uvarint()

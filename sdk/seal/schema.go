@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,7 @@ type Schema struct {
 	equal    []section
 	mac      int // offset, 0 without
 	prefix   int // bytes in front of the envelope
+	print    [sha256.Size]byte
 }
 
 // NewSchema checks a definition and lays out its payloads. It fails where a lane could overflow,
@@ -85,6 +87,7 @@ func NewSchema(def Definition) (*Schema, error) {
 		}
 	}
 	s.place()
+	s.print = fingerprint(&s.def)
 	if s.prefix > maxPrefix {
 		return nil, fmt.Errorf("schema %d: %d bytes in front of the envelope, at most %d; "+
 			"use fewer buckets", def.ID, s.prefix, maxPrefix)
@@ -301,8 +304,9 @@ func (t *Trend) units(capNs int64) int64 {
 	return units
 }
 
-// Layout says where lanes lie, for the plugin sealed-stats: schema, bytes in front of the envelope
-// and flags, then the width of each lane. That of a trend is followed by @ORIGIN/UNIT.
+// Layout says where lanes lie, for the plugin sealed-stats: schema with the beginning of its
+// fingerprint, bytes in front of the envelope and flags, then the width of each lane. That of a
+// trend is followed by @ORIGIN/UNIT.
 func (s *Schema) Layout() string {
 	flags := 0
 	if s.def.MAC != nil {
@@ -319,5 +323,5 @@ func (s *Schema) Layout() string {
 			widths[i] += fmt.Sprintf("@%d/%d", t.OriginNs, t.UnitNs)
 		}
 	}
-	return fmt.Sprintf("%d %d %d %s", s.ID(), s.prefix, flags, strings.Join(widths, ","))
+	return fmt.Sprintf("%v %d %d %s", s.checked(), s.prefix, flags, strings.Join(widths, ","))
 }

@@ -36,6 +36,9 @@ func TestSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if print := s.Fingerprint(); !bytes.Contains(doc, []byte(hex.EncodeToString(print[:]))) {
+		t.Errorf("the document does not have the fingerprint %x", print)
+	}
 	var keys MemoryKeyring
 	keys.Add(1, 1, root)
 	tenant, err := OpenTenant(&keys, 1, s)

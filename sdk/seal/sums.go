@@ -40,10 +40,13 @@ type Sums struct {
 //
 // Errors: [ErrUnexpected], [ErrTampered], [ErrNoKey].
 func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, error) {
-	if t.schemas[p.schema.ID()] == nil {
-		return nil, fmt.Errorf("schema %d is not one of the tenant's", p.schema.ID())
+	s, err := t.schema(p.schema.ID())
+	if err != nil {
+		return nil, err
 	}
-	s := p.schema
+	if err := p.schema.checked().differs(s.checked()); err != nil {
+		return nil, fmt.Errorf("partial %w", err)
+	}
 	d := decryption{schema: s, lanes: append([]wide(nil), p.lanes...)}
 	records := uint64(0)
 	for id, chains := range p.series {
@@ -55,7 +58,7 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 				ErrUnexpected)
 		}
 		for c, rs := range chains {
-			keys, err := t.seriesKeys(ctx, c.keyID, id.mid, id.moid)
+			keys, err := t.seriesKeys(ctx, s, c.keyID, id.mid, id.moid)
 			if err != nil {
 				return nil, err
 			}
@@ -116,7 +119,7 @@ func (d *decryption) take(c *chainKeys, rs runs) {
 	if d.scopes == nil {
 		d.scopes = map[Key]bool{}
 	}
-	d.scopes[derive(c.keys.of(d.schema.def.MAC.Scope), labelMAC, be32(uint32(c.keys.moid)))] = true
+	d.scopes[macRootOf(c.keys.of(d.schema.def.MAC.Scope), c.keys.moid, d.schema)] = true
 	d.macKey = c.mac
 }
 

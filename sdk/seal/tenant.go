@@ -70,7 +70,7 @@ func (t *Tenant) root(ctx context.Context, keyID uint32) (Key, error) {
 	return root, nil
 }
 
-// seriesKeys are the keys of a series under one key id.
+// seriesKeys are the keys of a series under one key id and schema.
 type seriesKeys struct {
 	root, device, series Key
 	mid                  int64
@@ -78,7 +78,7 @@ type seriesKeys struct {
 }
 
 func (t *Tenant) seriesKeys(
-	ctx context.Context, keyID uint32, mid int64, moid int32,
+	ctx context.Context, s *Schema, keyID uint32, mid int64, moid int32,
 ) (k seriesKeys, err error) {
 	k.mid, k.moid = mid, moid
 	if k.root, err = t.root(ctx, keyID); err != nil {
@@ -87,7 +87,7 @@ func (t *Tenant) seriesKeys(
 	if k.device, err = t.deviceKey(ctx, &k.root, keyID, mid); err != nil {
 		return k, err
 	}
-	k.series = seriesKeyOf(&k.device, moid)
+	k.series = seriesKeyOf(&k.device, moid, s)
 	return k, nil
 }
 

@@ -87,13 +87,13 @@ func (t *Tenant) NewWriter(
 		return nil, err
 	}
 	w := &Writer{tenant: t, schema: s}
-	if w.keys, err = t.seriesKeys(ctx, keyID, mid, moid); err != nil {
+	if w.keys, err = t.seriesKeys(ctx, s, keyID, mid, moid); err != nil {
 		return nil, err
 	}
-	w.header = Header{Schema: s.ID(), KeyID: keyID, prefix: s.prefix}
+	w.header = Header{Schema: s.ID(), KeyID: keyID, check: s.checked().check}
 	for _, sec := range s.order {
 		f := &s.def.Fields[sec.field]
-		key := orderKeyOf(w.keys.of(f.Order.Scope), moid, f.ID)
+		key := orderKeyOf(w.keys.of(f.Order.Scope), moid, s, f.ID)
 		w.order = append(w.order, newOrderCipher(&key))
 	}
 	w.equal = make([]tagMaker, len(s.equal))
@@ -246,7 +246,7 @@ func (w *Writer) putPrefix(payload []byte, r *Reading) {
 // tags returns the hash of a field in a period.
 func (w *Writer) tags(i int, f *Field, period int64) *equalHash {
 	if m := &w.equal[i]; m.hash == nil || m.period != period {
-		key := equalKeyOf(w.keys.of(f.Equal.Scope), w.keys.moid, f.ID, period)
+		key := equalKeyOf(w.keys.of(f.Equal.Scope), w.keys.moid, w.schema, f.ID, period)
 		m.period, m.hash = period, newEqualHash(&key)
 	}
 	return w.equal[i].hash

@@ -82,6 +82,7 @@ max and the bounds of a histogram are in units of the last digit: with "digits":
 			if err := w.Close(); err != nil {
 				return err
 			}
+			a.Note("fingerprint, from which keys follow: %x", s.Fingerprint())
 			a.Note("layout for the plugin sealed-stats: %s", s.Layout())
 			return nil
 		},
