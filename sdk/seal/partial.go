@@ -184,6 +184,11 @@ func (p *Partial) Append(dst []byte) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, word)
 		}
 	}
+	return p.appendSeries(dst)
+}
+
+// appendSeries appends which records a sum is of.
+func (p *Partial) appendSeries(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(p.series)))
 	for _, id := range slices.SortedFunc(maps.Keys(p.series), compareSeries) {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(id.cid))

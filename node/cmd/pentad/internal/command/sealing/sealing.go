@@ -24,15 +24,15 @@ func Command(shared *cli.App) *cobra.Command {
 			"  pentad seal put --schema meters.json < readings.ndjson\n"+
 			"  pentad seal sum --schema meters.json --moid 9 --group mid",
 		a.keygenCommand(), a.rotateCommand(), a.shredCommand(), a.schemaCommand(), a.putCommand(),
-		a.sumCommand(), a.openCommand())
+		a.sumCommand(), a.openCommand(), a.grantCommand())
 	c.Long = `Encrypt readings on this machine. A node stores them as bytes and adds them up as they are; only
 who has the keys reads a reading or a sum. Keys of records (tenant, device, quantity, times) are
 not encrypted.
 
 keygen makes a key, rotate a newer one, and shred destroys that of a device. schema checks what
 payloads have and says what a node learns of it, put encrypts readings and stores them, sum has the
-node add them up and decrypts the sums, open decrypts single readings. Keep a copy of the file of
-keys: without it the data are lost.`
+node add them up and decrypts the sums, open decrypts single readings, and grant gives sums of
+windows to others. Keep a copy of the file of keys: without it the data are lost.`
 	return c
 }
 

@@ -86,7 +86,7 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		return err
 	}
 	defer db.Close()
-	groups, err := askSums(ctx, db, s.Schema, query)
+	groups, err := askSums(ctx, db, s.Schema, query, 0)
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,10 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	return nil
 }
 
-// askSums has the node add up.
+// askSums has the node add up; of replicas one that has all below a horizon, 0 for any.
 func askSums(
 	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
+	horizonNs int64,
 ) ([]wire.Group, error) {
 	_, doc, call, err := queryflags.FindPlugin(ctx, db, "sealed-stats")
 	if err != nil {
@@ -141,6 +142,9 @@ func askSums(
 		return nil, err
 	}
 	query.Aggregate = call
+	if horizonNs > 0 {
+		db = db.After(horizonNs - 1)
+	}
 	groups, end, err := db.Aggregate(ctx, query)
 	if err != nil {
 		return nil, err
