@@ -61,8 +61,8 @@ func (s *demoShow) sealed(ctx context.Context) (err error) {
 	if d.sealer, err = demoKeys(dir); err != nil {
 		return err
 	}
-	s.title("A monthly sum of encrypted readings: the power of town %d, encrypted by this program,\n"+
-		"is added up by a node that has no key (pentad seal)", demoTown)
+	s.title("A monthly sum of encrypted readings: the power of town %d, encrypted by this\n"+
+		"program, is added up by a node that has no key (pentad seal)", demoTown)
 	if err := d.load(ctx, n); err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (d *sealedDemo) load(ctx context.Context, n *node.Node) error {
 	return n.Seal(ctx)
 }
 
-// compare shows what is stored, the sum as the node has it, the sum that the key opens, and how long
-// both take beside a sum of the same readings that are not encrypted.
+// compare shows what is stored, the sum as the node has it, the sum that the key opens, and how
+// long both take, next to a sum of the same readings that are not encrypted.
 func (d *sealedDemo) compare(ctx context.Context) error {
 	q := powerBox()
 	q.Box[record.CID] = record.RangeSet{record.At(demoTown)}
