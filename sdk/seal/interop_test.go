@@ -270,6 +270,7 @@ func TestVectors(t *testing.T) {
 
 // TestPython checks the vectors by the implementation in Python.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("python3", "-B", "python/pentad_seal.py", vectorsFile).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) || strings.Contains(string(out), "No module named") {
 		required.Skip(t, required.Sealed, "the implementation in Python; apt-get install "+

@@ -35,6 +35,7 @@ func compileMeter(t *testing.T) (program string) {
 // TestMeter opens and adds up what the writer in C seals, with the key of its device alone: lanes
 // of 8 and 16 bytes, with an envelope and without.
 func TestMeter(t *testing.T) {
+	t.Parallel()
 	program := compileMeter(t)
 	for _, c := range []struct {
 		records, max uint64
