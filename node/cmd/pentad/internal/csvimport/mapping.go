@@ -86,6 +86,9 @@ type Value struct {
 	Columns string `yaml:"columns"`
 	MOID    *int64 `yaml:"moid"`
 	Type    string `yaml:"type"`
+	// Field is that of a reading of several values, by [Options]; default: the one that the header
+	// names.
+	Field string `yaml:"field" json:",omitempty"`
 
 	// ByMOID is a type that each line takes from the quantity of its moid, by [Options].
 	ByMOID bool `yaml:"-" json:",omitempty"`

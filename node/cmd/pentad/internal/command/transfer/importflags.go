@@ -15,7 +15,8 @@ import (
 func mappingFlags() []string {
 	return []string{"mapping", "lookup-file", "rejects", "strict", "cid", "mid", "moid", "cap",
 		"value", "deleted", "time-format", "zone", "fold", "separator", "decimal", "thousands",
-		"type", "skip", "no-quotes", "no-header", "skip-lines", "expect-fields"}
+		"type", "skip", "no-quotes", "no-header", "skip-lines", "expect-fields", "seal",
+		"keys"}
 }
 
 // build reads the mapping file, if there is one, and lets the flags go before it. Files of columns
@@ -126,13 +127,14 @@ func parsePart(text string) (*csvimport.Part, error) {
 	return part, nil
 }
 
-// parseValueFlag reads column=NAME or columns=A..=B, with moid=N and type=T.
+// parseValueFlag reads column=NAME or columns=A..=B, with moid=N and type=T or field=NAME.
 func parseValueFlag(text string) (csvimport.Value, error) {
-	pairs, err := parsePairs(text, "column", "columns", "moid", "type")
+	pairs, err := parsePairs(text, "column", "columns", "moid", "type", "field")
 	if err != nil {
 		return csvimport.Value{}, err
 	}
-	v := csvimport.Value{Column: pairs["column"], Columns: pairs["columns"], Type: pairs["type"]}
+	v := csvimport.Value{Column: pairs["column"], Columns: pairs["columns"], Type: pairs["type"],
+		Field: pairs["field"]}
 	if moid, ok := pairs["moid"]; ok {
 		n, err := strconv.ParseInt(moid, 10, 64)
 		if err != nil {
