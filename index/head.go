@@ -17,16 +17,16 @@ const (
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
 	cellMemory = 248
-	// tableMemory is what the table of the newest caps of a cell takes, and newestMemory those of
-	// 64 neighbours in it.
-	tableMemory  = 1<<cellShift/8 + 16
-	newestMemory = 576
+	// newestCapsMemory is what the table of the newest caps of a cell takes, and newestBlockMemory
+	// those of 64 neighbours in it.
+	newestCapsMemory  = 1<<cellShift/8 + 16
+	newestBlockMemory = 576
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
-	// before. So rows stay unindexed until there are maxUnindexed, or manyOfCell for each cell come
-	// at once, or someone looks, who puts them into their cells.
-	maxUnindexed = 1 << 14
-	manyOfCell   = 8
+	// before. So rows stay outside the cells until there are maxOutsideCells, or manyOfCell for
+	// each cell come at once, or someone looks, who puts them into their cells.
+	maxOutsideCells = 1 << 14
+	manyOfCell      = 8
 )
 
 // Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
@@ -34,11 +34,11 @@ const (
 type Head struct {
 	before *Watermarks // of everything older than this head; immutable
 
-	users     atomic.Int64
-	rowCount  atomic.Int64
-	unindexed atomic.Int64 // of these, rows that are in no cell yet
-	flagged   atomic.Int64
-	tombs     atomic.Int64
+	users        atomic.Int64
+	rowCount     atomic.Int64
+	outsideCells atomic.Int64 // of these, rows that are in no cell yet: readers call fillCells
+	flagged      atomic.Int64
+	tombs        atomic.Int64
 	// flaggedKept is how many rows were flagged when ClearFalse had cleared what it could.
 	flaggedKept   atomic.Int64
 	bytes         atomic.Int64
@@ -51,16 +51,16 @@ type Head struct {
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
-	mu         sync.RWMutex
-	gone       bool // the memory of the rows
-	rows       appendedRows
-	inCell     int // of the rows; the others are unindexed
-	cells      cellTable
-	list       []*cell
-	watermarks *Watermarks
-	tables     int // cells with a table of newest caps
-	newest     int // what these have of 64 neighbours
-	spare      int // what bytes counts of memory that no row lies in yet
+	mu              sync.RWMutex
+	gone            bool // the memory of the rows
+	rows            appendedRows
+	inCell          int // of the rows; the others are in no cell yet
+	cells           cellTable
+	list            []*cell
+	watermarks      *Watermarks
+	cellsWithNewest int // cells with a table of newest caps
+	newestBlocks    int // that these have, each for 64 devices
+	spare           int // what bytes counts of memory that no row lies in yet
 }
 
 // NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
@@ -81,20 +81,20 @@ func (h *Head) Unpin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gone, h.list = true, nil
-	h.unindexed.Store(0)
+	h.outsideCells.Store(0)
 	h.rows.memory.giveBack()
 	h.rows = appendedRows{}
 }
 
-// indexPending puts the unindexed rows into cells. Every reader that must find all inserted rows
-// begins with it.
-func (h *Head) indexPending() {
-	if h.unindexed.Load() == 0 {
+// fillCells puts the rows that are in no cell yet into theirs. Every reader that must find all
+// inserted rows begins with it.
+func (h *Head) fillCells() {
+	if h.outsideCells.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.insertUnindexed()
+	h.fillCellsLocked()
 }
 
 // endOfCells returns the row ID after those of the rows that are in cells.
@@ -119,7 +119,7 @@ func (h *Head) Rows() int { return int(h.rowCount.Load()) }
 
 // Flagged returns the number of rows that may supersede an older one.
 func (h *Head) Flagged() int {
-	h.indexPending()
+	h.fillCells()
 	return int(h.flagged.Load())
 }
 
@@ -143,7 +143,7 @@ func (h *Head) ReportedGrowth() int64 { return h.reportedBytes.Load() }
 
 // Watermarks returns those of everything up to and with this head.
 func (h *Head) Watermarks() *Watermarks {
-	h.indexPending()
+	h.fillCells()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	w := *h.before
@@ -156,7 +156,7 @@ func (h *Head) Watermarks() *Watermarks {
 //
 // Cost: a copy, about 10 ns a row, and several times that where the batch has no memory yet.
 func (h *Head) ReadAll(to *record.Batch) []uint64 {
-	h.indexPending()
+	h.fillCells()
 	h.rlock()
 	defer h.mu.RUnlock()
 	n, bytes := h.rows.len(), 0

@@ -21,10 +21,10 @@ type rowID uint32
 
 // rowGroup is consecutive rows of a head in order of arrival.
 type rowGroup struct {
-	rows     record.Batch
-	first    int      // rows before it
-	flagged  []uint64 // bitmap: the row may supersede an older one
-	sameHead []uint64 // bitmap: the row superseded is in this head
+	rows             record.Batch
+	first            int      // rows before it
+	flagged          []uint64 // bitmap: the row may supersede an older one
+	supersedesInHead []uint64 // bitmap: the row may supersede one of this head
 }
 
 // appendedRows are the rows of a head in order of arrival.
@@ -48,7 +48,7 @@ func (a *appendedRows) append(b *record.Batch, from int) int {
 	p.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
 	p.rows.AppendRows(b, from, from+n)
 	for len(p.flagged) < (at+n+63)/64 {
-		p.flagged, p.sameHead = append(p.flagged, 0), append(p.sameHead, 0)
+		p.flagged, p.supersedesInHead = append(p.flagged, 0), append(p.supersedesInHead, 0)
 	}
 	return n
 }

@@ -13,9 +13,8 @@ const (
 	deviceMask = 1<<cellShift - 1
 	// chunkRows is how many rows share a cap zone.
 	chunkRows = 64
-	// tableRows: with more rows than this a cell keeps the newest cap of each device in a
-	// table, with fewer it looks.
-	tableRows = 32
+	// newestCapsRows: with more rows than this a cell has newestCaps, with fewer it is searched.
+	newestCapsRows = 32
 )
 
 type cellKey struct {
@@ -55,7 +54,8 @@ type cell struct {
 	superseded    *cellSuperseded // when newer versions came
 }
 
-// newestCaps are the greatest caps of the devices of a cell.
+// newestCaps is the table of the greatest cap of each device of a cell: it tells whether a row that
+// comes may supersede one of the cell without a look at its rows.
 type newestCaps struct {
 	blocks [1 << cellShift / 64]*newestBlock
 	made   *int // counts blocks
@@ -99,8 +99,8 @@ func (c *cell) raise(device uint16, capNs int64) bool {
 	return false
 }
 
-// tabulate returns the newest caps of the rows so far, and adds to made what it makes.
-func (c *cell) tabulate(made *int) *newestCaps {
+// collectNewest returns the newest caps of the rows so far, and adds to made what it makes.
+func (c *cell) collectNewest(made *int) *newestCaps {
 	n := &newestCaps{made: made}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {

@@ -43,7 +43,7 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	if h.flagsFrozen {
 		return
 	}
-	h.indexPending()
+	h.fillCells()
 	var set SeriesSet
 	chunks, numbers, below := h.onlyOlder(&set)
 	if len(chunks) > 0 {
@@ -98,7 +98,7 @@ next:
 		for n := range k.rows {
 			r := &k.rows[n]
 			p, at := s.head.rows.row(r.at)
-			if p.rows.Tomb(at) || hasBit(p.sameHead, at) && s.readings.again(r) {
+			if p.rows.Tomb(at) || hasBit(p.supersedesInHead, at) && s.readings.again(r) {
 				numbers = numbers[:from]
 				continue next
 			}
@@ -154,7 +154,7 @@ func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []Serie
 //
 // Cost: about 50 ns a series.
 func (h *Head) RaiseCaps(series []SeriesCap) {
-	h.indexPending()
+	h.fillCells()
 	h.rlock()
 	defer h.mu.RUnlock()
 	for i := range series {

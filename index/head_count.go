@@ -7,7 +7,7 @@ import "github.com/pentad-db/pentad/sdk/record"
 //
 // Cost: a few ns for 64 rows that lie inside the box together, and for each row at its edges.
 func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
-	h.indexPending()
+	h.fillCells()
 	return (&headScan{head: h, box: box, below: belowAcqNs}).countAll()
 }
 
@@ -16,7 +16,7 @@ func (h *Head) Count(box *record.Box, belowAcqNs int64) int {
 //
 // Cost: that of Count, and 1 to 20 ns for each superseded row of the cells.
 func (h *Head) CountLatest(box *record.Box, belowAcqNs int64) int {
-	h.indexPending()
+	h.fillCells()
 	s := &headScan{head: h, box: box, below: belowAcqNs, latest: true}
 	return s.countAll()
 }

@@ -3,15 +3,17 @@ package index
 import "github.com/pentad-db/pentad/sdk/record"
 
 // lookUpRows is how many rows are looked up before they are put into their cells. Each row's cell
-// and table lie somewhere else in memory: short loops that do nothing else wait for many at once.
+// and newestCaps are somewhere else in memory: short loops that do nothing else wait for many at
+// once.
 const lookUpRows = 64
 
 // cellInsert is a row on its way into its cell.
 type cellInsert struct {
 	cell *cell
-	// sameHead says that the head has a row of the device with this cap or a greater one, once it
-	// is known: in cells without a table it depends on the rows just before.
-	sameHead, known bool
+	// supersedesInHead says that the head has a row of the device with this cap or a greater one,
+	// so that this one may supersede it. It holds once compared is set, in cells without newestCaps
+	// only when the rows just before are in: it depends on them.
+	supersedesInHead, compared bool
 }
 
 // Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
@@ -28,14 +30,15 @@ func (h *Head) Insert(b *record.Batch) {
 	spare := h.rows.spare()
 	h.bytes.Add(int64(len(b.Data)) + int64(b.Len())*rowMemory + int64(spare-h.spare))
 	h.spare = spare
-	if h.unindexed.Add(int64(b.Len())) >= maxUnindexed || b.Len() > manyOfCell*len(h.list) {
-		h.insertUnindexed()
+	if h.outsideCells.Add(int64(b.Len())) >= maxOutsideCells || b.Len() > manyOfCell*len(h.list) {
+		h.fillCellsLocked()
 	}
 }
 
-// insertUnindexed puts the unindexed rows into their cells.
-func (h *Head) insertUnindexed() {
-	cells, tables, newest, flagged := len(h.list), h.tables, h.newest, int64(0)
+// fillCellsLocked is fillCells for a caller that holds mu.
+func (h *Head) fillCellsLocked() {
+	cells, withNewest, newestBlocks, flagged := len(h.list), h.cellsWithNewest, h.newestBlocks,
+		int64(0)
 	for all := h.rows.len(); h.inCell < all; {
 		at := h.rows.nth(h.inCell)
 		p, from := h.rows.row(at)
@@ -44,8 +47,9 @@ func (h *Head) insertUnindexed() {
 	}
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
-		int64(h.tables-tables)*tableMemory + int64(h.newest-newest)*newestMemory)
-	h.unindexed.Store(0) // last: a reader that sees it need not wait
+		int64(h.cellsWithNewest-withNewest)*newestCapsMemory +
+		int64(h.newestBlocks-newestBlocks)*newestBlockMemory)
+	h.outsideCells.Store(0) // last: a reader that sees it need not wait
 }
 
 // insertIntoCells puts the rows [from, to) of a batch, which were appended at a row ID, into their
@@ -55,14 +59,14 @@ func (h *Head) insertIntoCells(b *record.Batch, from, to int, at rowID) (flagged
 	for from < to {
 		rows := group[:min(lookUpRows, to-from)]
 		h.lookUp(b, from, rows)
-		flagged += h.insertGroup(b, from, rows, at)
+		flagged += h.insertSome(b, from, rows, at)
 		from += len(rows)
 		at += rowID(len(rows))
 	}
 	return flagged
 }
 
-// lookUp finds the cells of rows, and notes their caps where cells have tables.
+// lookUp finds the cells of rows, and compares their caps where cells have newestCaps.
 func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	var c *cell
 	for k := range rows {
@@ -76,30 +80,31 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	for k := range rows {
 		r, i := &rows[k], from+k
 		if r.cell.newest != nil {
-			r.sameHead = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
-			r.known = true
+			r.supersedesInHead = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
+			r.compared = true
 		}
 	}
 }
 
-func (h *Head) insertGroup(b *record.Batch, from int, rows []cellInsert, at rowID) (flagged int64) {
+// insertSome puts rows that were looked up into their cells, and returns how many are flagged.
+func (h *Head) insertSome(b *record.Batch, from int, rows []cellInsert, at rowID) (flagged int64) {
 	p, n := h.rows.row(at)
 	m := h.rows.memoryFor(0, 0)
 	for k := range rows {
-		c, sameHead, i := rows[k].cell, rows[k].sameHead, from+k
+		c, supersedesInHead, i := rows[k].cell, rows[k].supersedesInHead, from+k
 		r := entry{cap: b.CapNs[i], at: at, device: uint16(b.MID[i] & deviceMask)}
-		if !rows[k].known {
-			if c.newest == nil && c.rows >= tableRows {
-				c.newest = c.tabulate(&h.newest)
-				h.tables++
+		if !rows[k].compared {
+			if c.newest == nil && c.rows >= newestCapsRows {
+				c.newest = c.collectNewest(&h.newestBlocks)
+				h.cellsWithNewest++
 			}
-			sameHead = c.raise(r.device, r.cap)
+			supersedesInHead = c.raise(r.device, r.cap)
 		}
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
-		if sameHead {
-			setBit(p.sameHead, n)
+		if supersedesInHead {
+			setBit(p.supersedesInHead, n)
 		}
-		if sameHead || r.cap <= h.before[bucket] || p.rows.Tomb(n) {
+		if supersedesInHead || r.cap <= h.before[bucket] || p.rows.Tomb(n) {
 			r.flagged = true
 			setBit(p.flagged, n)
 			flagged++

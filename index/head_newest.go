@@ -33,7 +33,7 @@ type HeadRow struct {
 // Cells returns the cells that may hold rows of a normalized box, their series ascending from cell
 // to cell.
 func (h *Head) Cells(box *record.Box) []uint32 {
-	h.indexPending()
+	h.fillCells()
 	s := &headScan{head: h, box: box}
 	ids := s.ids()
 	h.rlock()

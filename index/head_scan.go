@@ -72,7 +72,7 @@ func (h *Head) Scan(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) error {
-	h.indexPending()
+	h.fillCells()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
@@ -85,7 +85,7 @@ func (h *Head) ScanLatest(
 	box *record.Box, belowAcqNs int64, keysOnly bool,
 	emit func(b *record.Batch, flags []uint64) error,
 ) (leftOut int, err error) {
-	h.indexPending()
+	h.fillCells()
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit

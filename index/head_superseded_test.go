@@ -113,7 +113,7 @@ func findSuperseded(rng *rand.Rand, x *record.Box, heads []*Head) {
 		return
 	}
 	for _, h := range heads {
-		h.indexPending()
+		h.fillCells()
 	}
 	s := &headScan{head: heads[0], box: x}
 	f := supersededFinder{most: 1 + rng.IntN(5)}
@@ -248,7 +248,7 @@ func TestClearFalseLeavesNewRows(t *testing.T) {
 		b := new(record.Batch)
 		b.AppendStamped(record.Key{CapNs: capNs, AcqNs: acqNs}, nil)
 		h.Insert(b)
-		h.indexPending()
+		h.fillCells()
 	}
 	insertCap(10, 1)
 	insertCap(5, 2) // late, and no version

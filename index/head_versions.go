@@ -144,7 +144,7 @@ func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 		}
 		_ = s.eachRow(id, (*chunk).flagged, func(_ *cell, r *entry) {
 			p, i := h.rows.row(r.at)
-			if !p.rows.Tomb(i) && (!hasBit(p.sameHead, i) || !s.readings.again(r)) {
+			if !p.rows.Tomb(i) && (!hasBit(p.supersedesInHead, i) || !s.readings.again(r)) {
 				ranks = append(ranks, uint32(p.first+i))
 			}
 		})

@@ -13,7 +13,7 @@ type FlaggedZone struct {
 //
 // Cost: a few ns for 64 rows.
 func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
-	h.indexPending()
+	h.fillCells()
 	s := &headScan{head: h, box: box}
 	var found []FlaggedZone
 	for _, id := range s.ids() {

@@ -29,7 +29,7 @@ type PlanStats struct {
 	Blocks  int // blocks of the segment
 	Listed  int // left by posting lists
 	Lists   int // lists looked at
-	Covered int // candidates wholly inside the box
+	Inside  int // candidates wholly inside the box
 	ByZones [record.NumDims]int
 }
 
@@ -222,7 +222,7 @@ next:
 			}
 		}
 		if residual == 0 {
-			p.Stats.Covered++
+			p.Stats.Inside++
 		}
 		p.Candidates = append(p.Candidates, Candidate{id, residual})
 	}

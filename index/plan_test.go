@@ -77,8 +77,8 @@ func TestPlanOutside(t *testing.T) {
 			t.Errorf("%v: %d blocks are planned outside of the bounds", dim, len(p.Candidates))
 		}
 		s.Plan(&ends, &p)
-		if len(p.Candidates) != s.Blocks() || p.Stats.Covered != s.Blocks() {
-			t.Errorf("%v: within the bounds %d of %d blocks are inside", dim, p.Stats.Covered,
+		if len(p.Candidates) != s.Blocks() || p.Stats.Inside != s.Blocks() {
+			t.Errorf("%v: within the bounds %d of %d blocks are inside", dim, p.Stats.Inside,
 				s.Blocks())
 		}
 	}

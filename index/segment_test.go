@@ -156,7 +156,7 @@ func checkPlan(
 			inside++
 		}
 	}
-	if inside != p.Stats.Covered || p.Stats.Blocks != s.Blocks() {
+	if inside != p.Stats.Inside || p.Stats.Blocks != s.Blocks() {
 		t.Fatalf("box %v: %+v", x, p.Stats)
 	}
 	start := uint32(0)

@@ -84,8 +84,8 @@ func (n *Node) problems() []health.Problem {
 		all = append(all, m.Problems()...)
 	}
 	all = append(append(all, n.hidden...), n.clockProblems()...)
-	if n.opt.Outbox != nil {
-		all = append(all, n.opt.Outbox.Problems()...)
+	if n.opt.Shipper != nil {
+		all = append(all, n.opt.Shipper.Problems()...)
 	}
 	all = append(all, n.plugins.Problems()...)
 	all = append(all, n.cursors.Problems()...)

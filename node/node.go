@@ -105,8 +105,8 @@ type Options struct {
 	// Cluster makes the node a member of a cluster if it names a token file. Its HTTPListen is set
 	// from Listen.
 	Cluster cluster.Config
-	// Outbox makes the node an edge node, see package edge; nil: it is not one.
-	Outbox Outbox
+	// Shipper makes the node an edge node, see package edge; nil: it is not one.
+	Shipper Shipper
 	// Fail is called when the process must end, because the state of its disk is unknown after a
 	// failed sync, or it cannot serve any more; required in a cluster.
 	Fail func(error)
@@ -348,7 +348,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 			MemoryGroups: memoryGroups(&n.opt), MaxGroups: n.opt.MaxGroups,
 			ResultBytes: n.opt.ResultBytes, FeedBytes: feedBytes(&n.opt)}}, alone)
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
-		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Outbox: n.opt.Outbox,
+		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Shipper: n.opt.Shipper,
 		Open: n.open, MaxPuts: n.opt.MaxPuts})
 	n.cursors = &positions.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
 	n.snapshots = &snapshots.Folder{Dir: filepath.Join(n.opt.Dir, "snapshots"), Store: n.store,
@@ -361,7 +361,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 func (n *Node) newServer(l net.Listener, hosts httpserver.Hosts) *httpapi.Server {
 	return httpapi.New(l, httpapi.Parts{Engine: n.engine, Writes: n.writes, Plugins: n.plugins,
 		Cursors: n.cursors, Snapshots: n.snapshots, Verifier: n.verifier, Clock: n.clock,
-		Member: &n.member, Outbox: n.opt.Outbox}, httpapi.Options{Hosts: hosts,
+		Member: &n.member, Shipper: n.opt.Shipper}, httpapi.Options{Hosts: hosts,
 		InCluster: n.opt.Cluster.TokenFile != "", MemoryBytes: n.opt.MemoryBytes, Log: n.log,
 		Open: n.open, Problems: n.Problems, Metrics: n.metrics.handler(n),
 		Answered: n.metrics.request})

@@ -62,7 +62,7 @@ func TestClusterIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Follows(t.Context(), e.box.writer, 1); err != nil {
+	if err := c.Follows(t.Context(), e.outbox.writer, 1); err != nil {
 		t.Errorf("a cluster loses none: %v", err)
 	}
 	until(t, "the cluster is settled and shows the edge", func() bool {

@@ -21,14 +21,14 @@ func (e *Edge) resume(ctx context.Context) error {
 	if err := e.settle(ctx); err != nil {
 		return err
 	}
-	return e.count(ctx, e.box.now())
+	return e.count(ctx, e.outbox.now())
 }
 
 // count counts what waits at the start, but for what is sent again.
 func (e *Edge) count(ctx context.Context, s state) error {
 	size := int64(0)
-	if s.Cut != nil && !s.Cut.Again {
-		size = s.Cut.Bytes
+	if s.InFlight != nil && !s.InFlight.Again {
+		size = s.InFlight.Bytes
 	}
 	closed, err := e.Changes(ctx, &record.Query{}, max(s.NextNs, s.SentNs), false,
 		func(slice *store.Slice) error {
@@ -43,15 +43,15 @@ func (e *Edge) count(ctx context.Context, s state) error {
 	return nil
 }
 
-// settle carries out what the outbox says, so that the next batch can be cut. The caller holds
+// settle carries out what the outbox says, so that the next batch can begin. The caller holds
 // moving, but at the start.
 func (e *Edge) settle(ctx context.Context) error {
-	if e.box.now().Drop != nil {
+	if e.outbox.now().Drop != nil {
 		if err := e.carryOut(ctx); err != nil {
 			return err
 		}
 	}
-	hide := e.box.now().Hide
+	hide := e.outbox.now().Hide
 	if len(hide) == 0 {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (e *Edge) settle(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("remove what was dropped: %w", err)
 	}
-	return e.box.change(true, func(s *state) error {
+	return e.outbox.change(true, func(s *state) error {
 		s.Hide = nil
 		return nil
 	})
@@ -92,7 +92,7 @@ func (e *Edge) dropOldest(ctx context.Context, size int64) error {
 	if drop.Records == 0 {
 		return e.full(size) // all that waits are gap records, and what may have been sent
 	}
-	err = e.box.change(false, func(s *state) error {
+	err = e.outbox.change(false, func(s *state) error {
 		s.Drop = &drop
 		return nil
 	})
@@ -103,10 +103,10 @@ func (e *Edge) dropOldest(ctx context.Context, size int64) error {
 }
 
 // oldest returns the oldest records that may be dropped, of this many bytes beside gap records.
-func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
-	s := e.box.now()
+func (e *Edge) oldest(ctx context.Context, target int64) (batch, error) {
+	s := e.outbox.now()
 	next := max(s.NextNs, s.SentNs)
-	drop, lost := cut{FromNs: next, ToNs: next}, int64(0)
+	drop, lost := batch{FromNs: next, ToNs: next}, int64(0)
 	_, err := e.Changes(ctx, &record.Query{}, next, false, func(slice *store.Slice) error {
 		for i := range slice.Rows.Len() {
 			acq := slice.Rows.AcqNs[i]
@@ -132,7 +132,7 @@ func (e *Edge) oldest(ctx context.Context, target int64) (cut, error) {
 
 // carryOut drops what the outbox says. It may be done twice: the gap records are the same.
 func (e *Edge) carryOut(ctx context.Context) error {
-	s := e.box.now()
+	s := e.outbox.now()
 	gone := []span{{s.Drop.FromNs, s.Drop.ToNs}}
 	for _, g := range s.Gaps {
 		if g.FromNs = max(g.FromNs, s.Drop.ToNs); g.FromNs < g.ToNs {
@@ -159,7 +159,7 @@ func (e *Edge) carryOut(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("note what is dropped: %w", err)
 	}
-	err = e.box.change(false, func(s *state) error {
+	err = e.outbox.change(false, func(s *state) error {
 		if s.NextNs < s.SentNs { // what is sent again comes before
 			s.SentNs = s.Drop.ToNs
 		} else {
@@ -183,8 +183,8 @@ func (e *Edge) carryOut(ctx context.Context) error {
 // putGaps puts gap records, once for each number of a drop, and returns where they are. Each batch
 // has a writer of its own, as of a persistent one the store knows the newest batch alone.
 func (e *Edge) putGaps(ctx context.Context, found gaps, number uint64) (at []span, err error) {
-	for i, b := range found.batches(hex.EncodeToString(e.box.writer.ID[:])) {
-		w := store.WriterSeq{ID: e.box.writer.ID, Seq: number<<16 + 1, Persistent: true}
+	for i, b := range found.batches(hex.EncodeToString(e.outbox.writer.ID[:])) {
+		w := store.WriterSeq{ID: e.outbox.writer.ID, Seq: number<<16 + 1, Persistent: true}
 		w.ID[len(w.ID)-1] ^= 1 // so it is not the one that upstream knows
 		w.ID[len(w.ID)-2] ^= byte(i)
 		w.ID[len(w.ID)-3] ^= byte(i >> 8)

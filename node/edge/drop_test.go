@@ -29,7 +29,7 @@ func TestDropOldest(t *testing.T) {
 	// What is sent now and not answered may be there: it is not dropped.
 	c.set(always(lose))
 	put(t, e, from.batch(400))
-	until(t, "a batch is in flight", func() bool { return e.box.now().Cut != nil })
+	until(t, "a batch is in flight", func() bool { return e.outbox.now().InFlight != nil })
 	c.set(always(cutOff))
 	for i := range 40 {
 		b := from.batch(400)
@@ -143,7 +143,7 @@ func TestDropOfGaps(t *testing.T) {
 	e := openEdge(t, Options{Node: node.Options{Dir: t.TempDir()}, Upstream: []string{c.addr},
 		Retry: time.Hour, Quota: minQuota, Full: DropOldest})
 	put(t, e, batchOf(1))
-	until(t, "a batch is in flight", func() bool { return e.box.now().Cut != nil })
+	until(t, "a batch is in flight", func() bool { return e.outbox.now().InFlight != nil })
 	if _, err := e.putGaps(t.Context(), gaps{{1, 2}: {Records: 1, Bytes: 1}}, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestDropOfGaps(t *testing.T) {
 		}
 	}
 	events, err := e.Events(t.Context())
-	if s := e.box.now(); err != nil || s.Drops != 0 || len(events) != 0 {
+	if s := e.outbox.now(); err != nil || s.Drops != 0 || len(events) != 0 {
 		t.Errorf("%+v, events %v, %v", s, events, err)
 	}
 }

@@ -2,12 +2,12 @@
 // queries like any other node, and ships every record, once and in order for each device, to a
 // core node or cluster when it can be reached.
 //
-// The outbox is the node's own store: what has to be shipped is what it holds from an acq on, read
-// as a change feed. Beside it there is a small file, which says where the next batch begins and
-// ends before it is sent; so a batch that is sent again after a crash is the same one, and the core
-// knows it by writer and sequence. The sequence is where the batch ends, so a core that was put
-// back from an older copy says how much of this edge it has, and the rest is sent again. The
-// package knows nothing of how a store keeps rows. Its main type is [Edge].
+// What has to be shipped is in the node's own store: what that holds from an acq on, read as a
+// change feed. The outbox is a small file, which says where the next batch begins and ends before
+// it is sent; so a batch that is sent again after a crash is the same one, and the core knows it by
+// writer and sequence. The sequence is where the batch ends, so a core that was put back from an
+// older copy says how much of this edge it has, and the rest is sent again. The package knows
+// nothing of how a store keeps rows. Its main type is [Edge].
 package edge
 
 import (
@@ -89,8 +89,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("edge: Options.Upstream is empty; name the node to ship to, or the " +
 			"token of a cluster in Options.Cluster")
 	}
-	if o.Node.Cluster.TokenFile != "" || o.Node.Outbox != nil {
-		return o, errors.New("edge: Options.Node has a cluster or an outbox; an edge node holds " +
+	if o.Node.Cluster.TokenFile != "" || o.Node.Shipper != nil {
+		return o, errors.New("edge: Options.Node has a cluster or a shipper; an edge node holds " +
 			"no replicas, so leave them out")
 	}
 	if o.Node.Logger == nil {
@@ -120,7 +120,7 @@ type Edge struct {
 	*node.Node
 	opt    Options
 	log    *slog.Logger
-	box    *outbox
+	outbox *outbox
 	meter  meter
 	up     *upstream
 	gossip *cluster.Gossip // nil without a cluster
@@ -129,14 +129,14 @@ type Edge struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// moving is held while a batch is cut, while the oldest records are dropped or those that were
-	// shipped are removed, and while the edge goes back: all change where the next batch begins, or
-	// rely on it.
-	moving  sync.Mutex
-	refused atomic.Int64 // bytes of the batch that the quota refused last
-	lacked  atomic.Bool  // upstream had lost something since the start
-	asked   time.Time    // when upstream was asked or took something last; of the one that ships
-	cutSent bool         // the batch in flight may have been sent before; of the one that ships
+	// moving is held while a batch is begun, while the oldest records are dropped or those that
+	// were shipped are removed, and while the edge goes back: all change where the next batch
+	// begins, or rely on it.
+	moving    sync.Mutex
+	refused   atomic.Int64 // bytes of the batch that the quota refused last
+	lacked    atomic.Bool  // upstream had lost something since the start
+	asked     time.Time    // when upstream was asked or took something last; of the one that ships
+	maybeSent bool         // the batch in flight may have been sent before; of the one that ships
 }
 
 // Open opens the data, begins to take records and to ship them.
@@ -157,7 +157,7 @@ func Open(ctx context.Context, opt Options) (*Edge, error) {
 		}
 		opt.folder = durable.Dir(dir)
 	}
-	opt.Node.Outbox = (*gate)(e)
+	opt.Node.Shipper = (*shipper)(e)
 	e.run, e.cancel = context.WithCancel(context.Background())
 	if e.Node, err = node.Open(ctx, opt.Node); err != nil {
 		e.cancel()
@@ -182,10 +182,10 @@ func (e *Edge) start(ctx context.Context, dir durable.Folder) error {
 	if _, err := rand.Read(id[:]); err != nil {
 		return fmt.Errorf("draw an id: %w", err)
 	}
-	if e.box, err = openOutbox(dir, own.Store, hex.EncodeToString(id[:])); err != nil {
+	if e.outbox, err = openOutbox(dir, own.Store, hex.EncodeToString(id[:])); err != nil {
 		return err
 	}
-	if n := e.box.journal.Torn(); n > 0 {
+	if n := e.outbox.journal.Torn(); n > 0 {
 		e.log.Warn("cut a torn end of the outbox: it was never relied on", "count", n)
 	}
 	if err := e.resume(ctx); err != nil {
@@ -211,8 +211,8 @@ func (e *Edge) Close(ctx context.Context) error {
 		_ = e.gossip.Close(ctx) // others find out by themselves
 	}
 	err := e.Node.Close(ctx)
-	if e.box != nil {
-		err = errors.Join(err, e.box.close())
+	if e.outbox != nil {
+		err = errors.Join(err, e.outbox.close())
 	}
 	return errors.Join(err, e.up.close())
 }

@@ -198,7 +198,7 @@ func TestCopiedDirectory(t *testing.T) {
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	old := d.Content(boxName)
+	old := d.Content(outboxName)
 	e = openEdge(t, opt)
 	for i := range 2 {
 		put(t, e, batchOf(20+i))
@@ -207,7 +207,7 @@ func TestCopiedDirectory(t *testing.T) {
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.Put(boxName, old)
+	d.Put(outboxName, old)
 	e = openEdge(t, opt)
 	until(t, "it says that it is a copy", func() bool {
 		return strings.Contains(e.Shipping().Error, "is a copy")

@@ -27,7 +27,7 @@ func (e *Edge) forgetLoop(ctx context.Context) {
 func (e *Edge) forget(ctx context.Context, toNs int64) error {
 	e.moving.Lock() // else it might be found meanwhile that upstream has lost it
 	defer e.moving.Unlock()
-	s := e.box.now()
+	s := e.outbox.now()
 	toNs = min(toNs, s.ackedNs())
 	q := record.Query{}
 	q.Box[record.Acq] = record.RangeSet{{From: s.GoneNs, To: toNs}}
@@ -38,13 +38,13 @@ func (e *Edge) forget(ctx context.Context, toNs int64) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	if err := e.box.sync(); err != nil { // else what is removed might be looked for
+	if err := e.outbox.sync(); err != nil { // else what is removed might be looked for
 		return err
 	}
 	if err := e.Forget(ctx, q.Box[record.Acq]); err != nil {
 		return err
 	}
-	return e.box.change(false, func(s *state) error {
+	return e.outbox.change(false, func(s *state) error {
 		s.GoneNs, s.Forgot = toNs, withStep(s.Forgot, step{ToNs: toNs, Records: int64(n)})
 		return nil
 	})

@@ -321,7 +321,7 @@ func put(t *testing.T, e *Edge, b *record.Batch) {
 func idle(t *testing.T, e *Edge) {
 	t.Helper()
 	until(t, "all is shipped", func() bool {
-		s := e.box.now()
-		return e.meter.waiting() == 0 && s.Cut == nil && s.NextNs >= s.SentNs
+		s := e.outbox.now()
+		return e.meter.waiting() == 0 && s.InFlight == nil && s.NextNs >= s.SentNs
 	})
 }

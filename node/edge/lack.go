@@ -70,10 +70,10 @@ func placeOf(newest uint64) int64 {
 // lackOf returns what upstream has lost if its newest batch is this one, but for what is here yet:
 // all that was ever sent from there on. The batch that is in progress counts if it may have been
 // taken: when its answer was not heard, or not noted before the edge was killed.
-func (s *state) lackOf(newest uint64, cutSent bool) *lack {
+func (s *state) lackOf(newest uint64, maybeSent bool) *lack {
 	l := &lack{TimeNs: time.Now().UnixNano(), FromNs: placeOf(newest), ToNs: s.SentNs}
-	if s.Cut != nil && !s.Cut.Again && !cutSent {
-		l.ToNs = s.Cut.FromNs
+	if s.InFlight != nil && !s.InFlight.Again && !maybeSent {
+		l.ToNs = s.InFlight.FromNs
 	}
 	for _, f := range s.Forgot {
 		if f.ToNs > l.FromNs {
@@ -86,10 +86,10 @@ func (s *state) lackOf(newest uint64, cutSent bool) *lack {
 // hasSent reports whether a batch that ends there may be of this edge as it is: one that is sent
 // for the first time now is not in upstream.
 func (e *Edge) hasSent(newest uint64) bool {
-	s := e.box.now()
+	s := e.outbox.now()
 	sent := s.SentNs
-	if s.Cut != nil && !s.Cut.Again {
-		sent = s.Cut.FromNs
+	if s.InFlight != nil && !s.InFlight.Again {
+		sent = s.InFlight.FromNs
 	}
 	return newest == 0 || sent > 0 && newest <= uint64(sent)
 }
@@ -105,10 +105,10 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 	if err := e.settle(ctx); err != nil {
 		return err
 	}
-	s := e.box.now()
+	s := e.outbox.now()
 	var lost *lack
 	if newest < s.Seq {
-		lost = s.lackOf(newest, e.cutSent)
+		lost = s.lackOf(newest, e.maybeSent)
 		q := record.Query{}
 		q.Box[record.Acq] = record.RangeSet{{From: lost.FromNs, To: lost.ToNs}}
 		n, _, err := e.Count(ctx, &q)
@@ -117,8 +117,8 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 		}
 		lost.Here = int64(n)
 	}
-	err := e.box.change(false, func(s *state) error {
-		s.Seq, s.NextNs, s.Cut = newest, placeOf(newest), nil
+	err := e.outbox.change(false, func(s *state) error {
+		s.Seq, s.NextNs, s.InFlight = newest, placeOf(newest), nil
 		if lost != nil {
 			s.Lack = lost
 			s.Lacks++
@@ -128,8 +128,8 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 	if err != nil {
 		return err
 	}
-	if s.Cut != nil && !s.Cut.Again {
-		e.meter.free(s.Cut.Bytes)
+	if s.InFlight != nil && !s.InFlight.Again {
+		e.meter.free(s.InFlight.Bytes)
 	}
 	if lost != nil {
 		e.lacked.Store(true)
@@ -147,7 +147,7 @@ const askEvery = time.Minute
 //
 // Errors: errMoved, as with goTo.
 func (e *Edge) ask(ctx context.Context) error {
-	s := e.box.now()
+	s := e.outbox.now()
 	addr, to := e.up.pick()
 	if s.Seq == 0 || to == nil || time.Since(e.asked) < e.opt.askEvery {
 		return nil
@@ -156,7 +156,7 @@ func (e *Edge) ask(ctx context.Context) error {
 	once, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	var remote *wire.Error
-	if errors.As(to.Follows(once, e.box.writer, s.Seq), &remote) {
+	if errors.As(to.Follows(once, e.outbox.writer, s.Seq), &remote) {
 		if newest, gap := remote.Newest(); gap && e.hasSent(newest) {
 			return e.goTo(ctx, addr, newest)
 		}
@@ -166,11 +166,11 @@ func (e *Edge) ask(ctx context.Context) error {
 
 // caughtUp notes that all below an acq is shipped: nothing is sent again any more.
 func (e *Edge) caughtUp(closedNs int64) error {
-	if s := e.box.now(); s.NextNs >= s.SentNs || closedNs < s.SentNs {
+	if s := e.outbox.now(); s.NextNs >= s.SentNs || closedNs < s.SentNs {
 		return nil
 	}
-	return e.box.change(true, func(s *state) error {
-		if s.Cut == nil && closedNs >= s.SentNs {
+	return e.outbox.change(true, func(s *state) error {
+		if s.InFlight == nil && closedNs >= s.SentNs {
 			s.NextNs = max(s.NextNs, s.SentNs)
 		}
 		return nil

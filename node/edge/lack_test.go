@@ -162,7 +162,7 @@ func TestPutBackModel(t *testing.T) {
 				idle(t, e)
 			}
 		}
-		losses = max(losses, e.box.now().Lacks)
+		losses = max(losses, e.outbox.now().Lacks)
 	}
 	c.set(always(pass))
 	idle(t, e)
@@ -170,7 +170,7 @@ func TestPutBackModel(t *testing.T) {
 	put(t, e, from.batch(1))
 	idle(t, e)
 	c.whole(from)
-	if now := e.box.now().Lacks; now <= losses {
+	if now := e.outbox.now().Lacks; now <= losses {
 		t.Errorf("upstream lost something %d times, and then all: %d", losses, now)
 	}
 	here, _ := seriesOf(t, rowsOf(t, e.Node))
@@ -244,9 +244,9 @@ func TestPutBackWhileFull(t *testing.T) {
 		return pass
 	})
 	put(t, f.Edge, from.batch(100))
-	until(t, "it goes back", func() bool { return f.box.now().Lacks == 1 })
+	until(t, "it goes back", func() bool { return f.outbox.now().Lacks == 1 })
 	f.fill(20)
-	if s := f.box.now(); s.NextNs >= s.SentNs || s.Drops == 0 {
+	if s := f.outbox.now(); s.NextNs >= s.SentNs || s.Drops == 0 {
 		t.Fatalf("nothing is sent again: %+v", s)
 	}
 	if got := codesOf(f.Edge); !slices.Contains(got, "upstream_lost") {
@@ -255,8 +255,8 @@ func TestPutBackWhileFull(t *testing.T) {
 	c.set(always(pass))
 	idle(t, f.Edge)
 	until(t, "nothing is sent again", func() bool {
-		s := f.box.now()
-		return s.NextNs >= s.SentNs && s.Cut == nil
+		s := f.outbox.now()
+		return s.NextNs >= s.SentNs && s.InFlight == nil
 	})
 	got, lost := seriesOf(t, rowsOf(t, c.node))
 	arrived, missing := 0, int64(0)
@@ -371,7 +371,7 @@ func TestKilledAndPutBack(t *testing.T) {
 			count[r.MID]++
 		}
 	}
-	if e.box.now().Lacks == 0 {
+	if e.outbox.now().Lacks == 0 {
 		t.Error("nothing was lost")
 	}
 }
@@ -389,9 +389,9 @@ func TestPutBackWhileShipping(t *testing.T) {
 	}
 	c.set(always(pass))
 	for range 5 {
-		many := e.box.now().Shipped.Records + int64(from.total)/20
+		many := e.outbox.now().Shipped.Records + int64(from.total)/20
 		until(t, "some are shipped", func() bool {
-			return e.box.now().Shipped.Records >= many || e.meter.waiting() == 0
+			return e.outbox.now().Shipped.Records >= many || e.meter.waiting() == 0
 		})
 		images = append(images, c.image())
 		c.putBack(images[rng.IntN(len(images))])

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// boxName is the file's in its directory.
-	boxName = "OUTBOX"
-	// boxFormat of the file. 1: first. 2: a batch has the number of the acq where it ends.
-	boxFormat = 2
+	// outboxName is the file's in its directory.
+	outboxName = "OUTBOX"
+	// outboxFormat of the file. 1: first. 2: a batch has the number of the acq where it ends.
+	outboxFormat = 2
 	// rewriteBytes is how large the file gets before it is written again: some thousand lines.
-	rewriteBytes = 1 << 20
-	maxBoxBytes  = 2 * rewriteBytes
+	rewriteBytes   = 1 << 20
+	maxOutboxBytes = 2 * rewriteBytes
 )
 
 // head is the first line of the file.
@@ -32,9 +32,9 @@ type head struct {
 	Store  string `json:"store"`  // whose acqs the file speaks of
 }
 
-// cut is a batch that may have been sent: what the store holds from an acq to another. Its number,
-// by which upstream knows it, is where it ends.
-type cut struct {
+// batch is what the store holds from an acq to another, as it is shipped or dropped at once. The
+// number of a batch that is shipped, by which upstream knows it, is where it ends.
+type batch struct {
 	FromNs  int64 `json:"from_ns"`
 	ToNs    int64 `json:"to_ns"`
 	Records int   `json:"records"`
@@ -45,7 +45,7 @@ type cut struct {
 }
 
 // number returns the number of the batch.
-func (c *cut) number() uint64 { return uint64(c.ToNs) }
+func (c *batch) number() uint64 { return uint64(c.ToNs) }
 
 // span is a range of acq.
 type span struct {
@@ -66,16 +66,16 @@ func (t *tally) add(records int, size int64) {
 
 // state is each other line of the file, whole: the last one holds.
 type state struct {
-	Seq uint64 `json:"seq"` // number of the newest batch that upstream has; 0: of none
-	Cut *cut   `json:"cut,omitempty"`
+	Seq      uint64 `json:"seq"` // number of the newest batch that upstream has; 0: of none
+	InFlight *batch `json:"cut,omitempty"`
 	// SentNs is where the last batch ends that was ever sent. What is below and from NextNs on is
 	// sent again.
 	SentNs   int64  `json:"sent_ns"`
-	NextNs   int64  `json:"next_ns"` // the next cut begins here
+	NextNs   int64  `json:"next_ns"` // the next batch begins here
 	Drops    uint64 `json:"drops"`   // that are done
-	Drop     *cut   `json:"drop,omitempty"`
+	Drop     *batch `json:"drop,omitempty"`
 	Gaps     []span `json:"gaps,omitempty"` // where the newest gap records are
-	Hide     []span `json:"hide,omitempty"` // what must go before anything is cut
+	Hide     []span `json:"hide,omitempty"` // what must go before a batch begins
 	GoneNs   int64  `json:"gone_ns"`        // what was shipped is removed up to here
 	Shipped  tally  `json:"shipped"`
 	Dropped  tally  `json:"dropped"`
@@ -88,35 +88,38 @@ type state struct {
 
 // ackedNs is below what has to be shipped yet.
 func (s *state) ackedNs() int64 {
-	if s.Cut != nil {
-		return s.Cut.FromNs
+	if s.InFlight != nil {
+		return s.InFlight.FromNs
 	}
 	return s.NextNs
 }
 
 func (s *state) check() error {
-	for _, c := range []*cut{s.Cut, s.Drop} {
+	for _, c := range []*batch{s.InFlight, s.Drop} {
 		if c != nil && (c.FromNs >= c.ToNs || c.Records < 0 || c.Bytes < 0) {
 			return errors.New("a batch of it ends where it begins")
 		}
 	}
-	if s.Seq > math.MaxInt64 || s.Cut != nil && s.Cut.Records > 0 && s.Cut.ToNs <= 0 {
+	if s.Seq > math.MaxInt64 ||
+		s.InFlight != nil && s.InFlight.Records > 0 && s.InFlight.ToNs <= 0 {
 		return errors.New("the number of a batch of it is not the end of one")
 	}
 	if len(s.Forgot) > maxSteps {
 		return fmt.Errorf("it has %d removals, %d at most", len(s.Forgot), maxSteps)
 	}
-	if s.Cut != nil && s.Cut.ToNs > s.NextNs || s.Drop != nil && s.Drop.FromNs < s.NextNs {
+	if s.InFlight != nil && s.InFlight.ToNs > s.NextNs ||
+		s.Drop != nil && s.Drop.FromNs < s.NextNs {
 		return errors.New("a batch of it does not lie where the next one begins")
 	}
 	return nil
 }
 
-// errBoxFailed is what every change fails with after one of which it is not known whether it is on
-// disk.
-var errBoxFailed = errors.New("what the disk holds is not known; start the node again")
+// errOutboxFailed is what every change fails with after one of which it is not known whether it is
+// on disk.
+var errOutboxFailed = errors.New("what the disk holds is not known; start the node again")
 
-// outbox is the file: a journal of states. It may be used by many goroutines.
+// outbox is the file OUTBOX: a journal of how far records are shipped, of which the last line
+// holds. It may be used by many goroutines.
 type outbox struct {
 	writer record.Writer
 
@@ -132,19 +135,19 @@ type outbox struct {
 func openOutbox(dir durable.Folder, store, id string) (*outbox, error) {
 	b := &outbox{mostBytes: rewriteBytes, state: state{SentNs: math.MinInt64,
 		NextNs: math.MinInt64, GoneNs: math.MinInt64}}
-	opt := journal.Options{Folder: dir, Dir: dirName, Name: boxName, What: "outbox",
-		Format: boxFormat, Apply: b.apply, MaxBytes: maxBoxBytes, Failed: errBoxFailed}
+	opt := journal.Options{Folder: dir, Dir: dirName, Name: outboxName, What: "outbox",
+		Format: outboxFormat, Apply: b.apply, MaxBytes: maxOutboxBytes, Failed: errOutboxFailed}
 	var err error
 	b.journal, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
-		b.head = head{Format: boxFormat, Writer: id, Store: store}
+		b.head = head{Format: outboxFormat, Writer: id, Store: store}
 		b.journal, err = journal.Create(opt, b.text())
 	}
 	if err == nil {
 		if err = b.use(store); err == nil {
 			return b, nil
 		}
-		err = errors.Join(fmt.Errorf("%s/%s: %w", dirName, boxName, err), b.journal.Close())
+		err = errors.Join(fmt.Errorf("%s/%s: %w", dirName, outboxName, err), b.journal.Close())
 	} else if !errors.As(err, new(*journal.Damage)) {
 		return nil, err
 	}
@@ -190,7 +193,7 @@ func (b *outbox) use(store string) error {
 // CheckOutbox reads the outbox in the directory of a node that does not run, and changes nothing;
 // it returns how large the file is, 0 when there is none.
 func CheckOutbox(dir string) (damage *durable.CorruptError, size int64, err error) {
-	name := filepath.Join(dir, dirName, boxName)
+	name := filepath.Join(dir, dirName, outboxName)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, 0, nil
@@ -211,7 +214,7 @@ func CheckOutbox(dir string) (damage *durable.CorruptError, size int64, err erro
 // parseOutbox reads the file.
 func parseOutbox(text []byte) (*outbox, error) {
 	b := new(outbox)
-	content, err := journal.Read(text, boxFormat, b.apply)
+	content, err := journal.Read(text, outboxFormat, b.apply)
 	if err == nil && len(content.Damage) > 0 {
 		err = content.Damage[0]
 	}
@@ -227,8 +230,8 @@ func (b *outbox) now() state {
 
 // change makes a change of the state, durably unless it may wait for the next one.
 //
-// Errors: those of change, and durable.ErrNoSpace, after which nothing has changed; errBoxFailed,
-// after which every call fails.
+// Errors: those of change, and durable.ErrNoSpace, after which nothing has changed;
+// errOutboxFailed, after which every call fails.
 func (b *outbox) change(lazy bool, change func(*state) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

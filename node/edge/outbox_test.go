@@ -33,14 +33,14 @@ func begun(t testing.TB) (text []byte, states []state) {
 		states = append(states, b.now())
 		err := b.change(false, func(s *state) error {
 			s.Seq, s.NextNs = uint64(i)+1, i*10+10
-			s.Cut = &cut{FromNs: i * 10, ToNs: i*10 + 10, Records: 1, Bytes: 33}
+			s.InFlight = &batch{FromNs: i * 10, ToNs: i*10 + 10, Records: 1, Bytes: 33}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return d.Content(boxName), append(states, b.now())
+	return d.Content(outboxName), append(states, b.now())
 }
 
 func sameState(a, b state) bool {
@@ -76,18 +76,18 @@ func TestOutboxTorn(t *testing.T) {
 // dirOf is a directory with an outbox.
 func dirOf(text []byte) *memdir.Dir {
 	d := new(memdir.Dir)
-	d.Put(boxName, text)
+	d.Put(outboxName, text)
 	return d
 }
 
 // TestOutboxKilled: a line that a process had written when it was killed, and not synced, is
-// durable before what it says is sent. Without it a loss of power would let another batch be cut
+// durable before what it says is sent. Without it a loss of power would let another batch begin
 // under the same number.
 func TestOutboxKilled(t *testing.T) {
 	text, states := begun(t)
 	for range 20 {
 		d := dirOf(text[:len(text)-40])
-		f, err := d.Open(boxName)
+		f, err := d.Open(outboxName)
 		if err == nil {
 			_, err = f.WriteAt(text[len(text)-40:], int64(len(text)-40))
 		}
@@ -98,8 +98,9 @@ func TestOutboxKilled(t *testing.T) {
 		if err != nil || !sameState(b.now(), states[len(states)-1]) || b.journal.Torn() != 0 {
 			t.Fatalf("%+v, %v", b, err)
 		}
-		if d.LosePower(rand.New(rand.NewPCG(1, 1))); !bytes.Equal(d.Content(boxName), text) {
-			t.Fatalf("%d of %d bytes outlive a loss of power", len(d.Content(boxName)), len(text))
+		if d.LosePower(rand.New(rand.NewPCG(1, 1))); !bytes.Equal(d.Content(outboxName), text) {
+			t.Fatalf("%d of %d bytes outlive a loss of power",
+				len(d.Content(outboxName)), len(text))
 		}
 	}
 }
@@ -114,7 +115,7 @@ func TestOutboxDamage(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Fatalf("byte %d is bent, and %+v is read", i, b.now())
-		case err != nil && !strings.Contains(err.Error(), boxName):
+		case err != nil && !strings.Contains(err.Error(), outboxName):
 			t.Fatalf("byte %d: %v does not name the file", i, err)
 		}
 	}
@@ -193,7 +194,7 @@ func TestOutboxWithoutSpace(t *testing.T) {
 	if b, err = openOutbox(d, "s", testID); err != nil || b.now().Seq != 1 {
 		t.Fatalf("%+v, %v", b.now(), err)
 	}
-	d.Put(boxName, nil)
+	d.Put(outboxName, nil)
 	if _, err := openOutbox(d, "s", testID); err == nil {
 		t.Error("an empty file is taken")
 	}
@@ -204,7 +205,7 @@ func TestPutBeforeTheEnd(t *testing.T) {
 	e := &Edge{meter: meter{counted: make(chan struct{})}}
 	e.run, e.cancel = context.WithCancel(context.Background())
 	time.AfterFunc(time.Millisecond, e.cancel)
-	_, err := (*gate)(e).Put(t.Context(), batchOf(1), nil)
+	_, err := (*shipper)(e).Put(t.Context(), batchOf(1), nil)
 	if !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
@@ -212,9 +213,9 @@ func TestPutBeforeTheEnd(t *testing.T) {
 
 // An outbox of another version is not damaged, and no advice takes it away.
 func TestOutboxOfAnotherVersion(t *testing.T) {
-	for _, version := range []int{boxFormat - 1, boxFormat + 1, 255} {
+	for _, version := range []int{outboxFormat - 1, outboxFormat + 1, 255} {
 		dir := t.TempDir()
-		name := filepath.Join(dir, dirName, boxName)
+		name := filepath.Join(dir, dirName, outboxName)
 		text := journal.AppendLine(nil, head{Format: version, Writer: testID, Store: "s"})
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -229,7 +230,7 @@ func TestOutboxOfAnotherVersion(t *testing.T) {
 		d := dirOf(text)
 		if _, err := openOutbox(d, "s", testID); !formats.Is(err) ||
 			strings.Contains(err.Error(), "without the file") ||
-			!bytes.Equal(d.Content(boxName), text) {
+			!bytes.Equal(d.Content(outboxName), text) {
 			t.Errorf("version %d is opened: %v", version, err)
 		}
 		text[len(text)-3] ^= 1
@@ -244,8 +245,8 @@ func FuzzParseOutbox(f *testing.F) {
 	f.Add(text)
 	f.Add(text[:len(text)-5])
 	f.Add(journal.AppendLine(bytes.Clone(text), state{Seq: 40, SentNs: 60, NextNs: 50,
-		Cut:    &cut{FromNs: 40, ToNs: 50, Records: 1, Bytes: 33, Again: true},
-		Forgot: []step{{ToNs: 10, Records: 3}, {ToNs: 20, Records: 4}}, Lacks: 2,
+		InFlight: &batch{FromNs: 40, ToNs: 50, Records: 1, Bytes: 33, Again: true},
+		Forgot:   []step{{ToNs: 10, Records: 3}, {ToNs: 20, Records: 4}}, Lacks: 2,
 		Lack: &lack{TimeNs: 99, FromNs: 5, ToNs: 60, Here: 9, Gone: 7, GoneNs: 20}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -39,8 +39,8 @@ func TestPace(t *testing.T) {
 		p := pace{most: 5000, records: 1000}
 		sent := func(records int, took time.Duration, want int) {
 			t.Helper()
-			if err := p.sent(t.Context(), &cut{Records: records, Bytes: 1000}, took); err != nil ||
-				p.records != want {
+			err := p.sent(t.Context(), &batch{Records: records, Bytes: 1000}, took)
+			if err != nil || p.records != want {
 				t.Fatalf("%d records in %v: then %d, want %d, %v", records, took, p.records, want,
 					err)
 			}

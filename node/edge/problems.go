@@ -7,18 +7,18 @@ import (
 )
 
 // Problems implements node.Outbox.
-func (g *gate) Problems() []health.Problem {
-	e := (*Edge)(g)
+func (x *shipper) Problems() []health.Problem {
+	e := (*Edge)(x)
 	if !e.meter.isCounted() {
 		return nil // it is starting
 	}
 	var all []health.Problem
-	if err := e.box.failure(); err != nil {
+	if err := e.outbox.failure(); err != nil {
 		all = append(all, health.Problem{Code: "outbox_failed", Message: err.Error(),
 			NotReady: true, Restart: true, Advice: "nothing is shipped or taken; find out from " +
 				"the kernel's log what is wrong with the disk, then start the process again"})
 	}
-	if s := e.box.now(); s.Lack != nil && (s.NextNs < s.SentNs ||
+	if s := e.outbox.now(); s.Lack != nil && (s.NextNs < s.SentNs ||
 		s.Lack.Gone > 0 && e.lacked.Load()) {
 		addr, _ := e.up.pick()
 		all = append(all, health.Problem{Code: "upstream_lost", Subject: addr,

@@ -102,14 +102,15 @@ func (m *meter) waiting() int64 {
 	return m.used
 }
 
-// gate is what the node asks before it takes a batch.
-type gate Edge
+// shipper is the edge as its node sees it: every put of a client goes through Put, which holds the
+// quota of what waits to be shipped.
+type shipper Edge
 
 // Put implements node.Outbox.
-func (g *gate) Put(
+func (x *shipper) Put(
 	ctx context.Context, b *record.Batch, put func() (store.PutResult, error),
 ) (store.PutResult, error) {
-	e := (*Edge)(g)
+	e := (*Edge)(x)
 	select {
 	case <-e.meter.counted:
 	case <-ctx.Done():
@@ -139,7 +140,7 @@ func (g *gate) Put(
 }
 
 // Status implements node.Outbox.
-func (g *gate) Status() any { return (*Edge)(g).Shipping() }
+func (x *shipper) Status() any { return (*Edge)(x).Shipping() }
 
 // full says why there is no space, and until when.
 func (e *Edge) full(size int64) error {

@@ -15,7 +15,7 @@ const (
 	// keyBytes is what a record counts for beside its payload: its five parts.
 	keyBytes = 32
 	// batchBytes are in one batch, unless a record is larger. A node waits a minute for a request
-	// to come whole, and a batch that was sent once is never cut again: so a link that has become
+	// to come whole, and a batch that was sent once is never divided: so a link that has become
 	// slow must still carry it, at 17 kB/s.
 	batchBytes = 1 << 20
 )
@@ -51,20 +51,20 @@ func (e *Edge) ship(ctx context.Context) {
 
 // shipOn sends the batch that may have been sent before, and then what comes.
 func (e *Edge) shipOn(ctx context.Context) error {
-	if s := e.box.now(); s.Cut != nil {
+	if s := e.outbox.now(); s.InFlight != nil {
 		var rows record.Batch
-		if err := e.readCut(ctx, s.Cut, &rows); err != nil {
+		if err := e.readBatch(ctx, s.InFlight, &rows); err != nil {
 			return err
 		}
-		e.cutSent = true
-		if err := e.sendCut(ctx, s.Seq, s.Cut, &rows); err != nil {
+		e.maybeSent = true
+		if err := e.sendBatch(ctx, s.Seq, s.InFlight, &rows); err != nil {
 			return err
 		}
 	}
 	if err := e.ask(ctx); err != nil {
 		return err
 	}
-	s := e.box.now()
+	s := e.outbox.now()
 	_, err := e.Changes(ctx, &record.Query{}, s.NextNs, true,
 		func(slice *store.Slice) error { return e.shipSlice(ctx, s.Drops, slice) })
 	return err
@@ -79,7 +79,7 @@ func (e *Edge) shipSlice(ctx context.Context, drops uint64, slice *store.Slice) 
 		if to < rows.Len() {
 			end = rows.AcqNs[to-1] + 1
 		}
-		if s := e.box.now(); s.NextNs < s.SentNs && rows.AcqNs[to-1] >= s.SentNs {
+		if s := e.outbox.now(); s.NextNs < s.SentNs && rows.AcqNs[to-1] >= s.SentNs {
 			for to > from && rows.AcqNs[to-1] >= s.SentNs {
 				to-- // what is sent again is in batches of its own
 			}
@@ -88,12 +88,12 @@ func (e *Edge) shipSlice(ctx context.Context, drops uint64, slice *store.Slice) 
 		var part record.Batch
 		part.AppendRows(rows, from, to)
 		part.AcqNs = nil
-		previous, c, err := e.begin(ctx, drops, end, &part)
+		previous, c, err := e.beginBatch(ctx, drops, end, &part)
 		if err != nil {
 			return err
 		}
-		e.cutSent = false
-		if err := e.sendCut(ctx, previous, c, &part); err != nil {
+		e.maybeSent = false
+		if err := e.sendBatch(ctx, previous, c, &part); err != nil {
 			return err
 		}
 		from = to
@@ -105,32 +105,32 @@ func (e *Edge) shipSlice(ctx context.Context, drops uint64, slice *store.Slice) 
 	return e.ask(ctx)
 }
 
-// begin notes a batch before it is sent, and returns the number of the one that it follows.
-func (e *Edge) begin(
+// beginBatch notes a batch before it is sent, and returns the number of the one that it follows.
+func (e *Edge) beginBatch(
 	ctx context.Context, drops uint64, toNs int64, b *record.Batch,
-) (previous uint64, c *cut, err error) {
+) (previous uint64, c *batch, err error) {
 	e.moving.Lock()
 	defer e.moving.Unlock()
 	if err := e.settle(ctx); err != nil { // the disk was full before
 		return 0, nil, err
 	}
-	err = e.box.change(false, func(s *state) error {
+	err = e.outbox.change(false, func(s *state) error {
 		if s.Drops != drops {
 			return errMoved
 		}
-		c = &cut{FromNs: s.NextNs, ToNs: toNs, Records: b.Len(), Bytes: sizeOf(b),
+		c = &batch{FromNs: s.NextNs, ToNs: toNs, Records: b.Len(), Bytes: sizeOf(b),
 			Again: s.NextNs < s.SentNs}
-		s.Cut, s.NextNs, s.SentNs, previous = c, toNs, max(s.SentNs, toNs), s.Seq
+		s.InFlight, s.NextNs, s.SentNs, previous = c, toNs, max(s.SentNs, toNs), s.Seq
 		return nil
 	})
 	return previous, c, err
 }
 
-// sendCut sends a batch until upstream has it.
-func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.Batch) error {
+// sendBatch sends a batch until upstream has it.
+func (e *Edge) sendBatch(ctx context.Context, previous uint64, c *batch, b *record.Batch) error {
 	if b.Len() != c.Records {
 		// It is sent all the same: if upstream has the batch, this one is stored nowhere.
-		e.up.note(fmt.Errorf("batch %d had %d records when it was cut, the store has %d of them",
+		e.up.note(fmt.Errorf("batch %d had %d records when it was begun, the store has %d of them",
 			c.number(), c.Records, b.Len()), e.log)
 	}
 	replayed, newest := int64(0), previous
@@ -149,8 +149,8 @@ func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.B
 		}
 	}
 	// Not synced: what comes next says it, and to send the batch again does no harm.
-	err := e.box.change(true, func(s *state) error {
-		s.Cut, s.Seq = nil, newest
+	err := e.outbox.change(true, func(s *state) error {
+		s.InFlight, s.Seq = nil, newest
 		s.Shipped.add(c.Records, c.Bytes)
 		s.Replayed += replayed
 		return nil
@@ -161,8 +161,8 @@ func (e *Edge) sendCut(ctx context.Context, previous uint64, c *cut, b *record.B
 	return err
 }
 
-// readCut reads what was cut before the edge was started.
-func (e *Edge) readCut(ctx context.Context, c *cut, into *record.Batch) error {
+// readBatch reads the batch that was in flight when the edge was stopped.
+func (e *Edge) readBatch(ctx context.Context, c *batch, into *record.Batch) error {
 	err := e.readRange(ctx, c.FromNs, c.ToNs, func(b *record.Batch, rows int) error {
 		into.AppendRows(b, 0, rows)
 		return nil
@@ -174,7 +174,8 @@ func (e *Edge) readCut(ctx context.Context, c *cut, into *record.Batch) error {
 	return nil
 }
 
-// readRange hands on what came in a range of acq, in the order of acq: so many rows of each batch.
+// readRange hands on what came in a range of acq, in the order of acq: the first rows of each
+// batch.
 func (e *Edge) readRange(
 	ctx context.Context, fromNs, toNs int64, emit func(b *record.Batch, rows int) error,
 ) error {
@@ -241,7 +242,7 @@ func (p *pace) end(b *record.Batch, from int) int {
 }
 
 // sent notes how long a batch took, and waits until the next may go.
-func (p *pace) sent(ctx context.Context, c *cut, took time.Duration) error {
+func (p *pace) sent(ctx context.Context, c *batch, took time.Duration) error {
 	switch {
 	case took > slow:
 		p.records = max(min(leastRecords, p.most), p.records/2)

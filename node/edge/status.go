@@ -13,8 +13,8 @@ func (e *Edge) Shipping() api.Shipping {
 		return api.Shipping{Quota: e.opt.Quota, Policy: e.opt.Full.String(),
 			Error: "what waits to be shipped is being counted"}
 	}
-	s := e.box.now()
-	out := api.Shipping{Edge: hex.EncodeToString(e.box.writer.ID[:]),
+	s := e.outbox.now()
+	out := api.Shipping{Edge: hex.EncodeToString(e.outbox.writer.ID[:]),
 		WaitingBytes: e.meter.waiting(), Quota: e.opt.Quota, Policy: e.opt.Full.String(),
 		ClosedAcqNs: s.ackedNs(), Batch: s.Seq,
 		Shipped: s.Shipped.Records, ShippedBytes: s.Shipped.Bytes, Replayed: s.Replayed,

@@ -27,11 +27,11 @@ func TestPutBackUnheard(t *testing.T) {
 	more()
 	image, before := c.image(), from.total
 	more()
-	killed := slices.Clone(d.Content(boxName))
+	killed := slices.Clone(d.Content(outboxName))
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.Put(boxName, killed) // no more than this was written when it was killed
+	d.Put(outboxName, killed) // no more than this was written when it was killed
 	c.putBack(image)
 	e = openEdge(t, opt)
 	idle(t, e)

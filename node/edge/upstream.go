@@ -25,7 +25,7 @@ const (
 // errCopied means that someone else ships under the id of this edge.
 var errCopied = errors.New("upstream has another batch under this number: the directory of this " +
 	"edge is a copy, or an older state, of one that ships, too; move its " + dirName + "/" +
-	boxName + " away to ship all that is here as a new edge")
+	outboxName + " away to ship all that is here as a new edge")
 
 var errNobody = errors.New("gossip knows no node of the cluster")
 
@@ -136,7 +136,7 @@ func (u *upstream) close() error {
 //
 // Errors: errMoved when upstream has less of this edge than it had taken, or more again.
 func (e *Edge) send(
-	ctx context.Context, previous uint64, c *cut, b *record.Batch,
+	ctx context.Context, previous uint64, c *batch, b *record.Batch,
 ) (again bool, err error) {
 	for wait := (backOff{most: e.opt.Retry}); ; {
 		addr, to := e.up.pick()
@@ -144,7 +144,7 @@ func (e *Edge) send(
 		err := errNobody
 		if to != nil {
 			once, cancel := context.WithTimeout(ctx, sendTimeout)
-			reply, err = to.PutAfter(once, b, e.box.writer, c.number(), previous)
+			reply, err = to.PutAfter(once, b, e.outbox.writer, c.number(), previous)
 			cancel()
 		}
 		if n := int(reply.Records); err == nil && n != b.Len() &&
@@ -171,7 +171,7 @@ func (e *Edge) send(
 				err = fmt.Errorf("%w (%w)", errCopied, err)
 			}
 		}
-		e.cutSent = e.cutSent || to != nil
+		e.maybeSent = e.maybeSent || to != nil
 		e.up.next(fmt.Errorf("%s: batch %d: %w", addr, c.number(), err), e.log)
 		if err := wait.sleep(ctx, least, e.up); err != nil {
 			return false, err

@@ -36,7 +36,7 @@ type Block struct {
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
 
 	lengths []uint32 // of payloads that are gathered
-	private bool     // opened by BlockCopy
+	isCopy  bool     // opened by BlockCopy
 	copied  []byte   // memory of its front then
 }
 

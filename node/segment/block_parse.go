@@ -31,7 +31,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	}
 	b.rows, b.kind, b.open, b.front = int(rows), body[16], chunk{}, front
 	b.stride = int(binary.LittleEndian.Uint32(body[20:]))
-	p := frontParser{head: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
+	p := frontParser{headers: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
 		rows: b.rows}
 	for d := range b.keys {
 		b.keys[d].kind = columnFOR
@@ -50,7 +50,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 		b.tombs = p.take(uint64(b.rows+7) / 8)
 	}
 	b.parsePayload(&p, binary.LittleEndian.Uint16(body[18:]))
-	if p.bad || len(p.head) != 0 || p.at != p.end {
+	if p.bad || len(p.headers) != 0 || p.at != p.end {
 		return "its columns do not fill it"
 	}
 	b.body = data
@@ -83,10 +83,10 @@ func (b *Block) parsePayload(p *frontParser, count uint16) {
 
 // frontParser takes column headers from head and their columns from data[at:end].
 type frontParser struct {
-	head, data []byte
-	at, end    uint64
-	rows       int
-	bad        bool
+	headers, data []byte
+	at, end       uint64
+	rows          int
+	bad           bool
 }
 
 // take returns the next n bytes.
@@ -101,7 +101,7 @@ func (p *frontParser) take(n uint64) []byte {
 
 func (p *frontParser) column(c *column) {
 	var ok bool
-	if p.head, ok = c.parseFOR(p.head); !ok {
+	if p.headers, ok = c.parseFOR(p.headers); !ok {
 		p.bad = true
 		return
 	}
@@ -112,32 +112,32 @@ func (p *frontParser) column(c *column) {
 
 // dictionary reads a key column whose values are numbers in a dictionary.
 func (p *frontParser) dictionary(c *column) {
-	if p.bad || len(p.head) < 4 {
+	if p.bad || len(p.headers) < 4 {
 		p.bad = true
 		return
 	}
-	c.kind, c.dict = columnDict, p.take(8*uint64(binary.LittleEndian.Uint32(p.head)))
-	p.head = p.head[4:]
+	c.kind, c.dict = columnDict, p.take(8*uint64(binary.LittleEndian.Uint32(p.headers)))
+	p.headers = p.headers[4:]
 	p.column(c)
 	p.bad = p.bad || len(c.dict) == 0 || c.base != 0 || c.gcd != 1
 }
 
 // wordColumn reads a column of payload words: its kind, what the kind needs, and the column.
 func (p *frontParser) wordColumn(c *column) {
-	if p.bad || len(p.head) < 5 { // no header is shorter
+	if p.bad || len(p.headers) < 5 { // no header is shorter
 		p.bad = true
 		return
 	}
-	c.kind = p.head[0]
+	c.kind = p.headers[0]
 	switch c.kind {
 	case columnFOR:
-		p.head = p.head[1:]
+		p.headers = p.headers[1:]
 	case columnDec:
-		c.exponent, p.head = p.head[1], p.head[2:]
+		c.exponent, p.headers = p.headers[1], p.headers[2:]
 		p.bad = p.bad || int(c.exponent) >= len(powersOf10)
 	case columnDict:
-		c.dict = p.take(8 * uint64(binary.LittleEndian.Uint32(p.head[1:])))
-		p.head = p.head[5:]
+		c.dict = p.take(8 * uint64(binary.LittleEndian.Uint32(p.headers[1:])))
+		p.headers = p.headers[5:]
 		p.bad = p.bad || len(c.dict) == 0
 	default:
 		p.bad = true

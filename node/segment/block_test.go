@@ -101,11 +101,11 @@ func TestWordForms(t *testing.T) {
 			e.values = append(e.values, make(i))
 		}
 		e.appendWord()
-		p := frontParser{head: e.columnHeaders,
+		p := frontParser{headers: e.columnHeaders,
 			data: append(slices.Clone(e.columnData), 0, 0, 0, 0, 0, 0, 0, 0),
 			end:  uint64(len(e.columnData)), rows: 1000}
 		var c column
-		if p.wordColumn(&c); p.bad || p.at != p.end || len(p.head) != 0 {
+		if p.wordColumn(&c); p.bad || p.at != p.end || len(p.headers) != 0 {
 			t.Fatal("does not parse")
 		}
 		if c.kind != kind || c.exponent != exponent || len(e.columnData) > most {

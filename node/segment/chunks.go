@@ -73,7 +73,7 @@ func (b *Block) openChunk(i int) error {
 			e.end, e.from, e.to))
 	}
 	stored := b.data[e.from:e.to]
-	if b.private && e.method == chunkRaw {
+	if b.isCopy && e.method == chunkRaw {
 		b.raw = append(b.raw[:0], stored...)
 		stored = b.raw
 	}

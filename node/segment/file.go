@@ -240,7 +240,7 @@ func (s *File) Block(i int, offset uint64, size uint32, b *Block) error {
 	if err := s.checkBlockBounds(i, offset, size); err != nil {
 		return err
 	}
-	b.private = false
+	b.isCopy = false
 	return s.openBlock(i, offset, size, b, s.clock.isRecent(s.verified[i].Load()), s.data[offset:])
 }
 
@@ -262,7 +262,7 @@ func (s *File) BlockCopy(i int, offset uint64, size uint32, b *Block) error {
 	if binary.LittleEndian.Uint32(b.copied[4:]) != uint32(front) {
 		return s.corrupt(offset, "block %d: its header changes while it is read", i)
 	}
-	b.private = true
+	b.isCopy = true
 	return s.openBlock(i, offset, size, b, false, b.copied)
 }
 

@@ -85,7 +85,7 @@ func (s *Store) Apply(ctx context.Context, all []Command) ([]Outcome, error) {
 			case n == 0:
 				failed = s.applyEvent(from[0], &rest[0], &answers[0])
 			default:
-				failed = s.applyRun(from[:n], rest[:n], answers)
+				failed = s.applyInOneAppend(from[:n], rest[:n], answers)
 			}
 		})
 		if err = errors.Join(err, failed); err != nil {
@@ -205,39 +205,40 @@ func (s *Store) waitToApply(ctx context.Context) error {
 	}
 }
 
-// applyRun applies commands that are no events, with one append. The caller is the committer.
-func (s *Store) applyRun(from []Command, run []loggedCommand, out []Outcome) error {
-	group := make([]*putRequest, 0, len(run))
+// applyInOneAppend applies commands that are not events, with one append of the log. The caller is
+// the committer.
+func (s *Store) applyInOneAppend(entries []Command, decoded []loggedCommand, out []Outcome) error {
+	puts := make([]*putRequest, 0, len(decoded))
 	s.applyMu.Lock()
 	at := s.applied
 	buf := &s.apply.buffers
 	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
-	for i := range run {
-		if from[i].Index <= at.Index {
+	for i := range decoded {
+		if entries[i].Index <= at.Index {
 			out[i].Skipped = true
 			continue
 		}
-		at.Index = from[i].Index
-		if s.applyOne(&run[i], acqtime.Clamp(from[i].ClockNs), &at, &out[i]) {
-			group = append(group, &run[i].put)
+		at.Index = entries[i].Index
+		if s.applyOne(&decoded[i], acqtime.Clamp(entries[i].ClockNs), &at, &out[i]) {
+			puts = append(puts, &decoded[i].put)
 		}
 	}
 	if at == s.applied {
 		s.applyMu.Unlock()
 		return nil
 	}
-	file, err := s.writeApplied(buf, at, group)
+	file, err := s.writeApplied(buf, at, puts)
 	s.applyMu.Unlock()
 	if err != nil {
 		return s.failApply(err)
 	}
 	s.recordLogFile(file, buf.entries)
-	s.insert(group)
+	s.insert(puts)
 	s.oracle.SetApplied(at)
-	notifyFeeds(s.feeds, group)
+	notifyFeeds(s.feeds, puts)
 	s.feeds.Passed(s.oracle.CurrentHorizon())
 	rows := 0
-	for _, r := range group {
+	for _, r := range puts {
 		rows += r.rows
 	}
 	s.counters.rows.Add(int64(rows))
@@ -257,7 +258,7 @@ func (s *Store) applyOne(
 	first := max(clockNs, at.NextNs)
 	copied := s.manifest.Copy != nil // only the committer changes it
 	switch {
-	case c.Kind == commands.KindClose && !copied:
+	case c.Kind == commands.KindHorizon && !copied:
 		at.NextNs = first
 	case c.Kind == commands.KindPut && copied:
 		out.Err = ErrIsCopy
@@ -303,13 +304,13 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf.entries = append(buf.entries, e)
 }
 
-// writeApplied makes the append of a run. The caller holds applyMu: a result must not be saved
-// whose rows the log does not hold.
+// writeApplied appends the entries of puts, and how far commands are applied. The caller holds
+// applyMu: a result must not be saved whose rows the log does not hold.
 func (s *Store) writeApplied(
-	buf *commitBuffers, at acqtime.Applied, group []*putRequest,
+	buf *commitBuffers, at acqtime.Applied, puts []*putRequest,
 ) (file uint64, err error) {
 	rest := buf.data
-	for i, r := range group {
+	for i, r := range puts {
 		e := &buf.entries[i]
 		size := int(r.bytes) - len(e.Rest)
 		e.Data, rest = rest[:size:size], rest[size:]
@@ -320,7 +321,7 @@ func (s *Store) writeApplied(
 	s.counters.logNs.Add(int64(time.Since(began)))
 	s.counters.logAppends.Add(1)
 	if err != nil {
-		s.shards[0].LastLSN -= uint64(len(group))
+		s.shards[0].LastLSN -= uint64(len(puts))
 		return 0, err
 	}
 	s.applied = at
@@ -354,7 +355,7 @@ func (s *Store) applyEvent(from Command, c *loggedCommand, out *Outcome) error {
 	s.manifestMu.Lock()
 	e, err := eventOf(s.manifest, c, acq)
 	s.manifestMu.Unlock()
-	if err != nil || !e.ChangesHistory() {
+	if err != nil || !e.ChangesTombstones() {
 		out.Err = err
 		return s.skipCommand(from)
 	}

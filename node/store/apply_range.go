@@ -55,7 +55,7 @@ func (s *Store) applyRange(from Command, r *mirror.Range, out *Outcome) error {
 
 // skipCommand notes that a command was applied that does nothing.
 func (s *Store) skipCommand(from Command) error {
-	return s.applyRun([]Command{from}, []loggedCommand{{}}, make([]Outcome, 1))
+	return s.applyInOneAppend([]Command{from}, []loggedCommand{{}}, make([]Outcome, 1))
 }
 
 // writeRange writes the rows of a range and where the replica stands with them.

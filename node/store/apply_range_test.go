@@ -108,7 +108,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 		log = append(log, Command{Index: uint64(len(log)) + 1, ClockNs: clockNs, Data: data})
 	}
 	late := time.Now().Add(time.Hour).UnixNano()
-	add(late, commands.AppendClose(nil), nil) // a lease that the copy revokes
+	add(late, commands.AppendHorizon(nil), nil) // a lease that the copy revokes
 	end := int64(0)
 	for range 40 {
 		switch op := rng.IntN(10); {
@@ -136,7 +136,7 @@ func TestReplicasCopyAlike(t *testing.T) {
 					break
 				}
 			}
-			add(late, commands.AppendClose(nil), nil)
+			add(late, commands.AppendHorizon(nil), nil)
 			add(late, putOf(t, 1), nil)
 		}
 		for _, r := range all {

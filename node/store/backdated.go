@@ -30,10 +30,10 @@ const (
 
 // PutBackdatedResult is what became of the rows of a backdated put.
 type PutBackdatedResult struct {
-	Stored int
-	Known  int   // were stored already, with the same key and payload
-	Purged int   // not stored, because a purge or retention covers their keys
-	PutNs  int64 // acq of the put, from which on answers may differ; 0: nothing was stored
+	Stored   int
+	Repeated int   // were stored already, with the same key and payload
+	Purged   int   // not stored, because a purge or retention covers their keys
+	PutNs    int64 // acq of the put, from which on answers may differ; 0: nothing was stored
 }
 
 // PutBackdated stores a batch with the acqs that it contains, wherever they are: in any order,
@@ -43,9 +43,9 @@ type PutBackdatedResult struct {
 // stored already are left out, and so are those that a purge or retention covers. On return the
 // whole batch is durable and visible.
 //
-// Errors: as of Put; ErrIsCopy; ErrKnown; *record.InvalidError of part acq for times that lie above
-// the horizon.
-// Cost: a few us a row, and that of reading the keys of the rows that have the same acqs.
+// Errors: as of Put; ErrIsCopy; ErrOtherPayload; *record.InvalidError of part acq for times that
+// lie above the horizon. Cost: a few us a row, and that of reading the keys of the rows that have
+// the same acqs.
 func (s *Store) PutBackdated(
 	ctx context.Context, b *record.Batch,
 ) (res PutBackdatedResult, err error) {
@@ -99,7 +99,7 @@ func (s *Store) unknownBackdated(
 		if b.Tomb(i) != b.Tomb(i-1) || !bytes.Equal(b.Payload(i), b.Payload(i-1)) {
 			return nil, errKnownAs(b.Key(i))
 		}
-		res.Known++
+		res.Repeated++
 	}
 	there, err := s.countByAcq(rows)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) unknownBackdated(
 	if err != nil {
 		return nil, err
 	}
-	if res.Known += len(known); len(known) > 0 {
+	if res.Repeated += len(known); len(known) > 0 {
 		var fresh []uint32
 		for i := range rows.Len() {
 			if !known[i] {
@@ -131,7 +131,7 @@ func selectRows(rows *record.Batch, which []uint32) *record.Batch {
 
 func errKnownAs(k record.Key) error {
 	return fmt.Errorf("cid %d, mid %d, moid %d, cap %s, acq %s: %w", k.CID, k.MID, k.MOID,
-		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrKnown)
+		record.FormatNs(k.CapNs), record.FormatNs(k.AcqNs), ErrOtherPayload)
 }
 
 // checkBackdated refuses an acq that is not below the horizon: it may yet be allocated to another
@@ -178,7 +178,7 @@ func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 // findKnown returns the numbers of the rows that are stored, with the same five parts and payload.
 // Only where a row has the same acq is anything read; payloads are where all of the key is there.
 //
-// Errors: ErrKnown where the payload is another.
+// Errors: ErrOtherPayload where the payload is another.
 func (s *Store) findKnown(
 	ctx context.Context, rows *record.Batch, there acqCounts,
 ) (map[int]bool, error) {

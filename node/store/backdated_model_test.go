@@ -72,7 +72,7 @@ func (sh shape) putBelow(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 		return
 	}
 	if conflict {
-		if _, err := s.PutBackdated(t.Context(), b); !errors.Is(err, ErrKnown) {
+		if _, err := s.PutBackdated(t.Context(), b); !errors.Is(err, ErrOtherPayload) {
 			t.Fatalf("other payloads for what is there: %v", err)
 		}
 		return
@@ -81,7 +81,7 @@ func (sh shape) putBelow(t *testing.T, rng *rand.Rand, s *Store, m *model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Known != b.Len()-len(fresh) || res.Stored+res.Purged != len(fresh) {
+	if res.Repeated != b.Len()-len(fresh) || res.Stored+res.Purged != len(fresh) {
 		t.Fatalf("%+v of %d, of which %d are new", res, b.Len(), len(fresh))
 	}
 	// What is purged, or hidden by a retention now, is left out, also if that hides less later.

@@ -115,7 +115,7 @@ func TestPutBackdatedRefuses(t *testing.T) {
 	var invalid *record.InvalidError
 	f := func(what string, err error, part string) {
 		t.Helper()
-		if part == "" && !errors.Is(err, ErrKnown) {
+		if part == "" && !errors.Is(err, ErrOtherPayload) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if part != "" && (!errors.As(err, &invalid) || invalid.Part != part) {

@@ -296,7 +296,7 @@ func (s *Store) copyEvents(r *mirror.Range) (purges bool, err error) {
 		now := *was
 		now.Timeline, e.Copy = r.Timeline, &now
 	}
-	if !e.ChangesHistory() && e.Copy == nil {
+	if !e.ChangesTombstones() && e.Copy == nil {
 		return false, nil
 	}
 	if err := s.manifest.Append(e); err != nil {

@@ -26,9 +26,10 @@ var (
 	// that was copied before lacks.
 	ErrBelow = errors.New("this store holds backdated records, which a copy would miss; take a " +
 		"backup or a snapshot of it instead")
-	// ErrKnown means that a row is stored with the five parts of another and a different payload.
-	ErrKnown = errors.New("a record with these five parts is stored with another payload; give " +
-		"this one another acq")
+	// ErrOtherPayload means that a row is stored with the five parts of another and a different
+	// payload.
+	ErrOtherPayload = errors.New("a record with these five parts is stored with another payload; " +
+		"give this one another acq")
 	// ErrNoCopy means that there is nothing to promote.
 	ErrNoCopy = errors.New("this store is not a copy of another one; there is nothing to promote")
 )

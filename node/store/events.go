@@ -141,7 +141,7 @@ func (s *Store) appendEvents(
 		return manifest.Edit{}, fmt.Errorf("%w: %w", ErrFailed, failed)
 	}
 	e, err := build(acq)
-	if err != nil || !e.ChangesHistory() {
+	if err != nil || !e.ChangesTombstones() {
 		return manifest.Edit{}, err
 	}
 	err = s.manifest.Append(e)

@@ -233,7 +233,7 @@ func extract(
 	}
 	m := &merger{store: s, run: []*shards.Segment{seg},
 		acq: record.Range{From: fromNs, To: untilNs}, ended: ended}
-	m.reader.PrivateCopies = true
+	m.reader.CopyBlocks = true
 	var err error
 	m.ranks, err = index.ConcatRanks([]*index.Segment{seg.Index}, [][]uint64{dropped})
 	if err != nil {

@@ -362,7 +362,7 @@ func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 
 // notifyFeeds tells those that wait of rows that are visible.
 func notifyFeeds(feeds *notify.Notifier, group []*putRequest) {
-	if !feeds.Waited() {
+	if !feeds.HasWaiters() {
 		return
 	}
 	var b bounds.Box
@@ -377,6 +377,6 @@ func notifyFeeds(feeds *notify.Notifier, group []*putRequest) {
 		}
 	}
 	if !first {
-		feeds.Tell(&b)
+		feeds.NotifyRows(&b)
 	}
 }

@@ -23,7 +23,7 @@ func TestAFeedAwaitsTheHorizon(t *testing.T) {
 		closeAt := func(ns int64) {
 			t.Helper()
 			index++
-			_, err := s.Apply(t.Context(), []Command{{index, ns, commands.AppendClose(nil)}})
+			_, err := s.Apply(t.Context(), []Command{{index, ns, commands.AppendHorizon(nil)}})
 			if err != nil {
 				t.Fatal(err)
 			}

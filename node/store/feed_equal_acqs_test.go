@@ -126,7 +126,7 @@ func TestPutBackdatedAgain(t *testing.T) {
 	f := func(from, to int, stored, known int) {
 		t.Helper()
 		if res, err := put(from, to, "a"); err != nil || res.Stored != stored ||
-			res.Known != known {
+			res.Repeated != known {
 			t.Errorf("%d to %d: %+v, %v", from, to, res, err)
 		}
 	}

@@ -146,7 +146,7 @@ func (s *Store) writeMerged(
 ) (*shards.Segment, manifest.Edit, error) {
 	t := s.tombstones.Load()
 	m := &merger{store: s, run: run, tombstones: t.Removable}
-	m.reader.PrivateCopies = true
+	m.reader.CopyBlocks = true
 	indexes, dropped := make([]*index.Segment, len(run)), make([][]uint64, len(run))
 	e := manifest.Edit{}
 	for i, seg := range run {

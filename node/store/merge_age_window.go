@@ -17,7 +17,7 @@ func newestOf(seg *shards.Segment, d record.Dim) int64 {
 	return seg.Meta.LastAcqNs
 }
 
-// recordWindow finds the window of a segment, once for each history. The merger calls it.
+// recordWindow finds the window of a segment, once for each set of tombstones. The merger calls it.
 func recordWindow(seg *shards.Segment, t *tombstone.Set) {
 	if seg.Expiring.WindowOf == t {
 		return

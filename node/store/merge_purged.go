@@ -53,11 +53,11 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
 	w := new(blocks.Reader)
-	w.PrivateCopies = true // its ranks decide what goes
+	w.CopyBlocks = true // its ranks decide what goes
 	var keys record.Batch
 	part := &blocks.PlannedSegment{Plan: new(index.Plan)}
 	for _, h := range by {
-		if h.ExceptSlots.To == 0 && seg.LiesIn(&h.Box) {
+		if h.KeptSlots.To == 0 && seg.LiesIn(&h.Box) {
 			return allPurged(seg, h, g), nil
 		}
 		before := g.rows
@@ -76,8 +76,8 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 				return g, err
 			}
 			w.Chosen = w.Choose(part, info, c.Residual)
-			if h.ExceptSlots.To > 0 {
-				w.Chosen = w.OutsideSlots(h.ExceptSlots, w.Chosen)
+			if h.KeptSlots.To > 0 {
+				w.Chosen = w.OutsideSlots(h.KeptSlots, w.Chosen)
 			}
 			keys.Reset()
 			if err := w.Block.Gather(w.Chosen, true, &keys); err != nil {

@@ -185,13 +185,13 @@ func (l *groupLog) more(rng *rand.Rand) {
 		c.Data, err = commands.AppendHold(nil, h)
 		m.hold(c, h)
 	case op < 38:
-		c.Data = commands.AppendClose(nil)
+		c.Data = commands.AppendHorizon(nil)
 		m.next = max(m.next, c.ClockNs)
 		m.end(c, Outcome{})
 	case op < 39: // an entry of the log that holds nothing
 		m.end(c, Outcome{})
 	default:
-		c.Data = append(commands.AppendClose(nil), 1)
+		c.Data = append(commands.AppendHorizon(nil), 1)
 		m.end(c, Outcome{Err: commands.ErrBad})
 	}
 	if err != nil {

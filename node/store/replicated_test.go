@@ -348,7 +348,7 @@ func TestApplyIsOneAppend(t *testing.T) {
 		t.Fatalf("%d appends, durable %d, applied %d", got, r.Durable(), r.Applied())
 	}
 	unknown := Command{Index: 106, Data: []byte{255, 1, 0, 0}}
-	all = []Command{{Index: 105, ClockNs: 2000, Data: commands.AppendClose(nil)}, unknown}
+	all = []Command{{Index: 105, ClockNs: 2000, Data: commands.AppendHorizon(nil)}, unknown}
 	out, err := r.Apply(t.Context(), all)
 	if len(out) != 1 || !errors.Is(err, commands.ErrUnknown) || r.Applied() != 105 {
 		t.Fatalf("%v, %v, applied %d", out, err, r.Applied())

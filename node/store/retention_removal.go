@@ -32,7 +32,7 @@ func (s *Store) EventsWithRemovals() []event.Event {
 		removals := p.Removals(now, m.Steps.RanNs+ran)
 		for i, e := range p.Events() {
 			if e.Removal = removals[i]; p.Held || m.Steps.Held {
-				e.Removal = &event.Removal{}
+				e.Removal = &event.RemovalForecast{}
 			}
 			all = append(all, e)
 		}

@@ -56,7 +56,7 @@ type takesPartials struct {
 }
 
 func (p *takesPartials) Wants(*partials.SegmentTables, int) bool { return p.rng.IntN(2) == 0 }
-func (p *takesPartials) Plan(_ context.Context, all []BlockPartial) error {
+func (p *takesPartials) LookUp(_ context.Context, all []BlockPartial) error {
 	p.partials += len(all)
 	return nil
 }
@@ -196,8 +196,8 @@ type takesMorsels struct {
 	now     []uint64
 }
 
-func (w *takesMorsels) Wants(*partials.SegmentTables, int) bool    { return true }
-func (w *takesMorsels) Plan(context.Context, []BlockPartial) error { return nil }
+func (w *takesMorsels) Wants(*partials.SegmentTables, int) bool      { return true }
+func (w *takesMorsels) LookUp(context.Context, []BlockPartial) error { return nil }
 func (w *takesMorsels) Begin() bool {
 	w.now = append(w.now, 1)
 	return true

@@ -104,7 +104,7 @@ func (s *Store) hideOtherSlots(
 	}
 	e.Applied, e.Slots = &at, event.SlotsOf(to)
 	e.Events = []event.Meta{event.MetaOf(&event.Event{AcqNs: acq, Kind: event.Split,
-		ExceptSlots: to})}
+		KeptSlots: to})}
 	s.manifestMu.Lock()
 	err := s.manifest.Append(e)
 	if err == nil {

@@ -129,7 +129,7 @@ func (s *Store) linkSeed(
 	m.Lineage = nil                                      // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],
-			event.Event{AcqNs: acqNs, Kind: event.Split, ExceptSlots: keep})
+			event.Event{AcqNs: acqNs, Kind: event.Split, KeptSlots: keep})
 	}
 	return m.Snapshot(), nil
 }

@@ -59,7 +59,7 @@ func fillForSeed(t *testing.T, s *Store) (writer WriterSeq, reply PutResult) {
 			b.AcqNs = append(b.AcqNs, int64(1000+i))
 		}
 		_, err = s.PutBackdated(t.Context(), b.Head(1))
-		if err != nil && !errors.Is(err, ErrKnown) {
+		if err != nil && !errors.Is(err, ErrOtherPayload) {
 			t.Fatal(err)
 		}
 	}

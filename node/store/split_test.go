@@ -212,7 +212,7 @@ func (g *splitGroup) change(rng *rand.Rand, sh *shape, clock int64) {
 	case op < 14:
 		g.hide(rng, sh, clock)
 	case op < 16:
-		g.apply(clock, commands.AppendClose(nil))
+		g.apply(clock, commands.AppendHorizon(nil))
 	case op < 17:
 		if err := g.store.WaitForMerges(g.Context()); err != nil {
 			g.Fatal(err)

@@ -96,7 +96,7 @@ type Store struct {
 	readahead blocks.Readahead // of segments, for all that reads them
 	scans     scan.Runner      // what all scans share
 
-	damaged *damage.Known
+	damaged *damage.Tracker
 
 	findingLost sync.Mutex // held while FindLostFiles runs, and for ever by Close
 	lookedAt    dirStat    // guarded by findingLost

@@ -64,7 +64,7 @@ func (p *leaseReplica) is(horizon, given int64) {
 // nothing else, and is not there after a restart.
 func TestLeases(t *testing.T) {
 	p := newLeaseReplica(t)
-	p.apply(1000, commands.AppendClose(nil))
+	p.apply(1000, commands.AppendHorizon(nil))
 	p.LeaseHorizon(p.index, 2000)
 	p.is(2000, 1000)
 	p.LeaseHorizon(p.index, 1500) // came late
@@ -72,9 +72,9 @@ func TestLeases(t *testing.T) {
 	p.LeaseHorizon(p.index+1, 2500) // of a command that is not here yet
 	p.is(2000, 1000)
 	p.LeaseHorizon(p.index+2, 2400) // says nothing that is not said
-	p.apply(2100, commands.AppendClose(nil))
+	p.apply(2100, commands.AppendHorizon(nil))
 	p.is(2500, 2100)
-	p.apply(2600, commands.AppendClose(nil))
+	p.apply(2600, commands.AppendHorizon(nil))
 	p.is(2600, 2600)
 	feed, err := p.Feed(record.Box{}, false, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestLeases(t *testing.T) {
 // TestLeasesOfACopy: no lease counts while a replica is a copy.
 func TestLeasesOfACopy(t *testing.T) {
 	p := newLeaseReplica(t)
-	p.apply(2600, commands.AppendClose(nil))
+	p.apply(2600, commands.AppendHorizon(nil))
 	p.LeaseHorizon(p.index, 3000)
 	p.LeaseHorizon(p.index+1, 3500)
 	rng := mirror.Range{Of: "00000000000000000000000000000007", ToNs: 500}

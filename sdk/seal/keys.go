@@ -27,6 +27,7 @@ const (
 	labelMACPad   = "macpad"
 	labelOrder    = "ore"
 	labelEqual    = "bidx"
+	labelWrap     = "wrap"
 )
 
 // derive returns a key of a parent: HKDF-Expand with SHA-256 over

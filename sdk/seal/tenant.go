@@ -86,7 +86,9 @@ func (t *Tenant) seriesKeys(
 	if k.root, err = t.root(ctx, keyID); err != nil {
 		return k, err
 	}
-	k.device = deviceKeyOf(&k.root, t.cid, mid)
+	if k.device, err = t.deviceKey(ctx, &k.root, keyID, mid); err != nil {
+		return k, err
+	}
 	k.series = seriesKeyOf(&k.device, moid, s)
 	return k, nil
 }

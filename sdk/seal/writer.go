@@ -85,6 +85,9 @@ func (t *Tenant) NewWriter(
 	if err != nil {
 		return nil, fmt.Errorf("current key of tenant %d: %w", t.cid, err)
 	}
+	if err := t.readyDevice(ctx, s, keyID, mid); err != nil {
+		return nil, err
+	}
 	w := &Writer{tenant: t, schema: s}
 	if w.keys, err = t.seriesKeys(ctx, s, keyID, mid, moid); err != nil {
 		return nil, err

@@ -292,7 +292,7 @@ func (r *restore) storeBelow() error {
 	}
 	r.stored += int64(res.Stored)
 	r.below += int64(res.Stored)
-	r.duplicates += int64(res.Known)
+	r.duplicates += int64(res.Repeated)
 	r.purged += int64(res.Purged)
 	r.sample = r.batch.Key(0)
 	return nil

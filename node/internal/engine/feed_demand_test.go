@@ -43,7 +43,7 @@ func openIdleGroup(t *testing.T, number byte) *idleGroup {
 		Limits:  Limits{FeedBytes: 1 << 30}}, false)
 	g := &idleGroup{T: t,
 		localSource: &localSource{engine: e, store: s, group: cluster.GroupID(number)}}
-	g.apply(commands.AppendClose(nil))
+	g.apply(commands.AppendHorizon(nil))
 	return g
 }
 
@@ -70,7 +70,7 @@ func (g *idleGroup) changes(
 		inner.Pass(acqNs)
 		go func() {
 			time.Sleep(3 * time.Millisecond)
-			g.apply(commands.AppendClose(nil))
+			g.apply(commands.AppendHorizon(nil))
 			g.asked.Add(1)
 		}()
 	})

@@ -56,7 +56,7 @@ func eventOf(in *api.Event) (e event.Event, err error) {
 		e.Done, e.Removed = *in.Done, *in.Removed
 	}
 	if r := in.Removal; r != nil {
-		e.Removal = &event.Removal{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
+		e.Removal = &event.RemovalForecast{Rows: r.Records, Bytes: r.Bytes, NextNs: r.NextNs,
 			DoneNs: r.DoneNs}
 	}
 	for _, kind := range []event.Kind{event.Erase, event.Purge,

@@ -101,7 +101,7 @@ func (a *fanOut[T]) askRemote(
 			timer.Reset(c.checkDelay(ctx, lateHedgeAfter))
 		}
 		if out, over := c.failed(firstFailed, hedgeFailed); over {
-			return out, c.call.Decided()
+			return out, c.call.HasWinner()
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (c *hedgedRequest[T]) failed(
 	first, second attemptOutcome[T],
 ) (out []sourceAnswer[T], over bool) {
 	switch {
-	case c.call.Decided():
+	case c.call.HasWinner():
 		return nil, false // the outcome of the winner follows
 	case second.err != nil && !isSourceFault(second.err):
 		return second.answers, true
@@ -181,7 +181,7 @@ func (c *hedgedRequest[T]) checkDelay(
 		c.attempt.Cancel(errPeerDown)
 		return again
 	}
-	if c.hedgeAttempt != nil || c.call.Decided() {
+	if c.hedgeAttempt != nil || c.call.HasWinner() {
 		return again
 	}
 	sources := c.engine.alternatives(c.first)
@@ -211,7 +211,7 @@ func (c *hedgedRequest[T]) record(ctx context.Context, o attemptOutcome[T]) {
 		if !isSplit(o.err) && !isDamage(o.err) { // of one replica of many
 			p.failedNs.Store(time.Now().UnixNano())
 		}
-		if c.hedgeAttempt == nil && !c.call.Decided() {
+		if c.hedgeAttempt == nil && !c.call.HasWinner() {
 			if sources := c.engine.alternatives(c.first); sources != nil {
 				c.hedge(ctx, sources)
 			}

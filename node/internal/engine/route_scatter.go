@@ -161,16 +161,16 @@ func (a *fanOut[T]) askOrOther(
 	ctx context.Context, e *Engine, s source,
 	each func(ctx context.Context, s source) (T, wire.End, error),
 ) (out []sourceAnswer[T]) {
-	handed := false
+	delivered := false
 	if d, far := s.(*remoteSource); far {
-		out, handed = a.askRemote(ctx, e, d, each)
+		out, delivered = a.askRemote(ctx, e, d, each)
 	} else {
 		x := sourceAnswer[T]{of: s}
 		x.answer, x.end, x.err = a.askOne(ctx, s, each)
-		out, handed = []sourceAnswer[T]{x}, s.(*localSource).delivered()
+		out, delivered = []sourceAnswer[T]{x}, s.(*localSource).delivered()
 	}
 	for _, x := range out {
-		if x.err == nil || handed || ctx.Err() != nil {
+		if x.err == nil || delivered || ctx.Err() != nil {
 			continue
 		}
 		var others []source

@@ -36,8 +36,8 @@ func isSplit(err error) bool {
 	return e.Kind == wire.KindUnavailable && e.Part == partSlots
 }
 
-// firstDelivery is the first delivery of rows by a source: after it no other source can replace
-// this one.
+// firstDelivery is the first delivery of rows by a source: the first time that the consumer of the
+// answer gets some of it. After that no other source can replace this one.
 type firstDelivery struct {
 	once sync.Once
 	err  error

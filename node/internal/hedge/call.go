@@ -57,8 +57,8 @@ func (r *Call) CancelAll() {
 	}
 }
 
-// Decided reports whether an attempt has won.
-func (r *Call) Decided() bool {
+// HasWinner reports whether an attempt has won.
+func (r *Call) HasWinner() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.winner != nil

@@ -6,11 +6,11 @@ import (
 )
 
 func (s *Server) edgeStatus(req *httpserver.Request) {
-	if s.Outbox == nil {
+	if s.Shipper == nil {
 		req.Fail(&wire.Error{Kind: wire.KindNotFound,
 			Message: "this node is not an edge " +
 				"node; start it with --role edge to make it one"})
 		return
 	}
-	req.JSON(s.Outbox.Status())
+	req.JSON(s.Shipper.Status())
 }

@@ -200,7 +200,7 @@ const (
 
 // serves reports whether this kind of node has something to say at a path.
 func (s *Server) serves(path string) bool {
-	return !(path == routeEdge && s.Outbox == nil ||
+	return !(path == routeEdge && s.Shipper == nil ||
 		strings.HasPrefix(path, routeCluster) && !s.opt.InCluster)
 }
 

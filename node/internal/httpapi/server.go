@@ -61,11 +61,11 @@ type Parts struct {
 	Verifier  *verify.Verifier
 	Clock     *clock.Clock
 	Member    *atomic.Pointer[member.Member] // holds nil until the node has joined its cluster
-	Outbox    Outbox                         // nil: the node is not an edge node
+	Shipper   Shipper                        // nil: the node is not an edge node
 }
 
-// Outbox tells how the shipping of an edge node is.
-type Outbox interface {
+// Shipper says how the shipping of an edge node goes.
+type Shipper interface {
 	// Status returns the state of shipping, for JSON.
 	Status() any
 }

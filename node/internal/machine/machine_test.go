@@ -52,7 +52,7 @@ func entries(t testing.TB, rng *rand.Rand, from uint64, count int) []replica.Ent
 		case op < 17:
 			e.Data, err = commands.AppendPurge(data, box)
 		case op < 19:
-			e.Data = commands.AppendClose(data)
+			e.Data = commands.AppendHorizon(data)
 		default: // a new leader's
 		}
 		if err != nil {
@@ -370,7 +370,7 @@ func TestInstallCutShort(t *testing.T) {
 // An entry that is no proposal stops the replica after those before it.
 func TestEntryIsNoProposal(t *testing.T) {
 	m := open(t, t.TempDir())
-	all := []replica.Entry{{Index: 1, Data: commands.AppendClose(AppendClock(nil, 5))},
+	all := []replica.Entry{{Index: 1, Data: commands.AppendHorizon(AppendClock(nil, 5))},
 		{Index: 2, Data: []byte("short")}}
 	results := make([]any, 2)
 	err := m.Apply(all, results)

@@ -176,7 +176,7 @@ func (m *Member) closeNow(group cluster.GroupID) {
 		defer m.closeRequests.end(group)
 		ctx, cancel := context.WithTimeout(m.open, restEvery)
 		defer cancel()
-		_, _ = m.Here(ctx, group, commands.AppendClose(nil)) // closeGroups says the same
+		_, _ = m.Here(ctx, group, commands.AppendHorizon(nil)) // closeGroups says the same
 	})
 }
 

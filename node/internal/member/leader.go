@@ -230,7 +230,7 @@ func (m *Member) closeGroups() {
 		shutAt time.Time
 	}
 	all := map[cluster.GroupID]*last{}
-	command := commands.AppendClose(nil)
+	command := commands.AppendHorizon(nil)
 	for {
 		select {
 		case <-next.C:

@@ -136,7 +136,7 @@ func kindOf(err error) wire.Kind {
 		return wire.KindNotFound
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrAhead),
 		errors.Is(err, cluster.ErrStale),
-		errors.Is(err, store.ErrNoCopy), errors.Is(err, store.ErrKnown),
+		errors.Is(err, store.ErrNoCopy), errors.Is(err, store.ErrOtherPayload),
 		errors.Is(err, store.ErrBelow):
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy), errors.Is(err, store.ErrReplicated):

@@ -145,7 +145,7 @@ func (s *Sorter) keep(ctx context.Context, b *record.Batch) error {
 	s.rows += uint64(b.Len())
 	s.sorted = append(s.sorted, []*record.Batch{b})
 	if s.limit > 0 && s.rows/4 > s.limit+cutSlack/4 {
-		return s.cut(ctx)
+		return s.mergeInMemory(ctx)
 	}
 	return nil
 }
@@ -159,8 +159,8 @@ func (s *Sorter) inMemory() []*cursor {
 	return all
 }
 
-// cut merges the runs in memory into one, with as many rows as the limit allows.
-func (s *Sorter) cut(ctx context.Context) error {
+// mergeInMemory merges the runs in memory into one, with as many rows as the limit allows.
+func (s *Sorter) mergeInMemory(ctx context.Context) error {
 	var first []*record.Batch
 	var held int64
 	rows := uint64(0)
@@ -234,11 +234,11 @@ func (s *Sorter) write(ctx context.Context, from []*cursor, level int) error {
 	if same < mergeRuns {
 		return nil
 	}
-	return s.pass(ctx, mergeRuns)
+	return s.mergeFiles(ctx, mergeRuns)
 }
 
-// pass merges some runs, those of the lowest levels, into one.
-func (s *Sorter) pass(ctx context.Context, count int) error {
+// mergeFiles merges some runs in files, those of the lowest levels, into one.
+func (s *Sorter) mergeFiles(ctx context.Context, count int) error {
 	slices.SortStableFunc(s.runs, func(a, b run) int { return a.level - b.level })
 	merged := slices.Clone(s.runs[:count])
 	s.runs = slices.Delete(s.runs, 0, count)
@@ -313,7 +313,7 @@ func (s *Sorter) Each(ctx context.Context, emit func(b *record.Batch) error) err
 		return err
 	}
 	for len(s.runs) > mergeRuns {
-		if err := s.pass(ctx, min(mergeRuns, len(s.runs)-mergeRuns+1)); err != nil {
+		if err := s.mergeFiles(ctx, min(mergeRuns, len(s.runs)-mergeRuns+1)); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func floorsOfWire(f *wire.Floors) retention.Floors {
 }
 
 // Removal returns the progress of a removal as JSON shows it; nil for nil.
-func Removal(r *event.Removal) *api.Removal {
+func Removal(r *event.RemovalForecast) *api.Removal {
 	if r == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ func TestRemoval(t *testing.T) {
 	if Removal(nil) != nil {
 		t.Error("nil is not nil")
 	}
-	r := Removal(&event.Removal{Rows: 2, NextNs: 5})
+	r := Removal(&event.RemovalForecast{Rows: 2, NextNs: 5})
 	if r.Records != 2 || r.Next == nil || *r.Next != record.FormatNs(5) || r.Done != nil {
 		t.Errorf("%+v", r)
 	}

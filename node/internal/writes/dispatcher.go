@@ -16,9 +16,9 @@ import (
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
-// Outbox ships what a stand-alone node stores to another node.
-type Outbox interface {
-	// Put calls store, which stores the batch, unless the outbox is full.
+// Shipper takes the puts of an edge node, which ships what it stores to another node.
+type Shipper interface {
+	// Put calls store, which stores the batch, unless too much waits to be shipped.
 	Put(
 		ctx context.Context, b *record.Batch, store func() (store.PutResult, error),
 	) (store.PutResult, error)
@@ -32,7 +32,7 @@ type Options struct {
 	Engine     *engine.Engine
 	Clock      *clock.Clock
 	NativeWork *wasmhost.NativeWork
-	Outbox     Outbox          // nil: the node is not an edge node
+	Shipper    Shipper         // nil: the node is not an edge node
 	Open       context.Context // ends when the node begins to close
 	MaxPuts    int             // concurrent puts, at most
 }
@@ -82,7 +82,7 @@ func (d *Dispatcher) groups(m *member.Member) Groups { return New(m, &d.Writers)
 func (d *Dispatcher) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
-	return d.put(ctx, b, w, d.opt.Store.Put, func(knownPart) {})
+	return d.put(ctx, b, w, d.opt.Store.Put, func(duplicatePart) {})
 }
 
 // PutAfter is Put for a writer whose sequence must follow another one; see [store.Store.PutAfter].
@@ -94,15 +94,15 @@ func (d *Dispatcher) PutAfter(
 			ctx context.Context, b *record.Batch, w store.WriterSeq,
 		) (store.PutResult, error) {
 			return d.opt.Store.PutAfter(ctx, b, w, previous)
-		}, func(knownPart) {})
+		}, func(duplicatePart) {})
 }
 
-// put stores a batch in groups of a cluster, or of a node by itself with putToStore. It tells of
-// the parts which were stored under the writer before.
+// put stores a batch in groups of a cluster, or of a node by itself with putToStore. It calls
+// onDuplicate for each part that was stored under the writer before.
 func (d *Dispatcher) put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 	putToStore func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
-	tell func(knownPart),
+	onDuplicate func(duplicatePart),
 ) (out store.PutResult, err error) {
 	if err := d.begin(); err != nil {
 		return out, err
@@ -111,15 +111,17 @@ func (d *Dispatcher) put(
 	d.opt.NativeWork.Begin()
 	defer d.opt.NativeWork.End()
 	if m := d.opt.Member.Load(); m != nil {
-		return d.groups(m).put(ctx, b, w, tell)
+		return d.groups(m).put(ctx, b, w, onDuplicate)
 	}
-	if o := d.opt.Outbox; o != nil {
-		out, err = o.Put(ctx, b, func() (store.PutResult, error) { return putToStore(ctx, b, w) })
+	if shipper := d.opt.Shipper; shipper != nil {
+		out, err = shipper.Put(ctx, b, func() (store.PutResult, error) {
+			return putToStore(ctx, b, w)
+		})
 	} else {
 		out, err = putToStore(ctx, b, w)
 	}
 	if err == nil && out.Duplicate {
-		tell(knownPart{put: out})
+		onDuplicate(duplicatePart{put: out})
 	}
 	return out, err
 }
@@ -138,7 +140,7 @@ func (d *Dispatcher) Follows(writer record.Writer, previous uint64) error {
 // rejectOnEdge rejects operations on an edge node that would make it differ from what it has
 // shipped.
 func (d *Dispatcher) rejectOnEdge() error {
-	if d.opt.Outbox == nil {
+	if d.opt.Shipper == nil {
 		return nil
 	}
 	return &wire.Error{Kind: wire.KindForbidden, Message: "an edge node takes puts and " +

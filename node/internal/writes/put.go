@@ -19,12 +19,12 @@ import (
 func (g Groups) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (out store.PutResult, err error) {
-	return g.put(ctx, b, w, func(knownPart) {})
+	return g.put(ctx, b, w, func(duplicatePart) {})
 }
 
-// put is Put that tells of the parts which were stored under the writer before.
+// put is Put, which calls onDuplicate for each part that was stored under the writer before.
 func (g Groups) put(
-	ctx context.Context, b *record.Batch, w store.WriterSeq, tell func(knownPart),
+	ctx context.Context, b *record.Batch, w store.WriterSeq, onDuplicate func(duplicatePart),
 ) (out store.PutResult, err error) {
 	if err := b.Validate(); err != nil {
 		return out, err
@@ -34,7 +34,7 @@ func (g Groups) put(
 		w = g.writers.Take()
 	}
 	out.Duplicate = !pooledWriter
-	left := pendingPut{rows: b.Len(), rest: b, writer: w, tell: tell}
+	left := pendingPut{rows: b.Len(), rest: b, writer: w, onDuplicate: onDuplicate}
 	err = g.retrySplits(ctx, func(v *cluster.View) error {
 		return g.putParts(ctx, v, &left, &out)
 	})
@@ -57,7 +57,7 @@ type pendingPut struct {
 	origin      []uint32 // row of rest -> row of the put; nil if the same
 	writer      store.WriterSeq
 	mayBeStored bool // a group may have stored some of the rest before it was split
-	tell        func(knownPart)
+	onDuplicate func(duplicatePart)
 }
 
 // fail returns the error of a put whose rest was not stored.
@@ -108,7 +108,7 @@ func (g Groups) putParts(
 		}
 		p := answers[i].Put
 		if p.Duplicate {
-			left.tell(knownPart{parts[i].Group, left.origins(of), p})
+			left.onDuplicate(duplicatePart{parts[i].Group, left.origins(of), p})
 		}
 		if out.Records == 0 || p.FirstAcqNs < out.FirstAcqNs {
 			out.FirstAcqNs = p.FirstAcqNs

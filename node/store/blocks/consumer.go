@@ -33,7 +33,7 @@ type Consumer struct {
 // in every query.
 type BlockPartial struct {
 	partials.Partial
-	Known bool // set by the sink in Plan: it has a state and needs no rows
+	HasState bool // set by PartialSink.LookUp: the sink has its state and needs no rows
 }
 
 // PartialSink is the half of a consumer that aggregates sealed blocks one by one, so that the state
@@ -47,9 +47,9 @@ type PartialSink interface {
 	// numbers ascend, not one by one.
 	BeginMorsel(number int)
 	EndMorsel() error
-	// Plan announces the next partials of the segment, and sets Known. They are valid until the
-	// next Plan.
-	Plan(ctx context.Context, partials []BlockPartial) error
+	// LookUp looks for the states of the next partials of the segment, in the cache too, and sets
+	// HasState. The partials are valid until the next LookUp.
+	LookUp(ctx context.Context, partials []BlockPartial) error
 	// Begin is called for each partial in turn. If it returns true, the consumer gets its rows, and
 	// then End is called.
 	Begin() (rows bool)

@@ -32,7 +32,7 @@ type gathererState struct {
 // returns.
 type Resolver interface {
 	// Resolve removes such rows from a batch, from start on.
-	Resolve(b *record.Batch, start int)
+	DropHidden(b *record.Batch, start int)
 	// FindSuperseded returns the positions of all rows of a block that are not to be shown,
 	// ascending, valid until the next call. It is not ok where only Resolve knows.
 	//
@@ -267,7 +267,7 @@ func (w *Gatherer) take(
 	case w.supersededKnown: // the rows are one span
 		lo, hi := spans[0].Lo, spans[0].Hi
 		from, _ := slices.BinarySearch(w.superseded, uint16(lo))
-		out := NewRemoval(&w.Batch, start)
+		out := NewRowRemover(&w.Batch, start)
 		for _, at := range w.superseded[from:] {
 			if uint32(at) >= hi {
 				break
@@ -276,7 +276,7 @@ func (w *Gatherer) take(
 		}
 		out.End()
 	case w.Resolver != nil:
-		w.Resolver.Resolve(&w.Batch, start)
+		w.Resolver.DropHidden(&w.Batch, start)
 	}
 	return nil
 }

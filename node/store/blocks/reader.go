@@ -38,12 +38,12 @@ type Reader struct {
 // readerState is what a reader works at, and what it has done.
 type readerState struct {
 	Counts
-	Ctx           context.Context // of the task whose CPU time is shared; nil: it is not
-	CPU           cpushare.Worker // the share of the query in the processors, if it has one
-	steps         int             // blocks opened, see step
-	Verify        bool            // every block that is opened is verified
-	PrivateCopies bool            // blocks are verified in a copy: their rows are kept
-	CountOnly     bool            // rows are counted, and not taken
+	Ctx        context.Context // of the task whose CPU time is shared; nil: it is not
+	CPU        cpushare.Worker // the share of the query in the processors, if it has one
+	steps      int             // blocks opened, see step
+	Verify     bool            // every block that is opened is verified
+	CopyBlocks bool            // blocks are verified in a copy: their rows are kept
+	CountOnly  bool            // rows are counted, and not taken
 	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
 	// are shown.
 	CountShown bool
@@ -86,7 +86,7 @@ func (w *Reader) openAs(
 		return nil, err
 	}
 	w.Block = b
-	info, err := seg.OpenBlock(c.Block, b, w.PrivateCopies || w.Verify)
+	info, err := seg.OpenBlock(c.Block, b, w.CopyBlocks || w.Verify)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (w *Reader) openAs(
 // Errors: *durable.CorruptError.
 func (w *Reader) Reopen(seg *PlannedSegment, number uint32) error {
 	w.Block = &w.own
-	_, err := seg.OpenBlock(number, &w.own, w.PrivateCopies || w.Verify)
+	_, err := seg.OpenBlock(number, &w.own, w.CopyBlocks || w.Verify)
 	return err
 }
 

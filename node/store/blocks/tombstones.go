@@ -20,7 +20,7 @@ func (seg *PlannedSegment) applyTombstones(by []*tombstone.Range) {
 			continue
 		}
 		if box, ok := seg.BoxInRanks(&t.Box); ok {
-			seg.tombstones = append(seg.tombstones, rankedTombstone{box, t.ExceptSlots})
+			seg.tombstones = append(seg.tombstones, rankedTombstone{box, t.KeptSlots})
 		}
 	}
 	if len(seg.tombstones) == 0 {
@@ -54,21 +54,21 @@ func (seg *PlannedSegment) covers(info *index.BlockInfo) (all, some bool) {
 
 // rankedTombstone is a range tombstone in terms of one segment.
 type rankedTombstone struct {
-	box         record.Box // with acq as ranks
-	exceptSlots slots.Range
+	box       record.Box // with acq as ranks
+	keptSlots slots.Range
 }
 
 // covers reports whether all rows of a block, or maybe some, are covered.
 func (t *rankedTombstone) covers(info *index.BlockInfo) (all, some bool) {
 	all, some = Covers(&t.box, info)
-	if t.exceptSlots.To == 0 || !some {
+	if t.keptSlots.To == 0 || !some {
 		return all, some
 	}
 	cid, least, most := info.Min[record.CID], info.Min[record.MID], info.Max[record.MID]
 	if cid != info.Max[record.CID] || least>>slots.DeviceRangeBits != most>>slots.DeviceRangeBits {
 		return false, true
 	}
-	except := t.exceptSlots.Has(int32(cid), least)
+	except := t.keptSlots.Has(int32(cid), least)
 	return all && !except, !except
 }
 
@@ -98,8 +98,8 @@ func (w *Reader) dropCovered(seg *PlannedSegment, info *index.BlockInfo, sel []u
 				covered = w.Block.Filter(d, box[d], covered)
 			}
 		}
-		if t.exceptSlots.To > 0 {
-			covered = w.OutsideSlots(t.exceptSlots, covered)
+		if t.keptSlots.To > 0 {
+			covered = w.OutsideSlots(t.keptSlots, covered)
 		}
 		sel = subtract(sel, covered)
 		w.covered = covered

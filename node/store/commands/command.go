@@ -35,7 +35,7 @@ const (
 	KindPurge     Kind = 3 // as Store.Purge
 	KindRetention Kind = 4 // as Store.SetRetention
 	KindStep      Kind = 5 // lets the retentions take the steps that are due
-	KindClose     Kind = 6 // moves the horizon to the clock reading
+	KindHorizon   Kind = 6 // moves the horizon to the clock reading
 	KindRange     Kind = 7 // as Store.PutRange
 	KindPromote   Kind = 8 // as Store.PromoteCopy
 	KindSplit     Kind = 9 // leaves slots to another group, see [Split]
@@ -185,9 +185,9 @@ func (c *Command) parseStep(body []byte) error {
 	return nil
 }
 
-// AppendClose appends the command that moves the horizon to its clock reading: no record put later
-// has a smaller acq.
-func AppendClose(dst []byte) []byte { return appendCommand(dst, KindClose) }
+// AppendHorizon appends the command that moves the horizon to its clock reading: no record put
+// later has a smaller acq.
+func AppendHorizon(dst []byte) []byte { return appendCommand(dst, KindHorizon) }
 
 func appendCommand(dst []byte, kind Kind) []byte {
 	return append(dst, version, byte(kind), 0, 0)
@@ -248,7 +248,7 @@ func (c *Command) Parse(src []byte) error {
 		c.Err = c.parseStep(body)
 	case KindHold:
 		c.Err = c.parseHold(body)
-	case KindClose, KindPromote:
+	case KindHorizon, KindPromote:
 		if len(body) > 0 {
 			c.Err = badCommand("%d bytes follow", len(body))
 		}

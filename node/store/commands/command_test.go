@@ -82,7 +82,7 @@ func TestFormatExamples(t *testing.T) {
 	got, err = AppendHold(nil, retention.Hold{Action: retention.HoldResume, CID: tenant(7),
 		TimeNs: 1_700_000_000_000_000_000})
 	f("hold", got, err)
-	f("close", AppendClose(nil), nil)
+	f("horizon", AppendHorizon(nil), nil)
 	got, err = AppendRange(nil, exampleRange())
 	f("range", got, err)
 	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
@@ -188,7 +188,7 @@ func FuzzParseCommand(f *testing.F) {
 	f.Add(AppendStep(nil, 5, 6))
 	hold, _ := AppendHold(nil, retention.Hold{Action: retention.HoldUndo, All: true})
 	f.Add(hold)
-	f.Add(AppendClose(nil))
+	f.Add(AppendHorizon(nil))
 	f.Add(AppendPromote(nil))
 	copied := exampleRange()
 	part, _ := AppendRange(nil, copied)
@@ -256,8 +256,8 @@ func (c *Command) plain() ([]byte, error) {
 		return AppendStep(nil, c.Step.TimeNs, c.Step.RanNs), nil
 	case KindHold:
 		return AppendHold(nil, c.Hold)
-	case KindClose:
-		return AppendClose(nil), nil
+	case KindHorizon:
+		return AppendHorizon(nil), nil
 	case KindRange:
 		return AppendRange(nil, c.Range)
 	case KindPromote:

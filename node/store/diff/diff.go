@@ -27,7 +27,7 @@ import (
 )
 
 // payloadBytes is how many payload bytes a diff keeps for each reading that it has space for,
-// before it cuts the box further.
+// before it divides the box further.
 const payloadBytes = 256
 
 // Sink takes differences of one kind, valid during the call. An error ends the diff.
@@ -128,7 +128,7 @@ func (d *comparison) begin() {
 	}
 }
 
-// comparePartition compares the readings of a partition, or cuts it.
+// comparePartition compares the readings of a partition, or divides it.
 func (d *comparison) comparePartition(p *versions.Partition) error {
 	if err := d.Ctx.Err(); err != nil {
 		p.GiveBack()
@@ -139,7 +139,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 		d.PlanPartition(p)
 		d.stats.Segments += len(p.Segments)
 	}
-	if p.Superseding > limit && d.CutByZones(p) {
+	if p.Flagged > limit && d.DivideByZones(p) {
 		return nil
 	}
 	err := d.FindNewest(p, limit)
@@ -151,7 +151,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 		err = d.findVersions(p)
 	}
 	if errors.Is(err, versions.ErrFull) {
-		d.CutByReadings(p)
+		d.DivideByReadings(p)
 		return nil
 	}
 	if err == nil {

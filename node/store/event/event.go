@@ -50,17 +50,17 @@ type Event struct {
 	Removed uint64 // of a purge: rows that were removed from segments and heads
 
 	// Removal is of a retention, when the reader asked for it.
-	Removal *Removal
+	Removal *RemovalForecast
 
 	// FromSlot and ToSlot are set where stores of a cluster are merged: the event is only of
 	// devices with these slots. Both 0: of all.
 	FromSlot, ToSlot uint32
 
-	ExceptSlots slots.Range // of Split: the devices that it does not concern
+	KeptSlots slots.Range // of Split: the group keeps devices in these slots, the others are hidden
 }
 
-// Removal says what becomes of the rows that a retention hides.
-type Removal struct {
+// RemovalForecast says what becomes of the rows that a retention hides.
+type RemovalForecast struct {
 	Rows, Bytes uint64 // about how many are stored, and what they take in the files
 	// NextNs is when the first of them may be removed, about: until then an undo shows them again.
 	// It is in the past when that has come, and moves on while nodes do not run. 0: the policy is

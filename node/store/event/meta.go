@@ -10,12 +10,12 @@ import (
 
 // Meta is an event as the manifest has it.
 type Meta struct {
-	AcqNs       int64  `json:"acq_ns"`
-	Kind        Kind   `json:"kind"`
-	Box         Box    `json:"box"`
-	Done        bool   `json:"done,omitempty"`
-	Removed     uint64 `json:"removed,omitempty"`
-	ExceptSlots *Slots `json:"kept_slots,omitempty"` // of a split
+	AcqNs     int64  `json:"acq_ns"`
+	Kind      Kind   `json:"kind"`
+	Box       Box    `json:"box"`
+	Done      bool   `json:"done,omitempty"`
+	Removed   uint64 `json:"removed,omitempty"`
+	KeptSlots *Slots `json:"kept_slots,omitempty"` // of a split
 }
 
 // Slots is slots [from, to).
@@ -34,7 +34,7 @@ func (m *Slots) Range() (r slots.Range, ok bool) {
 func MetaOf(e *Event) Meta {
 	m := Meta{AcqNs: e.AcqNs, Kind: e.Kind, Box: BoxOf(&e.Box), Done: e.Done, Removed: e.Removed}
 	if e.Kind == Split {
-		m.ExceptSlots = SlotsOf(e.ExceptSlots)
+		m.KeptSlots = SlotsOf(e.KeptSlots)
 	}
 	return m
 }
@@ -46,13 +46,13 @@ func (m *Meta) Event() (Event, error) {
 	e := Event{AcqNs: m.AcqNs, Kind: m.Kind, Done: m.Done, Removed: m.Removed}
 	ok := true
 	switch {
-	case e.Kind == Split && m.ExceptSlots != nil:
-		e.ExceptSlots, ok = m.ExceptSlots.Range()
-	case e.Kind != Erase && e.Kind != Purge || m.ExceptSlots != nil:
+	case e.Kind == Split && m.KeptSlots != nil:
+		e.KeptSlots, ok = m.KeptSlots.Range()
+	case e.Kind != Erase && e.Kind != Purge || m.KeptSlots != nil:
 		return e, fmt.Errorf("event of kind %d; this version knows 1, 2 and 4", e.Kind)
 	}
 	if !ok {
-		return e, fmt.Errorf("a split keeps slots %d to %d", m.ExceptSlots[0], m.ExceptSlots[1])
+		return e, fmt.Errorf("a split keeps slots %d to %d", m.KeptSlots[0], m.KeptSlots[1])
 	}
 	var err error
 	e.Box, err = ParseBox(&m.Box)

@@ -32,7 +32,7 @@ func TestEventsAreReadAsWritten(t *testing.T) {
 		`{"acq_ns":5,"kind":1,"box":[null,[[1,3],[7,8]],null,null,null]}`)
 	f(Event{AcqNs: 6, Kind: Purge, Done: true, Removed: 9},
 		`{"acq_ns":6,"kind":2,"box":[null,null,null,null,null],"done":true,"removed":9}`)
-	f(Event{AcqNs: 7, Kind: Split, ExceptSlots: slots.Range{From: 8, To: 16}},
+	f(Event{AcqNs: 7, Kind: Split, KeptSlots: slots.Range{From: 8, To: 16}},
 		`{"acq_ns":7,"kind":4,"box":[null,null,null,null,null],"kept_slots":[8,16]}`)
 }
 
@@ -47,8 +47,8 @@ func TestUnknownEventsAreRefused(t *testing.T) {
 	f(Meta{AcqNs: 1, Kind: Retention}) // a step of a policy is none of its own
 	f(Meta{AcqNs: 1, Kind: 5})
 	f(Meta{AcqNs: 1, Kind: Split})
-	f(Meta{AcqNs: 1, Kind: Split, ExceptSlots: &Slots{4, 4}})
-	f(Meta{AcqNs: 1, Kind: Split, ExceptSlots: &Slots{0, slots.Count + 1}})
-	f(Meta{AcqNs: 1, Kind: Erase, ExceptSlots: &Slots{0, 4}})
+	f(Meta{AcqNs: 1, Kind: Split, KeptSlots: &Slots{4, 4}})
+	f(Meta{AcqNs: 1, Kind: Split, KeptSlots: &Slots{0, slots.Count + 1}})
+	f(Meta{AcqNs: 1, Kind: Erase, KeptSlots: &Slots{0, 4}})
 	f(Meta{AcqNs: 1, Kind: Erase, Box: Box{{{3, 3}}}})
 }

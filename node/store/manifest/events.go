@@ -101,8 +101,8 @@ func (m *Manifest) SkipEmpty(shard uint32, next uint64) uint64 {
 	return next
 }
 
-// ChangesHistory reports whether scans see something new after an edit.
-func (e *Edit) ChangesHistory() bool {
+// ChangesTombstones reports whether an edit changes the range tombstones: which rows scans hide.
+func (e *Edit) ChangesTombstones() bool {
 	return len(e.Events) > 0 || len(e.Policies) > 0 || len(e.DropPolicies) > 0 || e.Steps != nil
 }
 

@@ -38,13 +38,13 @@ type Run struct {
 func (r Run) IsNone() bool { return r.To == 0 }
 
 // Due returns the smallest run that is due: FanIn or more neighbours of which none is much larger
-// than the others. Segments of an age window that is closed are merged as those of an idle store
+// than the others. Segments of an age window that has ended are merged as those of an idle store
 // are.
 func Due(all []Segment) (best Run) {
 	for at, end := range eachUndamaged(all) {
 		for from, to := range eachMergeable(all, at, end) {
 			run := dueIn(all, from, to)
-			if run.IsNone() && isClosed(all, from, to, end) {
+			if run.IsNone() && hasEnded(all, from, to, end) {
 				run = idleIn(all, from, to)
 			}
 			if !run.IsNone() && (best.IsNone() || run.Rows < best.Rows) {

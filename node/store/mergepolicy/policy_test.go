@@ -58,7 +58,7 @@ func TestBacklog(t *testing.T) {
 }
 
 // Neighbours of about one size are due, the smallest first, but for those with a damaged segment
-// between them; those of a window that is closed may be fewer.
+// between them; those of a window that has ended may be fewer.
 func TestDue(t *testing.T) {
 	f := func(all []Segment, want Run) {
 		t.Helper()

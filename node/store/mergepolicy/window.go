@@ -66,9 +66,9 @@ func eachMergeable(all []Segment, begin, end int) iter.Seq2[int, int] {
 	}
 }
 
-// isClosed reports whether no newer segments will be merged with neighbours that eachMergeable
-// yielded, because their window is closed: the next one is in another window as wide as theirs.
-func isClosed(all []Segment, from, to, end int) bool {
+// hasEnded reports whether no newer segments will be merged with neighbours that eachMergeable
+// yielded, because their window has ended: the next one is in another window as wide as theirs.
+func hasEnded(all []Segment, from, to, end int) bool {
 	if to == end {
 		return false
 	}

@@ -16,7 +16,7 @@ func TestTogether(t *testing.T) {
 		}
 		var got []string
 		for from, to := range eachMergeable(all, 0, len(all)) {
-			got = append(got, fmt.Sprint(to-from, isClosed(all, from, to, len(all))))
+			got = append(got, fmt.Sprint(to-from, hasEnded(all, from, to, len(all))))
 		}
 		if got := strings.Join(got, ", "); got != want {
 			t.Errorf("windows %v of %v: %s, want %s", newest, widths, got, want)

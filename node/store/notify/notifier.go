@@ -75,19 +75,19 @@ func (n *Notifier) Remove(w *Waiter) {
 	n.count.Store(int64(len(n.feeds)))
 }
 
-// Waited reports whether any feed is there to be told.
-func (n *Notifier) Waited() bool { return n.count.Load() > 0 }
+// HasWaiters reports whether any feed waits.
+func (n *Notifier) HasWaiters() bool { return n.count.Load() > 0 }
 
-// Changed tells of an event, wherever it is.
+// Changed wakes all feeds after an event, whatever its box.
 func (n *Notifier) Changed() {
-	if n.Waited() {
-		n.Tell(bounds.All())
+	if n.HasWaiters() {
+		n.NotifyRows(bounds.All())
 	}
 }
 
-// Tell tells of the bounds of rows that are visible, and that the horizon has passed or will pass
-// next.
-func (n *Notifier) Tell(b *bounds.Box) {
+// NotifyRows wakes the feeds whose boxes meet the bounds of rows that the horizon has passed, or
+// will pass next.
+func (n *Notifier) NotifyRows(b *bounds.Box) {
 	n.mu.Lock()
 	if n.nothing {
 		n.came, n.nothing = *b, false

@@ -36,11 +36,12 @@ func (r *Removal) Rested(capNs, acqNs int64) int64 {
 }
 
 // Removals says when the rows of each of the policy's events go.
-func (p *Policy) Removals(nowNs, ranNs int64) (all []*event.Removal) {
+func (p *Policy) Removals(nowNs, ranNs int64) (all []*event.RemovalForecast) {
 	for _, d := range p.dimensions() {
 		for _, g := range d.Gone {
 			if !d.Hidden.covers(g.Bound) {
-				all = append(all, &event.Removal{NextNs: g.TimeNs, DoneNs: g.TimeNs + d.restOf(g)})
+				all = append(all, &event.RemovalForecast{NextNs: g.TimeNs,
+					DoneNs: g.TimeNs + d.restOf(g)})
 			}
 		}
 		if d.Hidden.none() {
@@ -57,7 +58,7 @@ func (p *Policy) Removals(nowNs, ranNs int64) (all []*event.Removal) {
 			}
 		}
 		last += delay/ticksPerDelay + int64(MinStep)
-		all = append(all, &event.Removal{NextNs: nowNs + first,
+		all = append(all, &event.RemovalForecast{NextNs: nowNs + first,
 			DoneNs: nowNs + last + removalDelay(d.ageNs) + period})
 	}
 	return all

@@ -34,7 +34,7 @@ func (sc *Scan) Explain(
 	out, st := &x.out, &sc.Stats
 	out.HeadFound, out.Found, out.Examined = st.HeadRows, st.Rows, st.RowsExamined
 	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
-	out.Partials, out.PartialsKnown = st.Partials, st.PartialsKnown
+	out.Partials, out.PartialsKnown = st.Partials, st.PartialsWithState
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(began)-x.describing)
 	return *out, err
 }
@@ -95,7 +95,7 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 	}
 	out.Lists, out.Listed = plan.Stats.Lists, plan.Stats.Listed
 	out.ByZones = dimCounts(plan.Stats.ByZones)
-	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Covered
+	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
 	return out
 }
 

@@ -106,8 +106,8 @@ func (sc *Scan) workTogether(
 			if err := w.attach(newConsumer, &stopped); err != nil || w.Consumer.Rows == nil {
 				return err
 			}
-			if sc.ordered && w.Consumer.Partials == nil {
-				return w.workOrdered(len(all), &stopped)
+			if sc.fixedOrder && w.Consumer.Partials == nil {
+				return w.workInFixedOrder(len(all), &stopped)
 			}
 			defer allTaken.Store(true)
 			return w.work(next, &stopped)

@@ -37,11 +37,11 @@ type Stats struct {
 	HeadRows            uint64 // rows given out by heads
 	BytesRead           uint64 // bytes of the opened blocks
 
-	Partials       uint64 // of blocks, see [blocks.PartialSink]
-	PartialsKnown  uint64 // of these, those whose rows a sink did not need
-	VersionsHidden uint64 // rows that were met and left out for a newer version
-	Workers        int
-	TookNs         int64
+	Partials          uint64 // of blocks, see [blocks.PartialSink]
+	PartialsWithState uint64 // of these, those with a state: their rows were not needed
+	VersionsHidden    uint64 // rows that were met and left out for a newer version
+	Workers           int
+	TookNs            int64
 }
 
 // Add adds what a reader did.
@@ -75,14 +75,14 @@ type Scan struct {
 
 // scanState is what is asked, and what came of it.
 type scanState struct {
-	runner    *Runner
-	keysOnly  bool
-	countOnly bool
-	ordered   bool   // sinks fold rows into sums of floats, which depend on the order
-	done      int    // tasks of the passes before
-	Empty     bool   // nothing can lie in the box
-	verify    bool   // every block that is opened is verified
-	lastN     uint32 // readings of each series; 0: all
+	runner     *Runner
+	keysOnly   bool
+	countOnly  bool
+	fixedOrder bool   // sinks get the same rows in the same order each time: they sum floats
+	done       int    // tasks of the passes before
+	Empty      bool   // nothing can lie in the box
+	verify     bool   // every block that is opened is verified
+	lastN      uint32 // readings of each series; 0: all
 	// ConcurrentScans is how many scans of the process serve the same query at the same time, this
 	// one included: each uses its share of the processors. 0: it is the only one.
 	ConcurrentScans int
@@ -111,8 +111,8 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 	sc.Begin(ctx, &r.Source)
 	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
 	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
-	sc.ordered = q.Aggregate.Name != ""
-	sc.DropTombstones = sc.ordered || len(q.Filters) > 0
+	sc.fixedOrder = q.Aggregate.Name != ""
+	sc.DropTombstones = sc.fixedOrder || len(q.Filters) > 0
 	sc.VersionLookup.Verify = q.Verify
 	sc.Stats.HorizonNs = horizon
 	end := horizon
@@ -130,7 +130,7 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 		}
 		sc.NewestAcqs = acq
 	}
-	sc.UseKnown = q.View != record.ViewAll && len(sc.NewestAcqs) == 0 && !sc.BySeries
+	sc.UseSuperseded = q.View != record.ViewAll && len(sc.NewestAcqs) == 0 && !sc.BySeries
 	sc.Empty = from >= end
 	sc.acq[0] = record.Range{From: from, To: end}
 	sc.Box[record.Acq] = sc.acq[:]
@@ -218,7 +218,7 @@ func (sc *Scan) collect(all []*worker) {
 	for _, w := range all {
 		sc.Stats.Add(&w.Counts)
 		sc.Stats.Partials += w.partialCount
-		sc.Stats.PartialsKnown += w.partialsKnown
+		sc.Stats.PartialsWithState += w.partialsWithState
 	}
 	sc.Stats.Add(&sc.VersionLookup.Counts)
 }

@@ -8,19 +8,19 @@ import (
 )
 
 // task is a part of the work on a partition: a head, blocks [from, to) of a segment's candidates,
-// or with last set everything.
+// or the whole partition, read series by series for its last readings.
 type task struct {
 	partition *versions.Partition
 	head      *index.Head
 	segment   *blocks.PlannedSegment
 	from, to  int
-	last      bool
+	bySeries  bool
 }
 
 // addTasks lists the work. Newest rows come first: most dashboards stop early at a limit.
 func (sc *Scan) addTasks(p *versions.Partition) {
 	if sc.lastN > 0 {
-		sc.tasks = append(sc.tasks, task{partition: p, last: true})
+		sc.tasks = append(sc.tasks, task{partition: p, bySeries: true})
 		return
 	}
 	p.EachHead(func(h *index.Head) {

@@ -24,7 +24,7 @@ type workerState struct {
 	partition *versions.Partition // that is being scanned
 	number    int
 
-	partialCount, partialsKnown uint64
+	partialCount, partialsWithState uint64
 }
 
 // reset forgets everything but memory, and of that what only unusual rows need.
@@ -33,8 +33,8 @@ func (w *worker) reset() {
 	w.Gatherer.Reset()
 }
 
-// Resolve removes what is not to be shown of the partition that is being scanned.
-func (w *worker) Resolve(b *record.Batch, start int) {
+// DropHidden removes what is not to be shown of the partition that is being scanned.
+func (w *worker) DropHidden(b *record.Batch, start int) {
 	w.Superseded += w.scan.DropSuperseded(w.partition, b, start)
 }
 
@@ -45,9 +45,9 @@ func (w *worker) FindSuperseded(seg *blocks.PlannedSegment, number uint32, b *se
 	return w.superseded.Find(&w.scan.Resolver, w.partition, seg, number, b)
 }
 
-// workOrdered does every n-th task, so that the same rows come to the same sink in the same
+// workInFixedOrder does every n-th task, so that the same rows come to the same sink in the same
 // order whenever a scan is repeated.
-func (w *worker) workOrdered(workers int, stopped *atomic.Bool) error {
+func (w *worker) workInFixedOrder(workers int, stopped *atomic.Bool) error {
 	for i := w.number; i < len(w.scan.tasks) && !stopped.Load(); i += workers {
 		if err := w.do(&w.scan.tasks[i]); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (w *worker) do(t *task) error {
 	if err := w.scan.Ctx.Err(); err != nil {
 		return err
 	}
-	if t.last {
+	if t.bySeries {
 		return last.Scan(&w.Gatherer, &w.scan.Resolver, int(w.scan.lastN), t.partition.State,
 			t.partition.Box)
 	}

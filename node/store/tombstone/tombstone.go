@@ -20,20 +20,21 @@ import (
 // Range is a range tombstone, an event as scans and merges see it: it covers the rows of a box,
 // whose acq ends at that of the event.
 type Range struct {
-	Box         record.Box
-	bounds      bounds.Box // of box
-	AcqNs       int64
-	Kind        event.Kind
-	ExceptSlots slots.Range // with To > 0: devices in these slots are not covered
+	Box       record.Box
+	bounds    bounds.Box // of box
+	AcqNs     int64
+	Kind      event.Kind
+	KeptSlots slots.Range // of a split, with To > 0: only devices outside these slots are covered
 
-	// HideOnly: the rows are hidden and must not be removed yet.
+	// HideOnly is of a step of a retention: scans leave the rows out, merges and seals must keep
+	// them, until a tombstone in Set.Removable covers them too.
 	HideOnly bool
 	Removal  retention.Removal // of a retention: the removal of its rows
 }
 
 // Contains reports whether the tombstone covers a row.
 func (r *Range) Contains(k record.Key) bool {
-	return r.Box.Contains(k) && (r.ExceptSlots.To == 0 || !r.ExceptSlots.Has(k.CID, k.MID))
+	return r.Box.Contains(k) && (r.KeptSlots.To == 0 || !r.KeptSlots.Has(k.CID, k.MID))
 }
 
 // FirstOver returns the first of some tombstones that covers a row, nil for none.
@@ -48,7 +49,7 @@ func FirstOver(all []*Range, k record.Key) *Range {
 
 // Of returns the tombstone of an event; ok is false if the box lies above the event's acq.
 func Of(e *event.Event) (r *Range, ok bool) {
-	r = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, ExceptSlots: e.ExceptSlots}
+	r = &Range{Box: e.Box, AcqNs: e.AcqNs, Kind: e.Kind, KeptSlots: e.KeptSlots}
 	if e.Kind == event.Split {
 		r.Kind = event.Purge
 	}

@@ -8,7 +8,7 @@ import (
 // CountsHead reports whether CountHead can count the rows of a head that are shown.
 func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 	switch {
-	case p.headsKnown:
+	case p.headsKnowSuperseded:
 		return true
 	case r.DropTombstones && h.HasTombs():
 		return false
@@ -21,7 +21,7 @@ func (r *Resolver) CountsHead(p *Partition, h *index.Head) bool {
 // CountHead returns how many rows of a head lie in the box of a partition, without those that have
 // a newer version: these are looked up.
 func (r *Resolver) CountHead(p *Partition, h *index.Head) (uint64, error) {
-	if p.headsKnown {
+	if p.headsKnowSuperseded {
 		box := p.Box
 		box[record.Acq] = nil
 		return uint64(h.CountLatest(&box, r.UpperAcqNs)), nil
@@ -64,7 +64,7 @@ func (r *Resolver) ScanHead(
 			return err
 		}
 		r.DropCovered(b)
-		if !p.headsKnown {
+		if !p.headsKnowSuperseded {
 			superseded += r.DropSuperseded(p, b, 0)
 		}
 		if b.Len() == 0 {
@@ -72,7 +72,7 @@ func (r *Resolver) ScanHead(
 		}
 		return emit(b)
 	}
-	if !p.headsKnown {
+	if !p.headsKnowSuperseded {
 		err = h.Scan(&p.Box, r.Horizon, keysOnly, take)
 		return superseded, err
 	}

@@ -13,7 +13,7 @@ import (
 //
 // Errors: ErrFull when they are more readings than there is space for.
 func (r *Resolver) FindNewest(p *Partition, limit int) error {
-	if p.Superseding == 0 {
+	if p.Flagged == 0 {
 		return nil
 	}
 	p.Newest = NewTable(limit)
@@ -44,7 +44,7 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 func (r *Resolver) findInHeads(p *Partition) error {
 	flagged := 0
 	p.eachOwnHead(func(h *index.Head) { flagged += h.Flagged() })
-	if p.headsKnown = r.knowsHeads(p); flagged == 0 {
+	if p.headsKnowSuperseded = r.usesSupersededOfHeads(p); flagged == 0 {
 		return nil
 	}
 	add := func(b *record.Batch) error {
@@ -59,7 +59,7 @@ func (r *Resolver) findInHeads(p *Partition) error {
 		return r.Ctx.Err()
 	}
 	heads, box := p.mainHeads(), p.Box
-	if p.headsKnown {
+	if p.headsKnowSuperseded {
 		for i, h := range heads {
 			h.FindSuperseded(&box, heads[i+1:])
 		}
@@ -70,7 +70,7 @@ func (r *Resolver) findInHeads(p *Partition) error {
 	}
 	for _, h := range heads {
 		scan := h.ScanVersions
-		if p.headsKnown {
+		if p.headsKnowSuperseded {
 			scan = h.ScanSuperseding
 		}
 		if err := scan(&box, r.Horizon, add); err != nil {
@@ -80,11 +80,11 @@ func (r *Resolver) findInHeads(p *Partition) error {
 	return nil
 }
 
-// knowsHeads reports whether what heads know of their superseded rows is used: unless a row may
-// hide others of its reading that came below the horizon, or a tombstone covers a row of the heads
-// and not the older versions of its reading, which are shown again then.
-func (r *Resolver) knowsHeads(p *Partition) bool {
-	if !r.UseKnown || p.State.Backdated != nil {
+// usesSupersededOfHeads reports whether what heads know of their superseded rows is used: unless a
+// row may hide others of its reading that came below the horizon, or a tombstone covers a row of
+// the heads and not the older versions of its reading, which are shown again then.
+func (r *Resolver) usesSupersededOfHeads(p *Partition) bool {
+	if !r.UseSuperseded || p.State.Backdated != nil {
 		return false
 	}
 	oldest := p.State.Head

@@ -13,19 +13,20 @@ import (
 
 // Partition is a part of the scan's box on one shard. A scan that resolves versions divides its box
 // into partitions whose versions fit its memory, and scans as many of them in a pass as fit
-// together. All versions of a reading are in one partition, since a box is cut by what they share.
+// together. All versions of a reading are in one partition, since a box is divided by what they
+// share.
 type Partition struct {
-	State              *shards.State
-	Box                record.Box
-	Planned            bool // its segments are listed
-	Segments           []*blocks.PlannedSegment
-	Superseding        int       // rows in the box that may supersede others, at most
-	supersedingInHeads int       // of these, rows in heads, most of which only came late
-	Newest             *Table    // with views that resolve versions
-	headsKnown         bool      // heads know their superseded rows; Newest is of sealed rows only
-	fromNs             int64     // sealed versions with smaller acqs are not in it
-	knownToNs          int64     // below it superseded rows of some blocks are known
-	backdated          []Reading // those with backdated rows
+	State               *shards.State
+	Box                 record.Box
+	Planned             bool // its segments are listed
+	Segments            []*blocks.PlannedSegment
+	Flagged             int       // rows in the box that may supersede others, at most
+	flaggedInHeads      int       // of these, rows in heads, most of which only came late
+	Newest              *Table    // with views that resolve versions
+	headsKnowSuperseded bool      // of their own rows; Newest is of sealed rows only
+	fromNs              int64     // sealed versions with smaller acqs are not in it
+	supersededBelowNs   int64     // what blocks keep of superseded rows is of versions below it
+	backdated           []Reading // those with backdated rows
 }
 
 var partitions = sync.Pool{New: func() any { return new(Partition) }}
@@ -33,7 +34,7 @@ var partitions = sync.Pool{New: func() any { return new(Partition) }}
 // NewPartition returns a partition of a read state, of no box yet.
 func NewPartition(now *shards.State) *Partition {
 	p := partitions.Get().(*Partition)
-	p.State, p.fromNs, p.knownToNs = now, math.MinInt64, math.MinInt64
+	p.State, p.fromNs, p.supersededBelowNs = now, math.MinInt64, math.MinInt64
 	return p
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// CutByZones puts two halves in place of a partition, if there is a cap or a device that parts
+// DivideByZones puts two halves in place of a partition, if there is a cap or a device that parts
 // the flagged rows of its blocks and heads.
-func (r *Resolver) CutByZones(p *Partition) bool {
+func (r *Resolver) DivideByZones(p *Partition) bool {
 	var zones []index.FlaggedZone
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
@@ -24,24 +24,24 @@ func (r *Resolver) CutByZones(p *Partition) bool {
 		}
 	}
 	p.eachHeadZone(func(z index.FlaggedZone) { zones = append(zones, z) })
-	byCap, capLeft := bestCut(zones, p.Superseding, bounds.Extent(p.Box[record.Cap], record.Cap),
+	byCap, capLeft := bestDivision(zones, p.Flagged, bounds.Extent(p.Box[record.Cap], record.Cap),
 		func(z *index.FlaggedZone) index.Bound { return z.Cap })
-	byMID, midLeft := bestCut(zones, p.Superseding, bounds.Extent(p.Box[record.MID], record.MID),
+	byMID, midLeft := bestDivision(zones, p.Flagged, bounds.Extent(p.Box[record.MID], record.MID),
 		func(z *index.FlaggedZone) index.Bound { return z.MID })
 	switch {
-	case min(capLeft, midLeft) >= p.Superseding:
+	case min(capLeft, midLeft) >= p.Flagged:
 		return false
 	case capLeft <= midLeft:
-		r.cut(p, record.Cap, byCap)
+		r.divide(p, record.Cap, byCap)
 	default:
-		r.cut(p, record.MID, byMID)
+		r.divide(p, record.MID, byMID)
 	}
 	return true
 }
 
-// bestCut returns the value of a dimension at which zones are cut best, at about half of their
-// flagged rows, and how many of these the larger part still has.
-func bestCut(
+// bestDivision returns the value of a dimension at which zones are divided best, at about half of
+// their flagged rows, and how many of these the larger part still has.
+func bestDivision(
 	zones []index.FlaggedZone, total int, within index.Bound,
 	of func(*index.FlaggedZone) index.Bound,
 ) (at int64, left int) {
@@ -71,20 +71,20 @@ func bestCut(
 	return at, max(below, above)
 }
 
-// CutByReadings cuts a partition whose blocks could not be parted in the middle of the readings
-// that filled its memory. They differ, so there is a dimension in which they do.
-func (r *Resolver) CutByReadings(p *Partition) {
+// DivideByReadings divides a partition whose blocks could not be parted in the middle of the
+// readings that filled its memory. They differ, so there is a dimension in which they do.
+func (r *Resolver) DivideByReadings(p *Partition) {
 	for _, d := range []record.Dim{record.Cap, record.MID, record.MOID, record.CID} {
 		if at, ok := p.Newest.middle(d); ok {
-			r.cut(p, d, at)
+			r.divide(p, d, at)
 			return
 		}
 	}
 	panic("BUG: one reading is more than a scan has space for")
 }
 
-// cut replaces a partition by its parts from a value on and below it; the former comes first.
-func (r *Resolver) cut(p *Partition, d record.Dim, at int64) {
+// divide replaces a partition by its parts from a value on and below it; the former comes first.
+func (r *Resolver) divide(p *Partition, d record.Dim, at int64) {
 	below, from := NewPartition(p.State), NewPartition(p.State)
 	below.Box, from.Box = bounds.Cut(&p.Box, d, at)
 	p.GiveBack()

@@ -52,11 +52,12 @@ type resolverState struct {
 	View           record.View
 	DropTombstones bool // in the view of all versions, too: plugins never see tombstones
 	BySeries       bool // nothing is planned: each partition is read series by series
-	// UseKnown: what segments keep of superseded rows is used and added to. Then a partition has
-	// only the newest versions that came since, and Resolve removes no others.
-	UseKnown   bool
-	Horizon    int64 // rows with this acq or a greater one are not there
-	UpperAcqNs int64 // rows and erases with this acq or a greater one are not looked at
+	// UseSuperseded: what segments keep of superseded rows, see [shards.SupersededRows], is used
+	// and added to. Then a partition has only the newest versions that came since, and
+	// DropSuperseded removes no others.
+	UseSuperseded bool
+	Horizon       int64 // rows with this acq or a greater one are not there
+	UpperAcqNs    int64 // rows and erases with this acq or a greater one are not looked at
 
 	// HistoryChangedAcqNs is the acq of the newest purge, step of a retention or put below the
 	// horizon that meets the box, 0 for none.
@@ -152,8 +153,8 @@ func (r *Resolver) trackBackdatedPuts() {
 	}
 }
 
-// MakePartitions makes one partition of each read state, as long as it need not be cut, and returns
-// how many segments were planned.
+// MakePartitions makes one partition of each read state, as long as it need not be divided, and
+// returns how many segments were planned.
 func (r *Resolver) MakePartitions() (segments int) {
 	for _, now := range r.States {
 		if r.View != record.ViewAll && !r.BySeries {
@@ -170,8 +171,8 @@ func (r *Resolver) MakePartitions() (segments int) {
 	return segments
 }
 
-// NextPass takes as many partitions as fit the memory for versions, and cuts one that does not fit
-// it alone. It reports whether there are any.
+// NextPass takes as many partitions as fit the memory for versions, and divides one that does not
+// fit it alone. It reports whether there are any.
 func (r *Resolver) NextPass() (bool, error) {
 	r.endPass()
 	limit := r.MaxReadings
@@ -181,11 +182,11 @@ func (r *Resolver) NextPass() (bool, error) {
 		if !p.Planned {
 			r.PlanPartition(p)
 		}
-		if p.Superseding > limit && len(r.Pass) > 0 {
+		if p.Flagged > limit && len(r.Pass) > 0 {
 			break
 		}
 		r.Waiting = r.Waiting[:last]
-		if p.Superseding-p.supersedingInHeads > limit && r.CutByZones(p) {
+		if p.Flagged-p.flaggedInHeads > limit && r.DivideByZones(p) {
 			continue
 		}
 		found := r.Cache.Taken
@@ -195,15 +196,15 @@ func (r *Resolver) NextPass() (bool, error) {
 		}
 		switch {
 		case errors.Is(err, ErrFull):
-			r.CutByReadings(p)
+			r.DivideByReadings(p)
 			r.Cache.Truncate(found)
 			continue
 		case err != nil:
 			p.GiveBack()
 			return false, err
 		}
-		if p.Newest.len() > 0 && r.UseKnown {
-			p.Newest.pickLatest(p.knownToNs)
+		if p.Newest.len() > 0 && r.UseSuperseded {
+			p.Newest.pickLatest(p.supersededBelowNs)
 		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
@@ -249,17 +250,17 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
-				p.Superseding += int(info.Flagged)
+				p.Flagged += int(info.Flagged)
 			}
 		}
 	}
-	p.supersedingInHeads = 0
-	p.EachHead(func(h *index.Head) { p.supersedingInHeads += h.Flagged() })
-	if p.Superseding+p.supersedingInHeads > r.MaxReadings {
-		p.supersedingInHeads = 0
-		p.eachHeadZone(func(z index.FlaggedZone) { p.supersedingInHeads += z.Flagged })
+	p.flaggedInHeads = 0
+	p.EachHead(func(h *index.Head) { p.flaggedInHeads += h.Flagged() })
+	if p.Flagged+p.flaggedInHeads > r.MaxReadings {
+		p.flaggedInHeads = 0
+		p.eachHeadZone(func(z index.FlaggedZone) { p.flaggedInHeads += z.Flagged })
 	}
-	p.Superseding += p.supersedingInHeads
+	p.Flagged += p.flaggedInHeads
 }
 
 func (r *Resolver) addSegment(p *Partition, sealed *shards.Segment) {
@@ -295,7 +296,7 @@ func (r *Resolver) DropSuperseded(p *Partition, b *record.Batch, start int) (sup
 		}
 		return 0
 	}
-	out := blocks.NewRemoval(b, start)
+	out := blocks.NewRowRemover(b, start)
 	for i := p.Newest.nextCandidate(b, start); i < b.Len(); i = p.Newest.nextCandidate(b, i+1) {
 		if p.Newest.Supersedes(b.Key(i)) {
 			out.Remove(i)
@@ -319,13 +320,13 @@ func (r *Resolver) Shown(
 	if r.View == record.ViewAll {
 		return rows, !r.DropTombstones
 	}
-	if len(r.NewestAcqs) > 0 || !p.Misses(info, known) {
+	if len(r.NewestAcqs) > 0 || !p.HasNoNewer(info, known) {
 		return 0, false
 	}
 	if known == nil && info.Flagged > 0 { // tombstones are
 		return 0, false
 	}
-	r.keepMissed(p, seg, number, known)
+	r.keepHasNoNewer(p, seg, number, known)
 	if known != nil { // then no row is a tombstone
 		rows -= len(known.Positions)
 	}
@@ -334,7 +335,7 @@ func (r *Resolver) Shown(
 
 // keepRows removes the rows at or after start that are not to stay.
 func keepRows(b *record.Batch, start int, stays func(i int) bool) {
-	out := blocks.NewRemoval(b, start)
+	out := blocks.NewRowRemover(b, start)
 	for i := start; i < b.Len(); i++ {
 		if !stays(i) {
 			out.Remove(i)

@@ -21,8 +21,8 @@ import (
 // newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
-	p.knownToNs = math.MinInt64
-	if !r.UseKnown || p.State.Backdated != nil {
+	p.supersededBelowNs = math.MinInt64
+	if !r.UseSuperseded || p.State.Backdated != nil {
 		return math.MinInt64
 	}
 	changedNs := r.HistoryChangedAcqNs
@@ -38,7 +38,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, belowNs)
-					p.knownToNs = max(p.knownToNs, belowNs)
+					p.supersededBelowNs = max(p.supersededBelowNs, belowNs)
 					continue
 				}
 			}
@@ -49,21 +49,22 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	return fromNs
 }
 
-// Misses reports whether no row of a block can have a newer version beyond what is known.
-func (p *Partition) Misses(info *index.BlockInfo, known *shards.SupersededRows) bool {
+// HasNoNewer reports whether no row of a block can have a newer version, except those that known
+// counts already.
+func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRows) bool {
 	if known == nil {
-		return p.Newest.misses(info, math.MinInt64)
+		return p.Newest.hasNone(info, math.MinInt64)
 	}
-	return p.Newest.misses(info, known.BelowNs())
+	return p.Newest.hasNone(info, known.BelowNs())
 }
 
-// keepMissed keeps that no version which came since has a newer one in a block inside the box: the
-// next scan looks only for those that come from now on.
-func (r *Resolver) keepMissed(
+// keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
+// a newer version that came since: the next scan looks only for those that come from now on.
+func (r *Resolver) keepHasNoNewer(
 	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) {
 	switch {
-	case !r.UseKnown || p.fromNs == math.MinInt64 || p.Superseding == 0:
+	case !r.UseSuperseded || p.fromNs == math.MinInt64 || p.Flagged == 0:
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
 	default:
@@ -100,7 +101,7 @@ const fewCaps = 8
 func (f *SupersededFinder) Find(
 	r *Resolver, p *Partition, seg *blocks.PlannedSegment, number uint32, b *segment.Block,
 ) (positions []uint16, ok bool, err error) {
-	if !r.UseKnown || p.fromNs == math.MinInt64 || b.HasTombs() {
+	if !r.UseSuperseded || p.fromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
 	}
 	known := seg.SupersededOf(number)
@@ -108,8 +109,8 @@ func (f *SupersededFinder) Find(
 	if known != nil {
 		f.positions = append(f.positions, known.Positions...)
 	}
-	if p.Misses(seg.Index.Block(number), known) {
-		r.keepMissed(p, seg, number, known)
+	if p.HasNoNewer(seg.Index.Block(number), known) {
+		r.keepHasNoNewer(p, seg, number, known)
 		return f.positions, true, nil
 	}
 	info := seg.Index.Block(number)

@@ -233,9 +233,9 @@ const (
 	maxLatest = 4096
 )
 
-// misses reports whether no newest version with this acq or a greater one can be of a reading in a
+// hasNone reports whether no newest version with this acq or a greater one can be of a reading in a
 // block.
-func (n *Table) misses(info *index.BlockInfo, fromNs int64) bool {
+func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 	switch {
 	case n == nil || n.count == 0:
 		return true

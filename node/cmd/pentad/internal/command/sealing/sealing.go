@@ -25,16 +25,19 @@ type app struct{ *cli.App }
 func Command(shared *cli.App) *cobra.Command {
 	a := &app{shared}
 	c := cli.Group("seal", "Store encrypted readings and sum them without a key",
-		"  pentad seal keygen --cid 1\n  pentad seal put --schema meters.json < readings.ndjson\n"+
+		"  pentad seal keygen --cid 1 --shreddable\n"+
+			"  pentad seal put --schema meters.json < readings.ndjson\n"+
 			"  pentad seal sum --schema meters.json --moid 9 --group mid",
-		a.keygenCommand(), a.schemaCommand(), a.putCommand(), a.sumCommand(), a.openCommand())
+		a.keygenCommand(), a.rotateCommand(), a.shredCommand(), a.schemaCommand(), a.putCommand(),
+		a.sumCommand(), a.openCommand())
 	c.Long = `Encrypt readings on this machine. A node stores them as bytes and adds them up as they are; only
 who has the keys reads a reading or a sum. Keys of records (tenant, device, quantity, times) are
 not encrypted.
 
-keygen makes a key, schema checks what payloads have and says what a node learns of it, put
-encrypts readings and stores them, sum has the node add them up and decrypts the sums, open
-decrypts single readings. Keep a copy of the file of keys: without it the data are lost.`
+keygen makes a key, rotate a newer one, and shred destroys that of a device. schema checks what
+payloads have and says what a node learns of it, put encrypts readings and stores them, sum has the
+node add them up and decrypts the sums, open decrypts single readings. Keep a copy of the file of
+keys: without it the data are lost.`
 	return c
 }
 
@@ -72,46 +75,19 @@ func (f *keyFiles) open() (*seal.Schema, *seal.FileKeyring, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := os.Stat(f.keys); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen",
-			f.keys)
+	if err := f.exist(); err != nil {
+		return nil, nil, err
 	}
 	keys, err := seal.OpenFileKeyring(f.keys)
 	return s, keys, err
 }
 
-func (a *app) keygenCommand() *cobra.Command {
-	var f keyFiles
-	var cid int32
-	c := &cobra.Command{
-		Use:   "keygen",
-		Short: "Make a key for a tenant",
-		Long: `Make a random key for a tenant, under which new readings are encrypted from now on, and add it to a
-file that only its owner may read. Older keys stay in the file: what was encrypted under them is
-read with them.`,
-		Args: cli.NoCommand,
-		Example: "  pentad seal keygen --cid 1\n" +
-			"  pentad seal keygen --cid 1 --keys other-keys.json",
-		RunE: func(*cobra.Command, []string) error {
-			if cid < 0 {
-				return cli.Usagef("--cid %d: tenants are numbers from 0 on", cid)
-			}
-			keys, err := seal.OpenFileKeyring(f.keys)
-			if err != nil {
-				return err
-			}
-			id, err := keys.Generate(cid)
-			if err != nil {
-				return err
-			}
-			return a.One([]output.Column{cli.Right("cid"), cli.Right("key"), cli.Left("file")},
-				output.Int(cid), output.Int(id), output.Text(f.keys))
-		},
+// exist says that there is no file of keys.
+func (f *keyFiles) exist() error {
+	if _, err := os.Stat(f.keys); errors.Is(err, fs.ErrNotExist) {
+		return cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen", f.keys)
 	}
-	f.addKeys(c)
-	c.Flags().Int32Var(&cid, "cid", 0, "tenant, an integer")
-	_ = c.MarkFlagRequired("cid") // it is there
-	return c
+	return nil
 }
 
 func (a *app) schemaCommand() *cobra.Command {

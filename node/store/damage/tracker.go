@@ -1,7 +1,7 @@
 // Package damage remembers the damaged files of an open store, until they are right again.
 //
-// It reads no file: it is told what was found, and names it, as problems with advice, to those who
-// ask. Its main type is [Known]. It starts no goroutine.
+// It reads no file: its callers note what they found, and ask for it, as problems with advice. Its
+// main type is [Tracker]. It starts no goroutine.
 package damage
 
 import (
@@ -36,9 +36,9 @@ type Options struct {
 	Mark func(path string, damaged bool)
 }
 
-// Known is the damage that reading the files of a store has found: of each live segment what was
+// Tracker is the damage that reading the files of a store has found: of each live segment what was
 // found first. All methods may be called from many goroutines.
-type Known struct {
+type Tracker struct {
 	opt Options
 
 	mu    sync.Mutex
@@ -52,15 +52,16 @@ type Known struct {
 }
 
 // New returns what is known of files that were not read yet: nothing.
-func New(opt Options) *Known {
-	return &Known{opt: opt, files: map[string]*durable.CorruptError{}, news: make(chan struct{}, 1)}
+func New(opt Options) *Tracker {
+	return &Tracker{opt: opt, files: map[string]*durable.CorruptError{},
+		news: make(chan struct{}, 1)}
 }
 
 // News receives when damage of a segment was found that was not known.
-func (k *Known) News() <-chan struct{} { return k.news }
+func (k *Tracker) News() <-chan struct{} { return k.news }
 
 // Note remembers the damage that an error reports, if it is of a segment, and returns the error.
-func (k *Known) Note(err error) error {
+func (k *Tracker) Note(err error) error {
 	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != filepath.Clean(k.opt.Dir) ||
 		!strings.HasSuffix(damage.File, layout.SegmentSuffix) {
@@ -80,7 +81,7 @@ func (k *Known) Note(err error) error {
 }
 
 // Found remembers damage of any file.
-func (k *Known) Found(d api.Damage) {
+func (k *Tracker) Found(d api.Damage) {
 	if filepath.Ext(d.File) == layout.SegmentSuffix {
 		_ = k.Note(&durable.CorruptError{File: d.File, Offset: d.Offset, Reason: d.Reason})
 		return
@@ -89,7 +90,7 @@ func (k *Known) Found(d api.Damage) {
 }
 
 // FoundOther remembers damage of another file than a segment.
-func (k *Known) FoundOther(d api.Damage) {
+func (k *Tracker) FoundOther(d api.Damage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.other) < maxProblems {
@@ -99,14 +100,14 @@ func (k *Known) FoundOther(d api.Damage) {
 }
 
 // ForgetOthers begins a look at the other files.
-func (k *Known) ForgetOthers() {
+func (k *Tracker) ForgetOthers() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.other, k.rewritten = nil, false
 }
 
 // OthersRewritten says of the damage of other files that they were written again.
-func (k *Known) OthersRewritten() {
+func (k *Tracker) OthersRewritten() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, d := range k.other {
@@ -117,7 +118,7 @@ func (k *Known) OthersRewritten() {
 }
 
 // SegmentRight forgets the damage of a segment, all of which was found right.
-func (k *Known) SegmentRight(path string) {
+func (k *Tracker) SegmentRight(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.files[path] != nil {
@@ -127,14 +128,14 @@ func (k *Known) SegmentRight(path string) {
 }
 
 // SetLost notes the files that are not there.
-func (k *Known) SetLost(lost []*durable.CorruptError) {
+func (k *Tracker) SetLost(lost []*durable.CorruptError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lost = slices.Clone(lost)
 }
 
 // IsLost reports whether files were not there at the last look.
-func (k *Known) IsLost() bool {
+func (k *Tracker) IsLost() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.lost) > 0
@@ -143,7 +144,7 @@ func (k *Known) IsLost() bool {
 // All returns the damage that is known, by name.
 //
 // Cost: some ns without damage.
-func (k *Known) All() []*durable.CorruptError {
+func (k *Tracker) All() []*durable.CorruptError {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all := slices.Concat(k.other, k.lost)
@@ -165,7 +166,7 @@ func (k *Known) All() []*durable.CorruptError {
 }
 
 // Segments returns the ids of the segments whose damage is known.
-func (k *Known) Segments() (ids []uint64) {
+func (k *Tracker) Segments() (ids []uint64) {
 	for _, d := range k.All() {
 		name, ok := strings.CutSuffix(filepath.Base(d.File), layout.SegmentSuffix)
 		if id, err := strconv.ParseUint(name, 10, 64); ok && err == nil {
@@ -179,7 +180,7 @@ func (k *Known) Segments() (ids []uint64) {
 const maxProblems = 16
 
 // Problems returns the damage as problems of the node.
-func (k *Known) Problems() (all []health.Problem) {
+func (k *Tracker) Problems() (all []health.Problem) {
 	damage := k.All()
 	k.mu.Lock()
 	rewritten := k.rewritten

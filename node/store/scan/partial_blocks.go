@@ -18,7 +18,8 @@ type partialBuffers struct {
 	open      []index.Candidate // that are likely to be opened
 }
 
-// planPartials announces the partials among candidates, and returns the candidates that are opened.
+// planPartials looks up the states of the partials among candidates, and returns the candidates
+// that are opened.
 func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Candidate, error) {
 	a := &w.partials
 	a.partials, a.isPartial, a.open = a.partials[:0], a.isPartial[:0], a.open[:0]
@@ -33,19 +34,19 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 		return candidates, nil
 	}
 	w.partialCount += uint64(len(a.partials))
-	if err := w.Consumer.Partials.Plan(w.scan.Ctx, a.partials); err != nil {
+	if err := w.Consumer.Partials.LookUp(w.scan.Ctx, a.partials); err != nil {
 		return nil, err
 	}
 	next := 0
 	for i, c := range candidates {
-		known := false
+		hasState := false
 		if a.isPartial[i] {
-			if known = a.partials[next].Known; known {
-				w.partialsKnown++
+			if hasState = a.partials[next].HasState; hasState {
+				w.partialsWithState++
 			}
 			next++
 		}
-		if !known {
+		if !hasState {
 			a.open = append(a.open, c)
 		}
 	}
@@ -62,7 +63,7 @@ func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok b
 	if w.scan.View != record.ViewAll {
 		known := t.segment.SupersededOf(c.Block)
 		if known != nil && len(known.Positions) > 0 || len(w.scan.NewestAcqs) > 0 ||
-			!t.partition.Misses(info, known) {
+			!t.partition.HasNoNewer(info, known) {
 			return p, false
 		}
 	}
@@ -133,7 +134,8 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 }
 
 // scanPartial hands over the rows of a partial, if they are needed. Rows that were gathered before
-// stay where they are, so that they come in the same batches whether the partial is known or not.
+// stay where they are, so that they come in the same batches whether the partial has a state or
+// not.
 func (w *worker) scanPartial(t *task, c index.Candidate, h *blocks.Prefetched) error {
 	if !w.Consumer.Partials.Begin() {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Outbox makes a node an edge node, which ships its records to another node. Records come by puts
-// only, with ascending acqs, and are removed only by the outbox.
-type Outbox interface {
-	// Put calls store, which stores the batch, unless the outbox is full.
+// Shipper makes a node an edge node, which ships its records to another node: every put goes
+// through it. Records come by puts only, with ascending acqs, and only the shipper removes them.
+type Shipper interface {
+	// Put calls store, which stores the batch, unless too much waits to be shipped.
 	Put(
 		ctx context.Context, b *record.Batch, store func() (store.PutResult, error),
 	) (store.PutResult, error)
@@ -22,14 +22,14 @@ type Outbox interface {
 	Problems() []health.Problem
 }
 
-// PutOwn stores a batch without asking the outbox, which calls it.
+// PutOwn stores a batch without the shipper, which calls it.
 func (n *Node) PutOwn(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
 	return n.store.Put(ctx, b, w)
 }
 
-// Forget purges ranges of acq, for the outbox.
+// Forget purges ranges of acq, for the shipper.
 func (n *Node) Forget(ctx context.Context, acqs record.RangeSet) error {
 	var box record.Box
 	box[record.Acq] = acqs

@@ -162,8 +162,8 @@ func (p *partialSink) Wants(segment *partials.SegmentTables, blocks int) bool {
 	return p.table != nil || !p.aggregator.guest.OrderIndependent()
 }
 
-// Plan implements [store.PartialSink].
-func (p *partialSink) Plan(_ context.Context, list []store.BlockPartial) error {
+// LookUp implements [store.PartialSink].
+func (p *partialSink) LookUp(_ context.Context, list []store.BlockPartial) error {
 	if p.used+len(list) >= p.aggregator.guest.MaxPartials() {
 		if err := p.gather(); err != nil {
 			return err
@@ -183,7 +183,7 @@ func (p *partialSink) Plan(_ context.Context, list []store.BlockPartial) error {
 	for i := range p.plan {
 		x := &p.plan[i]
 		x.rows, x.known = p.table.Find(&x.partial, p.found[i*size:][:size])
-		list[i].Known = x.known
+		list[i].HasState = x.known
 	}
 	return nil
 }
@@ -338,15 +338,15 @@ func (l *partialLookup) Wants(segment *partials.SegmentTables, _ int) bool {
 	return true
 }
 
-// Plan implements [store.PartialSink].
-func (l *partialLookup) Plan(_ context.Context, list []store.BlockPartial) error {
+// LookUp implements [store.PartialSink].
+func (l *partialLookup) LookUp(_ context.Context, list []store.BlockPartial) error {
 	if l.table == nil {
 		return nil
 	}
 	l.table.Lock()
 	defer l.table.Unlock()
 	for i := range list {
-		list[i].Known = l.table.Has(&list[i].Partial)
+		list[i].HasState = l.table.Has(&list[i].Partial)
 	}
 	return nil
 }

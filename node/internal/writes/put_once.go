@@ -16,8 +16,8 @@ import (
 var ErrOtherBody = errors.New("the key was used before, for another body; use a new key for each " +
 	"body")
 
-// knownPart is a part of a put that was stored under its writer before.
-type knownPart struct {
+// duplicatePart is a part of a put that was stored under its writer before.
+type duplicatePart struct {
 	group cluster.GroupID // 0: of a node that is in no cluster
 	rows  []uint32        // of the batch; nil: all
 	put   store.PutResult // the first one
@@ -33,15 +33,17 @@ type knownPart struct {
 func (d *Dispatcher) PutOnce(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
-	var known []knownPart
-	out, err := d.put(ctx, b, w, d.opt.Store.Put, func(p knownPart) { known = append(known, p) })
-	if err != nil || len(known) == 0 {
+	var duplicates []duplicatePart
+	out, err := d.put(ctx, b, w, d.opt.Store.Put, func(p duplicatePart) {
+		duplicates = append(duplicates, p)
+	})
+	if err != nil || len(duplicates) == 0 {
 		return out, err
 	}
 	e := &PutError{outcomes: make([]rowOutcome, b.Len()), Err: ErrOtherBody}
 	seed, others := maphash.MakeSeed(), 0
 	posted := countRows(seed, b)
-	for _, p := range known {
+	for _, p := range duplicates {
 		isSame, err := d.holds(ctx, b, p, seed, posted)
 		if err != nil {
 			return store.PutResult{}, err
@@ -65,7 +67,7 @@ func (d *Dispatcher) PutOnce(
 
 // holds reports whether all that a part has stored are rows of a batch.
 func (d *Dispatcher) holds(
-	ctx context.Context, b *record.Batch, p knownPart, seed maphash.Seed, posted map[uint64]int,
+	ctx context.Context, b *record.Batch, p duplicatePart, seed maphash.Seed, posted map[uint64]int,
 ) (isSame bool, err error) {
 	// After a split a group may have stored rows that another one has now.
 	if count := len(p.rows); p.rows == nil && p.put.Records != b.Len() || count > p.put.Records {

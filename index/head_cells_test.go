@@ -8,9 +8,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestUnindexed wants all that look at a head to see the same, whether rows still wait for their
+// TestFillCells wants all that look at a head to see the same, whether rows still wait for their
 // cells when he comes or someone has looked after each insert.
-func TestUnindexed(t *testing.T) {
+func TestFillCells(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,17 +57,17 @@ func TestUnindexed(t *testing.T) {
 				b := part(rows, from, to)
 				lazy.Insert(b)
 				eager.Insert(b)
-				eager.indexPending()
-				most = max(most, lazy.unindexed.Load())
+				eager.fillCells()
+				most = max(most, lazy.outsideCells.Load())
 				if got, want := lazy.Rows(), eager.Rows(); got != want {
 					t.Fatalf("%d rows, want %d", got, want)
 				}
 				if from = to; rng.IntN(30) > 0 && from < rows.Len() {
 					continue
 				}
-				unindexed := lazy.unindexed.Load()
+				outside := lazy.outsideCells.Load()
 				if got, want := look(lazy), look(eager); !reflect.DeepEqual(got, want) {
-					t.Fatalf("%d of %d rows wait: %v, want %v", unindexed, to, got, want)
+					t.Fatalf("%d of %d rows wait: %v, want %v", outside, to, got, want)
 				}
 			}
 			if most < 500 || lazy.Bytes() != eager.Bytes() {
