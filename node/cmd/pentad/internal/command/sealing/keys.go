@@ -162,8 +162,8 @@ such a key stays readable, and the exit code is then 6.`,
   pentad seal shred --cid 1 --mid 8 --yes`,
 		RunE: func(*cobra.Command, []string) error {
 			if !f.yes && !f.dryRun {
-				return cli.Usagef("shred is permanent: preview it with --dry-run, confirm it with " +
-					"--yes")
+				return cli.Usagef("shred is permanent: preview it with --dry-run, confirm it " +
+					"with --yes")
 			}
 			return a.shred(&f)
 		},
