@@ -2,6 +2,7 @@ package seal
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -56,6 +57,12 @@ func (t *Tenant) withChain(
 	ctx context.Context, s *Schema, id keptChain, use func(*chainKeys) error,
 ) error {
 	c := t.chains.take(id)
+	if table, ok := t.keyring.(DeviceTable); ok && c != nil {
+		// The key of the device may have been destroyed since.
+		if _, _, err := table.Device(ctx, t.cid, id.keyID, id.mid); err != nil {
+			return fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, id.mid, id.keyID, err)
+		}
+	}
 	if c == nil {
 		keys, err := t.seriesKeys(ctx, s, id.keyID, id.mid, id.moid)
 		if err != nil {
