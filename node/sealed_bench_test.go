@@ -26,7 +26,7 @@ type sealedBench struct {
 
 const (
 	sealedMeters = 20
-	sealedRows   = 400_000
+	sealedRows   = 100_000
 )
 
 func newSealedBench(b *testing.B, def seal.Definition) *sealedBench {
@@ -97,7 +97,7 @@ func (x *sealedBench) fastest(of Reader, filters []record.PluginCall,
 	aggregate record.PluginCall) time.Duration {
 	x.Helper()
 	least := time.Duration(math.MaxInt64)
-	for range 15 {
+	for range 40 {
 		q := &record.Query{Filters: filters, Aggregate: aggregate}
 		begin := time.Now()
 		if _, _, err := of.Aggregate(x.Context(), q); err != nil {
