@@ -15,9 +15,11 @@ tests = $(if $(AGAIN),$(GO) run $(GOTESTSUM) --format standard-quiet --rerun-fai
 	$(1),$(GO) test $(1) $(2))
 IN_BENCH    := cd bench && # a module of its own, so that pentad does not depend on its peers
 
-# Runs a command with the files of tests in memory if there is room. Heaps of most tests are small: by
-# default they are collected so often that it takes a fifth of the processor time.
-IN_MEMORY   := GOGC=400 GOMEMLIMIT=1GiB cluster-test/in-memory.sh
+# Heaps of most tests and of go vet are small: by default they are collected so often that it takes
+# a fifth of the processor time.
+LARGE_HEAPS := GOGC=400 GOMEMLIMIT=1GiB
+# Runs a command with the files of tests in memory if there is room.
+IN_MEMORY   := $(LARGE_HEAPS) cluster-test/in-memory.sh
 
 .PHONY: help build demo test test-long race lint check bench bench-quick bench-spread \
 	bench-full bench-thesis bench-thesis-full bench-daily bench-underload bench-growth \
@@ -100,11 +102,19 @@ race: ## run the short tests of concurrent packages with the race detector
 race-here:
 	$(call tests,-vet=off -race -short -p 3 -parallel 4 -timeout 45m,$$($(CONCURRENT)))
 
+# Compiles what race tests, and links nothing. The export data that go list asks for is in the same
+# files as the code.
+.PHONY: race-compile
+race-compile:
+	@$(LARGE_HEAPS) $(GO) list -race -export -test -deps $$($(CONCURRENT)) >/dev/null
+
 # The packages that make race leaves out. A race in a process fails the test that started it.
 .PHONY: race-processes
 race-processes: ## test the command line and processes with the race detector
 	$(GO) test -vet=off -race -count 1 -timeout 60m ./node/cmd/pentad ./cluster-test
 
+lint: export GOGC := 400
+lint: export GOMEMLIMIT := 2GiB
 lint: ## run gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

@@ -9,25 +9,25 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Versions of directory and posting lists. 1: first. 2: the directory says which blocks hold late
-// rows; 3: a block has eight sub-runs, and up to 8,192 rows.
+// Versions of the block directory and posting lists. 1: first. 2: the directory says which blocks
+// hold late rows; 3: a block has eight sub-runs, and up to 8,192 rows.
 const (
-	directoryVersion = 3
-	postingsVersion  = 1
+	blockDirectoryVersion = 3
+	postingsVersion       = 1
 )
 
 const (
-	subBytes       = 4 + 8 + 8 + 4 + 4
-	blockBytes     = record.NumDims*16 + 8 + 4 + 4 + 4 + subRuns*subBytes
-	directoryBytes = 4 + 4 + 4 + 4 // version, rows, blocks, on time
+	subBytes            = 4 + 8 + 8 + 4 + 4
+	blockBytes          = record.NumDims*16 + 8 + 4 + 4 + 4 + subRuns*subBytes
+	blockDirectoryBytes = 4 + 4 + 4 + 4 // version, rows, blocks, on time
 )
 
-// AppendDirectory appends the directory: version u32, rows u32, blocks u32, blocks before the first
-// with late rows u32, then per block five pairs (min i64, max i64), offset u64, size u32, rows u32,
-// flagged u32 and eight sub-runs {end u32, cap lo i64, cap hi i64, rank lo u32, rank hi u32};
-// little-endian.
-func (s *Segment) AppendDirectory(dst []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, directoryVersion)
+// AppendBlockDirectory appends the block directory: version u32, rows u32, blocks u32, blocks
+// before the first with late rows u32, then per block five pairs (min i64, max i64), offset u64,
+// size u32, rows u32, flagged u32 and eight sub-runs {end u32, cap lo i64, cap hi i64, rank lo u32,
+// rank hi u32}; little-endian.
+func (s *Segment) AppendBlockDirectory(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, blockDirectoryVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, s.rows)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(s.blocks)))
 	dst = binary.LittleEndian.AppendUint32(dst, s.onTime)
@@ -111,7 +111,8 @@ func (d *decoder) u64() uint64 {
 	return 0
 }
 
-// Parse reads what AppendDirectory, AppendPostings and AppendRanks wrote. It copies what it keeps.
+// Parse reads what AppendBlockDirectory, AppendPostings and AppendRanks wrote. It copies what it
+// keeps.
 func Parse(directory, postings, ranks []byte) (*Segment, error) {
 	s := &Segment{}
 	if err := s.parseDirectory(directory); err != nil {
@@ -131,8 +132,8 @@ func Parse(directory, postings, ranks []byte) (*Segment, error) {
 func (s *Segment) parseDirectory(src []byte) error {
 	d := decoder{src: src}
 	version, rows, blocks, onTime := d.u32(), d.u32(), d.u32(), d.u32()
-	if d.short || version != directoryVersion {
-		return &VersionError{version, directoryVersion}
+	if d.short || version != blockDirectoryVersion {
+		return &VersionError{version, blockDirectoryVersion}
 	}
 	if blocks == 0 || blocks > maxBlocks || uint64(len(d.src)) != uint64(blocks)*blockBytes {
 		return fmt.Errorf("%d blocks in %d bytes", blocks, len(d.src))

@@ -17,18 +17,19 @@ func sections(t testing.TB, rows int) (directory, postings, ranks []byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	s, _, _ := indexOf(rng, shapes()[0].rows(rng, rows), small())
-	return s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)
+	return s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)
 }
 
 func TestParseGivesTheSame(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		s, _, _ := indexOf(rng, rows, small())
-		d, p, r := s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)
+		d, p, r := s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)
 		got, err := Parse(d, p, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.AppendDirectory(nil), d) || !bytes.Equal(got.AppendPostings(nil), p) ||
+		if !bytes.Equal(got.AppendBlockDirectory(nil), d) ||
+			!bytes.Equal(got.AppendPostings(nil), p) ||
 			!bytes.Equal(got.AppendRanks(nil), r) || got.Bounds() != s.Bounds() ||
 			got.Rows() != rows.Len() {
 			t.Fatal("parsed and written again it differs")
@@ -115,7 +116,7 @@ func TestParseAllocatesWhatItReads(t *testing.T) {
 	f("containers", "list of", func(_, p, _ []byte) { put(p[list+4+4:], 1<<16) })
 	f("rows", "at most 8192", func(d, _, _ []byte) {
 		put(d[4:], math.MaxUint32)
-		at := directoryBytes + record.NumDims*16 + 8 + 4
+		at := blockDirectoryBytes + record.NumDims*16 + 8 + 4
 		put(d[at:], math.MaxUint32)
 		for k := range subRuns {
 			put(d[at+4+4+k*subBytes:], math.MaxUint32)
@@ -138,7 +139,7 @@ func TestParseRefusesAcqBeyondTheLast(t *testing.T) {
 		r := s.AppendRanks(nil)
 		binary.LittleEndian.PutUint64(r[ranksHeaderBytes:], uint64(lastAcqNs-int64(rows)+1))
 		binary.LittleEndian.PutUint64(r[ranksHeaderBytes+rankEntryBytes:], uint64(lastAcqNs))
-		got, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), r)
+		got, err := Parse(s.AppendBlockDirectory(nil), s.AppendPostings(nil), r)
 		if (err == nil) != want {
 			t.Errorf("%d rows up to acq %d: %v", rows, lastAcqNs, err)
 		}
@@ -181,7 +182,7 @@ func FuzzParse(f *testing.F) {
 		for rank := range min(uint32(s.Rows()), 1000) {
 			_ = s.AcqOf(rank)
 		}
-		if !bytes.Equal(s.AppendDirectory(nil), d) || !bytes.Equal(s.AppendRanks(nil), r) {
+		if !bytes.Equal(s.AppendBlockDirectory(nil), d) || !bytes.Equal(s.AppendRanks(nil), r) {
 			t.Fatal("written again it differs")
 		}
 	})

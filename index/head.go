@@ -57,6 +57,7 @@ type Head struct {
 	inCell          int // of the rows; the others are in no cell yet
 	cells           cellTable
 	list            []*cell
+	leastMOID       int32 // of the cells
 	watermarks      *Watermarks
 	cellsWithNewest int // cells with a table of newest caps
 	newestBlocks    int // that these have, each for 64 devices
@@ -66,7 +67,8 @@ type Head struct {
 // NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
 // watermarks of everything older; the head keeps it and does not change it.
 func NewHead(before *Watermarks) *Head {
-	return &Head{before: before, cells: newCellTable(), watermarks: NewWatermarks()}
+	return &Head{before: before, cells: newCellTable(), leastMOID: math.MaxInt32,
+		watermarks: NewWatermarks()}
 }
 
 // Pin begins a use of the head.

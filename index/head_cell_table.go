@@ -44,6 +44,7 @@ func (h *Head) cell(key cellKey) *cell {
 		return h.list[id-1]
 	}
 	h.list = append(h.list, &cell{key: key})
+	h.leastMOID = min(h.leastMOID, key.moid)
 	t.slots[slot] = uint32(len(h.list))
 	if 2*len(h.list) > len(t.slots) {
 		t.grow(h.list)

@@ -24,6 +24,7 @@ const (
 type headScan struct {
 	head     *Head
 	box      *record.Box
+	anyMOID  record.Box // box without moids, for withoutMOIDs
 	below    int64
 	bound    rowID // rows with acq >= below lie from here on, and those that came meanwhile
 	keysOnly bool
@@ -131,20 +132,39 @@ func (s *headScan) appendedRange() (lo, hi int, ok bool) {
 	if set := s.box[record.Acq]; len(set) > 0 {
 		lo, hi = rows.below(set[0].From), rows.below(min(set[len(set)-1].To, s.below))
 	}
-	return lo, hi, hi-lo < rows.len()/8 || hi <= lo || s.takesAll()
+	box := s.withoutMOIDs(hi)
+	if hi-lo >= rows.len()/8 && hi > lo && !takesAll(box) {
+		return lo, hi, false
+	}
+	s.box = box
+	return lo, hi, true
 }
 
-// takesAll reports whether the box asks for nothing but one range of acq.
-func (s *headScan) takesAll() bool {
-	return len(s.box[record.Acq]) <= 1 && len(s.box[record.CID])+len(s.box[record.MID])+
-		len(s.box[record.MOID])+len(s.box[record.Cap]) == 0
+// withoutMOIDs returns the box, as one of all moids if its own leave out none of the rows before
+// one, which are in cells unless they came meanwhile: a box of all but reserved moids costs what
+// one of all does.
+func (s *headScan) withoutMOIDs(before int) *record.Box {
+	set := s.box[record.MOID]
+	if len(set) == 0 || before > s.head.inCell ||
+		!set.Covers(int64(s.head.leastMOID), record.MOID.Max()-1) {
+		return s.box
+	}
+	s.anyMOID = *s.box
+	s.anyMOID[record.MOID] = nil
+	return &s.anyMOID
+}
+
+// takesAll reports whether a box asks for nothing but one range of acq.
+func takesAll(box *record.Box) bool {
+	return len(box[record.Acq]) <= 1 && len(box[record.CID])+len(box[record.MID])+
+		len(box[record.MOID])+len(box[record.Cap]) == 0
 }
 
 func (s *headScan) byArrival(lo, hi int) error {
 	for lo < hi {
 		to := min(hi, lo+scanRows)
 		s.head.rlock()
-		for n := 1; s.takesAll() && !s.keysOnly && n > 0 && lo < to; lo += n {
+		for n := 1; takesAll(s.box) && !s.keysOnly && n > 0 && lo < to; lo += n {
 			n = s.addRun(lo, to)
 		}
 		for ; lo < to && len(s.batch.Data) < scanBytes; lo++ {

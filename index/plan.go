@@ -69,6 +69,9 @@ func (s *Segment) Plan(box *record.Box, p *Plan) {
 	if len(p.ranks) == 1 && p.ranks[0].From == 0 && p.ranks[0].To == int64(s.rows) {
 		constrained[record.Acq] = nil
 	}
+	if moids := s.bounds[record.MOID]; box[record.MOID].Covers(moids.Min, moids.Max) {
+		constrained[record.MOID] = nil // nearly always all but reserved moids
+	}
 	for d := range record.NumDims {
 		s.list(record.Dim(d), constrained[d], p)
 	}

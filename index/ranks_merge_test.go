@@ -33,7 +33,7 @@ func TestSharedAcqs(t *testing.T) {
 	for range 200 {
 		rows := crowded(rng, 1+rng.IntN(700))
 		s, _, _ := indexOf(rng, rows, small())
-		parsed, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
+		parsed, err := Parse(s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // Where fields lie in the sections of a segment of one block, and of one row in its postings.
 const (
-	firstBlock  = directoryBytes
+	firstBlock  = blockDirectoryBytes
 	acqZone     = firstBlock + int(record.Acq)*16
 	rowsField   = firstBlock + record.NumDims*16 + 8 + 4
 	flagField   = rowsField + 4
@@ -33,7 +33,7 @@ func TestParseRefuses(t *testing.T) {
 	for i, rows := range []*record.Batch{b, one} {
 		l := clusterRows(rows, Options{})
 		s := Build(rows, l, []uint64{0}, []uint64{0}, []uint32{0})
-		whole[i] = [3][]byte{s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)}
+		whole[i] = [3][]byte{s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil)}
 	}
 	f := func(section, at int, value uint32, want string) {
 		t.Helper()

@@ -12,7 +12,8 @@ type SubRun struct {
 	RankLo, RankHi uint32
 }
 
-// BlockInfo is the directory entry of a block. Min and Max of [record.Acq] are ranks.
+// BlockInfo is the entry of a block in the block directory of its segment. Min and Max of
+// [record.Acq] are ranks.
 type BlockInfo struct {
 	Min, Max [record.NumDims]int64
 	Offset   uint64 // where the block lies in its file
@@ -165,7 +166,7 @@ func (s *Segment) Blocks() int { return len(s.blocks) }
 // OnTime returns the number of blocks before the first that holds late rows.
 func (s *Segment) OnTime() int { return int(s.onTime) }
 
-// Block returns the directory entry of a block; it belongs to the segment.
+// Block returns the entry of a block in the block directory; it belongs to the segment.
 func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }
 
 // ReplaceByAcqs puts the acquisition times of rows in the place of their ranks, which are below

@@ -125,7 +125,7 @@ func compareRows(rows *record.Batch, a, b uint32) int {
 func TestPlan(t *testing.T) {
 	eachShape(t, small(), func(t *testing.T, rng *rand.Rand, rows *record.Batch) {
 		s, l, _ := indexOf(rng, rows, small())
-		parsed, err := Parse(s.AppendDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
+		parsed, err := Parse(s.AppendBlockDirectory(nil), s.AppendPostings(nil), s.AppendRanks(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type memberCatalog struct{ *member.Member }
 
 // Change implements the registry's catalog of a cluster.
 func (m memberCatalog) Change(ctx context.Context, c *catalog.Change, module []byte) error {
-	err := m.Tell(ctx, &cluster.ChangeCatalog{Change: *c, Module: module})
+	err := m.ChangeState(ctx, &cluster.ChangeCatalog{Change: *c, Module: module})
 	if c.Remove != nil || c.Forget != nil {
 		return writes.RemovedBefore(err)
 	}

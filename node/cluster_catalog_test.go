@@ -171,7 +171,7 @@ func (c *nodesTogether) theLargest(a, b *Node) {
 	module := make([]byte, 4<<20)
 	digest := registry.Digest(module)
 	c.eventually("a push", func() error {
-		return a.member.Load().Tell(c.Context(), &cluster.ChangeCatalog{Module: module,
+		return a.member.Load().ChangeState(c.Context(), &cluster.ChangeCatalog{Module: module,
 			Change: catalog.Change{Push: &catalog.Push{Name: "large", Version: catalog.Version{
 				SHA256: digest, Bytes: int64(len(module))}}}})
 	})

@@ -36,9 +36,9 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/partials"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/snapshots"
 	"github.com/pentad-db/pentad/node/internal/spill"
@@ -163,7 +163,7 @@ type Node struct {
 	adHocHost    *wasmhost.Host       // of modules that come with queries
 	writes       *writes.Dispatcher
 	plugins      *registry.Registry
-	cursors      *positions.Cursors
+	cursors      *nodecursors.Cursors
 	snapshots    *snapshots.Folder
 	verifier     *verify.Verifier
 	partialCache *partials.Cache // nil: none
@@ -335,7 +335,7 @@ func (n *Node) openFiles(
 		return nil, err
 	}
 	n.plugins.ReportMissing(holds)
-	return positions.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
+	return nodecursors.OpenFile(filepath.Join(n.opt.Dir, "cursors"), holds, n.log)
 }
 
 // assemble makes the parts that answer requests; file has the cursors of a node that is in no
@@ -350,7 +350,7 @@ func (n *Node) assemble(alone bool, file *cursors.File) {
 	n.writes = writes.NewDispatcher(writes.Options{Store: n.store, Member: &n.member,
 		Engine: n.engine, Clock: n.clock, NativeWork: n.nativeWork, Shipper: n.opt.Shipper,
 		Open: n.open, MaxPuts: n.opt.MaxPuts})
-	n.cursors = &positions.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
+	n.cursors = &nodecursors.Cursors{File: file, Member: &n.member, Engine: n.engine, Open: n.open}
 	n.snapshots = &snapshots.Folder{Dir: filepath.Join(n.opt.Dir, "snapshots"), Store: n.store,
 		Member: &n.member, Plugins: n.plugins, Cursors: n.cursors}
 	n.verifier = verify.New(verify.Options{Store: n.store, Member: &n.member, Engine: n.engine,

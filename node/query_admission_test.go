@@ -121,6 +121,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 // Close returns soon after the end of its context, whatever holds a query up, and the data is
 // closed when that ends.
 func TestCloseDoesNotWaitForAReader(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
 	n := openTest(t, Options{Dir: dir})
 	putMeters(t, n, rand.New(rand.NewPCG(1, 1)), 100)

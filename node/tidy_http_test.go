@@ -10,7 +10,7 @@ func httpPackages() map[string][]string {
 			"node/internal/cursors", "node/internal/engine", "node/internal/health",
 			"node/internal/httpserver", "node/internal/member", "node/internal/memory",
 			"node/internal/nodeerror", "node/internal/openapi", "node/internal/params",
-			"node/internal/positions", "node/internal/puts", "node/internal/quantity",
+			"node/internal/nodecursors", "node/internal/puts", "node/internal/quantity",
 			"node/internal/registry", "node/internal/release", "node/internal/request",
 			"node/internal/rowjson", "node/internal/selector", "node/internal/slots",
 			"node/internal/snapshots", "node/internal/storewire", "node/internal/strictjson",

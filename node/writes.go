@@ -59,13 +59,20 @@ func (n *Node) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64, 
 // PromoteCopy makes a mirror an independent node; see [store.Store.PromoteCopy].
 func (n *Node) PromoteCopy(ctx context.Context) error { return n.writes.PromoteCopy(ctx) }
 
-// Erase hides the records of a box; see [store.Store.Erase].
+// Erase hides the records of a box; see [store.Store.Erase]. Without moids the box is of all that
+// are not reserved, as in queries.
 func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	if err := box.NormalizeAsked(); err != nil {
+		return 0, err
+	}
 	return n.writes.DeleteRange(ctx, request.Options{}, box, false)
 }
 
-// Purge removes the records of a box; see [store.Store.Purge].
+// Purge removes the records of a box, as Erase chooses them; see [store.Store.Purge].
 func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
+	if err := box.NormalizeAsked(); err != nil {
+		return 0, err
+	}
 	return n.writes.DeleteRange(ctx, request.Options{}, box, true)
 }
 

@@ -177,8 +177,8 @@ func checkCursor(name string) error {
 	return nil
 }
 
-// told notes a change of what people told.
-func (s *State) told() Result {
+// newVersion is the result of a change of the catalog or the cursors, which takes the next version.
+func (s *State) newVersion() Result {
 	s.version++
 	return Result{Changed: true, Version: s.version}
 }
@@ -187,7 +187,7 @@ func (x *ChangeCatalog) apply(s *State) Result {
 	if err := s.catalog.Apply(&x.Change); err != nil {
 		return Result{Err: err}
 	}
-	out := s.told()
+	out := s.newVersion()
 	s.catalogAt = s.version
 	return out
 }
@@ -198,7 +198,7 @@ func (x *CommitCursor) apply(s *State) Result {
 		return Result{Err: err}
 	}
 	s.cursors[x.Name] = x.Cursor
-	return s.told()
+	return s.newVersion()
 }
 
 func (x *DropCursor) apply(s *State) Result {
@@ -206,11 +206,11 @@ func (x *DropCursor) apply(s *State) Result {
 		return Result{Err: cursors.Unknown(x.Name)}
 	}
 	delete(s.cursors, x.Name)
-	return s.told()
+	return s.newVersion()
 }
 
-// toldFields writes or reads the catalogue and the cursors.
-func (s *State) toldFields(c *coder) {
+// catalogFields writes or reads the catalogue and the cursors.
+func (s *State) catalogFields(c *coder) {
 	if c.reading {
 		s.catalog = catalog.State{Plugins: map[string]catalog.Plugin{},
 			Quantities: map[int32]plugin.Quantity{}}
@@ -248,9 +248,9 @@ func (s *State) checkTold() error {
 	for name := range s.cursors {
 		err = errors.Join(err, checkCursor(name))
 	}
-	told := len(s.catalog.Plugins) + len(s.catalog.Quantities)
-	if s.catalogAt > s.version || told > 0 && s.catalogAt == 0 ||
-		s.version < uint64(told+len(s.cursors)) {
+	declared := len(s.catalog.Plugins) + len(s.catalog.Quantities)
+	if s.catalogAt > s.version || declared > 0 && s.catalogAt == 0 ||
+		s.version < uint64(declared+len(s.cursors)) {
 		err = fmt.Errorf("version %d of the catalogue, %d in all", s.catalogAt, s.version)
 	}
 	if err != nil {

@@ -190,7 +190,7 @@ func (s *State) fields(c *coder, version byte) {
 		p.fields(c)
 		*id = p.ID
 	})
-	s.toldFields(c)
+	s.catalogFields(c)
 	s.limits.fields(c)
 	s.doneFields(c)
 }

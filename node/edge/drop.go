@@ -30,7 +30,7 @@ func (e *Edge) count(ctx context.Context, s state) error {
 	if s.InFlight != nil && !s.InFlight.Again {
 		size = s.InFlight.Bytes
 	}
-	closed, err := e.Changes(ctx, &record.Query{}, max(s.NextNs, s.SentNs), false,
+	closed, err := e.Changes(ctx, everything(), max(s.NextNs, s.SentNs), false,
 		func(slice *store.Slice) error {
 			size += sizeOf(&slice.Rows)
 			return nil
@@ -107,7 +107,7 @@ func (e *Edge) oldest(ctx context.Context, target int64) (batch, error) {
 	s := e.outbox.now()
 	next := max(s.NextNs, s.SentNs)
 	drop, lost := batch{FromNs: next, ToNs: next}, int64(0)
-	_, err := e.Changes(ctx, &record.Query{}, next, false, func(slice *store.Slice) error {
+	_, err := e.Changes(ctx, everything(), next, false, func(slice *store.Slice) error {
 		for i := range slice.Rows.Len() {
 			acq := slice.Rows.AcqNs[i]
 			if lost >= target && acq >= drop.ToNs {
@@ -199,3 +199,6 @@ func (e *Edge) putGaps(ctx context.Context, found gaps, number uint64) (at []spa
 	}
 	return at, nil
 }
+
+// everything returns the query for all records: an edge ships descriptions of devices, too.
+func everything() *record.Query { return &record.Query{Box: record.Everything()} }

@@ -29,12 +29,12 @@ func (e *Edge) forget(ctx context.Context, toNs int64) error {
 	defer e.moving.Unlock()
 	s := e.outbox.now()
 	toNs = min(toNs, s.ackedNs())
-	q := record.Query{}
+	q := everything()
 	q.Box[record.Acq] = record.RangeSet{{From: s.GoneNs, To: toNs}}
 	if toNs <= s.GoneNs || uint64(toNs)-uint64(s.GoneNs) < uint64(e.opt.forgetStep) {
 		return nil
 	}
-	n, _, err := e.Count(ctx, &q)
+	n, _, err := e.Count(ctx, q)
 	if err != nil || n == 0 {
 		return err
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// GapMOID is the quantity of gap records. One stands in place of the records of a device that were
-// dropped before they were shipped; its payload is a [Gap] as JSON, its cap that of the first.
+// GapMOID is the quantity of gap records, a reserved moid: queries see them where they name it. One
+// takes the place of the records of a device that were dropped before they were shipped; its
+// payload is a [Gap] as JSON, its cap that of the first.
 const GapMOID = math.MinInt32
 
 // Gap is what was dropped of a device.

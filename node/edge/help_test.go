@@ -158,7 +158,7 @@ func (c *core) reached() int {
 func rowsOf(t *testing.T, n *node.Node) *record.Batch {
 	t.Helper()
 	all := new(record.Batch)
-	_, err := n.Changes(t.Context(), &record.Query{}, math.MinInt64, false,
+	_, err := n.Changes(t.Context(), everything(), math.MinInt64, false,
 		func(s *store.Slice) error {
 			all.AppendRows(&s.Rows, 0, s.Rows.Len())
 			return nil
@@ -212,6 +212,9 @@ func (s *source) batch(most int) *record.Batch {
 		s.given[at] = append(s.given[at], number)
 		r := record.Record{Key: record.Key{CID: at.cid, MID: at.mid, MOID: int32(number % 2),
 			CapNs: int64(number)}, Tomb: s.rng.IntN(20) == 0}
+		if s.rng.IntN(10) == 0 {
+			r.MOID = record.DescriptionMOID
+		}
 		if !r.Tomb {
 			r.Payload = binary.LittleEndian.AppendUint64(nil, number)
 			r.Payload = append(r.Payload, make([]byte, s.rng.IntN(30))...)

@@ -109,9 +109,9 @@ func (e *Edge) goTo(ctx context.Context, addr string, newest uint64) error {
 	var lost *lack
 	if newest < s.Seq {
 		lost = s.lackOf(newest, e.maybeSent)
-		q := record.Query{}
+		q := everything()
 		q.Box[record.Acq] = record.RangeSet{{From: lost.FromNs, To: lost.ToNs}}
-		n, _, err := e.Count(ctx, &q)
+		n, _, err := e.Count(ctx, q)
 		if err != nil {
 			return fmt.Errorf("count what upstream has lost: %w", err)
 		}

@@ -25,8 +25,8 @@ const (
 	maxOutboxBytes = 2 * rewriteBytes
 )
 
-// head is the first line of the file.
-type head struct {
+// header is the first line of the file.
+type header struct {
 	Format int    `json:"format"`
 	Writer string `json:"writer"` // by which upstream knows what it has; hex
 	Store  string `json:"store"`  // whose acqs the file speaks of
@@ -125,7 +125,7 @@ type outbox struct {
 
 	mu        sync.Mutex // guards all below
 	journal   *journal.File
-	head      head
+	header    header
 	state     state
 	dirty     bool  // the state is newer than the file
 	mostBytes int64 // of the file, before it is written again
@@ -140,7 +140,7 @@ func openOutbox(dir durable.Folder, store, id string) (*outbox, error) {
 	var err error
 	b.journal, err = journal.Open(opt)
 	if errors.Is(err, os.ErrNotExist) {
-		b.head = head{Format: outboxFormat, Writer: id, Store: store}
+		b.header = header{Format: outboxFormat, Writer: id, Store: store}
 		b.journal, err = journal.Create(opt, b.text())
 	}
 	if err == nil {
@@ -158,7 +158,7 @@ func openOutbox(dir durable.Folder, store, id string) (*outbox, error) {
 // apply takes a line of the file.
 func (b *outbox) apply(number int, line []byte) error {
 	if number == 1 {
-		return journal.ParseLine(line, &b.head)
+		return journal.ParseLine(line, &b.header)
 	}
 	var next state
 	if err := journal.ParseLine(line, &next); err != nil {
@@ -173,11 +173,11 @@ func (b *outbox) apply(number int, line []byte) error {
 
 // text returns the file that holds the state.
 func (b *outbox) text() []byte {
-	return journal.AppendLine(journal.AppendLine(nil, b.head), b.state)
+	return journal.AppendLine(journal.AppendLine(nil, b.header), b.state)
 }
 
 func (b *outbox) use(store string) error {
-	h := &b.head
+	h := &b.header
 	id, err := hex.DecodeString(h.Writer)
 	if err != nil || len(id) != len(b.writer.ID) {
 		return fmt.Errorf("%.80q is no id of an edge", h.Writer)

@@ -216,7 +216,7 @@ func TestOutboxOfAnotherVersion(t *testing.T) {
 	for _, version := range []int{outboxFormat - 1, outboxFormat + 1, 255} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, dirName, outboxName)
-		text := journal.AppendLine(nil, head{Format: version, Writer: testID, Store: "s"})
+		text := journal.AppendLine(nil, header{Format: version, Writer: testID, Store: "s"})
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}

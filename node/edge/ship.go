@@ -65,7 +65,7 @@ func (e *Edge) shipOn(ctx context.Context) error {
 		return err
 	}
 	s := e.outbox.now()
-	_, err := e.Changes(ctx, &record.Query{}, s.NextNs, true,
+	_, err := e.Changes(ctx, everything(), s.NextNs, true,
 		func(slice *store.Slice) error { return e.shipSlice(ctx, s.Drops, slice) })
 	return err
 }
@@ -179,7 +179,7 @@ func (e *Edge) readBatch(ctx context.Context, c *batch, into *record.Batch) erro
 func (e *Edge) readRange(
 	ctx context.Context, fromNs, toNs int64, emit func(b *record.Batch, rows int) error,
 ) error {
-	_, err := e.Changes(ctx, &record.Query{}, fromNs, false, func(slice *store.Slice) error {
+	_, err := e.Changes(ctx, everything(), fromNs, false, func(slice *store.Slice) error {
 		rows := slice.Rows.Len()
 		for rows > 0 && slice.Rows.AcqNs[rows-1] >= toNs {
 			rows--

@@ -192,7 +192,7 @@ func (g *group) tickRaft() {
 
 // campaigns reports whether the replica may ask for votes. One that may not lead does so after all
 // when the group has been without a leader for long: it may be the only one that has all that was
-// decided. It gives the leadership away when others have that, too.
+// committed. It gives the leadership away when others have that, too.
 func (g *group) campaigns() bool {
 	return g.core.MayLead() || !g.core.stalled.Load() && g.ticks-g.heardAt > patienceTicks
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A note is heard by the node that it was told, as the note of its sender, and may be answered.
-func TestTell(t *testing.T) {
+func TestNote(t *testing.T) {
 	c := newCluster(t, 1)
 	c.tls = certificates(t, TLSName)
 	answers := make(chan string, 1)
@@ -28,7 +28,7 @@ func TestTell(t *testing.T) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for got := ""; got == ""; { // the first may be lost, as there is no connection yet
-		c.nodes[1].Tell(2, []byte("ping"))
+		c.nodes[1].SendNote(2, []byte("ping"))
 		select {
 		case got = <-answers:
 			if got != "answer to ping from 1 to 2" {
@@ -37,7 +37,7 @@ func TestTell(t *testing.T) {
 		case <-again.C:
 		}
 	}
-	if c.nodes[1].Tell(2, make([]byte, maxNoteBytes+1)) {
+	if c.nodes[1].SendNote(2, make([]byte, maxNoteBytes+1)) {
 		t.Error("a note that is too large was sent")
 	}
 }

@@ -331,7 +331,7 @@ func (g *group) compareProof(p *proof) {
 }
 
 // checkFork stops the group when another replica has another entry where both know that one is
-// committed: one of them was decided without a replica that had acknowledged the other. Nothing
+// committed: one of them was committed without a replica that had acknowledged the other. Nothing
 // says which is right, so none goes on. A replica that does not keep what it promised says nothing:
 // it is about to hear that.
 func (g *group) checkFork(p *proof) {

@@ -119,9 +119,9 @@ func (r *Runtime) Ask(ctx context.Context, node uint64, request ...[]byte) ([]by
 	return nil, fmt.Errorf("ask node %016x: %w: %w", node, ErrUnknown, err)
 }
 
-// Tell sends a note of at most 1 KiB to another node, which may get lost. It returns false when it
-// was not sent.
-func (r *Runtime) Tell(node uint64, note []byte) bool {
+// SendNote sends a note of at most 1 KiB to another node, which may get lost. It returns false when
+// it was not sent.
+func (r *Runtime) SendNote(node uint64, note []byte) bool {
 	return len(note) <= maxNoteBytes && r.transport.tell(node, note)
 }
 

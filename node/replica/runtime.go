@@ -51,7 +51,7 @@ type Options struct {
 	Elected func(group GroupID)
 	// MayLead reports whether replicas here may lead; default is yes. See CoreOptions.
 	MayLead func() bool
-	// Heard takes a note of another node, see Tell, on the goroutine that hears the node, and
+	// Heard takes a note of another node, see SendNote, on the goroutine that hears the node, and
 	// returns one to answer with, if any. It must not block, nor keep the note; default is nothing.
 	Heard func(node uint64, note []byte) (answer []byte)
 	// Answer answers what other nodes Ask, many at once; default is to refuse. The request is its

@@ -7,7 +7,7 @@ import (
 )
 
 // Tenure is what a leader knows when it does something for its group. Its machine has all that was
-// decided in earlier terms, so whatever it proposes comes after that.
+// committed in earlier terms, so whatever it proposes comes after that.
 type Tenure struct {
 	Term    uint64 // in which it leads
 	Applied uint64 // the last entry that its machine has

@@ -59,7 +59,7 @@ func TestTenure(t *testing.T) {
 	}
 }
 
-// TestProposalsWaitForTheTenure: a leader whose machine lacks what was decided before its term
+// TestProposalsWaitForTheTenure: a leader whose machine lacks what was committed before its term
 // stamps nothing; what waits is answered when the group stops.
 func TestProposalsWaitForTheTenure(t *testing.T) {
 	for _, stops := range []bool{false, true} {

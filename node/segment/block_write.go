@@ -79,7 +79,7 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 		if err := w.writeChunks(r); err != nil {
 			return 0, err
 		}
-		e.columnData = append(e.columnData, e.chunks.directory...)
+		e.columnData = append(e.columnData, e.chunks.chunkDirectory...)
 	}
 	size := uint64(w.offset() - at)
 	if size > math.MaxUint32 {

@@ -30,12 +30,12 @@ const (
 
 // chunkEncoder holds what writing the chunks of one block hands to the next.
 type chunkEncoder struct {
-	ends      []int // rows after each chunk
-	directory []byte
-	raw       []byte
-	shuffled  []byte
-	stored    []byte
-	lz4       lz4.Compressor
+	ends           []int // rows after each chunk
+	chunkDirectory []byte
+	raw            []byte
+	shuffled       []byte
+	stored         []byte
+	lz4            lz4.Compressor
 }
 
 // split says where the chunks of a block end. It looks at sizes only.
@@ -65,7 +65,7 @@ func (c *chunkEncoder) estimate(r rowsOf, stride int) int {
 // writeChunks writes the chunks that split found and fills the directory.
 func (w *sealedWriter) writeChunks(r rowsOf) error {
 	c := &w.encoder.chunks
-	c.directory = c.directory[:0]
+	c.chunkDirectory = c.chunkDirectory[:0]
 	start, from := w.offset(), 0
 	for _, end := range c.ends {
 		raw := r.RawPayload(int(r.order[from]))
@@ -78,11 +78,11 @@ func (w *sealedWriter) writeChunks(r rowsOf) error {
 		if err := w.append(stored); err != nil {
 			return err
 		}
-		d := binary.LittleEndian.AppendUint16(c.directory, uint16(end))
+		d := binary.LittleEndian.AppendUint16(c.chunkDirectory, uint16(end))
 		d = append(d, method, 0)
 		d = binary.LittleEndian.AppendUint32(d, uint32(w.offset()-start))
 		d = binary.LittleEndian.AppendUint32(d, uint32(len(raw)))
-		c.directory = binary.LittleEndian.AppendUint32(d, checksum(stored))
+		c.chunkDirectory = binary.LittleEndian.AppendUint32(d, checksum(stored))
 		from = end
 	}
 	return nil

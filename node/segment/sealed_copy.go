@@ -150,7 +150,7 @@ func verifyBlock(
 	if err := give(b); err != nil {
 		return 0, err
 	}
-	directory, ok := directoryOf(b)
+	directory, ok := chunkDirectoryOf(b)
 	if !ok {
 		return 0, s.corrupt(at, "block %d: its chunks do not fill it", i)
 	}
@@ -180,8 +180,8 @@ func verifyBlock(
 	return size, nil
 }
 
-// directoryOf returns the chunk directory at the end of a front whose checksum is right.
-func directoryOf(front []byte) (directory []byte, ok bool) {
+// chunkDirectoryOf returns the chunk directory at the end of a front whose checksum is right.
+func chunkDirectoryOf(front []byte) (directory []byte, ok bool) {
 	if kind := front[16]; kind != payloadFixedChunks && kind != payloadVariableChunks {
 		return nil, true
 	}

@@ -45,7 +45,8 @@ func checkExampleRanks(t *testing.T, example []byte) {
 	none := make([]uint64, 9)
 	written := index.Build(&rows, l, none, none[:len(l.BlockEnds)], make([]uint32, 9))
 	sameBytes(t, "written", written.AppendRanks(nil), example)
-	read, err := index.Parse(written.AppendDirectory(nil), written.AppendPostings(nil), example)
+	read, err := index.Parse(written.AppendBlockDirectory(nil), written.AppendPostings(nil),
+		example)
 	if err != nil {
 		t.Fatal(err)
 	}

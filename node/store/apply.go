@@ -267,11 +267,11 @@ func (s *Store) applyOne(
 	case c.Kind == commands.KindPut:
 		protected := c.put.writer.ID != ([16]byte{})
 		if protected {
-			known, err := s.writers.Decide(c.put.writer, first)
-			if known != nil {
-				out.Put = resultOf(*known, true)
+			earlier, err := s.writers.FindOrAdmit(c.put.writer, first)
+			if earlier != nil {
+				out.Put = resultOf(*earlier, true)
 			}
-			if out.Err = err; known != nil || err != nil {
+			if out.Err = err; earlier != nil || err != nil {
 				return false
 			}
 		}

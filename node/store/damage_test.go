@@ -225,7 +225,7 @@ func TestDirectoryOfAnotherSegment(t *testing.T) {
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			idx := index.Build(few, wrong, make([]uint64, 2), offsets, sizes)
 			return []segment.Section{
-				{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
+				{ID: layout.SectionDirectory, Data: idx.AppendBlockDirectory(nil)},
 				{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
 				{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
 			}, nil

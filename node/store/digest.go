@@ -11,7 +11,8 @@ import (
 )
 
 // Digest returns the digests of the rows of a box, all versions, in slices of acq between cuts,
-// which ascend up to the horizon at most. The box must not constrain acq. Purged says how far
+// which ascend up to the horizon at most. The box must not constrain acq; without moids it has also
+// the reserved ones. Purged says how far
 // purges and retentions have changed the box, as in [ScanStats].
 //
 // Errors: *record.InvalidError; as with [Store.Scan].
@@ -20,6 +21,7 @@ func (s *Store) Digest(
 	ctx context.Context, box record.Box, cuts []int64,
 ) (slicesOf []digest.Slice, historyChangedAcqNs int64, err error) {
 	q := &record.Query{Box: box, Verify: true} // it says that another store has the same
+	q.Box.IncludeReserved()
 	if err := digest.CheckCuts(&box, cuts); err != nil {
 		return nil, 0, err
 	}

@@ -89,21 +89,21 @@ func recordRemovalCheck(seg *shards.Segment, p *tombstone.Range, g *purgedRows) 
 	x.Checks[r.Key] = found
 }
 
-// removals are those whose rows are to leave the log, which holds those of quiet heads for as long
-// as nothing comes. manifestMu guards them.
-type removals struct {
-	known int64 // acq of the newest one that was noted
+// logRemovals are those whose rows are to leave the log, which holds those of quiet heads for as
+// long as nothing comes. manifestMu guards them.
+type logRemovals struct {
+	newestNs int64 // acq of the newest one that was noted
 	// dropLogAt is when, on the monotonic clock, files of the log up to file are removed; 0: never.
 	dropLogAt int64
 	file      uint64
 }
 
-// trackRemovals takes in removals that the log may hold rows of. The caller holds manifestMu, or
+// trackLogRemovals takes in removals that the log may hold rows of. The caller holds manifestMu, or
 // opens the store.
-func (s *Store) trackRemovals() {
-	r := &s.removals
+func (s *Store) trackLogRemovals() {
+	r := &s.logRemovals
 	for _, t := range s.tombstones.Load().Removable {
-		if t.Kind != event.Retention || t.AcqNs <= r.known {
+		if t.Kind != event.Retention || t.AcqNs <= r.newestNs {
 			continue
 		}
 		at := s.retentionClock.MonotonicNs() + t.Removal.RestNs
@@ -111,7 +111,7 @@ func (s *Store) trackRemovals() {
 			r.dropLogAt = max(1, at)
 		}
 	}
-	r.known = max(r.known, s.tombstones.Load().NewestRemovable)
+	r.newestNs = max(r.newestNs, s.tombstones.Load().NewestRemovable)
 	for file := range s.logFiles {
 		if r.dropLogAt != 0 {
 			r.file = max(r.file, file)
@@ -126,7 +126,7 @@ func (s *Store) dropRemovableFromLog() {
 		return
 	}
 	s.manifestMu.Lock()
-	r := &s.removals
+	r := &s.logRemovals
 	due := r.dropLogAt != 0 && s.retentionClock.MonotonicNs() >= r.dropLogAt
 	held := false // a file of then has rows
 	for file, last := range s.logFiles {

@@ -7,5 +7,5 @@ import "github.com/pentad-db/pentad/node/store/tombstone"
 func (s *Store) publishTombstones() {
 	m := s.manifest
 	s.tombstones.Store(tombstone.NewSet(s.everyEvent(), m.Policies, m.Steps.Held))
-	s.trackRemovals()
+	s.trackLogRemovals()
 }

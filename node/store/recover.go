@@ -93,7 +93,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 		// What the clock reads now may be years less than that, and steps would go on from there.
 		s.retentionClock.SetReference(max(1, floor-2*acqtime.LeaseNs))
 	}
-	s.trackRemovals()
+	s.trackLogRemovals()
 	return nil
 }
 

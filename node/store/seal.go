@@ -223,7 +223,7 @@ func (w *sealBuffers) write(
 // sections is what a segment file holds beside its blocks. Its series may be nil.
 func sections(idx *index.Segment, watermarks, series []byte) []segment.Section {
 	all := []segment.Section{
-		{ID: layout.SectionDirectory, Data: idx.AppendDirectory(nil)},
+		{ID: layout.SectionDirectory, Data: idx.AppendBlockDirectory(nil)},
 		{ID: layout.SectionPostings, Data: idx.AppendPostings(nil)},
 		{ID: layout.SectionRanks, Data: idx.AppendRanks(nil)},
 		{ID: layout.SectionWatermarks, Data: watermarks},

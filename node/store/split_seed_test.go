@@ -99,7 +99,7 @@ func TestSeed(t *testing.T) {
 			t.Errorf("applied %d, durable %d, slots %v", r.Applied(), r.Durable(), r.Slots())
 		}
 		h, err := r.ExtendHorizon(t.Context())
-		known, decideErr := r.writers.Decide(writer, next+2*writers.IdleNs)
+		known, decideErr := r.writers.FindOrAdmit(writer, next+2*writers.IdleNs)
 		if err := errors.Join(err, decideErr); err != nil || h != next || known == nil ||
 			known.FirstNs != reply.FirstAcqNs {
 			t.Errorf("horizon %d, want %d; the writer is known by %+v, %v", h, next, known, err)

@@ -88,7 +88,7 @@ func (g *splitGroup) put(rng *rand.Rand, sh *shape, clock int64) {
 	if rng.IntN(5) == 0 {
 		within, all = slots.Range{From: 5, To: 6}, false // of a view that is too old, or too new
 	}
-	out := g.apply(clock, commands.AppendWithin(nil, within, data))
+	out := g.apply(clock, commands.AppendForSlots(nil, within, data))
 	if all != (out.Err == nil) || !all && !errors.Is(out.Err, ErrOtherSlots) {
 		g.Fatalf("a put of a group that holds %v: %+v", g.held, out)
 	}
@@ -115,7 +115,7 @@ func (g *splitGroup) hide(rng *rand.Rand, sh *shape, clock int64) {
 	if rng.IntN(4) == 0 {
 		within.From, within.To = 5, 5+1+uint32(rng.IntN(9))
 	}
-	out := g.apply(clock, commands.AppendWithin(nil, within, data))
+	out := g.apply(clock, commands.AppendForSlots(nil, within, data))
 	if within != g.held {
 		if !errors.Is(out.Err, ErrOtherSlots) {
 			g.Fatalf("%v of a group that holds %v, for one with %v: %+v", kind, g.held, within, out)

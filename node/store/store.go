@@ -91,7 +91,7 @@ type Store struct {
 	manifest               *manifest.Manifest
 	logFiles               map[uint64][]uint64 // log file -> per shard the last index in it
 	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
-	removals               removals            // rows that retentions remove from the log
+	logRemovals            logRemovals         // rows that retentions remove from the log
 
 	readahead blocks.Readahead // of segments, for all that reads them
 	scans     scan.Runner      // what all scans share

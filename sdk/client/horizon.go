@@ -34,7 +34,7 @@ func selectors(box *record.Box) url.Values {
 	for d := range record.NumDims {
 		dim := record.Dim(d)
 		var parts []string
-		for _, r := range box[d] {
+		for _, r := range box.Asked(dim) {
 			from, to := "", ""
 			if r.From > dim.Min() || r.To == dim.Max() {
 				from = bound(dim, r.From)

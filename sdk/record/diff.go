@@ -69,7 +69,7 @@ type Diff struct {
 // Normalize checks the diff and brings its box into the form that [Query.Normalize] describes.
 // The error is an [*InvalidError].
 func (d *Diff) Normalize() error {
-	if err := d.Box.Normalize(); err != nil {
+	if err := d.Box.NormalizeAsked(); err != nil {
 		return err
 	}
 	switch {

@@ -58,11 +58,15 @@ func TestNormalize(t *testing.T) {
 		}
 	}
 	for d := range Dim(NumDims) {
-		f(d, nil, nil)
-		f(d, RangeSet{}, nil)
-		f(d, RangeSet{All(d)}, nil)
-		f(d, RangeSet{{d.Min(), 5}, {5, d.Max()}}, nil)
-		f(d, RangeSet{{5, d.Max()}, {d.Min(), 9}}, nil)
+		var none, all RangeSet // what becomes of an empty set, and of one that covers the dimension
+		if d == MOID {
+			none, all = RangeSet{{FirstMOID, d.Max()}}, RangeSet{All(d)}
+		}
+		f(d, nil, none)
+		f(d, RangeSet{}, none)
+		f(d, RangeSet{All(d)}, all)
+		f(d, RangeSet{{d.Min(), 5}, {5, d.Max()}}, all)
+		f(d, RangeSet{{5, d.Max()}, {d.Min(), 9}}, all)
 		f(d, RangeSet{{3, 4}, {1, 2}}, RangeSet{{1, 2}, {3, 4}})
 		f(d, RangeSet{{2, 3}, {1, 2}}, RangeSet{{1, 3}}) // they touch
 		f(d, RangeSet{{1, 9}, {2, 3}, {1, 2}}, RangeSet{{1, 9}})

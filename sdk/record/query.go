@@ -20,8 +20,8 @@ func All(d Dim) Range { return Range{d.Min(), d.Max()} }
 // At returns the range that holds one value.
 func At(v int64) Range { return Range{v, v + 1} }
 
-// RangeSet is a set of ranges of one dimension; empty means the whole dimension. A normalized set
-// is sorted, and its ranges neither overlap nor touch.
+// RangeSet is a set of ranges of one dimension; empty means the whole dimension, but in a query the
+// moids that are not reserved. A normalized set is sorted; its ranges neither overlap nor touch.
 type RangeSet []Range
 
 // Contains reports whether v lies in one of the ranges of a normalized set.
@@ -103,7 +103,8 @@ func (x *Box) Overlaps(o *Box) bool {
 	return true
 }
 
-// Normalize brings the box into the form that [Query.Normalize] describes. The error is an
+// Normalize brings the box into the form that [Query.Normalize] describes, except that an empty set
+// of moids stays empty and means all: so are boxes stored, in events and copies. The error is an
 // [*InvalidError].
 func (x *Box) Normalize() error {
 	for d := range NumDims {
@@ -175,10 +176,12 @@ type Query struct {
 }
 
 // Normalize checks the query and brings it into the form that the packages below rely on: ranges
-// clipped to their dimension, sorted and merged, a set that covers its dimension made empty.
+// clipped to their dimension, sorted and merged, a set that covers its dimension made empty. Of
+// moids an empty set becomes all that are not reserved, and one that covers the dimension stays, as
+// it means the reserved ones, too: a normalized query stays as it is, on any number of nodes.
 // The error is an [*InvalidError].
 func (q *Query) Normalize() error {
-	if err := q.Box.Normalize(); err != nil {
+	if err := q.Box.NormalizeAsked(); err != nil {
 		return err
 	}
 	if err := q.GroupBy.validate(); err != nil {
@@ -329,7 +332,7 @@ func normalizeSet(d Dim, set RangeSet) (RangeSet, error) {
 			out = append(out, r)
 		}
 	}
-	if len(out) == 1 && out[0] == All(d) {
+	if len(out) == 1 && out[0] == All(d) && d != MOID {
 		return nil, nil
 	}
 	return out, nil

@@ -35,14 +35,14 @@ func TestRangeSets(t *testing.T) {
 				t.Fatalf("%v %v became %v", d, given, got)
 			}
 		}
-		if len(got) == 1 && got[0] == All(d) {
+		if len(got) == 1 && got[0] == All(d) && d != MOID {
 			t.Fatalf("%v: %v covers the dimension and is not empty", d, given)
 		}
 		for _, v := range ends {
 			if v == d.Max() {
 				continue // cannot be stored
 			}
-			want := len(given) == 0
+			want := len(given) == 0 && !(d == MOID && IsReservedMOID(int32(v)))
 			for _, r := range given {
 				want = want || r.Contains(v)
 			}

@@ -40,13 +40,13 @@ type Box struct {
 	Everything bool // the box may be the whole space
 }
 
-// Check normalises the box and refuses one that is everything by oversight.
+// Check normalises the box as that of a query and refuses one that is everything by oversight.
 func (b *Box) Check() error {
-	if err := b.Box.Normalize(); err != nil {
+	if err := b.Box.NormalizeAsked(); err != nil {
 		return err
 	}
-	for _, set := range b.Box {
-		if len(set) > 0 {
+	for d := range record.Dim(record.NumDims) {
+		if b.Box.Restricts(d) {
 			return nil
 		}
 	}

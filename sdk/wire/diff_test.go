@@ -78,7 +78,11 @@ func parseVersioned(name string, payload []byte) (any, error) {
 // TestVersionExamples holds the examples of PROTOCOL.md against what is written and read here.
 func TestVersionExamples(t *testing.T) {
 	found := examples(t)
-	want := map[string]any{"diff": exampleDiff(), "differences": exampleDifferences(),
+	diff := exampleDiff()
+	if err := diff.Normalize(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"diff": diff, "differences": exampleDifferences(),
 		"differences-added": exampleAdded(), "versions": exampleVersions()}
 	for name, frame := range versionFrames(t) {
 		if !bytes.Equal(frame, found[name]) {

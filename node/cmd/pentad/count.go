@@ -33,7 +33,7 @@ tombstones.`,
 }
 
 func (a *app) count(ctx context.Context, q *queryflags.Flags) error {
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

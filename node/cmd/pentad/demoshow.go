@@ -52,7 +52,7 @@ func (s *demoShow) table(columns ...output.Column) *output.Writer {
 }
 
 // ask reads a query as the command line would, and counts.
-func (s *demoShow) ask(flags string) (*record.Query, error) {
+func (s *demoShow) ask(ctx context.Context, flags string) (*record.Query, error) {
 	q := queryflags.Flags{Readings: true}
 	for d := range record.NumDims {
 		q.Parts[d] = "*"
@@ -72,7 +72,7 @@ func (s *demoShow) ask(flags string) (*record.Query, error) {
 			}
 		}
 	}
-	return q.Query(s.app.App)
+	return q.Query(ctx, s.app.App)
 }
 
 // axes counts one box on each axis, and one on all of them.
@@ -95,7 +95,7 @@ func (s *demoShow) axes(ctx context.Context) error {
 		"--acq " + arrived,
 		fmt.Sprintf("--cid %d --mid %d --moid 1 --cap %s", demodata.CID(meter), meter, hour),
 	} {
-		q, err := s.ask(flags)
+		q, err := s.ask(ctx, flags)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)
 	add := func(name, flags string) error {
-		q, err := s.ask(box + flags)
+		q, err := s.ask(ctx, box+flags)
 		if err != nil {
 			return err
 		}

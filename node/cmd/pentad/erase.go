@@ -25,20 +25,22 @@ type hideFlags struct {
 // query puts the flags together and refuses a box that is everything by oversight.
 func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
 	q := &record.Query{View: view}
-	constrained := false
 	for d := range record.NumDims {
 		set, err := selector.Parse(record.Dim(d), f.box.Parts[d], a.Now())
 		if err != nil {
 			return nil, cli.Usagef("--%s: %w", record.Dim(d), err)
 		}
 		q.Box[d] = set
-		constrained = constrained || len(set) > 0
-	}
-	if !constrained && !f.everything {
-		return nil, cli.Usagef("no selector given; use --everything to select all records")
 	}
 	if err := q.Normalize(); err != nil {
 		return nil, cli.Usage(err)
+	}
+	constrained := f.everything
+	for d := range record.Dim(record.NumDims) {
+		constrained = constrained || q.Box.Restricts(d)
+	}
+	if !constrained {
+		return nil, cli.Usagef("no selector given; use --everything to select all records")
 	}
 	return q, nil
 }
@@ -60,7 +62,8 @@ func (a *app) eraseCommand() *cobra.Command {
 One event with its own acquisition time hides all matching records stored so far from the latest
 view and from later as-of views. Older versions outside the selection become visible again: erasing
 by --acq reverts what arrived in a time span. The view of all versions and earlier as-of views still
-show the records; use purge to remove them. Records stored later are visible.`,
+show the records; use purge to remove them. Records stored later are visible. Descriptions of
+devices stay unless --moid selects them: --moid=-2147483648.. selects them and all others.`,
 		Args: cli.NoCommand,
 		Example: `  pentad erase --cid 1 --mid 7 --dry-run
   pentad erase --cid 1 --mid 7
@@ -84,7 +87,8 @@ All matching records stored so far disappear from every view at once, including 
 and the nodes start to remove their bytes from their files, before any other merge. Every segment
 with such records is rewritten, so the time depends on their sizes; pentad events reports when it is
 done. Snapshots and backups made before keep the records, but a store that is restored from a backup
-with a newer part purges them again. Records stored later are visible.`,
+with a newer part purges them again. Records stored later are visible. Descriptions of devices stay
+unless --moid selects them, e.g. all by --moid=-2147483648..`,
 		Args: cli.NoCommand,
 		Example: `  pentad purge --cid 1 --mid 7 --dry-run
   pentad purge --cid 1 --mid 7 --yes`,

@@ -58,7 +58,7 @@ func (a *app) explainQuery(ctx context.Context, name, params string, q *queryfla
 	if name == "" && params != "" {
 		return cli.Usagef("--params: no plugin given; add --plugin")
 	}
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

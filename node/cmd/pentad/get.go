@@ -89,7 +89,7 @@ func (a *app) get(ctx context.Context, q *queryflags.Flags, form *recordForm) er
 	if format == output.Table && q.Order == "" {
 		q.Order = "key"
 	}
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ horizon follows the clock when nothing is written.`,
 }
 
 func (a *app) horizon(ctx context.Context, q *queryflags.Flags) error {
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

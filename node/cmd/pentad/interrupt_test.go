@@ -26,6 +26,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestHealthOfTheSilent asks a port that takes connections and says nothing.
 func TestHealthOfTheSilent(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

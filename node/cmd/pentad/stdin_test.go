@@ -39,6 +39,7 @@ func quietNode() *httptest.Server {
 
 // TestStdinThatIsSilent ends commands that wait for stdin, by a signal and by --timeout.
 func TestStdinThatIsSilent(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ready := quietNode()
 	defer ready.Close()
 	f := func(code int, message string, args ...string) {

@@ -106,7 +106,7 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	}
 	limit := f.Limit
 	f.Limit = 0
-	q, err := f.Query(a.App)
+	q, err := f.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (t *tailing) eventRow(e *wire.Change) []output.Value {
 	var row []output.Value
 	for d := range record.Acq {
 		part := output.All()
-		if set := e.Box[d]; len(set) > 0 {
+		if set := e.Box.Asked(d); len(set) > 0 {
 			part = output.Text(selector.Format(d, set))
 		}
 		if d == record.Cap {

@@ -154,7 +154,7 @@ func (a *app) diff(
 	if err := kind.Check(a.undeclaredType()); err != nil {
 		return err
 	}
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (a *app) versions(
 	if err := kind.Check(a.undeclaredType()); err != nil {
 		return err
 	}
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

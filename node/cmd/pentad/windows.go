@@ -71,13 +71,15 @@ on stderr says if numbers of several quantities or tenants are merged.`,
 }
 
 // query builds the query, without the plugin.
-func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) {
+func (q *windowsFlags) query(
+	ctx context.Context, a *app,
+) (*record.Query, *calendar.Calendar, error) {
 	var err error
 	q.zone = timeparse.ZoneName(q.zone)
 	if q.Loc, err = timeparse.Location(q.zone); err != nil {
 		return nil, nil, cli.Usagef("--tz: %w", err)
 	}
-	query, err := q.Flags.Query(a.App)
+	query, err := q.Flags.Query(ctx, a.App)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +97,7 @@ func (q *windowsFlags) query(a *app) (*record.Query, *calendar.Calendar, error) 
 }
 
 func (a *app) windows(ctx context.Context, q *windowsFlags) error {
-	query, cal, err := q.query(a)
+	query, cal, err := q.query(ctx, a)
 	if err != nil {
 		return err
 	}

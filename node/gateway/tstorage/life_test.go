@@ -203,6 +203,7 @@ func TestCloseGivesUp(t *testing.T) {
 // TestCloseWithHalfARequest closes a server while a client has sent a part of a request, which it
 // may take an hour for.
 func TestCloseWithHalfARequest(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	db := &fake{}
 	s := serve(t, Options{Database: db, Stall: time.Hour})
 	request := ttPut(false, at(1, 1, "a"), at(1, 2, "b"))

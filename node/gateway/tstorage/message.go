@@ -142,9 +142,12 @@ func (b *box) query() *record.Query {
 		r := b.part(d)
 		if d == record.Cap || d == record.Acq {
 			q.Box[d] = unixRanges(r.From, r.To)
-		} else {
-			q.Box[d] = record.RangeSet{r}
+			continue
 		}
+		if d == record.MOID && r.From == d.Min() && r.To > record.FirstMOID {
+			r.From = record.FirstMOID // the range is open: it does not name the reserved ones
+		}
+		q.Box[d] = record.RangeSet{r}
 	}
 	return q
 }

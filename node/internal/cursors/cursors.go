@@ -1,6 +1,7 @@
-// Package cursors keeps how far readers of changes are: names and the acqs to go on from.
+// Package cursors is the file of the cursors of a node, names and the acqs from which readers of
+// changes go on; package nodecursors chooses between it and the catalog of a cluster.
 //
-// They are stored in a journal with a line for each commit, which is written again when it has
+// The file is a journal with a line for each commit, which is written again when it has
 // grown. It knows nothing of changes. Its type is [File]; it starts no goroutines.
 package cursors
 

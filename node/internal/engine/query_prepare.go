@@ -14,7 +14,7 @@ import (
 )
 
 // prepared is a query that was checked once, for all that runs it: it is normalized, and the
-// modules of its filters are resolved. The modules belong to its permit.
+// modules of its filters are looked up. The modules belong to its permit.
 type prepared struct {
 	*record.Query
 	filters       []*registry.Version // by Query.Filters
@@ -50,7 +50,7 @@ func (a *Admitted) Done() {
 	a.permit.Release()
 }
 
-// Prepare admits a normalized query and resolves its filters. Until Done, the modules that the
+// Prepare admits a normalized query and looks up its filters. Until Done, the modules that the
 // query brought stay compiled.
 //
 // Errors: those of admit; those of the plugins that it names.
@@ -86,7 +86,7 @@ func (e *Engine) prepareCall(
 }
 
 // admit acquires a permit for a normalized query before its answer begins, so that a streamed
-// answer can fail with an HTTP status instead of an error frame. Its filters are not resolved.
+// answer can fail with an HTTP status instead of an error frame. Its filters are not looked up.
 //
 // Errors: those of acquire; an as-of time in the future.
 func (e *Engine) admit(
@@ -139,21 +139,21 @@ func (e *Engine) unpinFilters(modules []*registry.Version) {
 	}
 }
 
-// withPluginVersions returns the query with the names of its plugins resolved to versions, so that
+// withPluginVersions returns the query with versions in place of the names of its plugins, so that
 // all sources run the same ones. The aggregate is nil where there is none.
 func (p *prepared) withPluginVersions(aggregate *registry.Version) *prepared {
 	q := *p.Query
 	q.Filters = append([]record.PluginCall(nil), p.Filters...)
-	resolve := func(call *record.PluginCall, v *registry.Version) {
+	setVersion := func(call *record.PluginCall, v *registry.Version) {
 		if call.Module == nil {
 			call.Name = v.Ref()
 		}
 	}
 	for i, v := range p.filters {
-		resolve(&q.Filters[i], v)
+		setVersion(&q.Filters[i], v)
 	}
 	if aggregate != nil {
-		resolve(&q.Aggregate, aggregate)
+		setVersion(&q.Aggregate, aggregate)
 	}
 	return p.with(&q)
 }

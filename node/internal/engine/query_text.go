@@ -19,8 +19,8 @@ func QueryText(q *record.Query) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+"="+value) }
 	for d := range record.NumDims {
-		if len(q.Box[d]) > 0 {
-			add(record.Dim(d).String(), rangesText(record.Dim(d), q.Box[d]))
+		if set := q.Box.Asked(record.Dim(d)); len(set) > 0 {
+			add(record.Dim(d).String(), rangesText(record.Dim(d), set))
 		}
 	}
 	switch q.View {

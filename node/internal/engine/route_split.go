@@ -84,7 +84,7 @@ func (e *Engine) afterSplit(
 	}
 	l := e.routes.Load()
 	out, err := e.sourcesOf(options, l, func(g cluster.GroupID) bool {
-		return within(l.route(g).slots, spans)
+		return withinAny(l.route(g).slots, spans)
 	})
 	if err != nil {
 		return nil
@@ -101,7 +101,8 @@ func answersFor(s source) []slots.Range {
 	return []slots.Range{{From: l.fromSlot, To: l.toSlot}}
 }
 
-func within(r slots.Range, spans []slots.Range) bool {
+// withinAny reports whether a range of slots is inside one of some others.
+func withinAny(r slots.Range, spans []slots.Range) bool {
 	for _, span := range spans {
 		if r.Within(span) {
 			return true
@@ -113,7 +114,7 @@ func within(r slots.Range, spans []slots.Range) bool {
 // isSplitting reports whether a group of some of the slots is being split.
 func (e *Engine) isSplitting(spans []slots.Range) bool {
 	for _, p := range e.routes.Load().groups {
-		if p.splitting && within(p.slots, spans) {
+		if p.splitting && withinAny(p.slots, spans) {
 			return true
 		}
 	}

@@ -2,8 +2,8 @@ package feed
 
 import "sync"
 
-// Demand is the acq that a source of a feed must pass because rows of other sources are buffered
-// until then.
+// Demand is how a merged feed hurries one of its sources: it holds the greatest acq that the source
+// must pass, as rows of other sources are buffered until then.
 type Demand struct {
 	mu    sync.Mutex        // guards what follows
 	acqNs int64             // greatest acq that it must pass; 0 for none

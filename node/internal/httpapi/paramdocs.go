@@ -20,9 +20,10 @@ var required = map[string][]string{
 
 // paramDocs describes parameters by name, or by path and name where they differ from others.
 var paramDocs = map[string]paramDoc{
-	"cid":  {"", "Tenants: a list of numbers and ranges, e.g. `1,3..5`."},
-	"mid":  {"", "Devices: a list of numbers and ranges, e.g. `40..50,100..`."},
-	"moid": {"", "Quantities: a list of numbers and ranges, e.g. `7`."},
+	"cid": {"", "Tenants: a list of numbers and ranges, e.g. `1,3..5`."},
+	"mid": {"", "Devices: a list of numbers and ranges, e.g. `40..50,100..`."},
+	"moid": {"", "Quantities: a list of numbers and ranges, e.g. `7`; default: all but the 16 " +
+		"lowest, which are reserved."},
 	"cap":  {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq":  {"", "Acquisition times, written as those of capture. Every version is shown."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},

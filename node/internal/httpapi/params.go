@@ -105,7 +105,7 @@ func (s *Server) parseCall(
 	if err != nil {
 		return call, err
 	}
-	if call, err = s.Plugins.Call(v, values, box[record.MOID], unchecked); err != nil {
+	if call, err = s.Plugins.Call(v, values, box.Asked(record.MOID), unchecked); err != nil {
 		return call, params.Bad(part, err)
 	}
 	return call, nil

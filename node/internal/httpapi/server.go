@@ -22,8 +22,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/member"
 	"github.com/pentad-db/pentad/node/internal/memory"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/release"
 	"github.com/pentad-db/pentad/node/internal/request"
@@ -56,7 +56,7 @@ type Parts struct {
 	Engine    *engine.Engine
 	Writes    *writes.Dispatcher
 	Plugins   *registry.Registry
-	Cursors   *positions.Cursors
+	Cursors   *nodecursors.Cursors
 	Snapshots *snapshots.Folder
 	Verifier  *verify.Verifier
 	Clock     *clock.Clock

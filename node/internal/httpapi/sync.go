@@ -44,11 +44,16 @@ func (s *Server) digestFrame(req *httpserver.Request) {
 // digestParams are the parameters of a digest for people.
 var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
 
-// digest answers people with the digest of a box, up to the horizon.
+// digest answers people with the digest of a box, up to the horizon. Unless it restricts moid, it
+// has reserved ones, too, because digests say whether two nodes have the same.
 func (s *Server) digest(req *httpserver.Request) {
 	rc, cancel := s.requestContext(req)
 	defer cancel()
-	q, err := s.parseQuery(req)
+	q, err := s.parseBox(req)
+	if err == nil {
+		q.Box.IncludeReserved()
+		err = q.Normalize()
+	}
 	if err != nil {
 		fail(req, err)
 		return

@@ -165,17 +165,17 @@ func adopt(ctx context.Context, opt *AdoptOptions) error {
 	if err != nil {
 		return err
 	}
-	told, err := readTold(opt.Dir)
+	metadata, err := readMetadata(opt.Dir)
 	if err != nil {
 		return fmt.Errorf("adopt %s: %w", opt.Dir, err)
 	}
 	switch {
-	case !holds && told.empty():
+	case !holds && metadata.empty():
 		return nil
 	case !opt.Cluster.Init:
 		return fmt.Errorf("open %s: %w", opt.Dir, ErrStandAlone)
 	}
-	if err := seedGroups(ctx, opt, s, told); err != nil {
+	if err := seedGroups(ctx, opt, s, metadata); err != nil {
 		return fmt.Errorf("make %s the first node of a cluster: %w; the directory is as it was, "+
 			"and can be started without --cluster-token", opt.Dir, err)
 	}
@@ -190,12 +190,12 @@ func adopt(ctx context.Context, opt *AdoptOptions) error {
 }
 
 // seedGroups makes what the groups of the cluster begin with.
-func seedGroups(ctx context.Context, opt *AdoptOptions, s *store.Store, told *told) error {
+func seedGroups(ctx context.Context, opt *AdoptOptions, s *store.Store, metadata *metadata) error {
 	if found, err := exists(filepath.Join(opt.Dir, aloneOutbox)); found || err != nil {
 		return errors.Join(err, errors.New("it is of an edge node, which ships what it takes to a "+
 			"cluster; start that elsewhere"))
 	}
-	if err := told.check(); err != nil {
+	if err := metadata.check(); err != nil {
 		return err
 	}
 	token, err := cluster.LoadToken(opt.Cluster.TokenFile)
@@ -213,7 +213,7 @@ func seedGroups(ctx context.Context, opt *AdoptOptions, s *store.Store, told *to
 	}
 	opt.Log.Info("this directory of a stand-alone node becomes the first node of a cluster",
 		"store", st.Store, "groups", plan.Groups, "count", s.Stats().Rows,
-		"plugins", len(told.catalog.Plugins), "cursors", len(told.cursors))
+		"plugins", len(metadata.catalog.Plugins), "cursors", len(metadata.cursors))
 	dir := filepath.Join(opt.Dir, adoptDir)
 	for group := cluster.GroupID(1); int(group) <= plan.Groups; group++ {
 		seed := machine.SeedDir(dir, group)

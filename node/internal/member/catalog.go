@@ -17,7 +17,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Routes by which nodes that keep no state hear what people told the cluster.
+// Routes by which nodes that keep no state read the catalog of the cluster.
 const (
 	RouteModule  = "/v1/cluster/module"  // GET ?sha256=: a module
 	RouteCursors = "/v1/cluster/cursors" // GET, or GET ?name=: cursors
@@ -58,11 +58,11 @@ func (m *Member) Catalog() (catalog.State, uint64) {
 	return of.Catalog(), version
 }
 
-// Tell has the cluster apply what people told it, and returns when this node knows it, too. It may
-// be sent twice.
+// ChangeState has the meta group apply a change of the catalog, and returns when this node knows
+// it, too. It may be sent twice.
 //
 // Errors: those that the state answers with; those of Propose.
-func (m *Member) Tell(ctx context.Context, command cluster.Command) error {
+func (m *Member) ChangeState(ctx context.Context, command cluster.Command) error {
 	answer, err := m.Command(ctx, command)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (m *Member) Tell(ctx context.Context, command cluster.Command) error {
 	return m.awaitVersion(ctx, answer.Version)
 }
 
-// awaitVersion returns when this node has a version of what people told.
+// awaitVersion returns when this node has a version of the catalog.
 func (m *Member) awaitVersion(ctx context.Context, version uint64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, ErrUnavailable)
 	defer cancel()
@@ -117,7 +117,7 @@ func (m *Member) Refresh(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("what the cluster was told: %w", ErrUnavailable)
+	return fmt.Errorf("read the catalog of the cluster: %w", ErrUnavailable)
 }
 
 // metaNodes returns the addresses of the nodes that have a meta replica, the leader's first; none

@@ -88,7 +88,7 @@ func clockError(odd time.Duration) error {
 func (m *Member) compareClocks() clock.Verdict {
 	for _, id := range m.countNodes(m.View()) {
 		if ping := m.clock.Ping(); ping != nil {
-			m.run.Tell(uint64(id), ping)
+			m.run.SendNote(uint64(id), ping)
 		}
 	}
 	return m.clock.Judge()

@@ -29,7 +29,7 @@ const (
 	maxCloseAhead = time.Second
 )
 
-// closeRequests are the groups that are to be closed soon.
+// closeRequests are the groups whose horizons, their closed timestamps, are to be moved soon.
 type closeRequests struct {
 	wake chan struct{} // holds one: there are some
 
@@ -156,7 +156,7 @@ func (m *Member) serveCloseRequests() (closed int) {
 	}
 	for leader, groups := range away {
 		for _, note := range closeNotes(groups) {
-			m.run.Tell(uint64(leader), note) // lost ones are made good by closeGroups
+			m.run.SendNote(uint64(leader), note) // lost ones are made good by closeGroups
 		}
 	}
 	if len(here) == 0 {
@@ -228,7 +228,7 @@ func parseCloseNote(src []byte) (wanted map[cluster.GroupID]int64, err error) {
 // PassFeed tells another node that this one waits until a feed of it has passed an acq. It does not
 // wait, and the note may be lost.
 func (m *Member) PassFeed(node cluster.NodeID, feed uint64, acqNs int64) {
-	m.run.Tell(uint64(node), passNote(feed, acqNs))
+	m.run.SendNote(uint64(node), passNote(feed, acqNs))
 }
 
 func passNote(feed uint64, acqNs int64) []byte {

@@ -124,7 +124,7 @@ func (m *Member) leaseHorizons(
 	}
 	for node, groups := range away {
 		for _, note := range leaseNotes(groups) {
-			m.run.Tell(uint64(node), note) // lost ones are made good by closeGroups
+			m.run.SendNote(uint64(node), note) // lost ones are made good by closeGroups
 		}
 	}
 	return rest

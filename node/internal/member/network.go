@@ -40,7 +40,7 @@ type groups interface {
 	Change(ctx context.Context, group cluster.GroupID, change replica.Change) error
 	TransferLeader(group cluster.GroupID, to uint64)
 	Ask(ctx context.Context, node uint64, request ...[]byte) ([]byte, error)
-	Tell(node uint64, note []byte) bool
+	SendNote(node uint64, note []byte) bool
 	SetSnapshotRate(bytesPerSec int64)
 	MayLead() bool
 	NoSpace() error

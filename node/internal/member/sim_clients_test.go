@@ -221,7 +221,7 @@ func (w *simWriter) parts(
 	}
 	var parts []Part
 	for g, of := range rows {
-		parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots,
+		parts = append(parts, Part{g, commands.AppendForSlots(nil, v.Groups[g].Slots,
 			commands.AppendPutRows(nil, b, of, writer))})
 	}
 	answers, errs := p.member.Load().ProposeAll(ctx, parts, true)
@@ -302,7 +302,7 @@ func (s *simulation) everywhere(rng *rand.Rand, box *record.Box, command []byte)
 		v := p.member.Load().View()
 		var parts []Part
 		for _, g := range v.GroupsOf(box) {
-			parts = append(parts, Part{g, commands.AppendWithin(nil, v.Groups[g].Slots, command)})
+			parts = append(parts, Part{g, commands.AppendForSlots(nil, v.Groups[g].Slots, command)})
 		}
 		_, errs := p.member.Load().ProposeAll(ctx, parts, true)
 		err := errors.Join(errs...)

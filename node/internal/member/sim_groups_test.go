@@ -215,8 +215,8 @@ func (r *simGroups) TransferLeader(group cluster.GroupID, to uint64) {
 	r.core.TransferLeader(group, to)
 }
 
-// Tell brings a note to another node, and one that answers it back.
-func (r *simGroups) Tell(node uint64, note []byte) bool {
+// SendNote brings a note to another node, and one that answers it back.
+func (r *simGroups) SendNote(node uint64, note []byte) bool {
 	q := r.p.s.process(node)
 	if q == nil {
 		return false

@@ -2,6 +2,7 @@ package quantity
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -126,3 +127,14 @@ func Because(types Types, moid int32) string {
 
 // Label names a quantity in an error: quantity 7 (energy).
 func Label(q *plugin.Quantity) string { return fmt.Sprintf("quantity %d (%s)", q.MOID, q.Name) }
+
+// All returns the declarations, in no order.
+func (d Declared) All() iter.Seq[*plugin.Quantity] {
+	return func(yield func(*plugin.Quantity) bool) {
+		for _, q := range d.byMOID {
+			if !yield(&q.Quantity) {
+				return
+			}
+		}
+	}
+}

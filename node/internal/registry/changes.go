@@ -61,7 +61,7 @@ func (r *Registry) List() []api.PluginInfo {
 	r.mu.RLock()
 	var all []*Version
 	for _, name := range r.names() {
-		v, err := r.resolve(name)
+		v, err := r.version(name)
 		if err != nil {
 			panic("BUG: a name of the registry is not known: " + err.Error())
 		}
@@ -216,11 +216,11 @@ func (r *Registry) Push(ctx context.Context, p Upload) (out api.PluginInfo, err 
 	return r.Info(v), nil
 }
 
-// Find resolves a name or name@digest. It loads no module and begins no use.
+// Find finds the version of a name or name@digest. It loads no module and begins no use.
 func (r *Registry) Find(ref string) (*Version, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.resolve(ref)
+	return r.version(ref)
 }
 
 // findNewest is Find in the newest catalogue that there is.

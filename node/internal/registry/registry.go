@@ -245,8 +245,8 @@ func columnsOf(need uint32) (parts segment.Columns) {
 	return parts
 }
 
-// resolve finds a version by its name, or name@digest. Hold mu.
-func (r *Registry) resolve(ref string) (*Version, error) {
+// version finds a version by its name, or name@digest. Hold mu.
+func (r *Registry) version(ref string) (*Version, error) {
 	name, digest, ok := record.SplitPluginRef(ref)
 	p, known := r.plugin(name)
 	if !ok || !known {
@@ -313,7 +313,7 @@ func (r *Registry) Use(ctx context.Context, ref string) (*Version, error) {
 	l, err := r.read(ctx, v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, e := r.resolve(v.Ref()); e != nil { // it was removed meanwhile
+	if _, e := r.version(v.Ref()); e != nil { // it was removed meanwhile
 		if err == nil {
 			err = l.Module.Close()
 		}
@@ -330,11 +330,11 @@ func (r *Registry) Use(ctx context.Context, ref string) (*Version, error) {
 	return v, nil
 }
 
-// lookUp resolves a version, and begins a use of its module if that is loaded.
+// lookUp finds a version, and begins a use of its module if that is loaded.
 func (r *Registry) lookUp(ref string) (*Version, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v, err := r.resolve(ref)
+	v, err := r.version(ref)
 	if err == nil {
 		if v.loaded = r.modules[v.SHA256]; v.loaded != nil {
 			v.uses++

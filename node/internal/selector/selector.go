@@ -155,11 +155,11 @@ func Format(d record.Dim, set record.RangeSet) string {
 	return string(text)
 }
 
-// FormatBox formats a box as selectors, without unconstrained dimensions.
+// FormatBox formats a box as selectors, without dimensions that clients leave out.
 func FormatBox(box *record.Box) map[string]string {
 	out := map[string]string{}
-	for d, set := range box {
-		if dim := record.Dim(d); len(set) > 0 {
+	for dim := range record.Dim(record.NumDims) {
+		if set := box.Asked(dim); len(set) > 0 {
 			out[dim.String()] = Format(dim, set)
 		}
 	}

@@ -19,9 +19,9 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/params"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -38,7 +38,7 @@ type Folder struct {
 	Store   *store.Store                   // of a node that is in no cluster
 	Member  *atomic.Pointer[member.Member] // holds nil in a node that is in no cluster
 	Plugins *registry.Registry
-	Cursors *positions.Cursors
+	Cursors *nodecursors.Cursors
 
 	changing sync.Mutex // held while a snapshot is created or removed
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/node/internal/cursors"
 	"github.com/pentad-db/pentad/node/internal/member"
+	"github.com/pentad-db/pentad/node/internal/nodecursors"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
-	"github.com/pentad-db/pentad/node/internal/positions"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/node/store/layout"
@@ -43,7 +43,7 @@ func openTest(t *testing.T) *Folder {
 		}
 	})
 	put(t, s)
-	file, err := positions.OpenFile(filepath.Join(dir, "cursors"), false,
+	file, err := nodecursors.OpenFile(filepath.Join(dir, "cursors"), false,
 		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func openTest(t *testing.T) *Folder {
 	in := new(atomic.Pointer[member.Member])
 	return &Folder{Dir: filepath.Join(dir, "snapshots"), Store: s, Member: in,
 		Plugins: new(registry.Registry),
-		Cursors: &positions.Cursors{File: file, Member: in, Open: t.Context()}}
+		Cursors: &nodecursors.Cursors{File: file, Member: in, Open: t.Context()}}
 }
 
 func put(t *testing.T, s *store.Store) {

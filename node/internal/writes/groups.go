@@ -61,7 +61,7 @@ func fenced(v *cluster.View, group cluster.GroupID, command []byte) []byte {
 }
 
 func appendFenced(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
-	return commands.AppendWithin(dst, v.Groups[group].Slots, command)
+	return commands.AppendForSlots(dst, v.Groups[group].Slots, command)
 }
 
 // retrySplits calls do with the current view, and again while groups reject it because they were

@@ -73,7 +73,7 @@ func (d *Dispatcher) holds(
 	if count := len(p.rows); p.rows == nil && p.put.Records != b.Len() || count > p.put.Records {
 		return false, nil
 	}
-	q := &record.Query{}
+	q := &record.Query{Box: record.Everything()}
 	q.Box[record.Acq] = record.RangeSet{{From: p.put.FirstAcqNs, To: p.put.LastAcqNs + 1}}
 	if err := q.Normalize(); err != nil {
 		return false, err

@@ -39,11 +39,11 @@ const (
 	KindRange     Kind = 7 // as Store.PutRange
 	KindPromote   Kind = 8 // as Store.PromoteCopy
 	KindSplit     Kind = 9 // leaves slots to another group, see [Split]
-	// KindWithin is a command of kind 1, 2, 3, 4, 7, 8 or 11, for a group that holds these
+	// KindForSlots is a command of kind 1, 2, 3, 4, 7, 8 or 11, for a group that holds these
 	// slots.
-	KindWithin Kind = 10
-	KindHold   Kind = 11 // as Store.HoldRetention
-	lastKind        = KindHold
+	KindForSlots Kind = 10
+	KindHold     Kind = 11 // as Store.HoldRetention
+	lastKind          = KindHold
 )
 
 var (
@@ -242,8 +242,8 @@ func (c *Command) Parse(src []byte) error {
 		c.Err = c.parseRange(body)
 	case KindSplit:
 		c.Err = c.parseSplit(body)
-	case KindWithin:
-		return c.parseWithin(body)
+	case KindForSlots:
+		return c.parseForSlots(body)
 	case KindStep:
 		c.Err = c.parseStep(body)
 	case KindHold:

@@ -88,7 +88,7 @@ func TestFormatExamples(t *testing.T) {
 	split := &Split{slots.Range{To: 512}, slots.Range{From: 512, To: 1024}, 17, testGroup}
 	got, err = AppendSplit(nil, split)
 	f("split", got, err)
-	f("within", AppendWithin(nil, split.Keep, AppendPromote(nil)), nil)
+	f("for-slots", AppendForSlots(nil, split.Keep, AppendPromote(nil)), nil)
 	f("applied", layout.AppliedEntry(42, 1001).Data, nil)
 	f("lines", layout.ManifestLinesEntry(5).Data, nil)
 	if len(found) != 0 {
@@ -163,8 +163,8 @@ func TestRowsOfAnotherVersionAreUnknown(t *testing.T) {
 		if errors.Is(err, ErrUnknown) != unknown || version == 0 && c.Err == nil {
 			t.Errorf("rows of version %d: %v, %v", version, err, c.Err)
 		}
-		within := AppendWithin(nil, slots.Range{To: 5}, put)
-		if err := new(Command).Parse(within); errors.Is(err, ErrUnknown) != unknown {
+		forSlots := AppendForSlots(nil, slots.Range{To: 5}, put)
+		if err := new(Command).Parse(forSlots); errors.Is(err, ErrUnknown) != unknown {
 			t.Errorf("rows of version %d within slots: %v", version, err)
 		}
 	}
@@ -199,9 +199,9 @@ func FuzzParseCommand(f *testing.F) {
 	split, _ := AppendSplit(nil, &Split{slots.Range{To: 5}, slots.Range{From: 5, To: 9}, 3,
 		testGroup})
 	f.Add(split)
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, erase))
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, part))
-	f.Add(AppendWithin(nil, slots.Range{To: 5}, put))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, erase))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, part))
+	f.Add(AppendForSlots(nil, slots.Range{To: 5}, put))
 	f.Add([]byte{})
 	c := new(Command)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -236,7 +236,7 @@ func FuzzParseCommand(f *testing.F) {
 // encoded is the command as its proposer encodes it.
 func (c *Command) encoded() ([]byte, error) {
 	plain, err := c.plain()
-	return AppendWithin(nil, c.GroupSlots, plain), err
+	return AppendForSlots(nil, c.GroupSlots, plain), err
 }
 
 // plain is encoded without the slots that it is for.

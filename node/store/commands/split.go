@@ -83,19 +83,19 @@ func ParseSplit(data []byte) (sp *Split, ok bool) {
 	return c.Split, true
 }
 
-// AppendWithin appends a command for a group that holds these slots and no others: one that was
+// AppendForSlots appends a command for a group that holds these slots and no others: one that was
 // split since, or is still to be, answers ErrOtherSlots. Zero is of a group that was never split. A
 // put that was taken before a split, with the rows of one part alone, would be known to the other
 // part, too, which has its own rows of that sequence still to come.
-func AppendWithin(dst []byte, r slots.Range, command []byte) []byte {
+func AppendForSlots(dst []byte, r slots.Range, command []byte) []byte {
 	if r.To == 0 {
 		return append(dst, command...)
 	}
-	return append(appendSlots(appendCommand(dst, KindWithin), r), command...)
+	return append(appendSlots(appendCommand(dst, KindForSlots), r), command...)
 }
 
-// parseWithin reads the command in one of KindWithin.
-func (c *Command) parseWithin(body []byte) error {
+// parseForSlots reads the command in one of KindForSlots.
+func (c *Command) parseForSlots(body []byte) error {
 	const head = 8
 	if len(body) < head+headerBytes {
 		c.Err = badCommand("%d bytes end before the command inside", len(body))

@@ -213,6 +213,8 @@ func (p *Policy) event(dim record.Dim, b Bound, acqNs int64) event.Event {
 	}
 	if p.MOID != nil {
 		e.Box[record.MOID] = record.RangeSet{record.At(int64(*p.MOID))}
+	} else { // names are needed for as long as there are devices
+		e.Box[record.MOID] = record.RangeSet{{From: record.FirstMOID, To: record.MOID.Max()}}
 	}
 	to := b.FloorNs
 	switch {

@@ -46,7 +46,7 @@ type explaining struct {
 	describing time.Duration // not the query's
 }
 
-// describe tells of the partitions of a scan that was planned and not cut yet.
+// describe tells of the partitions of a scan that was planned and not divided yet.
 func (x *explaining) describe(sc *Scan) {
 	planned := time.Now()
 	x.out.PlanNs = int64(planned.Sub(x.running))

@@ -53,8 +53,8 @@ func (w *worker) planPartials(t *task, candidates []index.Candidate) ([]index.Ca
 	return a.open, nil
 }
 
-// partialOf returns what the box holds of a block, if it is a part: if no row of it is hidden, and
-// the box cuts it simply and leaves enough.
+// partialOf returns what the box selects of a block, if that is a partial: if no row of it is
+// hidden, the box bounds it by one range in a few dimensions, and enough rows are left.
 func (w *worker) partialOf(t *task, c index.Candidate) (p partials.Partial, ok bool) {
 	if c.Residual&blocks.ResidualTombstones != 0 {
 		return p, false

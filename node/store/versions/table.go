@@ -240,12 +240,12 @@ func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 	case n == nil || n.count == 0:
 		return true
 	case fromNs >= n.latestNs:
-		missed := true
+		none := true
 		n.eachLatest(info, fromNs, func(*version) bool {
-			missed = false
+			none = false
 			return false
 		})
-		return missed
+		return none
 	case n.count > maxZoneTests:
 		return false
 	}

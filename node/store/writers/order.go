@@ -2,12 +2,13 @@ package writers
 
 import "fmt"
 
-// Decide says what the put of a replica with this sequence is, which would be acquired at baseNs:
-// it was answered already (known), or it is new. It depends on nothing but what was recorded
-// before, so it is the same on all replicas, whatever they forgot for good already.
+// FindOrAdmit returns the result of the put of a replica with this sequence, which would be
+// acquired at baseNs, if it was answered already; nil if it is new and there is space for its
+// writer. It depends on nothing but what was recorded before, so it is the same on all replicas,
+// whatever they forgot for good already.
 //
 // Errors: ErrTooOld, ErrTooMany.
-func (t *Table[R]) Decide(id Seq, baseNs int64) (known *Result, err error) {
+func (t *Table[R]) FindOrAdmit(id Seq, baseNs int64) (known *Result, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.byWriter[id.Writer()]

@@ -82,7 +82,7 @@ func TestManyPersistentWriters(t *testing.T) {
 	}
 	for i := range maxPersistent {
 		id := add(true, i)
-		if known, err := table.Decide(id, 1); known != nil || err != nil {
+		if known, err := table.FindOrAdmit(id, 1); known != nil || err != nil {
 			t.Fatalf("edge %d: %v, %v", i, known, err)
 		}
 		table.RecordInOrder(id, Result{Seq: 1, FirstNs: 1, Records: 1})
@@ -97,17 +97,17 @@ func TestManyPersistentWriters(t *testing.T) {
 	}
 	one := add(true, maxPersistent)
 	for _, table := range []*Table[int]{table, again} {
-		if _, err := table.Decide(one, 2+10*IdleNs); !errors.Is(err, ErrTooMany) {
+		if _, err := table.FindOrAdmit(one, 2+10*IdleNs); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one edge more: %v", err)
 		}
 		if _, _, err := table.Admit(one, nil, new(int)); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one edge more: %v", err)
 		}
 		old := add(true, 0)
-		if known, err := table.Decide(old, 2+10*IdleNs); known == nil || err != nil {
+		if known, err := table.FindOrAdmit(old, 2+10*IdleNs); known == nil || err != nil {
 			t.Errorf("an edge that comes back: %v, %v", known, err)
 		}
-		if _, err := table.Decide(add(false, 0), 2); err != nil {
+		if _, err := table.FindOrAdmit(add(false, 0), 2); err != nil {
 			t.Errorf("another writer: %v", err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestManyWritersOfALog(t *testing.T) {
 	}
 	f := func(atNs int64, want error) {
 		t.Helper()
-		_, err := table.Decide(Seq{ID: [16]byte{15: 1}, Seq: 1}, atNs)
+		_, err := table.FindOrAdmit(Seq{ID: [16]byte{15: 1}, Seq: 1}, atNs)
 		if !errors.Is(err, want) {
 			t.Errorf("at %d: %v, want %v", atNs, err, want)
 		}
@@ -146,13 +146,13 @@ func TestForgottenWriterStaysForgotten(t *testing.T) {
 	old := Result{Seq: 100, FirstNs: 1}
 	table.RecordInOrder(id, old)
 	now := IdleNs + 2
-	if known, err := table.Decide(id, now); known != nil || err != nil {
+	if known, err := table.FindOrAdmit(id, now); known != nil || err != nil {
 		t.Fatalf("after a week: %v, %v", known, err)
 	}
 	table.RecordInOrder(Seq{ID: id.ID, Seq: 1}, Result{Seq: 1, FirstNs: now})
 	table.RecordInOrder(id, old) // from the log, after a start
 	for seq := range uint64(3) {
-		known, err := table.Decide(Seq{ID: id.ID, Seq: seq}, now+1)
+		known, err := table.FindOrAdmit(Seq{ID: id.ID, Seq: seq}, now+1)
 		if (known != nil) != (seq == 1) || err != nil {
 			t.Fatalf("sequence %d: %v, %v", seq, known, err)
 		}

@@ -10,6 +10,7 @@ read
 box: everything false
   cid: [7, 8)
   mid: [1001, 1002)
+  moid: [-2147483632, 2147483647)
 
 # The answer has the acq of the erase: what was put before it is hidden.
 read
@@ -18,8 +19,8 @@ read
 ----
 event: acq 2023-11-14T22:15:00Z
 
-# A box without ranges is the whole space. It is refused unless the first byte says that everything
-# is meant.
+# A box without ranges is the whole space but for reserved moids, which it must name. It is refused
+# unless the first byte says that everything is meant.
 frame box
 00 00 00 00 00 00 00 00
 00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00
@@ -33,6 +34,7 @@ frame box
 ----
 header 50 01 08 00 1c 00 00 00 e7 79 7e b3
 box: everything true
+  moid: [-2147483632, 2147483647)
 
 # To a follower of changes: all with an acq below this was sent.
 frame closed

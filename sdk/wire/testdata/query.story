@@ -15,6 +15,7 @@ frame query
 header 50 01 03 00 48 00 00 00 b2 98 b4 a5
 query: view 1, order 0, limit 0
   cid: [7, 8)
+  moid: [-2147483632, 2147483647)
 
 # One record, in the form that packs least: 64 bits above a base of 0.
 frame rows

@@ -29,8 +29,11 @@ type Options struct {
 	Send func(context.Context, *record.Batch) error
 	// Rejects gets one CSV line per rejected line: file, line, reason, text. May be nil.
 	Rejects io.Writer
-	// LookupPath is the file that holds the ids given to names. Required by mappings with lookups.
+	// LookupPath is the file that holds the ids given to names. "": NameDevices gives them to
+	// devices, and Types to quantities.
 	LookupPath string
+	// NameDevices returns the ids of names of devices of a tenant, and how many of them are new.
+	NameDevices func(ctx context.Context, cid int32, names []string) ([]int64, int, error)
 	// NewLookups, unless it is nil, is called with the first records before a lookup file is made.
 	NewLookups func(ctx context.Context, first *record.Batch) error
 	// Strict ends the import at the first rejected line.
@@ -75,6 +78,7 @@ type Importer struct {
 	summary Summary
 
 	undeclared []plugin.Quantity
+	deviceIDs  map[deviceNumber]int64 // of names that the node keeps
 }
 
 // maxFoldKeys bounds the memory of the fold rules first and second, about 500 MB: they must
@@ -87,22 +91,22 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 		return nil, err
 	}
 	im := &Importer{opt: opt, mapping: m, joins: map[*Join]map[string]string{},
-		folds: map[record.Key]struct{}{}, noted: map[int32]quantity.Type{}}
+		folds: map[record.Key]struct{}{}, noted: map[int32]quantity.Type{},
+		deviceIDs: map[deviceNumber]int64{}}
 	im.summary.Reasons = map[string]int64{}
 	if opt.Repeats {
 		im.repeats = newRepeatFinder()
 	}
 	if m.usesLookups() {
-		if opt.LookupPath == "" {
-			return nil,
-				errors.New("the mapping maps names to ids; give the file that stores them, e.g. " +
-					"--lookup-file ids.json")
+		var err error
+		if opt.LookupPath != "" {
+			im.lookups, err = OpenLookups(opt.LookupPath)
+		} else {
+			im.lookups, err = m.nodeLookups(&opt)
 		}
-		lookups, err := OpenLookups(opt.LookupPath)
 		if err != nil {
 			return nil, err
 		}
-		im.lookups = lookups
 	}
 	for _, join := range m.joins() {
 		table, err := join.load(opt.Dir)
@@ -123,6 +127,9 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 // Summary returns the counts so far.
 func (im *Importer) Summary() Summary {
 	s := im.summary
+	if im.lookups != nil {
+		s.NewIDs = im.lookups.Added()
+	}
 	if im.repeats != nil {
 		s.Repeats = im.repeats.found
 	}
@@ -185,12 +192,15 @@ func (im *Importer) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if im.lookups != nil && !im.opt.Dry {
-		if im.opt.NewLookups != nil && im.lookups.isNew() {
+		if im.opt.NewLookups != nil && im.lookups.isNew() && !im.lookups.inNode() {
 			if err := im.opt.NewLookups(ctx, &im.pending); err != nil {
 				return err
 			}
 		}
 		if err := im.lookups.Save(); err != nil {
+			return err
+		}
+		if err := im.nameDevices(ctx); err != nil {
 			return err
 		}
 	}

@@ -32,10 +32,11 @@ var ErrLookupChanged = errors.New("another import changed the lookup file; run t
 // names count from 1 in the order in which names are first met; an entry may also be written by
 // hand.
 type Lookups struct {
-	path   string
+	path   string // "": the node keeps the names; see devices.go
 	id     string
 	tables map[string]map[string]int64
 	next   map[string]int64
+	order  map[string][]string // names that got an id, in turn
 	dirty  bool
 	saved  []byte // what the file holds by our knowledge; nil if it is not there
 	added  int64
@@ -47,9 +48,14 @@ type lookupDocument struct {
 	Tables map[string]map[string]int64 `json:"tables"`
 }
 
+func newLookups(path string) *Lookups {
+	return &Lookups{path: path, tables: map[string]map[string]int64{}, next: map[string]int64{},
+		order: map[string][]string{}}
+}
+
 // OpenLookups reads a lookup file; one that is not there is empty.
 func OpenLookups(path string) (*Lookups, error) {
-	l := &Lookups{path: path, tables: map[string]map[string]int64{}, next: map[string]int64{}}
+	l := newLookups(path)
 	source, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.id, l.dirty = rand.Text(), true
@@ -140,8 +146,11 @@ func (l *Lookups) ID(table string, name []byte) int64 {
 	}
 	l.next[table]++
 	ids[string(name)] = l.next[table]
+	l.order[table] = append(l.order[table], string(name))
 	l.dirty = true
-	l.added++
+	if !l.inNode() { // else it may not be new there
+		l.added++
+	}
 	return l.next[table]
 }
 
@@ -161,7 +170,7 @@ func (l *Lookups) Added() int64 { return l.added }
 
 // Save makes new ids durable; it does nothing when there are none. The file is replaced whole.
 func (l *Lookups) Save() error {
-	if !l.dirty {
+	if !l.dirty || l.path == "" {
 		return nil
 	}
 	current, err := os.ReadFile(l.path)

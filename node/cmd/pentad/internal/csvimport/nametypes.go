@@ -96,17 +96,27 @@ func (p *plan) noteQuantity(fields [][]byte, v *valuePlan, moid int32) *problem 
 		}
 		return nil
 	}
-	if types.Quantity(moid) != nil || len(p.im.noted) >= maxDeclared {
+	if types.Quantity(moid) != nil {
+		return nil
+	}
+	if len(p.im.noted) >= maxDeclared {
+		if v.byName && p.im.lookups.inNode() {
+			return &problem{"key", fmt.Sprintf("moid: more than %d new quantities; is this the "+
+				"column of their names?", maxDeclared)}
+		}
 		return nil
 	}
 	p.im.noted[moid] = p.kind
 	q := plugin.Quantity{MOID: moid, Type: p.kind.String()}
 	if v.byName {
 		name, _ := p.moid.text(fields, v.label)
-		if _, typed := p.moid.part.Types[string(name)]; typed || !v.assumed {
-			if q.Name = string(name); q.Check() != nil {
-				q.Name = "quantity " + strconv.Itoa(int(moid))
-			}
+		_, typed := p.moid.part.Types[string(name)]
+		switch q.Name = string(name); {
+		case p.im.lookups.inNode(): // the declaration is what keeps the name
+		case !typed && v.assumed:
+			q.Name = ""
+		case q.Check() != nil:
+			q.Name = "quantity " + strconv.Itoa(int(moid))
 		}
 	}
 	p.im.undeclared = append(p.im.undeclared, q)

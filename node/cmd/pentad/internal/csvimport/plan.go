@@ -340,9 +340,6 @@ func (p *plan) commit(b *record.Batch) {
 		from = p.ends[i]
 	}
 	p.im.summary.Skipped += p.skipped
-	if p.im.lookups != nil {
-		p.im.summary.NewIDs = p.im.lookups.Added()
-	}
 }
 
 // partPlan makes one part of the key.
@@ -369,6 +366,9 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 		if !utf8.Valid(text) { // the lookup file could not hold it
 			return 0, &problem{"key", fmt.Sprintf("%s: the name %q is not UTF-8; %s", pp.dim,
 				clip(text), convertHint)}
+		}
+		if err := pp.im.lookups.check(pp.dim, text); err != nil {
+			return 0, &problem{"key", fmt.Sprintf("%s: %s", pp.dim, err)}
 		}
 		return pp.checked(pp.im.lookups.ID(pp.part.Lookup, text))
 	}

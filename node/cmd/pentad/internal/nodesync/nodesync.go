@@ -169,7 +169,7 @@ func (c *copying) begin(ctx context.Context) error {
 	if c.source, err = c.from.SyncState(ctx); err != nil {
 		return fmt.Errorf("ask the source: %w", err)
 	}
-	if err := c.opt.Box.Normalize(); err != nil {
+	if err := normalizeBox(&c.opt.Box); err != nil {
 		return err
 	}
 	switch {
@@ -210,6 +210,15 @@ func lacks(source *wire.State, timeline uint64, untilNs int64) error {
 			lack)
 	}
 	return nil
+}
+
+// normalizeBox brings the box of a copy into its form: of moids an empty set means all.
+func normalizeBox(x *record.Box) error {
+	err := x.Normalize()
+	if !x.Restricts(record.MOID) && len(x.Asked(record.MOID)) > 0 {
+		x[record.MOID] = nil
+	}
+	return err
 }
 
 func sameBox(a, b *record.Box) bool {
@@ -280,6 +289,7 @@ func readRows(
 	ctx context.Context, n Node, box *record.Box, fromNs, toNs int64,
 ) (rows *record.Batch, purgedNs int64, err error) {
 	q := &record.Query{Box: *box, Verify: true}
+	q.Box.IncludeReserved()
 	q.Box[record.Acq] = record.RangeSet{{From: fromNs, To: toNs}}
 	all := &record.Batch{}
 	end, err := n.Scan(ctx, q, func(b *record.Batch) error {

@@ -90,7 +90,7 @@ func (r *restamping) begin(ctx context.Context) error {
 	if r.source.Store == there.Store {
 		return fmt.Errorf("%w: both are the same node", ErrNotACopy)
 	}
-	if err := r.opt.Box.Normalize(); err != nil {
+	if err := normalizeBox(&r.opt.Box); err != nil {
 		return err
 	}
 	source, target := hex.EncodeToString(r.source.Store[:]), hex.EncodeToString(there.Store[:])
@@ -420,6 +420,7 @@ func (r *restamping) within(e *wire.Hiding) (box wire.Box, some bool) {
 			}
 		}
 	}
+	box.Box.IncludeReserved()
 	return box, true
 }
 

@@ -125,19 +125,24 @@ func (q *Flags) AddFilter(c *cobra.Command) {
 }
 
 // Query puts the flags together and checks them.
-func (q *Flags) Query(a *cli.App) (*record.Query, error) {
+func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
 	if q.Loc != nil {
 		now = now.In(q.Loc)
 	}
-	if err := q.readNames(a); err != nil {
+	if err := q.readNames(ctx, a); err != nil {
 		return nil, err
 	}
 	query := &record.Query{Limit: q.Limit}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
+		if err != nil && record.Dim(d) == record.MID && q.named {
+			set, err = q.parseDevices(ctx, a, query.Box[record.CID], now, err)
+		} else if err != nil {
+			err = cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
+		}
 		if err != nil {
-			return nil, cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
+			return nil, err
 		}
 		query.Box[d] = set
 	}

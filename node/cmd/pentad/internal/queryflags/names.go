@@ -1,6 +1,7 @@
 package queryflags
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,8 +23,9 @@ import (
 func (q *Flags) addNames(c *cobra.Command) {
 	q.named = true
 	c.Flags().StringArrayVar(&q.names, "names", nil,
-		"show and select ids by the names of a lookup file of import csv:\n"+
-			"PART=FILE[,table=TABLE], e.g. mid=ids.json; may be repeated")
+		"show and select ids by names: mid for those that the node keeps, or\n"+
+			"PART=FILE[,table=TABLE], e.g. mid=ids.json, for those of a lookup file\n"+
+			"of import csv; may be repeated")
 }
 
 // namesHint says for the error of a selector with letters how to select by names.
@@ -34,18 +36,24 @@ func (q *Flags) namesHint(d record.Dim) string {
 	if d == record.MOID {
 		return "; pentad quantity ls lists the quantities with their numbers"
 	}
-	return fmt.Sprintf("; to select by name, add --names %s=FILE, the lookup file of the import", d)
+	return fmt.Sprintf("; to select by the names of a lookup file, add --names %s=FILE", d)
 }
 
 // readNames reads the files of --names, lets the answer show names, and replaces names in the
 // selectors.
-func (q *Flags) readNames(a *cli.App) error {
+func (q *Flags) readNames(ctx context.Context, a *cli.App) error {
 	for _, text := range q.names {
+		if text == record.MID.String() {
+			if err := q.readDevices(ctx, a); err != nil {
+				return err
+			}
+			continue
+		}
 		part, file, ok := strings.Cut(text, "=")
 		dim := slices.Index([]string{"cid", "mid", "moid"}, part)
 		if !ok || dim < 0 || file == "" {
-			return cli.Usagef("--names %q: malformed; use PART=FILE[,table=TABLE] with cid, mid "+
-				"or moid, e.g. mid=ids.json", text)
+			return cli.Usagef("--names %q: malformed; use mid, or PART=FILE[,table=TABLE] with "+
+				"cid, mid or moid, e.g. mid=ids.json", text)
 		}
 		file, table, _ := strings.Cut(file, ",table=")
 		ids, err := csvimport.ReadNames(file, table)
@@ -64,16 +72,21 @@ func (q *Flags) readNames(a *cli.App) error {
 		if q.Parts[d], err = selectNames(q.Parts[d], ids, file); err != nil {
 			return cli.Usagef("--%s: %w", d, err)
 		}
-		names := make(map[int64]string, len(ids))
-		for name, id := range ids {
-			names[id] = name
-		}
-		if a.Names == nil {
-			a.Names = map[string]map[int64]string{}
-		}
-		a.Names[part] = names
+		showNames(a, part, ids)
 	}
 	return nil
+}
+
+// showNames lets answers show names in place of ids.
+func showNames(a *cli.App, part string, ids map[string]int64) {
+	names := make(map[int64]string, len(ids))
+	for name, id := range ids {
+		names[id] = name
+	}
+	if a.Names == nil {
+		a.Names = map[string]map[int64]string{}
+	}
+	a.Names[part] = names
 }
 
 // selectNames replaces names in a selector by ids: all of it, or what is between commas. A name
@@ -90,7 +103,7 @@ func selectNames(text string, ids map[string]int64, file string) (string, error)
 		case ok:
 			parts[i] = strconv.FormatInt(id, 10)
 		case strings.Trim(part, "-0123456789.=*") != "":
-			return "", fmt.Errorf("%q is neither a number nor a name in %s%s",
+			return "", fmt.Errorf("%q is neither a number nor a name of %s%s",
 				excerpt.Of(part, 80), file, excerpt.DidYouMean(part, slices.Sorted(maps.Keys(ids))))
 		}
 	}

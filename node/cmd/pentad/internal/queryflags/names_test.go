@@ -19,10 +19,10 @@ func TestSelectNames(t *testing.T) {
 	f("5..=7", "5..=7")
 	f("-1..", "-1..")
 	for text, want := range map[string]string{
-		"06/037/1104": `"06/037/1104" is neither a number nor a name in a.json; did you ` +
+		"06/037/1104": `"06/037/1104" is neither a number nor a name of a.json; did you ` +
 			`mean 06/037/1103?`,
-		"x":   `"x" is neither a number nor a name in a.json`,
-		"1,x": `"x" is neither a number nor a name in a.json`,
+		"x":   `"x" is neither a number nor a name of a.json`,
+		"1,x": `"x" is neither a number nor a name of a.json`,
 	} {
 		if got, err := selectNames(text, ids, "a.json"); err == nil || err.Error() != want {
 			t.Errorf("%q: %q, %v, want %s", text, got, err, want)

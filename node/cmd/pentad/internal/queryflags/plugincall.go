@@ -171,8 +171,9 @@ func (q *Flags) encodeParams(ctx context.Context, db *client.Client, doc *plugin
 	if err != nil {
 		return nil, nil, err
 	}
-	moids := make([][2]int64, len(box[record.MOID]))
-	for i, r := range box[record.MOID] {
+	asked := box.Asked(record.MOID)
+	moids := make([][2]int64, len(asked))
+	for i, r := range asked {
 		moids[i] = [2]int64{r.From, r.To}
 	}
 	if err := doc.Fit(values, declared, moids, q.Unchecked); err != nil {

@@ -77,7 +77,7 @@ func (a *app) benchQuery(ctx context.Context, given func(string) bool, f *benchQ
 	for d := record.MID; d < record.NumDims; d++ {
 		random = random && !given(d.String())
 	}
-	base, mix, err := f.check(a, given)
+	base, mix, err := f.check(ctx, a, given)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,9 @@ func (a *app) benchQuery(ctx context.Context, given func(string) bool, f *benchQ
 }
 
 // check finds what is wrong with the flags, and returns what every query has in common.
-func (f *benchQueryFlags) check(a *app, given func(string) bool) (q *record.Query, mix load.Mix,
-	err error) {
+func (f *benchQueryFlags) check(
+	ctx context.Context, a *app, given func(string) bool,
+) (q *record.Query, mix load.Mix, err error) {
 	if err = f.benchFlags.check("clients"); err != nil {
 		return nil, mix, err
 	}
@@ -148,7 +149,7 @@ func (f *benchQueryFlags) check(a *app, given func(string) bool) (q *record.Quer
 	if _, err = queryflags.ParseGroup(f.groups); err != nil {
 		return nil, mix, err
 	}
-	q, err = f.Query(a.App)
+	q, err = f.Query(ctx, a.App)
 	return q, mix, err
 }
 

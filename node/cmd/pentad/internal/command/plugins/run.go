@@ -34,7 +34,7 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
   pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
-			query, err := runQuery(a.App, &q, groupBy, string(zone))
+			query, err := runQuery(c.Context(), a.App, &q, groupBy, string(zone))
 			if err != nil {
 				return err
 			}
@@ -70,14 +70,16 @@ func (a *app) completePlugins(fits func(*client.PluginInfo) bool) cobra.Completi
 }
 
 // runQuery puts the query together, without the plugin.
-func runQuery(a *cli.App, q *queryflags.Flags, groupBy, zone string) (*record.Query, error) {
+func runQuery(
+	ctx context.Context, a *cli.App, q *queryflags.Flags, groupBy, zone string,
+) (*record.Query, error) {
 	var err error
 	if zone = timeparse.ZoneName(zone); zone != "" {
 		if q.Loc, err = timeparse.Location(zone); err != nil {
 			return nil, cli.Usagef("--tz: %w", err)
 		}
 	}
-	query, err := q.Query(a)
+	query, err := q.Query(ctx, a)
 	if err != nil {
 		return nil, err
 	}

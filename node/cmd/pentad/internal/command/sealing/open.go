@@ -48,7 +48,7 @@ func (a *app) open(ctx context.Context, f *keyFiles, q *queryflags.Flags) error 
 	if format == output.Table {
 		q.Order = "key"
 	}
-	query, err := q.Query(a.App)
+	query, err := q.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}

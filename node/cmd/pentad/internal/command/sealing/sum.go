@@ -67,14 +67,14 @@ tags, and learns what sdk/docs/sealing.md says of them. With either, choose the 
 }
 
 // query puts the query together, without its aggregate.
-func (f *sumFlags) query(a *app) (*record.Query, error) {
+func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 	var err error
 	if f.zone != "" {
 		if f.q.Loc, err = timeparse.Location(string(f.zone)); err != nil {
 			return nil, cli.Usagef("--tz: %w", err)
 		}
 	}
-	query, err := f.q.Query(a.App)
+	query, err := f.q.Query(ctx, a.App)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	if err != nil {
 		return err
 	}
-	query, err := f.query(a)
+	query, err := f.query(ctx, a)
 	if err != nil {
 		return err
 	}

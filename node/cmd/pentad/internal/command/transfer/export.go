@@ -39,7 +39,8 @@ waits until it has all of them. By default each reading is there once, in its la
 order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
 order of versions; their number is compared with a count. Records hidden by an erase are omitted: a
 file has no erases, and an import would bring them back. pentad versions shows them, and pentad sync
-copies erases.
+copies erases. An export without selectors and filters also has the descriptions of devices; with
+some it has them only if --moid selects them.
 
 ndjson, arrow and parquet store the selection, the view and the horizon in the file, and mark its
 end: reading a truncated file is an error. CSV cannot. -f gives the file its name when it is
@@ -96,7 +97,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if e.checksum && e.file == "" {
 		return cli.Usagef("--checksum: needs an output file; add -f FILE")
 	}
-	query, err := e.query.Query(a.App)
+	query, err := e.query.Query(ctx, a.App)
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,9 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 		return err
 	}
 	query.Verify = true
+	if isWhole(query) {
+		query.Box = record.Everything()
+	}
 	x := &exporter{db: db, query: query}
 	if err := x.fix(ctx); err != nil {
 		return err
@@ -211,12 +215,26 @@ func (x *exporter) fix(ctx context.Context) error {
 	return err
 }
 
+// isWhole reports whether a query chooses all records: its file is a copy of the store.
+func isWhole(q *record.Query) bool {
+	for d := range record.Dim(record.NumDims) {
+		if q.Box.Restricts(d) {
+			return false
+		}
+	}
+	return len(q.Filters) == 0
+}
+
 // header says what was fixed.
 func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header {
 	h := &exchange.Header{Version: exchange.Version, Box: map[string]string{}, View: "all",
 		Last: x.query.Last, Horizon: timeparse.Format(x.horizonNs), Value: decoded}
-	for d := range record.NumDims {
-		h.Box[record.Dim(d).String()] = selector.Format(record.Dim(d), x.query.Box[d])
+	box := x.query.Box
+	if isWhole(x.query) {
+		box = record.Box{}
+	}
+	for d := range record.Dim(record.NumDims) {
+		h.Box[d.String()] = selector.Format(d, box.Asked(d))
 	}
 	for _, f := range x.query.Filters {
 		h.Filters = append(h.Filters, f.Name)

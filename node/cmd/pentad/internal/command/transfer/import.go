@@ -43,7 +43,7 @@ flags, which override the file:
   cid:                        # cid, mid, moid: a constant or a column
     column: detector
     join: {file: detectors.csv, key: det_id, value: site}   # replaced by text of another file
-    lookup: site              # names get ids, stored in --lookup-file
+    lookup: site              # names get ids, kept in the node or in --lookup-file
   mid:                        # several columns make one name, e.g. 06/037/1103
     columns: [state, county, site]
     lookup: site
@@ -83,9 +83,13 @@ rejected.
 
 A line is stored completely or rejected with its number and a reason (--rejects FILE keeps them);
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
-anything is stored, so nothing is stored if a line is rejected. A lookup file assigns the same ids
-to the same names permanently: keep it with the data, and use one for all imports into a node.
-Answers show its names: pentad get --names mid=FILE.
+anything is stored, so nothing is stored if a line is rejected.
+
+A lookup gives ids to names. The node keeps those of devices for each tenant (pentad device ls), and
+those of quantities as declarations: the same name is the same device in all imports. Selectors take
+names, and answers show them: pentad get --cid 1 --mid NAME --names mid. With --lookup-file, ids of
+all parts are kept in that file instead: keep it with the data, and use it for all imports of these
+devices. Answers show its names with --names mid=FILE.
 
 Quotes are those of RFC 4180. A quote inside a field that does not begin with one, e.g. 5" pipe, is
 rejected; write "5"" pipe", or use no_quotes.
@@ -161,7 +165,7 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.SortFlags = false
 	flags.StringVar(&f.mapping, "mapping", "", "YAML file that maps rows to records")
 	flags.StringVar(&f.lookupFile, "lookup-file", "",
-		"JSON file with the ids of names; created if missing")
+		"JSON file with the ids of names, created if missing (default: the node keeps them)")
 	flags.StringVar(&f.rejects, "rejects", "",
 		"file that receives rejected lines: file, line, reason, text")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first rejected line")
@@ -232,6 +236,7 @@ func (a *app) importMapped(
 		defer func() { err = cli.FirstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
+	opt.NameDevices = db.NameDevices
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
 		again: flags.again}
 	start := a.Now()

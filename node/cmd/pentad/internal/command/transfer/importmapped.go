@@ -85,6 +85,7 @@ func (r *mappedImport) checkNewIDs(ctx context.Context, first *record.Batch) err
 	}
 	cid, mid := first.CID[0], first.MID[0]
 	box := record.Box{record.CID: {record.At(int64(cid))}, record.MID: {record.At(mid)}}
+	box.IncludeReserved() // a description takes the id, too
 	n, _, err := r.db.Count(ctx, &record.Query{Box: box})
 	if err != nil || n == 0 {
 		return err

@@ -53,13 +53,36 @@ func (r *mappedImport) noteUnnamed() {
 func (r *mappedImport) declareAll(ctx context.Context) error {
 	for len(r.declare) > 0 {
 		q := r.declare[0]
-		if err := r.db.SetQuantity(ctx, q); err != nil {
+		err := r.ownName(ctx, &q)
+		if err == nil {
+			err = r.db.SetQuantity(ctx, q)
+		}
+		if err == nil { // again: another import may have declared it at the same time
+			err = r.ownName(ctx, &q)
+		}
+		if err != nil {
 			return fmt.Errorf("declare quantity %d as %s: %w", q.MOID, q.Type, err)
 		}
 		r.app.Note("%s", declaredNote(&q))
 		r.declare = r.declare[1:]
 	}
 	return nil
+}
+
+// ownName reports an error if the node keeps the names of quantities, and another import has given
+// the name another id, or the id another name.
+func (r *mappedImport) ownName(ctx context.Context, own *plugin.Quantity) error {
+	if r.opt.LookupPath != "" || r.mapping.MOID == nil || r.mapping.MOID.Lookup == "" {
+		return nil
+	}
+	all, err := r.db.Quantities(ctx)
+	for _, q := range all {
+		if (q.MOID == own.MOID) != (q.Name == own.Name) {
+			return fmt.Errorf("meanwhile quantity %d was declared as %q; run the import again",
+				q.MOID, q.Name)
+		}
+	}
+	return err
 }
 
 // declaredNote says what an import declared, and how to give it a better name and a unit.

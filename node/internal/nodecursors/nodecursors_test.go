@@ -1,4 +1,4 @@
-package positions
+package nodecursors
 
 import (
 	"bytes"

@@ -14,17 +14,18 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// told is what a stand-alone node keeps in addition to records: plugins, quantities and cursors.
-type told struct {
+// metadata is what a stand-alone node keeps in addition to records: plugins, quantities and
+// cursors.
+type metadata struct {
 	dir     string // of the modules
 	catalog catalog.State
 	cursors []cursors.Cursor
 	damage  []string
 }
 
-// readTold reads what the stand-alone node in a directory was told. What is not there is empty.
-func readTold(dir string) (*told, error) {
-	t := &told{dir: filepath.Join(dir, alonePlugins)}
+// readMetadata reads that of the stand-alone node in a directory. What is not there is empty.
+func readMetadata(dir string) (*metadata, error) {
+	t := &metadata{dir: filepath.Join(dir, alonePlugins)}
 	if found, err := exists(t.dir); err != nil {
 		return nil, err
 	} else if found {
@@ -49,14 +50,14 @@ func readTold(dir string) (*told, error) {
 	return t, f.Close()
 }
 
-func (t *told) empty() bool {
+func (t *metadata) empty() bool {
 	return len(t.catalog.Plugins)+len(t.catalog.Quantities)+len(t.cursors)+len(t.damage) == 0
 }
 
 // check refuses what would be lost on the way.
-func (t *told) check() error {
+func (t *metadata) check() error {
 	if len(t.damage) > 0 {
-		return fmt.Errorf("what it was told is damaged: %s; move the directory of that file away "+
+		return fmt.Errorf("its metadata is damaged: %s; move the directory of that file away "+
 			"to go on without its plugins and quantities, or cursors",
 			strings.Join(t.damage, "; "))
 	}
@@ -72,7 +73,7 @@ func (t *told) check() error {
 }
 
 // module reads the module of a version.
-func (t *told) module(p *catalog.Push) ([]byte, error) {
+func (t *metadata) module(p *catalog.Push) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(t.dir, p.SHA256+catalog.ModuleSuffix))
 	if err == nil && !isModule(p.SHA256, text) {
 		err = errors.New("the module has another digest")
@@ -84,10 +85,10 @@ func (t *told) module(p *catalog.Push) ([]byte, error) {
 }
 
 // adoptMeta makes the state that the meta group of an adopting cluster begins with: the cluster is
-// created, and knows what the stand-alone node was told. It is made as of entry 1 of the group's
+// created, and has the metadata of the stand-alone node. It is made as of entry 1 of the group's
 // log, before which there is none; before that is created it may be made any number of times.
 func (m *Member) adoptMeta(id uint64) error {
-	t, err := readTold(m.opt.Dir)
+	t, err := readMetadata(m.opt.Dir)
 	if err == nil {
 		err = t.check()
 	}
@@ -103,7 +104,7 @@ func (m *Member) adoptMeta(id uint64) error {
 	}
 	s := cluster.NewState()
 	k := &metaReplica{dir: next, files: durable.Dir(next), changed: func() {}}
-	if err := m.tellState(k, s, t); err != nil {
+	if err := m.putMetadata(k, s, t); err != nil {
 		return fmt.Errorf("state of the new cluster: %w", err)
 	}
 	k.meta = cluster.NewMeta(s)
@@ -117,8 +118,8 @@ func (m *Member) adoptMeta(id uint64) error {
 	return errors.Join(durable.SyncDir(m.path("groups")), durable.SyncDir(m.path(adoptDir)))
 }
 
-// tellState applies the commands that make the cluster, with the modules that they bring.
-func (m *Member) tellState(k *metaReplica, s *cluster.State, t *told) error {
+// putMetadata applies the commands that make the cluster, with the modules that they bring.
+func (m *Member) putMetadata(k *metaReplica, s *cluster.State, t *metadata) error {
 	all := []cluster.Command{&cluster.Create{Cluster: m.token.Cluster,
 		Groups: uint32(m.opt.Cluster.Groups), Replicas: uint32(m.opt.Cluster.Replicas),
 		Feature: m.features.First, First: m.node}}

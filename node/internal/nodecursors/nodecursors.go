@@ -1,9 +1,10 @@
-// Package positions has the cursors of a node: how far readers of changes are, in a file of the
-// node, or in a cluster in its catalog. It checks their names, and their acqs against the horizon.
+// Package nodecursors has the cursors of a node wherever they are kept: in the file of package
+// cursors, or in a cluster in its catalog. It checks their names, and their acqs against the
+// horizon.
 //
 // It knows nothing of changes nor of the form of the file. Its main type is [Cursors]; it starts no
 // goroutines.
-package positions
+package nodecursors
 
 import (
 	"context"
@@ -133,7 +134,7 @@ func (p *Cursors) Commit(
 	}
 	c = cursors.Cursor{Name: name, AcqNs: acqNs, CommittedNs: time.Now().UnixNano()}
 	if m != nil {
-		return c, m.Tell(ctx, &cluster.CommitCursor{Cursor: c, Force: force})
+		return c, m.ChangeState(ctx, &cluster.CommitCursor{Cursor: c, Force: force})
 	}
 	return c, p.File.Commit(c, force)
 }
@@ -157,7 +158,7 @@ func drop(ctx context.Context, m *member.Member, name string) error {
 	if _, err := m.Cursors(ctx, name); err != nil {
 		return err
 	}
-	return writes.RemovedBefore(m.Tell(ctx, &cluster.DropCursor{Name: name}))
+	return writes.RemovedBefore(m.ChangeState(ctx, &cluster.DropCursor{Name: name}))
 }
 
 // horizon returns the horizon of all records.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+func (a *app) deviceCommand() *cobra.Command {
+	c := cli.Group("device", "Manage names of devices",
+		"  pentad device name --cid 1 oulu/t7 oulu/t8\n  pentad device ls --cid 1\n"+
+			"  pentad get --cid 1 --mid oulu/t7 --names mid",
+		a.deviceNameCommand(), a.deviceListCommand())
+	c.Long = `Manage names of devices. A name belongs to a tenant and has one id, its mid, which the node gives
+when the name is first used, by device name or by an import csv with a lookup. It keeps the id.
+
+Names are stored as records that queries do not show: replicas, copies, synchronized nodes and
+backups have them. Selectors take a name in place of a mid if they choose one tenant.`
+	return c
+}
+
+// tenantFlag is the flag of commands about one tenant.
+func tenantFlag(c *cobra.Command, cid *int32) {
+	c.Flags().Int32Var(cid, "cid", -1, "tenant of the devices, e.g. 1")
+}
+
+func checkTenant(cid int32) error {
+	if cid < 0 || int64(cid) >= record.CID.Max() {
+		return cli.Usagef("--cid is required: names of devices are those of a tenant, e.g. --cid 1")
+	}
+	return nil
+}
+
+func (a *app) deviceNameCommand() *cobra.Command {
+	var cid int32
+	c := &cobra.Command{
+		Use:   "name NAME...",
+		Short: "Give ids to names of devices",
+		Long: `Give ids to names of devices, and show them. Names that have an id keep it. New ids follow each
+other.`,
+		Args: cli.Arguments(1, 1<<20, "the name of a device"),
+		Example: `  pentad device name --cid 1 oulu/t7
+  pentad device name --cid 1 "meter 4711" "meter 4712" -o csv
+  pentad device name --cid 2 oulu/t7 -o json`,
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.deviceName(c.Context(), cid, names)
+		},
+	}
+	tenantFlag(c, &cid)
+	return c
+}
+
+func (a *app) deviceName(ctx context.Context, cid int32, names []string) error {
+	if err := checkTenant(cid); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := record.CheckDeviceName(name); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ids, created, err := db.NameDevices(ctx, cid, names)
+	if err != nil {
+		return err
+	}
+	w, err := a.Writer(false, deviceColumns()...)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if err := w.Row(output.Int(cid), output.Int(ids[i]), output.Text(name)); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	a.Note("%s new", output.Counted(int64(created), "names"))
+	return nil
+}
+
+func deviceColumns() []output.Column {
+	return []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Left("name")}
+}
+
+func (a *app) deviceListCommand() *cobra.Command {
+	var cid int32
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List the devices of a tenant that have names",
+		Args:  cli.NoCommand,
+		Example: `  pentad device ls --cid 1
+  pentad device ls --cid 1 -o csv
+  pentad device ls --cid 2 -o ndjson`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.deviceList(c.Context(), cid) },
+	}
+	tenantFlag(c, &cid)
+	return c
+}
+
+func (a *app) deviceList(ctx context.Context, cid int32) error {
+	if err := checkTenant(cid); err != nil {
+		return err
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	devices, err := db.Devices(ctx, cid)
+	if err != nil {
+		return err
+	}
+	w, err := a.Writer(false, deviceColumns()...)
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if err := w.Row(output.Int(cid), output.Int(d.MID), output.Text(d.Name)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}

@@ -1,0 +1,98 @@
+package queryflags
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// readDevices reads the names of devices that the node keeps, for answers and selectors.
+func (q *Flags) readDevices(ctx context.Context, a *cli.App) error {
+	tenants, err := selector.ParseIn(record.CID, q.Parts[record.CID], a.Now())
+	if err != nil {
+		return cli.Usagef("--cid: %w", err)
+	}
+	box := record.Box{record.CID: tenants}
+	if !box.Pins(record.CID) {
+		return cli.Usagef("--names mid: names of devices are those of a tenant; choose one with " +
+			"--cid, e.g. --cid 1")
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	devices, err := db.Devices(ctx, int32(tenants[0].From))
+	if err != nil {
+		return err
+	}
+	ids := make(map[string]int64, len(devices))
+	for _, d := range devices {
+		ids[d.Name] = d.MID
+	}
+	q.Parts[record.MID], err = selectNames(q.Parts[record.MID], ids,
+		"tenant "+strconv.FormatInt(tenants[0].From, 10))
+	if err != nil {
+		return cli.Usagef("--mid: %w", err)
+	}
+	showNames(a, record.MID.String(), ids)
+	return nil
+}
+
+// parseDevices parses a selector of devices that is no selector of ids, why says why: names of
+// devices of one tenant, with ids among them, between commas. A name may have commas if it is the
+// only one.
+func (q *Flags) parseDevices(
+	ctx context.Context, a *cli.App, tenants record.RangeSet, now time.Time, why error,
+) (record.RangeSet, error) {
+	text := strings.TrimSpace(q.Parts[record.MID])
+	box := record.Box{record.CID: tenants}
+	if !strings.ContainsFunc(text, unicode.IsLetter) && !strings.Contains(text, "/") {
+		return nil, cli.Usagef("--mid: %w", why)
+	}
+	if !box.Pins(record.CID) {
+		return nil, cli.Usagef("--mid: %w; to select by the names that the node keeps, choose a "+
+			"tenant with --cid%s", why, q.namesHint(record.MID))
+	}
+	cid, names := int32(tenants[0].From), []string{text}
+	for part := range strings.SplitSeq(text, ",") {
+		names = append(names, strings.TrimSpace(part))
+	}
+	db, err := a.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	ids, err := db.FindDevices(ctx, cid, names)
+	if err != nil {
+		return nil, err
+	}
+	if ids[0] != 0 {
+		return record.RangeSet{record.At(ids[0])}, nil
+	}
+	var set record.RangeSet
+	for i, name := range names[1:] {
+		if id := ids[1+i]; id != 0 {
+			set = append(set, record.At(id))
+			continue
+		}
+		some, err := selector.ParseIn(record.MID, name, now)
+		if err != nil {
+			return nil, cli.Usagef("--mid: tenant %d has no device with the name %q; pentad "+
+				"device ls --cid %d lists its names%s", cid, excerpt.Of(name, 80), cid,
+				q.namesHint(record.MID))
+		}
+		if len(some) == 0 { // all devices
+			return nil, nil
+		}
+		set = append(set, some...)
+	}
+	return set, nil
+}

@@ -1,0 +1,137 @@
+package node
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// TestNameDevicesAtOnce lets clients name overlapping sets of devices at the same time: each name
+// has one id for all, each id one name, and a restart changes none.
+func TestNameDevicesAtOnce(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dir := t.TempDir()
+	n := openTest(t, Options{Dir: dir})
+	const clients, names = 6, 40
+	var mu sync.Mutex
+	ids, created := [2]map[string]int64{{}, {}}, [2]int{}
+	var wg sync.WaitGroup
+	for number := range clients {
+		c, rng := dial(t, n), rand.New(rand.NewPCG(seed, uint64(number)))
+		wg.Go(func() {
+			for range 10 {
+				cid, asked := rng.IntN(2), make([]string, 1+rng.IntN(9))
+				for i := range asked {
+					asked[i] = fmt.Sprintf("site/%d", rng.IntN(names))
+				}
+				got, fresh, err := c.NameDevices(t.Context(), int32(cid), asked)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				created[cid] += fresh
+				for i, name := range asked {
+					if id, ok := ids[cid][name]; ok && id != got[i] || got[i] < 1<<40 {
+						t.Errorf("tenant %d: %s has id %d, and another client got %d", cid, name,
+							got[i], id)
+					}
+					ids[cid][name] = got[i]
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = openTest(t, Options{Dir: dir})
+	c := dial(t, n)
+	for cid := range ids {
+		devices, err := c.Devices(t.Context(), int32(cid))
+		if err != nil || len(devices) != len(ids[cid]) || created[cid] != len(ids[cid]) {
+			t.Fatalf("tenant %d: %d devices, %d created, want %d; %v", cid, len(devices),
+				created[cid], len(ids[cid]), err)
+		}
+		names := map[int64]string{}
+		for i, d := range devices {
+			if ids[cid][d.Name] != d.MID || names[d.MID] != "" ||
+				i > 0 && devices[i-1].Name > d.Name {
+				t.Errorf("tenant %d: %s has id %d, want %d; the id is also of %q", cid, d.Name,
+					d.MID, ids[cid][d.Name], names[d.MID])
+			}
+			names[d.MID] = d.Name
+		}
+	}
+}
+
+func TestDeviceNames(t *testing.T) {
+	n := openTest(t, Options{Dir: t.TempDir()})
+	c := dial(t, n)
+	many := make([]string, 2345)
+	for i := range many {
+		many[i] = fmt.Sprint("d", i%2000)
+	}
+	first, created, err := c.NameDevices(t.Context(), 1, many)
+	if err != nil || created != 2000 || first[0] != first[2000] || first[999] != first[0]+999 {
+		t.Fatalf("%d created, ids %d ...; %v", created, first[0], err)
+	}
+	found, err := c.FindDevices(t.Context(), 1, []string{"d1", "none", "d0"})
+	if err != nil || found[0] != first[1] || found[1] != 0 || found[2] != first[0] {
+		t.Errorf("found %d, want those of %d; %v", found, first[:2], err)
+	}
+	if other, err := c.FindDevices(t.Context(), 2, []string{"d1"}); err != nil || other[0] != 0 {
+		t.Errorf("another tenant has d1 as %d; %v", other, err)
+	}
+	for _, bad := range []string{"", "a\nb", "\xff", strings.Repeat("x", 257)} {
+		if _, _, err := c.NameDevices(t.Context(), 1, []string{"ok", bad}); err == nil {
+			t.Errorf("the name %q was taken", bad)
+		}
+	}
+
+	// Who takes back a name, and who stores what is no claim.
+	rows := claimsOf(t, c)
+	if len(rows) != 2000 {
+		t.Fatalf("%d claims of names, want 2000", len(rows))
+	}
+	var b record.Batch
+	for i, r := range rows[:3] {
+		if r.Tomb = i == 0; i > 0 {
+			r.Payload = []byte{0, 1, 2, 3, 4, 5, 6, 7, 'd'}[:9*(i-1)]
+		}
+		b.AppendRecord(r)
+	}
+	if _, err := c.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := c.Devices(t.Context(), 1); err != nil || len(all) != 1999 {
+		t.Fatalf("%d devices, want 1999; %v", len(all), err)
+	}
+	gone := string(rows[0].Payload[8:])
+	again, created, err := c.NameDevices(t.Context(), 1, []string{gone, gone})
+	if err != nil || created != 1 || again[0] != again[1] || again[0] != first[0]+2000 {
+		t.Errorf("%s is %d of %d created, want %d; %v", gone, again, created, first[0]+2000, err)
+	}
+}
+
+// claimsOf returns the records that give names to devices.
+func claimsOf(t *testing.T, c *client.Client) (rows []record.Record) {
+	t.Helper()
+	q := &record.Query{Order: record.OrderKey}
+	q.Box[record.MOID] = record.RangeSet{record.At(record.NameMOID)}
+	for r, err := range c.Query(t.Context(), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Payload = append([]byte(nil), r.Payload...)
+		rows = append(rows, r)
+	}
+	return rows
+}
