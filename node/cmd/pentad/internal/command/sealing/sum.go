@@ -130,7 +130,8 @@ type shownSums struct{ groups, authentic int }
 
 // showSums decrypts the sums of groups, and writes a row for each.
 func (f *sumFlags) showSums(
-	ctx context.Context, w *output.Writer, s *sealer.Sealer, query *record.Query, groups []wire.Group,
+	ctx context.Context, w *output.Writer, s *sealer.Sealer, query *record.Query,
+	groups []wire.Group,
 ) (n shownSums, err error) {
 	cal, err := calendar.ForWindow(query.GroupBy.Window)
 	if err != nil {
