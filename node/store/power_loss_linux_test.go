@@ -224,11 +224,26 @@ func checkLeft(ctx context.Context, dir string, steps []powerStep, out []outcome
 		}
 	}
 	if i := last("restore"); i >= 0 {
-		before := slices.Clone(out)
-		clear(before[last("backup"):])
-		return checkRows(ctx, filepath.Join(dir, "restored"), steps, before)
+		return checkRestored(ctx, filepath.Join(dir, "restored"), steps[:i], out)
 	}
 	return nil
+}
+
+// checkRestored checks what was restored from the newest backup that was done, or from a newer one
+// that failed when all of it was there.
+func checkRestored(ctx context.Context, dir string, steps []powerStep, out []outcome) error {
+	var err error
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].what != "backup" || out[i] == outcomeNone {
+			continue
+		}
+		before := slices.Clone(out[:len(steps)])
+		clear(before[i:])
+		if err = checkRows(ctx, dir, steps, before); err == nil || out[i] == outcomeDone {
+			return err
+		}
+	}
+	return err
 }
 
 // checkCursor wants the cursor where the last commit that was done moved it, or further.
