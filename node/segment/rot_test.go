@@ -213,7 +213,7 @@ func TestCopiedChunksAreVerifiedBytes(t *testing.T) {
 					b.data[at] ^= 0x55
 				}
 				if checksum(stored) != e.sum {
-					t.Errorf("%s: chunk %d of method %d is used from the mapping", name, c, e.method)
+					t.Errorf("%s: chunk %d of method %d aliases the mapping", name, c, e.method)
 				}
 				methods[e.method] = true
 			}

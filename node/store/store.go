@@ -89,7 +89,7 @@ type Store struct {
 	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
-	logFiles               map[uint64][]uint64 // log file -> per shard the last index in it
+	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
 	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
 	logRemovals            logRemovals         // rows that retentions remove from the log
 

@@ -188,7 +188,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 	for i, w := range all {
 		w.scan, w.number, w.Ctx = sc, i, sc.Ctx
 		if sc.lastN == 0 {
-			w.Resolver = w
+			w.RowHider = w
 		}
 		w.Verify = sc.verify
 		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
