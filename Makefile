@@ -76,7 +76,7 @@ demo: build ## start a node, load a month of 500 meters, query it, run plugins
 	bin/pentad demo --reset --dir $(or $(DEMO_DIR),bin/demo)
 
 # Tests for which the machine lacks something are skipped and listed at the end. PENTAD_REQUIRE=all,
-# or a list of data, clang, network, disks, watch and peers, makes that an error.
+# or a list of data, clang, network, disks, watch, sealed and peers, makes that an error.
 test: ## run every test; PENTAD_REQUIRE=all: fail instead of skipping
 	@notes=$$(mktemp); export PENTAD_NOT_TESTED=$$notes; \
 	$(IN_MEMORY) $(MAKE) -j 2 test-here test-bench; code=$$?; \

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -68,14 +69,17 @@ func (b *BlockInfo) checkSub(sub *SubRun, rows *record.Batch, start uint32) erro
 		return fmt.Errorf("caps %d to %d, ranks %d to %d; the directory says %d to %d, %d to %d",
 			capLo, capHi, rankLo, rankHi, sub.CapLo, sub.CapHi, sub.RankLo, sub.RankHi)
 	}
-	sorted := b.Min[record.CID] == b.Max[record.CID] &&
-		b.Min[record.MOID] == b.Max[record.MOID]
-	for k := start + 1; k < sub.End && sorted; k++ {
-		if rows.MID[k] < rows.MID[k-1] {
-			return fmt.Errorf("row %d is not sorted by device", k)
+	for k := int(start) + 1; k < int(sub.End); k++ {
+		if compareReadings(rows, k-1, k) > 0 {
+			return fmt.Errorf("row %d is not sorted by tenant, quantity, device and cap", k)
 		}
 	}
 	return nil
+}
+
+func compareReadings(rows *record.Batch, i, k int) int {
+	return cmp.Or(cmp.Compare(rows.CID[i], rows.CID[k]), cmp.Compare(rows.MOID[i], rows.MOID[k]),
+		cmp.Compare(rows.MID[i], rows.MID[k]), cmp.Compare(rows.CapNs[i], rows.CapNs[k]))
 }
 
 // CheckPostings compares every posting list with the directory.

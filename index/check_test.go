@@ -2,6 +2,7 @@ package index
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -64,10 +65,29 @@ func TestCheck(t *testing.T) {
 			bend("rank", func(b *BlockInfo) { b.Subs[k].RankHi++ })
 		}
 		bend("flags", func(b *BlockInfo) { b.Flagged++ })
+		for k := 1; k < int(s.blocks[i].Subs[0].End); k++ {
+			if compareReadings(b, k-1, k) < 0 {
+				unsorted := *b
+				unsorted.MID, unsorted.CapNs = slices.Clone(b.MID), slices.Clone(b.CapNs)
+				unsorted.CID, unsorted.MOID = slices.Clone(b.CID), slices.Clone(b.MOID)
+				swapReadings(&unsorted, k-1, k)
+				if s.CheckBlock(uint32(i), &unsorted, flagged) == nil {
+					t.Errorf("rows %d and %d of block %d change places unnoticed", k-1, k, i)
+				}
+				break
+			}
+		}
 		b.AcqNs[0] = int64(s.rows)
 		bend("rank", func(b *BlockInfo) { b.Max[record.Acq] = int64(s.rows) })
 		bendPostings(t, rng, s)
 	})
+}
+
+func swapReadings(b *record.Batch, i, k int) {
+	b.CID[i], b.CID[k] = b.CID[k], b.CID[i]
+	b.MID[i], b.MID[k] = b.MID[k], b.MID[i]
+	b.MOID[i], b.MOID[k] = b.MOID[k], b.MOID[i]
+	b.CapNs[i], b.CapNs[k] = b.CapNs[k], b.CapNs[i]
 }
 
 // bendPostings adds a block to a list or takes it out.

@@ -5,7 +5,8 @@ import "github.com/pentad-db/pentad/sdk/record"
 // Bound is the smallest and the greatest value of a dimension.
 type Bound struct{ Min, Max int64 }
 
-// SubRun is a run of rows of a block, sorted by device, with zones of its own.
+// SubRun is a run of rows of a block, sorted by tenant, quantity, device, cap and acq, with zones
+// of its own.
 type SubRun struct {
 	End            uint32 // position in the block after the last row
 	CapLo, CapHi   int64

@@ -13,11 +13,13 @@ import (
 )
 
 // TestReadsAfterWrites: what was acknowledged by one node is seen by every other one that is asked
-// to read so, also while a node is lost; and in all kinds of queries after the acq of a put.
+// to read so, also while a node is lost; and in all kinds of queries after the acq of a put. Names
+// that are given to devices through all nodes rely on it.
 func TestReadsAfterWrites(t *testing.T) {
 	c := openTogether(t, 3, 4)
 	c.until("all replicas are proved before anybody asks them", c.proved)
 	live := c.nodes
+	devices := nameAtOnce(t, live)
 	ask := func(what string, at *client.Client, want uint64) {
 		t.Helper()
 		var got uint64
@@ -49,6 +51,7 @@ func TestReadsAfterWrites(t *testing.T) {
 			live = live[1:]
 		}
 	}
+	checkDevices(t, dial(t, live[0]), devices)
 }
 
 // proved reports whether each node has proved its replicas of all groups.

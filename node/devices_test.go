@@ -11,24 +11,36 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestNameDevicesAtOnce lets clients name overlapping sets of devices at the same time: each name
-// has one id for all, each id one name, and a restart changes none.
+// TestNameDevicesAtOnce lets clients name overlapping sets of devices at the same time; a restart
+// changes nothing.
 func TestNameDevicesAtOnce(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	dir := t.TempDir()
 	n := openTest(t, Options{Dir: dir})
-	const clients, names = 6, 40
-	var mu sync.Mutex
-	ids, created := [2]map[string]int64{{}, {}}, [2]int{}
+	ids := nameAtOnce(t, []*Node{n})
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n = openTest(t, Options{Dir: dir})
+	checkDevices(t, dial(t, n), ids)
+}
+
+// nameAtOnce names devices of two tenants by several clients at the same time, and finds that a
+// name has one id for all of them, which one call created.
+func nameAtOnce(t *testing.T, nodes []*Node) (ids [2]map[string]int64) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	ids = [2]map[string]int64{{}, {}}
+	var created [2]int
+	var mu sync.Mutex // guards both
 	var wg sync.WaitGroup
-	for number := range clients {
-		c, rng := dial(t, n), rand.New(rand.NewPCG(seed, uint64(number)))
+	for number := range 6 {
+		rng := rand.New(rand.NewPCG(seed, uint64(number)))
+		c := dial(t, nodes[number%len(nodes)])
 		wg.Go(func() {
 			for range 10 {
 				cid, asked := rng.IntN(2), make([]string, 1+rng.IntN(9))
 				for i := range asked {
-					asked[i] = fmt.Sprintf("site/%d", rng.IntN(names))
+					asked[i] = fmt.Sprintf("site/%d", rng.IntN(40))
 				}
 				got, fresh, err := c.NameDevices(t.Context(), int32(cid), asked)
 				if err != nil {
@@ -49,16 +61,21 @@ func TestNameDevicesAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
+	for cid := range ids {
+		if created[cid] != len(ids[cid]) {
+			t.Errorf("tenant %d: %d ids created, want %d", cid, created[cid], len(ids[cid]))
+		}
 	}
-	n = openTest(t, Options{Dir: dir})
-	c := dial(t, n)
+	return ids
+}
+
+// checkDevices finds all names and no id twice.
+func checkDevices(t *testing.T, c *client.Client, ids [2]map[string]int64) {
+	t.Helper()
 	for cid := range ids {
 		devices, err := c.Devices(t.Context(), int32(cid))
-		if err != nil || len(devices) != len(ids[cid]) || created[cid] != len(ids[cid]) {
-			t.Fatalf("tenant %d: %d devices, %d created, want %d; %v", cid, len(devices),
-				created[cid], len(ids[cid]), err)
+		if err != nil || len(devices) != len(ids[cid]) {
+			t.Fatalf("tenant %d: %d devices, want %d; %v", cid, len(devices), len(ids[cid]), err)
 		}
 		names := map[int64]string{}
 		for i, d := range devices {

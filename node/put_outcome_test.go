@@ -224,13 +224,7 @@ func TestAPutOfSomeGroups(t *testing.T) {
 		status, out := postLines(t, c.nodes[second], devices(rows), said.Put.Key)
 		return status == http.StatusOK && out.Written == rows
 	})
-	var count uint64
-	c.until("all is counted", func() bool {
-		var err error
-		count, _, err = dial(t, c.nodes[0]).Linearizable().Count(t.Context(), &record.Query{})
-		return err == nil
-	})
-	if count != rows {
+	if count := c.countAll(); count != rows {
 		t.Errorf("%d records after the put was sent again, want %d", count, rows)
 	}
 	c.keysOfBodies()
@@ -251,6 +245,58 @@ func (c *nodesTogether) keysOfBodies() {
 	f("all", strings.ReplaceAll(devices(32), `"cap":1`, `"cap":2`), 422, "")
 	f("one", devices(1), 200, "")
 	f("one", devices(1)+strings.Replace(devices(1), `"cap":1`, `"cap":2`, 1), 422, "")
+	c.keyOfOneGroup()
+}
+
+// keyOfOneGroup: groups that do not know a key store the records of another body, each once, and
+// the answer says which.
+func (c *nodesTogether) keyOfOneGroup() {
+	c.Helper()
+	if status, out := postLines(c.T, c.nodes[1], devices(1), "some"); status != 200 {
+		c.Errorf("status %d: %+v", status, out)
+	}
+	other := strings.ReplaceAll(devices(32), `"cap":1`, `"cap":3`)
+	status, out := postLines(c.T, c.nodes[1], other, "some")
+	stored, refused := out.Put.Stored, out.Put.NotStored
+	if status != 422 || out.Put.Stored == "" || !strings.HasPrefix(refused, "1") ||
+		out.Put.Unknown != "" || !strings.Contains(out.Detail, "did not know the key, see put") {
+		c.Fatalf("another body: status %d: %+v", status, out)
+	}
+	before := c.countAll()
+	if status, out = postLines(c.T, c.nodes[2], other, "some"); status != 422 ||
+		out.Put.NotStored != refused {
+		c.Errorf("another body, again: status %d, not stored %s, before %s", status,
+			out.Put.NotStored, refused)
+	}
+	if status, out = postLines(c.T, c.nodes[2], devices(1), "some"); status != 200 {
+		c.Errorf("the first body again: status %d: %+v", status, out)
+	}
+	lines := strings.SplitAfter(devices(32), "\n")
+	elsewhere := 0 // a line of a group that the first does not belong to
+	eachLine(c.T, stored, func(line int) { elsewhere = line })
+	for range 2 { // no group knows the key, then one does
+		if status, out = postLines(c.T, c.nodes[1], lines[0], "one group"); status != 200 {
+			c.Errorf("a body of one group: status %d: %+v", status, out)
+		}
+		status, out = postLines(c.T, c.nodes[2], lines[elsewhere-1], "one group")
+		if status != 200 {
+			c.Errorf("a body of another group: status %d: %+v", status, out)
+		}
+	}
+	if after := c.countAll(); after != before+2 {
+		c.Errorf("%d records, and %d with two more of two groups", before, after)
+	}
+}
+
+// countAll returns how many records there are.
+func (c *nodesTogether) countAll() (rows uint64) {
+	c.Helper()
+	c.until("all is counted", func() bool {
+		var err error
+		rows, _, err = dial(c.T, c.nodes[0]).Linearizable().Count(c.Context(), &record.Query{})
+		return err == nil
+	})
+	return rows
 }
 
 // mostTogether returns two nodes, not the first, that have the most groups together: without them

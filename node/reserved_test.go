@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -181,5 +182,21 @@ func TestReservedAreNotShown(t *testing.T) {
 	x, err := n.Explain(t.Context(), &record.Query{})
 	if err != nil || x.Found != 12 {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestReservedAreRepeated: a body with a key is compared with all that was stored of it.
+func TestReservedAreRepeated(t *testing.T) {
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	n := openTest(t, Options{})
+	body := devices(2) + `{"cid":1,"mid":0,"moid":-2147483645,"cap":1,"value":1}` + "\n"
+	for i := range 2 {
+		status, out := postLines(t, n, body, "names")
+		if status != 200 || out.Written != 3 || out.Duplicate != (i == 1) {
+			t.Errorf("put %d: %d, %+v", i+1, status, out)
+		}
+	}
+	if status, _ := postLines(t, n, devices(3), "names"); status != 422 {
+		t.Errorf("another body under the key: %d", status)
 	}
 }

@@ -30,6 +30,7 @@ const (
 	Disks   Thing = "disks"   // root, mkfs.ext4, mount: disks of processes that lose power
 	Watch   Thing = "watch"   // seccomp: a process that watches the system calls of another
 	Peers   Thing = "peers"   // the servers that make bench compares with
+	Sealed  Thing = "sealed"  // python3-cryptography, gcc and libmbedtls-dev
 )
 
 // Skip ends a test that cannot run without a thing: it fails where the thing is required.

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -286,6 +287,63 @@ func TestSearchMIDs(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestSearchReading(t *testing.T) {
+	rng := randomSource(t)
+	for range 30 {
+		in := &SealedInput{Rows: &record.Batch{}}
+		n, mid, capOf := 1+rng.IntN(600), anyGenerator(rng), anyGenerator(rng)
+		values := make([]int64, 0, 40)
+		for range 20 {
+			values = append(values, mid(rng), capOf(rng))
+		}
+		values = append(values, math.MinInt64, math.MaxInt64)[rng.IntN(3):]
+		draw := func(at int) int64 { return values[rng.IntN(len(values)/2)*2+at] }
+		keys := make([]record.Key, n)
+		kinds := 1 + rng.Int32N(2)
+		for i := range keys {
+			keys[i] = record.Key{CID: rng.Int32N(kinds), MOID: rng.Int32N(kinds) - 1, MID: draw(0),
+				CapNs: draw(1)}
+		}
+		slices.SortFunc(keys, compareReadings)
+		for i, k := range keys {
+			in.Rows.Append(k, nil)
+			in.Order = append(in.Order, uint32(i))
+		}
+		in.BlockEnds = []uint32{uint32(n)}
+		b := firstBlock(t, mustSeal(t, in))
+		for range 100 {
+			lo := rng.IntN(n + 1)
+			hi := lo + rng.IntN(n-lo+1)
+			k := keys[rng.IntN(n)]
+			switch rng.IntN(4) {
+			case 0:
+				k.MID += 1 - rng.Int64N(3)
+			case 1:
+				k.CapNs += 1 - rng.Int64N(3)
+			case 2:
+				k = record.Key{CID: k.MOID, MOID: k.CID, MID: draw(0), CapNs: draw(1)}
+			}
+			first, end := b.SearchReading(lo, hi, k)
+			want := 0
+			for i := lo; i < hi; i++ {
+				if compareReadings(keys[i], k) == 0 {
+					want++
+				}
+			}
+			if first < lo || end > hi || end-first != want ||
+				want > 0 && (compareReadings(keys[first], k) != 0 ||
+					compareReadings(keys[end-1], k) != 0) {
+				t.Fatalf("%v in rows [%d, %d): got [%d, %d), want %d", k, lo, hi, first, end, want)
+			}
+		}
+	}
+}
+
+func compareReadings(a, b record.Key) int {
+	return cmp.Or(cmp.Compare(a.CID, b.CID), cmp.Compare(a.MOID, b.MOID),
+		cmp.Compare(a.MID, b.MID), cmp.Compare(a.CapNs, b.CapNs))
 }
 
 // Many goroutines open the same blocks for the first time at once.

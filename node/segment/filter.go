@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -176,11 +177,17 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	if at := lo + int(m.end*rows); at > first+nearRows {
 		return first, c.search(first, hi, m.last+1, at)
 	}
+	return first, c.endOf(first, hi, m.last)
+}
+
+// endOf returns the first position in [from, hi) with a packed value above v, or hi, looking near
+// from first.
+func (c *column) endOf(from, hi int, v uint64) int {
 	step := 1
-	for end = first; end+step < hi && c.packed(end+step) <= m.last; step *= 2 {
-		end += step
+	for ; from+step < hi && c.packed(from+step) <= v; step *= 2 {
+		from += step
 	}
-	return first, c.lowerBound(end, min(end+step, hi), m.last+1)
+	return c.lowerBound(from, min(from+step, hi), v+1)
 }
 
 // search returns the first position in [lo, hi) with a packed value of at least v, or hi, looking
@@ -212,4 +219,42 @@ func (c *column) lowerBound(lo, hi int, v uint64) int {
 		}
 	}
 	return lo
+}
+
+// sortedBy are the dimensions that the rows of a sub-run are sorted by.
+var sortedBy = [...]record.Dim{record.CID, record.MOID, record.MID, record.Cap}
+
+// SearchReading returns the positions in [lo, hi) of the rows of a reading, where the rows of
+// [lo, hi) are sorted by tenant, quantity, device and cap, as those of a sub-run are.
+//
+// Cost: some 20 packed values are looked at, 0.1 us.
+func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
+	for _, d := range sortedBy {
+		c := &b.keys[d]
+		v, ok := c.pack(k.Part(d))
+		if lo == hi || !ok {
+			return lo, lo
+		}
+		if c.width == 0 {
+			continue
+		}
+		lo = c.lowerBound(lo, hi, v)
+		if v < c.low {
+			hi = c.endOf(lo, hi, v)
+		}
+	}
+	return lo, hi
+}
+
+// pack returns the packed value of a value of a key column, if the column can have it.
+func (c *column) pack(v int64) (packed uint64, ok bool) {
+	if c.kind == columnDict {
+		i, ok := sort.Find(len(c.dict)/8, func(i int) int {
+			return cmp.Compare(v, c.entry(uint64(i)))
+		})
+		return uint64(i), ok
+	}
+	above := uint64(v) - c.base
+	packed = above / c.gcd
+	return packed, v >= int64(c.base) && packed*c.gcd == above && packed <= c.low
 }

@@ -56,6 +56,7 @@ func (p *modelPolicy) events() (all []event.Event) {
 		for _, h := range p.dims[i].hides() {
 			e := event.Event{AcqNs: h.AcqNs, Kind: event.Retention}
 			e.Box[record.CID] = record.RangeSet{record.At(int64(*p.r.CID))}
+			e.Box[record.MOID] = record.RangeSet{{From: record.FirstMOID, To: record.MOID.Max()}}
 			to := h.FloorNs
 			if d == record.Acq {
 				to = min(to, h.BelowNs)

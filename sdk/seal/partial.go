@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -69,6 +70,22 @@ func NewPartial(s *Schema) *Partial {
 // Count is how many readings the sum has. It is not authenticated; [Tenant.Decrypt] compares it
 // with the records.
 func (p *Partial) Count() uint64 { return p.count }
+
+// Hidden returns the sum of a field as it is in the partial, still sealed: a number from which
+// nothing follows without the keys.
+func (p *Partial) Hidden(field string) (string, error) {
+	for i := range p.lanes {
+		l := &p.schema.lanes[i]
+		if l.kind == laneSum && p.schema.def.Fields[l.field].Name == field {
+			v := p.lanes[i].big()
+			if v.Sign() < 0 { // of 128 bits, which are not signed as long as they are sealed
+				v.Add(v, new(big.Int).Lsh(big.NewInt(1), 128))
+			}
+			return v.String(), nil
+		}
+	}
+	return "", fmt.Errorf("field %q of schema %d has no sum", field, p.schema.ID())
+}
 
 // Add adds a record. After an error the sum is what it was.
 //
@@ -184,6 +201,11 @@ func (p *Partial) Append(dst []byte) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, word)
 		}
 	}
+	return p.appendSeries(dst)
+}
+
+// appendSeries appends which records a sum is of.
+func (p *Partial) appendSeries(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(p.series)))
 	for _, id := range slices.SortedFunc(maps.Keys(p.series), compareSeries) {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(id.cid))

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"time"
-	"unicode/utf8"
 )
 
 const (
@@ -179,33 +178,8 @@ func (w *Writer) AppendBatch(dst [][]byte, readings []Reading) ([][]byte, error)
 	return dst, nil
 }
 
-func (w *Writer) check(r *Reading) error {
-	if err := w.schema.checkValues(r.CapNs, r.Values); err != nil {
-		return err
-	}
-	for i, v := range r.Values {
-		if w.schema.def.Fields[i].Kind == Text && !utf8.ValidString(v.Text) {
-			return fmt.Errorf("field %q: the text is not UTF-8", w.schema.def.Fields[i].Name)
-		}
-	}
-	switch {
-	case len(r.Opaque) > 0 && !w.schema.def.Envelope:
-		return fmt.Errorf("schema %d has no envelope for %d opaque bytes", w.schema.ID(),
-			len(r.Opaque))
-	case r.Before == nil:
-		return nil
-	case !w.schema.def.Envelope:
-		return fmt.Errorf("schema %d has no envelope, which a correction by difference needs",
-			w.schema.ID())
-	}
-	if err := w.schema.checkValues(r.CapNs, r.Before); err != nil {
-		return fmt.Errorf("before: %w", err)
-	}
-	return nil
-}
-
 func (w *Writer) seal(dst []byte, r *Reading) ([]byte, error) {
-	if err := w.check(r); err != nil {
+	if err := w.schema.Check(r); err != nil {
 		return dst, err
 	}
 	if w.header.Seq == maxChainSeq {

@@ -42,7 +42,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Load sample meter readings and query them",
 		Long: `Generate a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % arrive late and
 1 % are corrected. Load them over the network into a node in this process, then query each of the
-five axes, a corrected reading, and plugins.
+five axes, a corrected reading, and plugins. At the end, encrypt the power of one town, have a node
+without a key add it up, and decrypt the sum.
 
 On a terminal the node then serves until Ctrl-C. The data are kept; --reset replaces them.`,
 		Args: cli.NoCommand,
@@ -146,8 +147,10 @@ func openDemo(f *demoFlags, now time.Time) (*demoMarker, error) {
 		return nil, fmt.Errorf("%s: damaged; remove the directory %s",
 			filepath.Join(f.dir, demoMarkerName), f.dir)
 	case f.reset:
-		if err := os.RemoveAll(filepath.Join(f.dir, "node")); err != nil {
-			return nil, err
+		for _, name := range []string{"node", demoSealedName} {
+			if err := os.RemoveAll(filepath.Join(f.dir, name)); err != nil {
+				return nil, err
+			}
 		}
 	case !m.Whole:
 		return nil,

@@ -32,7 +32,7 @@ type demoShow struct {
 
 func (s *demoShow) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{s.axes, s.correction, s.filter, s.stats,
-		s.sizes} {
+		s.sizes, s.sealed} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -188,22 +188,7 @@ func (s *demoShow) correction(ctx context.Context) error {
 // sizes shows what the records take on disk: in the segments that answer queries, and in the log
 // that is not yet cut behind them.
 func (s *demoShow) sizes(context.Context) error {
-	var segments, rest int64
-	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		if filepath.Ext(path) == ".seg" && filepath.Dir(path) == s.dir {
-			segments += info.Size()
-		} else {
-			rest += info.Size()
-		}
-		return nil
-	})
+	segments, rest, err := diskBytes(s.dir)
 	if err != nil {
 		return err
 	}
@@ -211,4 +196,24 @@ func (s *demoShow) sizes(context.Context) error {
 		"log %s\n", output.Size(segments), float64(segments)/float64(max(s.records, 1)),
 		output.Size(rest))
 	return nil
+}
+
+// diskBytes returns what the folder of a store takes: its segments, and the rest.
+func diskBytes(dir string) (segments, rest int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if filepath.Ext(path) == ".seg" && filepath.Dir(path) == dir {
+			segments += info.Size()
+		} else {
+			rest += info.Size()
+		}
+		return nil
+	})
+	return segments, rest, err
 }

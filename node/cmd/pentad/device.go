@@ -39,7 +39,7 @@ func (a *app) deviceNameCommand() *cobra.Command {
 	var cid int32
 	c := &cobra.Command{
 		Use:   "name NAME...",
-		Short: "Give ids to names of devices",
+		Short: "Create devices by name",
 		Long: `Give ids to names of devices, and show them. Names that have an id keep it. New ids follow each
 other.`,
 		Args: cli.Arguments(1, 1<<20, "the name of a device"),

@@ -20,10 +20,27 @@ import (
 // have, text that follows the value, and a key that is twice in one object, of which encoding/json
 // takes the last. Upper and lower case are one, as to encoding/json.
 //
-// Errors: *DoubledKeyError; *TypeError; those of the syntax.
+// Errors: *DoubledKeyError; *UnknownFieldError; *TypeError; those of the syntax.
 func Unmarshal(src []byte, into any) error {
-	return plain(json.Unmarshal(src, into, json.RejectUnknownMembers(true),
-		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true)))
+	_, err := UnmarshalAt(src, into)
+	return err
+}
+
+// UnmarshalAt is Unmarshal that returns where in the text an error is, from 0 on.
+//
+// Errors: those of Unmarshal.
+func UnmarshalAt(src []byte, into any) (offset int64, err error) {
+	err = json.Unmarshal(src, into, json.RejectUnknownMembers(true),
+		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true))
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.ByteOffset
+	case errors.As(err, &wrong):
+		offset = wrong.ByteOffset
+	}
+	return offset, plain(err)
 }
 
 // UnmarshalKnown is Unmarshal that leaves aside members which into does not have.
@@ -39,6 +56,12 @@ type DoubledKeyError struct{ Key string }
 func (e *DoubledKeyError) Error() string {
 	return fmt.Sprintf("the key %.80q occurs twice; remove one", e.Key)
 }
+
+// UnknownFieldError is of a member that is not known.
+type UnknownFieldError struct{ Name string }
+
+// Error implements error.
+func (e *UnknownFieldError) Error() string { return fmt.Sprintf("unknown field %.80q", e.Name) }
 
 // TypeError is of a value that is not what its member takes.
 type TypeError struct {
@@ -67,7 +90,7 @@ func plain(err error) error {
 	case !errors.As(err, &wrong):
 		return err
 	case errors.Is(wrong.Err, json.ErrUnknownName):
-		return fmt.Errorf("unknown field %.80q", wrong.JSONPointer.LastToken())
+		return &UnknownFieldError{wrong.JSONPointer.LastToken()}
 	case wrong.GoType == nil:
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}

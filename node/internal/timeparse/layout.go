@@ -157,6 +157,9 @@ func (l *Layout) Parse(text []byte) (int64, error) {
 	return ns, nil
 }
 
+// ErrNeedsFormat is the way out for a time that does not say itself which moment it is.
+var ErrNeedsFormat = errors.New("declare its format and zone")
+
 // parseStated reads only what says itself which moment it is: a file is not a person who can be
 // asked, so a time without an offset is an error here.
 func parseStated(text []byte) (int64, error) {
@@ -170,8 +173,8 @@ func parseStated(text []byte) (int64, error) {
 		return 0, fmt.Errorf("time %q%s", clip(text), wrong.Message) // ": month out of range"
 	}
 	if err != nil {
-		return 0, fmt.Errorf("time %q is neither RFC 3339 with an offset nor whole ns; declare "+
-			"its format and zone", clip(text))
+		return 0, fmt.Errorf("time %q is neither RFC 3339 with an offset nor whole ns; %w",
+			clip(text), ErrNeedsFormat)
 	}
 	ns, err := unixNs(t)
 	if err != nil {

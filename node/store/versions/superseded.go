@@ -1,7 +1,6 @@
 package versions
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -83,14 +82,15 @@ func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockIn
 // is ready.
 type SupersededFinder struct {
 	keys      record.Batch
-	rows      []uint32 // of the block, which keys are of
-	caps      record.RangeSet
+	rows      []uint32  // of the block, which keys are of
+	newer     []version // that may be of readings of the block
+	newest    []int64   // by row, the acq of the newest version of its reading
 	positions []uint16
 }
 
-// fewCaps is of how many newer versions at most the caps are looked for in a block, instead of
-// comparing all keys.
-const fewCaps = 8
+// rowsPerSearch: for a newer version for each of these rows of a block or more, all its rows are
+// looked up in the table, which takes some 10 ns each.
+const rowsPerSearch = 16
 
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a
 // newer version in the partition, ascending, valid until the next call. It is not ok where other
@@ -104,18 +104,22 @@ func (f *SupersededFinder) Find(
 	if !r.UseSuperseded || p.fromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
 	}
-	known := seg.SupersededOf(number)
+	info, known := seg.Index.Block(number), seg.SupersededOf(number)
 	f.positions = f.positions[:0]
 	if known != nil {
 		f.positions = append(f.positions, known.Positions...)
 	}
-	if p.HasNoNewer(seg.Index.Block(number), known) {
+	few := f.addNewer(p, info, known)
+	if few && len(f.newer) == 0 {
 		r.keepHasNoNewer(p, seg, number, known)
 		return f.positions, true, nil
 	}
-	info := seg.Index.Block(number)
-	f.caps, ok = p.newerCaps(info, known, f.caps[:0])
-	if err = f.add(p, seg, info, b, ok); err == nil {
+	if few {
+		err = f.search(seg, info, b)
+	} else {
+		err = f.lookUpAll(p, seg, b)
+	}
+	if err == nil {
 		err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
 	}
 	if err != nil {
@@ -126,38 +130,73 @@ func (f *SupersededFinder) Find(
 	return f.positions, true, nil
 }
 
-// newerCaps appends the caps of the newer versions that may be of readings of a block, if they are
-// known and few.
-func (p *Partition) newerCaps(
-	info *index.BlockInfo, known *shards.SupersededRows, dst record.RangeSet,
-) (caps record.RangeSet, few bool) {
+// addNewer collects the newer versions that may be of readings of a block, if they are known and
+// few.
+func (f *SupersededFinder) addNewer(
+	p *Partition, info *index.BlockInfo, known *shards.SupersededRows,
+) (few bool) {
+	f.newer = f.newer[:0]
 	fromNs := int64(math.MinInt64)
 	if known != nil {
 		fromNs = known.BelowNs()
 	}
-	if fromNs < p.Newest.latestNs {
-		return dst, false
+	if p.Newest.len() == 0 {
+		return true
 	}
+	if fromNs < p.Newest.latestNs {
+		return false
+	}
+	most := int(info.Rows) / rowsPerSearch
 	p.Newest.eachLatest(info, fromNs, func(v *version) bool {
-		dst = append(dst, record.At(v.CapNs))
-		return len(dst) <= fewCaps
+		f.newer = append(f.newer, *v)
+		return len(f.newer) <= most
 	})
-	slices.SortFunc(dst, func(a, b record.Range) int { return cmp.Compare(a.From, b.From) })
-	return slices.Compact(dst), len(dst) <= fewCaps
+	return len(f.newer) <= most
 }
 
-// add adds the rows that have a newer version in the table of the partition: of all, or of those
-// with the caps of the newer ones.
-func (f *SupersededFinder) add(
-	p *Partition, seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block, byCap bool,
-) (err error) {
-	f.keys.Reset()
-	if byCap {
-		f.rows = f.rowsWithCaps(info, b, f.rows[:0])
-		err = b.Gather(f.rows, true, &f.keys)
-	} else {
-		err = b.GatherSpan(0, b.Rows(), true, &f.keys)
+// search adds the rows of the readings of the newer versions that are older.
+func (f *SupersededFinder) search(
+	seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block,
+) error {
+	f.rows, f.newest = f.rows[:0], f.newest[:0]
+	for n := range f.newer {
+		v := &f.newer[n]
+		lo := 0
+		for i := range info.Subs {
+			sub := &info.Subs[i]
+			if hi := int(sub.End); sub.CapLo <= v.CapNs && v.CapNs <= sub.CapHi && lo < hi {
+				first, end := b.SearchReading(lo, hi, v.key())
+				for ; first < end; first++ {
+					f.rows, f.newest = append(f.rows, uint32(first)), append(f.newest, v.acqNs)
+				}
+			}
+			lo = int(sub.End)
+		}
 	}
+	f.keys.Reset()
+	err := b.GatherColumns(f.rows, nil, 1<<record.Acq, &f.keys)
+	if err == nil {
+		err = seg.RanksToAcqs(f.keys.AcqNs)
+	}
+	if err != nil {
+		return err
+	}
+	found := len(f.positions)
+	for i, at := range f.rows {
+		if f.newest[i] > f.keys.AcqNs[i] {
+			f.positions = append(f.positions, uint16(at))
+		}
+	}
+	f.sortFound(found)
+	return nil
+}
+
+// lookUpAll adds the rows that have a newer version in the table of the partition.
+func (f *SupersededFinder) lookUpAll(
+	p *Partition, seg *blocks.PlannedSegment, b *segment.Block,
+) error {
+	f.keys.Reset()
+	err := b.GatherSpan(0, b.Rows(), true, &f.keys)
 	if err == nil {
 		err = seg.RanksToAcqs(f.keys.AcqNs)
 	}
@@ -165,36 +204,20 @@ func (f *SupersededFinder) add(
 		return err
 	}
 	k := &f.keys
-	known := len(f.positions)
+	found := len(f.positions)
 	for i := p.Newest.nextCandidate(k, 0); i < k.Len(); i = p.Newest.nextCandidate(k, i+1) {
-		if !p.Newest.Supersedes(k.Key(i)) {
-			continue
+		if p.Newest.Supersedes(k.Key(i)) {
+			f.positions = append(f.positions, uint16(i))
 		}
-		at := i
-		if byCap {
-			at = int(f.rows[i])
-		}
-		f.positions = append(f.positions, uint16(at))
 	}
-	if known > 0 && known < len(f.positions) {
-		slices.Sort(f.positions)
-		f.positions = slices.Compact(f.positions)
-	}
+	f.sortFound(found)
 	return nil
 }
 
-// rowsWithCaps appends the positions of the rows of a block that have one of the caps.
-func (f *SupersededFinder) rowsWithCaps(
-	info *index.BlockInfo, b *segment.Block, dst []uint32,
-) []uint32 {
-	lo := 0
-	for i := range info.Subs {
-		sub := &info.Subs[i]
-		hi := int(sub.End)
-		if f.caps.Intersects(sub.CapLo, sub.CapHi) {
-			dst = b.FilterSpan(record.Cap, f.caps, lo, hi, dst)
-		}
-		lo = hi
+// sortFound brings the positions into order, of which those from one on were added.
+func (f *SupersededFinder) sortFound(from int) {
+	if from < len(f.positions) {
+		slices.Sort(f.positions)
+		f.positions = slices.Compact(f.positions)
 	}
-	return dst
 }

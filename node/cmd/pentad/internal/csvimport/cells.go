@@ -35,8 +35,7 @@ func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) 
 	empty := p.nulls && cell == nil || p.skips(trimmed)
 	switch {
 	case p.tomb && len(trimmed) > 0 && !empty:
-		return false, &problem{"value", fmt.Sprintf("%s: %q is a value of a deleted reading",
-			p.column(v.column), clip(cell))}
+		return false, p.valueOfDeleted(v, cell)
 	case p.tomb:
 		return false, nil
 	case empty:

@@ -44,6 +44,8 @@ type Options struct {
 	Types quantity.Types
 	// Repeats asks for lines that repeat a key of an earlier line, which takes up to 110 MB.
 	Repeats bool
+	// Readings makes the payloads; nil: each value is one of its own.
+	Readings Readings
 	// Dir is where relative paths of join files start; "" is the working directory.
 	Dir string
 }
@@ -88,6 +90,9 @@ const maxFoldKeys = 8 << 20
 // New checks a mapping and loads the tables that it names.
 func New(m *Mapping, opt Options) (*Importer, error) {
 	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if err := m.checkReadings(opt.Readings); err != nil {
 		return nil, err
 	}
 	im := &Importer{opt: opt, mapping: m, joins: map[*Join]map[string]string{},

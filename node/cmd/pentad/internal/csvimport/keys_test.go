@@ -51,7 +51,8 @@ func TestMappingPlaces(t *testing.T) {
 	f("just text", text, `m.yaml:1: a mapping has keys, e.g. cid, mid, cap and values`)
 	f("cid: {constant: 1}\ncap: {columns: [time]}\n", text,
 		`m.yaml: mid: missing; give a constant or a column`)
-	f("", text, `m.yaml: cap: missing; name the column or columns that hold the time`)
+	f("", text, `m.yaml: cap: missing; name the columns of the time, e.g. `+
+		`cap: {columns: [date, hour]} or --cap column=date+hour`)
 
 	const other = `a.csv: the file seems to be separated by %: give --separator %, or separator: ` +
 		`% in the mapping`

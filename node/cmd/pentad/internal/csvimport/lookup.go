@@ -64,15 +64,9 @@ func OpenLookups(path string) (*Lookups, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lookup file: %w", err)
 	}
-	var document lookupDocument
-	decoder := json.NewDecoder(bytes.NewReader(source))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&document); err != nil {
-		return nil, fmt.Errorf("lookup file %s: %w", path, err)
-	}
-	if document.Format != lookupFormat {
-		return nil, fmt.Errorf("lookup file %s: format is %q, want %q", path, document.Format,
-			lookupFormat)
+	document, err := parseLookups(path, source)
+	if err != nil {
+		return nil, err
 	}
 	for table, ids := range document.Tables {
 		names := make(map[int64]string, len(ids))

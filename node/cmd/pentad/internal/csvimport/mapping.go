@@ -86,6 +86,9 @@ type Value struct {
 	Columns string `yaml:"columns"`
 	MOID    *int64 `yaml:"moid"`
 	Type    string `yaml:"type"`
+	// Field is that of a reading of several values, by [Options]; default: the one that the header
+	// names.
+	Field string `yaml:"field" json:",omitempty"`
 
 	// ByMOID is a type that each line takes from the quantity of its moid, by [Options].
 	ByMOID bool `yaml:"-" json:",omitempty"`
@@ -240,7 +243,8 @@ func (m *Mapping) checkThousands() error {
 func (m *Mapping) checkCap() error {
 	if m.Cap == nil || len(m.Cap.Columns) == 0 {
 		return m.places.missing(
-			errors.New("cap: missing; name the column or columns that hold the time"))
+			errors.New("cap: missing; name the columns of the time, e.g. " +
+				"cap: {columns: [date, hour]} or --cap column=date+hour"))
 	}
 	layout, err := timeparse.Compile(m.Cap.Format)
 	if err != nil {

@@ -29,6 +29,7 @@ type plan struct {
 	typed      []bool // columns of numbers that were never text; nil: none
 
 	// One line, reused.
+	said     []reading // of several values
 	keys     []record.Key
 	ends     []int // of the payloads
 	payloads []byte
@@ -47,6 +48,7 @@ type valuePlan struct {
 	byName  bool // the quantity is the id of a name, which may have a type
 	assumed bool // the mapping has no type for it
 	raw     bool // the column is of payloads and not of values
+	field   int  // of a reading of several values
 }
 
 // problem is why a line is rejected.
@@ -146,8 +148,12 @@ func (p *plan) planValues(h *header) error {
 			return at(fmt.Errorf("value %d: %w", i+1, err))
 		}
 		for column := from; column < to; column++ {
+			field, err := p.fieldOf(&v, h.name(column))
+			if err != nil {
+				return at(fmt.Errorf("value %d: %w", i+1, err))
+			}
 			p.values = append(p.values, valuePlan{column, h.name(column), v.MOID, kind,
-				v.ByMOID && !raw, p.im.mapping.byName(&v) && !raw, v.assumed, raw})
+				v.ByMOID && !raw, p.im.mapping.byName(&v) && !raw, v.assumed, raw, field})
 		}
 	}
 	return nil
@@ -190,6 +196,9 @@ func (p *plan) line(fields [][]byte) *problem {
 	}
 	if bad := p.readDeleted(fields); bad != nil {
 		return bad
+	}
+	if p.im.opt.Readings != nil {
+		return p.readings(fields)
 	}
 	var shared lineParts
 	for i := range p.values {

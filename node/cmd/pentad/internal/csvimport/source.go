@@ -2,6 +2,7 @@ package csvimport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -80,13 +81,17 @@ func (c *capPlan) labelled() bool {
 	return c.zone.source.labelled()
 }
 
-// example is the format of the time that could not be read, "" if it is not a usual one.
-func (c *capPlan) example() string {
+// example is the format of the time that could not be read, or the flags that declare it if it is
+// not a usual one.
+func (c *capPlan) example(err error) string {
 	for _, layout := range c.usual {
 		if _, err := layout.Parse(c.joined); err == nil {
 			return fmt.Sprintf(", e.g. format: %q, zone: Europe/Berlin (--time-format %q --zone "+
 				"Europe/Berlin)", layout, layout)
 		}
+	}
+	if errors.Is(err, timeparse.ErrNeedsFormat) {
+		return " (--time-format, --zone)"
 	}
 	return ""
 }
@@ -111,7 +116,8 @@ func EpochUnit(text string) (format string) {
 // usualLayouts are time formats of many files.
 func usualLayouts() (layouts []*timeparse.Layout) {
 	for _, format := range []string{"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
-		"%Y-%m-%dT%H:%M", "%Y-%m-%d", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y"} {
+		"%Y-%m-%dT%H:%M", "%Y-%m-%d", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
+		"%Y %m %d %H:%M", "%Y %m %d %H", "%Y %m %d", "%Y-%m-%d %H"} {
 		layout, err := timeparse.Compile(format)
 		if err != nil {
 			panic("BUG: " + err.Error())
@@ -138,7 +144,7 @@ func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, b
 	}
 	wall, err := c.layout.Parse(c.joined)
 	if err != nil {
-		return 0, false, &problem{"time", err.Error() + c.example()}
+		return 0, false, &problem{"time", err.Error() + c.example(err)}
 	}
 	if c.usual != nil && c.epoch == "" && EpochUnit(string(c.joined)) != "" {
 		c.epoch = string(c.joined)

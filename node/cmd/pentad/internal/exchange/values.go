@@ -31,6 +31,20 @@ type Value struct {
 	size   int // of a number; 0: the whole payload is text
 	offset int
 	exact  bool // the number is the whole payload
+	of     func(payload []byte) (Decoded, bool)
+}
+
+// Decoded is what a payload has in a column that its caller decodes: Int, Float or Text.
+type Decoded struct {
+	Int   int64
+	Float float64
+	Text  string
+}
+
+// NewDecoded is the column of what a function finds in payloads. It is called with the payloads of
+// a batch that is written.
+func NewDecoded(name string, kind Kind, of func(payload []byte) (Decoded, bool)) Value {
+	return Value{Name: name, Kind: kind, size: 8, of: of}
 }
 
 // sizes of the numbers that payloads hold; text has none.
@@ -70,6 +84,10 @@ func (v *Value) number(payload []byte) ([]byte, bool) {
 
 // Int decodes a whole number.
 func (v *Value) Int(payload []byte) (int64, bool) {
+	if v.of != nil {
+		d, ok := v.of(payload)
+		return d.Int, ok
+	}
 	b, ok := v.number(payload)
 	if !ok {
 		return 0, false
@@ -85,6 +103,10 @@ func (v *Value) Int(payload []byte) (int64, bool) {
 
 // Float decodes a float.
 func (v *Value) Float(payload []byte) (float64, bool) {
+	if v.of != nil {
+		d, ok := v.of(payload)
+		return d.Float, ok
+	}
 	b, ok := v.number(payload)
 	switch {
 	case !ok:
@@ -95,8 +117,14 @@ func (v *Value) Float(payload []byte) (float64, bool) {
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), true
 }
 
-// Text decodes a text, aliasing the payload.
-func (v *Value) Text(payload []byte) ([]byte, bool) { return payload, utf8.Valid(payload) }
+// Text decodes a text, which may alias the payload.
+func (v *Value) Text(payload []byte) ([]byte, bool) {
+	if v.of != nil {
+		d, ok := v.of(payload)
+		return []byte(d.Text), ok
+	}
+	return payload, utf8.Valid(payload)
+}
 
 // appendNumber appends the digits of a number, and reports whether JSON has such a number. Nothing
 // is appended when there is no value.

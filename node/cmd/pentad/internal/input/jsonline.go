@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -30,10 +31,18 @@ type Line struct {
 // DecodeLine reads one line of ndjson and its key. Members that it does not know are errors.
 func DecodeLine(line []byte) (in Line, key record.Key, err error) {
 	if err := strictjson.Unmarshal(line, &in); err != nil {
-		return in, key, fmt.Errorf("not a record in JSON: %w", err)
+		return in, key, fmt.Errorf("not a record in JSON: %w%s", err, exampleFor(line))
 	}
 	key, err = in.Key()
 	return in, key, err
+}
+
+// exampleFor returns what to write in place of a line that is not meant as JSON.
+func exampleFor(line []byte) string {
+	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
+		return ""
+	}
+	return `; a record is {"cid":1,"mid":42,"moid":7,"cap":"2026-03-03T12:00:00Z","value":21.5}`
 }
 
 // ParseLine reads one line of ndjson. A payload has to fit its quantity.
@@ -101,7 +110,12 @@ func (in *Line) Key() (key record.Key, err error) {
 		return key, err
 	}
 	key.CapNs, err = layout.Parse([]byte(text))
-	if err != nil {
+	switch {
+	case errors.Is(err, timeparse.ErrNeedsFormat):
+		return key, fmt.Errorf("cap: time %.40q is neither RFC 3339 with an offset nor whole ns; "+
+			"write 2026-03-03T12:00:00Z, or use pentad import csv, which reads other formats",
+			text)
+	case err != nil:
 		return key, fmt.Errorf("cap: %w", err)
 	}
 	return key, nil

@@ -47,7 +47,8 @@ func TestParseLine(t *testing.T) {
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":"x"}`, `"x" is not an f64`)
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":[1]}`, "is not an f64")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"payload":"*"}`, "payload is not base64")
-	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`, "declare its format")
+	bad(`{"cid":1,"mid":2,"moid":3,"cap":"2024-01-01","value":1}`,
+		"write 2026-03-03T12:00:00Z")
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":{},"value":1}`, "cap")
 	bad(`{"cid":1,"mid":2,"moid":3,"value":1}`, "cap is missing")
 	bad(`{"cid":1,"mid":2,"cap":4,"value":1}`, "moid is missing")

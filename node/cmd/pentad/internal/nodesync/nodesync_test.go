@@ -78,6 +78,9 @@ func (s *served) fill(rng *rand.Rand, rows int) {
 		k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(40), MOID: rng.Int32N(quantities),
 			CapNs: time.Now().UnixNano() - rng.Int64N(100)*int64(time.Hour)/50}
 		k.CapNs -= k.CapNs % int64(time.Minute)
+		if rng.IntN(20) == 0 {
+			k.MOID = record.DescriptionMOID
+		}
 		if rng.IntN(15) == 0 {
 			b.AppendTomb(k)
 			continue
@@ -134,7 +137,9 @@ func (s *served) changeRetention(moid int32, ageNs int64) error {
 func (s *served) rows(q *record.Query) []string {
 	s.t.Helper()
 	var all []string
-	for r, err := range s.Query(s.t.Context(), q) {
+	whole := *q
+	whole.Box.IncludeReserved()
+	for r, err := range s.Query(s.t.Context(), &whole) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -249,7 +249,11 @@ func (c *comparing) gone(key record.Key) bool {
 	}
 	for i := range c.since.Policies {
 		p := &c.since.Policies[i]
-		mine := (p.CID == nil || *p.CID == key.CID) && (p.MOID == nil || *p.MOID == key.MOID)
+		mine := !record.IsReservedMOID(key.MOID) // which a policy leaves alone
+		if p.MOID != nil {
+			mine = *p.MOID == key.MOID
+		}
+		mine = mine && (p.CID == nil || *p.CID == key.CID)
 		if mine && (c.expired(&p.Cap, key, key.CapNs) || c.expired(&p.Acq, key, key.AcqNs)) {
 			return true
 		}

@@ -145,6 +145,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 			return nil, err
 		}
 		query.Box[d] = set
+		noteYear(a, record.Dim(d), q.Parts[d])
 	}
 	switch q.View {
 	case "":
@@ -182,6 +183,21 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		return nil, cli.Usage(err)
 	}
 	return query, nil
+}
+
+// noteYear says that a time which looks like a year is not one.
+func noteYear(a *cli.App, d record.Dim, text string) {
+	if d != record.Cap && d != record.Acq {
+		return
+	}
+	ends := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '.' })
+	for _, part := range ends {
+		part = strings.Trim(part, "= ")
+		if n, err := strconv.Atoi(part); err == nil && len(part) == 4 && n >= 1900 && n < 2200 {
+			a.Note("--%s: %d is in ns since 1970; the year is %d-01..%d-01", d, n, n, n+1)
+			return
+		}
+	}
 }
 
 // NoteMoment says which moment a time without an offset was taken for, behind some words.

@@ -20,7 +20,7 @@ type makeFlags struct {
 }
 
 func (f *makeFlags) add(c *cobra.Command, shreddable string) {
-	f.addKeys(c)
+	f.AddKeys(c)
 	addTenant(c, &f.cid)
 	c.Flags().BoolVar(&f.shreddable, "shreddable", false, shreddable)
 }
@@ -64,7 +64,7 @@ func (a *app) keygen(ctx context.Context, f *makeFlags) error {
 	}
 	if id, err := keys.Current(ctx, f.cid); err == nil {
 		return cli.Usagef("tenant %d has key %d in %s; make a newer one with pentad seal rotate "+
-			"--cid %[1]d", f.cid, id, f.keys)
+			"--cid %[1]d", f.cid, id, f.Keys)
 	}
 	return a.makeKey(keys, f, f.shreddable)
 }
@@ -97,7 +97,7 @@ func (a *app) rotate(ctx context.Context, f *makeFlags, chosen bool) error {
 	id, err := keys.Current(ctx, f.cid)
 	if errors.Is(err, seal.ErrNoKey) {
 		return cli.Usagef("tenant %d has no key in %s; make one with pentad seal keygen --cid "+
-			"%[1]d", f.cid, f.keys)
+			"%[1]d", f.cid, f.Keys)
 	}
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *keyFiles) openTenant(cid int32) (*seal.FileKeyring, error) {
 	if err := checkTenant(cid); err != nil {
 		return nil, err
 	}
-	return seal.OpenFileKeyring(f.keys)
+	return seal.OpenFileKeyring(f.Keys)
 }
 
 func (a *app) makeKey(keys *seal.FileKeyring, f *makeFlags, shreddable bool) error {
@@ -131,7 +131,7 @@ func (a *app) makeKey(keys *seal.FileKeyring, f *makeFlags, shreddable bool) err
 	}
 	return a.One([]output.Column{cli.Right("cid"), cli.Right("key"), cli.Left("shreddable"),
 		cli.Left("file")}, output.Int(f.cid), output.Int(id), output.Bool(shreddable),
-		output.Text(f.keys))
+		output.Text(f.Keys))
 }
 
 // shredFlags say whose key is destroyed.
@@ -168,7 +168,7 @@ such a key stays readable, and the exit code is then 6.`,
 			return a.shred(&f)
 		},
 	}
-	f.addKeys(c)
+	f.AddKeys(c)
 	addTenant(c, &f.cid)
 	flags := c.Flags()
 	flags.Int64Var(&f.mid, "mid", 0, "device, an integer")
@@ -179,11 +179,11 @@ such a key stays readable, and the exit code is then 6.`,
 }
 
 func (a *app) shred(f *shredFlags) error {
-	keys, err := f.openTenant(f.cid)
-	if err != nil {
+	if err := checkTenant(f.cid); err != nil {
 		return err
 	}
-	if err := f.exist(); err != nil {
+	keys, err := f.OpenKeys()
+	if err != nil {
 		return err
 	}
 	states := keys.DeviceKeys(f.cid, f.mid)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -36,7 +36,7 @@ the column authentic says so.`,
 }
 
 func (a *app) open(ctx context.Context, f *keyFiles, q *queryflags.Flags) error {
-	schema, keys, err := f.open()
+	s, err := f.Open()
 	if err != nil {
 		return err
 	}
@@ -59,23 +59,22 @@ func (a *app) open(ctx context.Context, f *keyFiles, q *queryflags.Flags) error 
 	defer db.Close()
 	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Right("moid"),
 		cli.Left("cap"), cli.Left("acq")}
-	for _, field := range schema.Definition().Fields {
+	for _, field := range s.Fields {
 		columns = append(columns, output.Column{Name: field.Name, Right: field.Kind == seal.Number})
 	}
-	if schema.Definition().Envelope {
+	if s.Schema.Definition().Envelope {
 		columns = append(columns, cli.Left("opaque"))
 	}
 	w, err := a.Writer(false, append(columns, cli.Left("authentic"))...)
 	if err != nil {
 		return err
 	}
-	s := newSealer(schema, keys)
 	end, err := db.Scan(ctx, query, func(b *record.Batch) error {
 		for i := range b.Len() {
 			if b.Tomb(i) {
 				continue
 			}
-			row, err := s.open(ctx, b.Key(i), b.Payload(i))
+			row, err := openRow(ctx, s, b.Key(i), b.Payload(i))
 			if err != nil {
 				return err
 			}
@@ -97,29 +96,24 @@ func (a *app) open(ctx context.Context, f *keyFiles, q *queryflags.Flags) error 
 	return queryflags.CheckEnd(end)
 }
 
-// open is a row of a reading.
-func (s *sealer) open(
-	ctx context.Context, k record.Key, payload []byte,
+// openRow is a row of a reading.
+func openRow(
+	ctx context.Context, s *sealer.Sealer, k record.Key, payload []byte,
 ) ([]output.Value, error) {
-	t, err := s.tenant(k.CID)
+	o, err := s.Open(ctx, k, payload)
 	if err != nil {
 		return nil, err
-	}
-	o, err := t.Open(ctx, k, payload)
-	if err != nil {
-		return nil, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
-			k.MOID, record.FormatNs(k.CapNs), err)
 	}
 	row := []output.Value{output.Int(k.CID), output.Int(k.MID), output.Int(k.MOID),
 		output.Time(k.CapNs), output.Time(k.AcqNs)}
 	for i, v := range o.Values {
-		if f := &s.fields[i]; f.Kind == seal.Text {
+		if f := &s.Fields[i]; f.Kind == seal.Text {
 			row = append(row, output.Text(v.Text))
 		} else {
 			row = append(row, output.Raw([]byte(f.Format(v.Number))))
 		}
 	}
-	if s.schema.Definition().Envelope {
+	if s.Schema.Definition().Envelope {
 		row = append(row, output.Text(base64.StdEncoding.EncodeToString(o.Opaque)))
 	}
 	return append(row, output.Bool(o.Authentic)), nil

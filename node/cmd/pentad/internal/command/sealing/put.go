@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 	"github.com/pentad-db/pentad/node/internal/strictjson"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/excerpt"
@@ -48,55 +49,14 @@ type line struct {
 	Opaque *string                    `json:"opaque"`
 }
 
-// sealer has a writer for each series. Writers are not kept from run to run: each begins a chain.
-type sealer struct {
-	schema  *seal.Schema
-	fields  []seal.Field
-	keys    seal.Keyring
-	tenants map[int32]*seal.Tenant
-	writers map[record.Key]*seal.Writer // by cid, mid and moid
-	payload []byte                      // reused
-}
-
-func newSealer(s *seal.Schema, keys seal.Keyring) *sealer {
-	return &sealer{schema: s, fields: s.Definition().Fields, keys: keys,
-		tenants: map[int32]*seal.Tenant{}, writers: map[record.Key]*seal.Writer{}}
-}
-
-// tenant returns a tenant, with the keys of the file.
-func (s *sealer) tenant(cid int32) (*seal.Tenant, error) {
-	if s.tenants[cid] == nil {
-		t, err := seal.OpenTenant(s.keys, cid, s.schema)
-		if err != nil {
-			return nil, err
-		}
-		s.tenants[cid] = t
-	}
-	return s.tenants[cid], nil
-}
-
-func (s *sealer) writer(ctx context.Context, k record.Key) (*seal.Writer, error) {
-	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
-	if w := s.writers[series]; w != nil {
-		return w, nil
-	}
-	t, err := s.tenant(k.CID)
-	if err != nil {
-		return nil, err
-	}
-	w, err := t.NewWriter(ctx, s.schema, k.MID, k.MOID)
-	if errors.Is(err, seal.ErrNoKey) {
-		return nil, fmt.Errorf("%w; make one with pentad seal keygen --cid %d", err, k.CID)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.writers[series] = w
-	return w, nil
+// lines seals readings of lines.
+type lines struct {
+	*sealer.Sealer
+	payload []byte // reused
 }
 
 // record reads a line and seals it. The payload is reused by the next call.
-func (s *sealer) record(ctx context.Context, source []byte) (record.Record, error) {
+func (s *lines) record(ctx context.Context, source []byte) (record.Record, error) {
 	var in line
 	if err := strictjson.Unmarshal(source, &in); err != nil {
 		return record.Record{}, fmt.Errorf("not a reading in JSON: %w", err)
@@ -118,27 +78,23 @@ func (s *sealer) record(ctx context.Context, source []byte) (record.Record, erro
 			return r, errors.New("opaque is not base64")
 		}
 	}
-	w, err := s.writer(ctx, r.Key)
-	if err != nil {
-		return r, err
-	}
-	s.payload, err = w.Append(s.payload[:0], reading)
+	s.payload, err = s.Seal(ctx, s.payload[:0], r.Key, reading)
 	r.Payload = s.payload
 	return r, err
 }
 
 // values returns the values of all fields.
-func (s *sealer) values(in *line) ([]seal.Value, error) {
+func (s *lines) values(in *line) ([]seal.Value, error) {
 	given := in.Values
 	if len(in.Value) > 0 {
-		if given != nil || len(s.fields) != 1 {
+		if given != nil || len(s.Fields) != 1 {
 			return nil, errors.New(`"value" is for a schema of one field; use "values"`)
 		}
-		given = map[string]json.RawMessage{s.fields[0].Name: in.Value}
+		given = map[string]json.RawMessage{s.Fields[0].Name: in.Value}
 	}
-	out := make([]seal.Value, len(s.fields))
-	for i := range s.fields {
-		f := &s.fields[i]
+	out := make([]seal.Value, len(s.Fields))
+	for i := range s.Fields {
+		f := &s.Fields[i]
 		text, ok := given[f.Name]
 		if !ok {
 			return nil, fmt.Errorf("field %q has no value", f.Name)
@@ -153,16 +109,16 @@ func (s *sealer) values(in *line) ([]seal.Value, error) {
 			return nil, err
 		}
 	}
-	if len(given) > len(s.fields) {
+	if len(given) > len(s.Fields) {
 		return nil, s.unknownField(given)
 	}
 	return out, nil
 }
 
-func (s *sealer) unknownField(given map[string]json.RawMessage) error {
+func (s *lines) unknownField(given map[string]json.RawMessage) error {
 	var names []string
-	for i := range s.fields {
-		names = append(names, s.fields[i].Name)
+	for i := range s.Fields {
+		names = append(names, s.Fields[i].Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
@@ -174,7 +130,7 @@ func (s *sealer) unknownField(given map[string]json.RawMessage) error {
 }
 
 func (a *app) put(ctx context.Context, f *keyFiles) error {
-	schema, keys, err := f.open()
+	keys, err := f.Open()
 	if err != nil {
 		return err
 	}
@@ -189,9 +145,9 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
-	s := newSealer(schema, keys)
+	s := &lines{Sealer: keys}
 	var rejects input.Rejected
-	written, lines, err := input.EachLine("stdin", in, &rejects, func(source []byte) error {
+	written, read, err := input.EachLine("stdin", in, &rejects, func(source []byte) error {
 		r, err := s.record(ctx, source)
 		if err != nil {
 			return err
@@ -206,7 +162,7 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 	}
 	if err != nil {
 		left := "nothing was stored"
-		if n := w.Stats().Records; n > 0 || lines > 0 {
+		if n := w.Stats().Records; n > 0 || read > 0 {
 			left = "at least " + output.Thousands(n) + " of the readings read so far are stored; " +
 				"another run stores all of its input"
 		}
@@ -216,5 +172,5 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 		output.Count(written), output.Count(rejects.Count)); err != nil {
 		return err
 	}
-	return rejects.Err(lines)
+	return rejects.Err(read)
 }

@@ -6,16 +6,11 @@
 package sealing
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/sdk/seal"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 )
 
 // app is the command line, with the methods of this package.
@@ -25,69 +20,30 @@ type app struct{ *cli.App }
 func Command(shared *cli.App) *cobra.Command {
 	a := &app{shared}
 	c := cli.Group("seal", "Store encrypted readings and sum them without a key",
-		"  pentad seal keygen --cid 1 --shreddable\n"+
+		"  pentad seal keygen --cid 3\n"+
 			"  pentad seal put --schema meters.json < readings.ndjson\n"+
 			"  pentad seal sum --schema meters.json --moid 9 --group mid",
 		a.keygenCommand(), a.rotateCommand(), a.shredCommand(), a.schemaCommand(), a.putCommand(),
-		a.sumCommand(), a.openCommand())
+		a.sumCommand(), a.openCommand(), a.grantCommand())
 	c.Long = `Encrypt readings on this machine. A node stores them as bytes and adds them up as they are; only
 who has the keys reads a reading or a sum. Keys of records (tenant, device, quantity, times) are
 not encrypted.
 
 keygen makes a key, rotate a newer one, and shred destroys that of a device. schema checks what
 payloads have and says what a node learns of it, put encrypts readings and stores them, sum has the
-node add them up and decrypts the sums, open decrypts single readings. Keep a copy of the file of
-keys: without it the data are lost.`
+node add them up and decrypts the sums, open decrypts single readings, and grant gives sums of
+windows to others. Keep a copy of the file of keys: without it the data are lost.`
 	return c
 }
 
 // keyFiles are the files of keys and of the schema.
-type keyFiles struct{ keys, schema string }
+type keyFiles struct{ sealer.Files }
 
 // add adds the flags.
 func (f *keyFiles) add(c *cobra.Command) {
-	f.addKeys(c)
-	c.Flags().StringVar(&f.schema, "schema", "", "file with the schema of the payloads (JSON)")
+	f.AddKeys(c)
+	c.Flags().StringVar(&f.Schema, "schema", "", "file with the schema of the payloads (JSON)")
 	_ = c.MarkFlagRequired("schema") // it is there
-}
-
-func (f *keyFiles) addKeys(c *cobra.Command) {
-	c.Flags().StringVar(&f.keys, "keys", "keys.json",
-		"file with the keys; only its owner may read it")
-}
-
-// readSchema reads a schema.
-func readSchema(path string) (*seal.Schema, error) {
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	s, err := seal.ParseSchema(source)
-	if err != nil {
-		return nil, cli.Usagef("%s: %w", path, err)
-	}
-	return s, nil
-}
-
-// open reads both files. There have to be keys.
-func (f *keyFiles) open() (*seal.Schema, *seal.FileKeyring, error) {
-	s, err := readSchema(f.schema)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := f.exist(); err != nil {
-		return nil, nil, err
-	}
-	keys, err := seal.OpenFileKeyring(f.keys)
-	return s, keys, err
-}
-
-// exist says that there is no file of keys.
-func (f *keyFiles) exist() error {
-	if _, err := os.Stat(f.keys); errors.Is(err, fs.ErrNotExist) {
-		return cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen", f.keys)
-	}
-	return nil
 }
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -107,7 +63,7 @@ max and the bounds of a histogram are in units of the last digit: with "digits":
 		Args:    cli.Arguments(1, 1, "the file with the schema"),
 		Example: "  pentad seal schema meters.json",
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := readSchema(args[0])
+			s, err := sealer.ReadSchema(args[0])
 			if err != nil {
 				return err
 			}

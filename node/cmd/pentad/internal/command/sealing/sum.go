@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
@@ -72,7 +73,7 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 }
 
 func (a *app) sum(ctx context.Context, f *sumFlags) error {
-	schema, keys, err := f.open()
+	s, err := f.Open()
 	if err != nil {
 		return err
 	}
@@ -85,11 +86,11 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		return err
 	}
 	defer db.Close()
-	groups, err := askSums(ctx, db, schema, query)
+	groups, err := askSums(ctx, db, s.Schema, query, 0)
 	if err != nil {
 		return err
 	}
-	w, err := a.Writer(false, f.columns(schema, query.GroupBy)...)
+	w, err := a.Writer(false, f.columns(s.Schema, query.GroupBy)...)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	if err != nil {
 		return err
 	}
-	s, authentic := newSealer(schema, keys), 0
+	authentic := 0
 	for i := range groups {
 		sums, err := f.decrypt(ctx, s, query, &groups[i])
 		if err != nil {
@@ -108,7 +109,7 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		}
 		row := queryflags.KeyValues(query.GroupBy, cal, nil, &groups[i])
 		row = append(row, output.Count(sums.Count()))
-		if row, err = appendSums(row, schema, sums); err != nil {
+		if row, err = appendSums(row, s.Schema, sums); err != nil {
 			return err
 		}
 		if err := w.Row(row...); err != nil {
@@ -127,9 +128,10 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	return nil
 }
 
-// askSums has the node add up.
+// askSums has the node add up; of replicas one that has all below a horizon, 0 for any.
 func askSums(
 	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
+	horizonNs int64,
 ) ([]wire.Group, error) {
 	_, doc, call, err := queryflags.FindPlugin(ctx, db, "sealed-stats")
 	if err != nil {
@@ -140,6 +142,9 @@ func askSums(
 		return nil, err
 	}
 	query.Aggregate = call
+	if horizonNs > 0 {
+		db = db.After(horizonNs - 1)
+	}
 	groups, end, err := db.Aggregate(ctx, query)
 	if err != nil {
 		return nil, err
@@ -149,9 +154,9 @@ func askSums(
 
 // decrypt reads the sums of a group, which must be of records that were asked for.
 func (f *sumFlags) decrypt(
-	ctx context.Context, s *sealer, query *record.Query, g *wire.Group,
+	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group,
 ) (*seal.Sums, error) {
-	p, err := seal.ParsePartial(s.schema, g.Result)
+	p, err := seal.ParsePartial(s.Schema, g.Result)
 	if err != nil {
 		return nil, fmt.Errorf("sum of the node: %w", err)
 	}
@@ -160,7 +165,7 @@ func (f *sumFlags) decrypt(
 		return nil, cli.Usagef("a group has records of several tenants, whose keys differ; " +
 			"choose one with --cid, or add cid to --group")
 	}
-	t, err := s.tenant(cid)
+	t, err := s.Tenant(cid)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,10 @@ has the decoded number, null where the payload is not one; fields of a struct ar
 --value selects another type, --value none omits the column. Ids are numbers, as import reads them:
 --names only selects; pentad get --names -o csv writes names.
 
+--open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
+after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
+encrypted, so that an import restores the records as they are.
+
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
 order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
@@ -53,6 +57,7 @@ type exportFlags struct {
 	format, file string
 	value        string
 	checksum     bool
+	opening      openFlags
 }
 
 // ExportCommand returns pentad export.
@@ -67,7 +72,8 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 		Example: `  pentad export --cid 1 --cap 2026-11 -o csv > november.csv
   pentad export --cid 1 --view all -f history.ndjson
   pentad export --mid 7 --asof now-1h -o arrow > known.arrow
-  pentad export --moid 1 --value f64 -f energy.parquet --checksum`,
+  pentad export --moid 1 --value f64 -f energy.parquet --checksum
+  pentad export --moid 9 --open --schema meters.json -f opened.csv`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.export(c.Context(), &e) },
 	}
 	e.query.AddBox(c)
@@ -82,6 +88,7 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 		"type of decoded payloads: f64, f32, i64, i32, u32, text or none;\nauto: as declared by "+
 			"pentad quantity")
 	flags.BoolVar(&e.checksum, "checksum", false, "write the SHA-256 of the file to FILE.sha256")
+	e.opening.add(c)
 	cli.Elsewhere(c, "type", "use --value")
 	cli.Complete(c, "output", "ndjson", "csv", "arrow", "parquet")
 	cli.Complete(c, "value", "auto", "none", "f64", "f32", "i64", "i32", "u32", "text")
@@ -97,6 +104,10 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if e.checksum && e.file == "" {
 		return cli.Usagef("--checksum: needs an output file; add -f FILE")
 	}
+	opened, err := e.opening.openPayloads(e.value)
+	if err != nil {
+		return err
+	}
 	query, err := e.query.Query(ctx, a.App)
 	if err != nil {
 		return err
@@ -106,7 +117,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 		return err
 	}
 	defer db.Close()
-	values, decoded, err := a.valueColumns(ctx, db, e.value, query.Box[record.MOID])
+	values, decoded, err := a.valueColumns(ctx, db, opened, e.value, query.Box[record.MOID])
 	if err != nil {
 		return err
 	}
@@ -114,7 +125,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if isWhole(query) {
 		query.Box = record.Everything()
 	}
-	x := &exporter{db: db, query: query}
+	x := &exporter{db: db, query: query, opened: opened}
 	if err := x.fix(ctx); err != nil {
 		return err
 	}
@@ -131,6 +142,10 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	}
 	a.Note("exported %s in %s (%s)%s", output.Counted(x.records, "records"),
 		output.Duration(a.Now().Sub(start)), output.Size(size), x.note(e.file))
+	if opened != nil {
+		a.Note("decrypted %s; authenticated: %s", output.Counted(opened.count, "payloads"),
+			output.Thousands(opened.authentic))
+	}
 	if x.erased != nil && x.erased.count > 0 {
 		a.Note("omitted %s hidden by erases", output.Counted(x.erased.count, "records"))
 	}
@@ -186,6 +201,7 @@ type exporter struct {
 	out   exchange.Writer
 
 	erased    *erased // nil: the view leaves out what erases hide
+	opened    *opened // nil: payloads are not decrypted
 	progress  *cli.Progress
 	horizonNs int64
 	count     uint64 // records in the box, of all versions: at least as many as there will be
@@ -249,8 +265,9 @@ func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header 
 }
 
 func (x *exporter) run(ctx context.Context) error {
+	write := func(b *record.Batch) error { return x.write(ctx, b) }
 	if x.query.View != record.ViewAll {
-		end, err := x.db.Scan(ctx, x.query, x.write)
+		end, err := x.db.Scan(ctx, x.query, write)
 		if err == nil && end.HorizonNs < x.query.AsOfAcqNs {
 			err = behind(end.HorizonNs, x.query.AsOfAcqNs)
 		}
@@ -260,7 +277,7 @@ func (x *exporter) run(ctx context.Context) error {
 		return cli.FirstError(err, x.closed(err))
 	}
 	s := &acqSlices{db: x.db, query: x.query, maxRecords: recordsOfSlice(), maxBytes: sliceBytes,
-		emit: x.write}
+		emit: write}
 	err := s.export(ctx, x.horizonNs)
 	return cli.FirstError(err, x.closed(err))
 }
@@ -281,10 +298,15 @@ func (x *exporter) closed(err error) error {
 	return x.out.Close()
 }
 
-func (x *exporter) write(b *record.Batch) error {
+func (x *exporter) write(ctx context.Context, b *record.Batch) error {
 	if x.erased != nil {
 		if b = x.erased.visible(b); b.Len() == 0 {
 			return nil
+		}
+	}
+	if x.opened != nil {
+		if err := x.opened.open(ctx, b); err != nil {
+			return err
 		}
 	}
 	if err := x.out.Write(b); err != nil {
@@ -367,8 +389,11 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 
 // valueColumns returns the columns that payloads are decoded into, and what it is called.
 func (a *app) valueColumns(
-	ctx context.Context, db *client.Client, kind string, moids record.RangeSet,
+	ctx context.Context, db *client.Client, opened *opened, kind string, moids record.RangeSet,
 ) ([]exchange.Value, string, error) {
+	if opened != nil {
+		return opened.columns(), "fields", nil
+	}
 	if kind == "none" {
 		return nil, "", nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 )
 
 // app is the command line, with the methods of this package.
@@ -63,6 +64,11 @@ flags, which override the file:
 
 A name of several columns has a slash between them. A slash in a column is written \/ and a
 backslash \\, so that different columns never make one name; a line with an empty one is rejected.
+
+--seal SCHEMA encrypts readings on this machine (pentad seal): the values of a line that share a
+quantity are the fields of one reading, and a line without one of them is rejected. A column has the
+values of the field that its header names; {column: kWh, moid: 9, field: energy} names another one.
+Numbers may have no more digits than the field keeps. Types are those of the schema.
 
 A zone is an IANA name, UTC or an offset, e.g. -08:00, -8 or +5:30. A row whose zone is missing or
 unknown is rejected.
@@ -128,6 +134,7 @@ func (f *runFlags) add(c *cobra.Command) {
 type importFlags struct {
 	mapping, lookupFile, rejects string
 	strict                       bool
+	seal                         sealer.Files // no schema: payloads are plain
 
 	separator, kind, decimal, thousands, timeFormat, zone, fold string
 	noHeader, noQuotes                                          bool
@@ -150,6 +157,8 @@ func ImportCommand(shared *cli.App) *cobra.Command {
   pentad import csv --cid 1 --mid column=1,lookup=meter --cap column=2 --value column=3,moid=1 \
       --separator ';' --time-format '%d/%m/%Y %H:%M:%S' --zone Europe/Madrid \
       --fold both-as-versions --lookup-file ids.json water.csv.gz
+  pentad import csv --seal meters.json --cid 1 --mid column=meter --cap column=time --moid 9 \
+      --value column=energy meters.csv
   zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.importMapped(c.Context(), c, &f, exchange.CSV, run, args)
@@ -178,7 +187,7 @@ func (f *importFlags) add(c *cobra.Command) {
 			"columns=A+B,lookup=TABLE")
 	flags.StringVar(&f.cap, "cap", "", "capture time: column=NAME; several columns are joined by +")
 	flags.StringArrayVar(&f.values, "value", nil,
-		"values: column=NAME or columns=A..=B [,moid=N][,type=T]; may be repeated")
+		"values: column=NAME or columns=A..=B [,moid=N][,type=T][,field=NAME]; may be\nrepeated")
 	flags.StringVar(&f.deleted, "deleted", "", "column of true and false; true deletes the reading")
 	flags.StringVar(&f.timeFormat, "time-format", "", "format of times, e.g. '%d.%m.%Y %H:%M'")
 	flags.StringVar(&f.zone, "zone", "", "time zone of times, e.g. Europe/Berlin or +08:00")
@@ -199,6 +208,9 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.IntVar(&f.skipLines, "skip-lines", 0, "number of lines before the header")
 	flags.IntVar(&f.expectFields, "expect-fields", 0,
 		"number of fields of every line (default: as many as in the first)")
+	flags.StringVar(&f.seal.Schema, "seal", "",
+		"encrypt the readings here: file with the schema of the payloads (JSON)")
+	f.seal.AddKeys(c)
 	cli.Complete(c, "fold", csvimport.FoldFirst+"\tthe earlier moment",
 		csvimport.FoldSecond+"\tthe later moment",
 		csvimport.FoldBoth+"\tthe earlier moment; a repeated key is a new version")
@@ -223,6 +235,10 @@ func (a *app) importMapped(
 	if err := f.checkRejects(files); err != nil {
 		return err
 	}
+	sealed, err := f.openSeal(c)
+	if err != nil {
+		return err
+	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
@@ -238,7 +254,10 @@ func (a *app) importMapped(
 	}
 	opt.NameDevices = db.NameDevices
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
-		again: flags.again}
+		again: flags.again, sealed: sealed}
+	if sealed != nil {
+		run.opt.Readings = sealed
+	}
 	start := a.Now()
 	if err = run.files(ctx, files); err != nil && !isReject(err) {
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,8 @@ import (
 func mappingFlags() []string {
 	return []string{"mapping", "lookup-file", "rejects", "strict", "cid", "mid", "moid", "cap",
 		"value", "deleted", "time-format", "zone", "fold", "separator", "decimal", "thousands",
-		"type", "skip", "no-quotes", "no-header", "skip-lines", "expect-fields"}
+		"type", "skip", "no-quotes", "no-header", "skip-lines", "expect-fields", "seal",
+		"keys"}
 }
 
 // build reads the mapping file, if there is one, and lets the flags go before it. Files of columns
@@ -84,11 +86,18 @@ func (f *importFlags) buildCap(m *csvimport.Mapping, given func(string) bool) er
 		m.Cap = &csvimport.Cap{}
 	}
 	if given("cap") {
-		pairs, err := parsePairs(f.cap, "column")
+		pairs, err := parsePairs(f.cap, "column", "columns")
 		if err != nil {
 			return fmt.Errorf("--cap: %w", err)
 		}
-		m.Cap.Columns = strings.Split(pairs["column"], "+")
+		columns, ok := pairs["columns"] // as for other parts of the key
+		if !ok {
+			columns = pairs["column"]
+		}
+		if len(pairs) > 1 {
+			return fmt.Errorf("--cap: %q: use either column or columns", f.cap)
+		}
+		m.Cap.Columns = strings.Split(columns, "+")
 	}
 	setIf(given("time-format"), &m.Cap.Format, f.timeFormat)
 	setIf(given("zone"), &m.Cap.Zone, csvimport.Zone{Name: f.zone})
@@ -118,13 +127,14 @@ func parsePart(text string) (*csvimport.Part, error) {
 	return part, nil
 }
 
-// parseValueFlag reads column=NAME or columns=A..=B, with moid=N and type=T.
+// parseValueFlag reads column=NAME or columns=A..=B, with moid=N and type=T or field=NAME.
 func parseValueFlag(text string) (csvimport.Value, error) {
-	pairs, err := parsePairs(text, "column", "columns", "moid", "type")
+	pairs, err := parsePairs(text, "column", "columns", "moid", "type", "field")
 	if err != nil {
 		return csvimport.Value{}, err
 	}
-	v := csvimport.Value{Column: pairs["column"], Columns: pairs["columns"], Type: pairs["type"]}
+	v := csvimport.Value{Column: pairs["column"], Columns: pairs["columns"], Type: pairs["type"],
+		Field: pairs["field"]}
 	if moid, ok := pairs["moid"]; ok {
 		n, err := strconv.ParseInt(moid, 10, 64)
 		if err != nil {
@@ -137,6 +147,12 @@ func parseValueFlag(text string) (csvimport.Value, error) {
 
 // parsePairs reads name=value,... A column whose name has a comma needs a mapping file.
 func parsePairs(text string, names ...string) (map[string]string, error) {
+	if text != "" && !strings.Contains(text, "=") {
+		if slices.Contains(names, "lookup") && strings.Contains(text, "+") {
+			return nil, fmt.Errorf("%q: write columns=%s,lookup=TABLE", text, text)
+		}
+		return nil, fmt.Errorf("%q: write column=%s", text, text)
+	}
 	pairs := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(pair, "=")

@@ -28,6 +28,7 @@ type mappedImport struct {
 	opt     csvimport.Options
 	format  exchange.Format
 	again   bool
+	sealed  *sealedReadings   // nil: payloads are plain
 	declare []plugin.Quantity // that the mapping gives a type and the node does not
 	sent    bool              // records were handed to a writer
 	unnamed []plugin.Quantity // of a column, and not declared
@@ -42,8 +43,10 @@ type mappedImport struct {
 
 // files imports all of them. With strict set, they are read once before anything is stored.
 func (r *mappedImport) files(ctx context.Context, files []string) error {
-	if err := r.fitTypes(ctx); err != nil {
-		return err
+	if r.sealed == nil {
+		if err := r.fitTypes(ctx); err != nil {
+			return err
+		}
 	}
 	if r.opt.Strict && allRegular(files) {
 		check := r.opt
@@ -65,6 +68,12 @@ func (r *mappedImport) files(ctx context.Context, files []string) error {
 		r.noteUndeclared(im.Undeclared())
 		if err := r.declareAll(ctx); err != nil {
 			return err
+		}
+		if r.sealed != nil {
+			var err error
+			if b, err = r.sealed.seal(ctx, b); err != nil {
+				return err
+			}
 		}
 		r.sent = true
 		return input.SendTo(r.writer.AddRecord)(ctx, b)
@@ -201,6 +210,11 @@ func (r *mappedImport) identity(
 		importBatchBytes, r.opt.Strict)
 	if err := im.Identify(sum, name); err != nil {
 		return id, err
+	}
+	if r.sealed != nil {
+		if err := r.sealed.identify(sum); err != nil {
+			return id, err
+		}
 	}
 	if im.FilesDepend() { // a line is rejected for what a file before it had
 		sum.Write(r.before.Sum(nil))

@@ -1,0 +1,148 @@
+package transfer
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/seal"
+)
+
+// sealedReadings encrypts the readings of an import. Lines become plain readings, which are checked
+// and compared as such, and are sealed when they are sent.
+//
+// A run that goes on after an interrupted one seals again what it sends again, in chains of its
+// own: no two readings ever share a pad, whichever run the node had them from. Batches have the
+// same records and, as the size of a payload follows from its values, the same bounds in each run,
+// so the node keeps those that it has.
+type sealedReadings struct {
+	*sealer.Sealer
+	names []string
+	texts []bool
+
+	values  []seal.Value // reused
+	batch   record.Batch // reused
+	payload []byte       // reused
+}
+
+// openSeal reads schema and keys; nil without --seal.
+func (f *importFlags) openSeal(c *cobra.Command) (*sealedReadings, error) {
+	if f.seal.Schema == "" {
+		if c.Flags().Changed("keys") || c.Flags().Changed("seal") {
+			return nil, cli.Usagef("--keys: is for --seal SCHEMA, which names the file with the " +
+				"schema")
+		}
+		return nil, nil
+	}
+	s, err := f.seal.Open()
+	if err != nil {
+		return nil, err
+	}
+	r := &sealedReadings{Sealer: s}
+	for i := range s.Fields {
+		r.names = append(r.names, s.Fields[i].Name)
+		r.texts = append(r.texts, s.Fields[i].Kind == seal.Text)
+	}
+	return r, nil
+}
+
+// Fields implements csvimport.Readings.
+func (r *sealedReadings) Fields() (names []string, texts []bool) { return r.names, r.texts }
+
+// Append implements csvimport.Readings: a reading that is not sealed yet.
+func (r *sealedReadings) Append(dst []byte, capNs int64, cells [][]byte) ([]byte, error) {
+	r.values = r.values[:0]
+	for i, cell := range cells {
+		if cell == nil {
+			return dst, fmt.Errorf("field %q has no value", r.names[i])
+		}
+		v := seal.Value{Text: string(cell)}
+		if !r.texts[i] {
+			n, err := r.Sealer.Fields[i].Parse(v.Text)
+			if err != nil {
+				return dst, err
+			}
+			v = seal.Value{Number: n}
+		}
+		r.values = append(r.values, v)
+	}
+	if err := r.Schema.Check(&seal.Reading{CapNs: capNs, Values: r.values}); err != nil {
+		return dst, err
+	}
+	for i, v := range r.values {
+		if r.texts[i] {
+			dst = append(binary.AppendUvarint(dst, uint64(len(v.Text))), v.Text...)
+		} else {
+			dst = binary.AppendVarint(dst, v.Number)
+		}
+	}
+	return dst, nil
+}
+
+// plain reads what Append made.
+func (r *sealedReadings) plain(b []byte) []seal.Value {
+	r.values = r.values[:0]
+	for _, text := range r.texts {
+		if text {
+			size, n := binary.Uvarint(b)
+			r.values = append(r.values, seal.Value{Text: string(b[n : n+int(size)])})
+			b = b[n+int(size):]
+		} else {
+			v, n := binary.Varint(b)
+			r.values = append(r.values, seal.Value{Number: v})
+			b = b[n:]
+		}
+	}
+	return r.values
+}
+
+// seal returns the records of a batch with sealed payloads, valid until the next call.
+func (r *sealedReadings) seal(ctx context.Context, b *record.Batch) (*record.Batch, error) {
+	if err := r.AddDevices(ctx, b); err != nil {
+		return nil, shredded(err)
+	}
+	r.batch.Reset()
+	for i := range b.Len() {
+		k := b.Key(i)
+		if b.Tomb(i) {
+			r.batch.AppendTomb(k)
+			continue
+		}
+		var err error
+		reading := seal.Reading{CapNs: k.CapNs, Values: r.plain(b.Payload(i))}
+		r.payload, err = r.Seal(ctx, r.payload[:0], k, reading)
+		if err != nil {
+			return nil, shredded(err)
+		}
+		r.batch.Append(k, r.payload)
+	}
+	return &r.batch, nil
+}
+
+// shredded says what to do about the key of a device that was destroyed.
+func shredded(err error) error {
+	if errors.Is(err, seal.ErrShredded) {
+		return fmt.Errorf("%w; leave the device out, or make a newer key with pentad seal rotate",
+			err)
+	}
+	return err
+}
+
+// identify writes to a digest what decides the records, in addition to the mapping. Keys do not: an
+// import that goes on after pentad seal rotate has the rest under the newer key.
+func (r *sealedReadings) identify(digest io.Writer) error {
+	text, err := json.Marshal(r.Schema.Definition())
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	fmt.Fprintf(digest, "sealed %d %s\n", len(text), text)
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/seal"
+)
+
+// TestSignalSealedImport: an encrypted import that a signal ends goes on with the same command.
+// Each reading is there once, and no two payloads, of whichever run, share a pad: not those that
+// the first run had sent and that were not stored, either, as each run has chains of its own.
+func TestSignalSealedImport(t *testing.T) {
+	addr, db := testNode(t)
+	dir := t.TempDir()
+	rows, want := 25_000, int64(0)
+	text := []byte("meter,time,kwh\n")
+	for i := range rows {
+		text = fmt.Appendf(text, "%d,%d,%d\n", i%100, int64(i/100)*1e9, i)
+		want += int64(i)
+	}
+	write := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	schema := write("meters.json", []byte(`{"schema": 1, "max_records": 1000000, "fields": [
+		{"id": 1, "name": "kwh", "kind": "number", "max": 1000000, "sum": true}]}`))
+	keys := filepath.Join(dir, "keys.json")
+	run := func(args ...string) (stdout, stderr string) {
+		t.Helper()
+		stdout, stderr, code := runCommand(t, addr, append(args, "--keys", keys)...)
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return stdout, stderr
+	}
+	run("seal", "keygen", "--cid", "1")
+	args := append(importRows(write("rows.csv", text)), "--seal", schema, "--keys", keys)
+	g := newGate(t, addr, true, 250_000)
+	stderr := signalled(t, g.reached, append(args, "--addr", g.addr)...)
+	if !strings.Contains(stderr, "10,000 of 25,000 lines stored; run the same command") {
+		t.Fatal(stderr)
+	}
+	run("seal", "rotate", "--cid", "1") // the rest comes under another key
+	if _, stderr := run(args[:len(args)-2]...); !strings.Contains(stderr, "were stored by an") {
+		t.Fatal(stderr)
+	}
+	wantCount(t, db, uint64(rows))
+	type pad struct {
+		mid   int64
+		chain uint64
+		seq   uint32
+	}
+	pads, ids := map[pad]bool{}, map[uint32]bool{}
+	q := &record.Query{View: record.ViewAll}
+	_, err := db.Scan(t.Context(), q, func(b *record.Batch) error {
+		for i := range b.Len() {
+			h, err := seal.ParseHeader(b.Payload(i))
+			if err != nil {
+				return err
+			}
+			pads[pad{b.MID[i], h.Chain, h.Seq}], ids[h.KeyID] = true, true
+		}
+		return nil
+	})
+	if err != nil || len(pads) != rows || len(ids) != 2 {
+		t.Errorf("%d pads of %d readings, under %d keys, %v", len(pads), rows, len(ids), err)
+	}
+	var sum struct {
+		Count int         `json:"count"`
+		Sum   json.Number `json:"kwh_sum"`
+	}
+	stdout, _ := run("seal", "sum", "--schema", schema, "--view", "all", "-o", "ndjson")
+	if err := json.Unmarshal([]byte(stdout), &sum); err != nil || sum.Count != rows ||
+		sum.Sum.String() != fmt.Sprint(want) {
+		t.Errorf("%s, want %d, %v", stdout, want, err)
+	}
+}
