@@ -154,7 +154,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.readahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.scans.Workers, s.scans.MinParallelRows = opt.Workers, opt.parallelRows
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
-	s.scans.Source = versions.Source{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
+	s.scans.Access = versions.Access{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
 		Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.wallClock = opt.WallClock

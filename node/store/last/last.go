@@ -102,7 +102,7 @@ func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(versions.Resolver)
-	sc.Begin(l.resolver.Ctx, &l.resolver.Source)
+	sc.Begin(l.resolver.Ctx, &l.resolver.Access)
 	sc.Box, sc.NewestAcqs, sc.View = lost, l.resolver.NewestAcqs, l.resolver.View
 	sc.Horizon, sc.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
 	sc.Cache.Once = true

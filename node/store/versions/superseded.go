@@ -32,12 +32,12 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			known := seg.Segment.Superseded.Of(c.Block)
-			if known != nil && known.SinceNs <= r.UpperAcqNs {
-				if belowNs := known.BelowNs(); changedNs < belowNs {
+			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
+				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
 					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
-					fromNs = min(fromNs, belowNs)
-					p.supersededBelowNs = max(p.supersededBelowNs, belowNs)
+					fromNs = min(fromNs, searchedBelowNs)
+					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
 					continue
 				}
 			}
@@ -54,7 +54,7 @@ func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRo
 	if known == nil {
 		return p.Newest.hasNone(info, math.MinInt64)
 	}
-	return p.Newest.hasNone(info, known.BelowNs())
+	return p.Newest.hasNone(info, known.SearchedBelowNs())
 }
 
 // keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
@@ -138,16 +138,16 @@ func (f *SupersededFinder) addNewer(
 	f.newer = f.newer[:0]
 	fromNs := int64(math.MinInt64)
 	if known != nil {
-		fromNs = known.BelowNs()
+		fromNs = known.SearchedBelowNs()
 	}
 	if p.Newest.len() == 0 {
 		return true
 	}
-	if fromNs < p.Newest.latestNs {
+	if fromNs < p.Newest.recentFromNs {
 		return false
 	}
 	most := int(info.Rows) / rowsPerSearch
-	p.Newest.eachLatest(info, fromNs, func(v *version) bool {
+	p.Newest.eachRecent(info, fromNs, func(v *version) bool {
 		f.newer = append(f.newer, *v)
 		return len(f.newer) <= most
 	})
