@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -84,8 +85,14 @@ type SupersededFinder struct {
 	keys      record.Batch
 	rows      []uint32  // of the block, which keys are of
 	newer     []version // that may be of readings of the block
-	newest    []int64   // by row, the acq of the newest version of its reading
+	matches   []match
 	positions []uint16
+}
+
+// match is a row of a block and the acq of the newest version of its reading.
+type match struct {
+	row      uint32
+	newestNs int64
 }
 
 // rowsPerSearch: for a newer version for each of these rows of a block or more, all its rows are
@@ -158,7 +165,7 @@ func (f *SupersededFinder) addNewer(
 func (f *SupersededFinder) search(
 	seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block,
 ) error {
-	f.rows, f.newest = f.rows[:0], f.newest[:0]
+	f.rows, f.matches = f.rows[:0], f.matches[:0]
 	for n := range f.newer {
 		v := &f.newer[n]
 		lo := 0
@@ -167,11 +174,15 @@ func (f *SupersededFinder) search(
 			if hi := int(sub.End); sub.CapLo <= v.CapNs && v.CapNs <= sub.CapHi && lo < hi {
 				first, end := b.SearchReading(lo, hi, v.key())
 				for ; first < end; first++ {
-					f.rows, f.newest = append(f.rows, uint32(first)), append(f.newest, v.acqNs)
+					f.matches = append(f.matches, match{uint32(first), v.acqNs})
 				}
 			}
 			lo = int(sub.End)
 		}
+	}
+	slices.SortFunc(f.matches, func(a, b match) int { return cmp.Compare(a.row, b.row) })
+	for _, m := range f.matches { // ascending, as GatherColumns wants them
+		f.rows = append(f.rows, m.row)
 	}
 	f.keys.Reset()
 	err := b.GatherColumns(f.rows, nil, 1<<record.Acq, &f.keys)
@@ -182,9 +193,9 @@ func (f *SupersededFinder) search(
 		return err
 	}
 	found := len(f.positions)
-	for i, at := range f.rows {
-		if f.newest[i] > f.keys.AcqNs[i] {
-			f.positions = append(f.positions, uint16(at))
+	for i, m := range f.matches {
+		if m.newestNs > f.keys.AcqNs[i] {
+			f.positions = append(f.positions, uint16(m.row))
 		}
 	}
 	f.sortFound(found)
