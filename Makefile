@@ -199,6 +199,11 @@ bench-plugins: build ## compare plugins with Go; measure the cost of hostile one
 bench-tstorage: ## compare the TStorage gateway with the native client
 	$(GO) test -run '^$$' -bench Beside -benchtime $(or $(COUNT),5)x ./node/gateway/tstorage
 
+.PHONY: bench-sealed
+bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
+	$(GO) test -run '^$$' -bench 'Sealed$$' -benchtime 1x ./node
+	$(GO) test -run '^$$' -bench . ./sdk/seal
+
 bench-peers: ## install servers and a C compiler for make bench; as root, Debian
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server
 

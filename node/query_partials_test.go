@@ -145,7 +145,7 @@ func (h *meterHouse) queries() (all []*record.Query) {
 	var calls []record.PluginCall
 	for _, c := range [][2]string{{"stats", ""}, {"stats", "offset=8"}, {"count", ""},
 		{"first-last", ""}, {"downsample", ""}, {"rate-of-change", ""}, {"distinct", ""},
-		{"histogram", "lo=0,hi=100"}} {
+		{"histogram", "lo=0,hi=100"}, {"top-k", ""}} {
 		call, err := parseCallOf(h.T, h.n, c[0], c[1])
 		if err != nil {
 			h.Fatal(err)

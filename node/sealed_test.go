@@ -26,6 +26,8 @@ type sealedHouse struct {
 	// latest are the payloads of the latest versions.
 	latest map[record.Key][]byte
 	plain  map[record.Key]int64
+
+	corrects bool // earlier readings now and then
 }
 
 const sealedTenant, sealedMOID = 5, 9
@@ -35,7 +37,7 @@ func newSealedHouse(t *testing.T) *sealedHouse {
 	t.Logf("seed %d", seed)
 	h := &sealedHouse{T: t, rng: rand.New(rand.NewPCG(seed, 2)),
 		writers: map[int64]*seal.Writer{}, latest: map[record.Key][]byte{},
-		plain: map[record.Key]int64{}}
+		plain: map[record.Key]int64{}, corrects: true}
 	def := seal.Definition{ID: 300, MaxRecords: 1e9, Fields: []seal.Field{{ID: 1, Name: "energy",
 		Kind: seal.Number, Digits: 3, Max: 1e6, Sum: true, SumSquares: true,
 		Trend:     &seal.Trend{OriginNs: 7, UnitNs: 3e9, MaxUnits: 1e9},
@@ -74,7 +76,7 @@ func (h *sealedHouse) send(from, to int64) {
 	for hour := from; hour < to; hour++ {
 		for mid := range int64(20) {
 			at := hour
-			if h.rng.IntN(20) == 0 {
+			if h.corrects && h.rng.IntN(20) == 0 {
 				at = h.rng.Int64N(hour + 1)
 			}
 			k := record.Key{CID: sealedTenant, MID: mid, MOID: sealedMOID, CapNs: at * 3600e9}
@@ -133,6 +135,38 @@ func TestSealedStats(t *testing.T) {
 		}
 		if readings != want {
 			t.Errorf("%+v: %d readings in groups, want %d", by, readings, want)
+		}
+	}
+}
+
+// TestSealedStatsCached: a sum that is asked for again comes from cached states, and is the same,
+// also when blocks are merged and readings corrected in between.
+func TestSealedStatsCached(t *testing.T) {
+	h := newSealedHouse(t)
+	h.corrects = false // blocks with corrected readings are read each time
+	h.send(0, 300)
+	if err := h.n.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q := record.Query{View: record.ViewLatest, Box: record.Box{record.MID: {{From: 2, To: 17}}},
+		Aggregate: record.PluginCall{Name: "sealed-stats",
+			Params: layoutParams(h.schema.Layout())}}
+	for asked := range 5 {
+		if asked == 4 {
+			h.corrects = true
+			h.send(300, 301)
+		}
+		mine := q
+		groups, _, err := h.n.Aggregate(t.Context(), &mine)
+		if err != nil || len(groups) != 1 {
+			t.Fatal(len(groups), err)
+		}
+		n := h.check(&q, record.GroupBy{}, record.Key{}, groups[0].Result)
+		if groups[0].Records != uint64(n) {
+			t.Errorf("%d records, and the sum is of %d", groups[0].Records, n)
+		}
+		if st := h.n.partialCache.Stats(); asked == 3 && st.Hits == 0 {
+			t.Errorf("no state was kept: %+v", st)
 		}
 	}
 }

@@ -19,7 +19,8 @@ type Plugin struct {
 func Standard() []Plugin {
 	names := [...]string{"between", "count", "delta", "distinct", "downsample", "first-last",
 		"gaps", "histogram", "outliers", "quantiles", "rate-of-change", "readable",
-		"sealed-stats", "stats", "threshold", "top-k"}
+		"sealed-equal", "sealed-group", "sealed-range", "sealed-stats", "stats", "threshold",
+		"top-k"}
 	out := make([]Plugin, 0, len(names))
 	for _, name := range names {
 		wasm, err := files.ReadFile(name + "/" + name + ".wasm")

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 	"github.com/pentad-db/pentad/wasmhost"
@@ -19,7 +21,9 @@ func sealedRows(t *testing.T, r *rand.Rand, n, groups int) (*seal.Schema, *rows)
 	s, err := seal.NewSchema(seal.Definition{ID: 65535, MaxRecords: 1e9,
 		MAC: &seal.MAC{Scope: seal.OfTenant}, Fields: []seal.Field{{ID: 3, Name: "x",
 			Kind: seal.Number, Max: 1 << 40, Sum: true, SumSquares: true, Histogram: []int64{-5, 5},
-			Trend: &seal.Trend{OriginNs: -3, UnitNs: 7, MaxUnits: 1 << 50}}}})
+			Trend: &seal.Trend{OriginNs: -3, UnitNs: 7, MaxUnits: 1 << 50}},
+			{ID: 4, Name: "state", Kind: seal.Number, Max: 3, Sum: true,
+				Equal: &seal.Equal{Scope: seal.OfTenant}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +43,7 @@ func sealedRows(t *testing.T, r *rand.Rand, n, groups int) (*seal.Schema, *rows)
 		for range 1 + r.IntN(n) {
 			k.CapNs = r.Int64N(1e15) - 5e14
 			p, err := w.Append(nil, seal.Reading{CapNs: k.CapNs,
-				Values: []seal.Value{{Number: r.Int64N(1<<41) - 1<<40}}})
+				Values: []seal.Value{{Number: r.Int64N(1<<41) - 1<<40}, {Number: r.Int64N(4)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,5 +185,91 @@ func TestSealedFuel(t *testing.T) {
 	t.Logf("a call used %.0f %% of its fuel", 100*worst)
 	if worst > 0.9 {
 		t.Errorf("a call may use up to %.0f %% of its fuel", 100*worst)
+	}
+}
+
+// groupParams are the parameters of sealed-group for the field state.
+func groupParams(t *testing.T, s *seal.Schema, doc *plugin.Doc) []byte {
+	t.Helper()
+	at, err := s.TagOffset("state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encode(t, doc, map[string]string{"layout": s.Layout(), "tag": strconv.Itoa(at)})
+}
+
+// TestSealedGroupOrder: the sums of tags are the same in whatever order and batches records come
+// and however states are merged, and each is that of the records with the tag.
+func TestSealedGroupOrder(t *testing.T) {
+	r := seeded(t)
+	m, doc := standard(t, "sealed-group")
+	const groups = 2
+	for range 3 {
+		s, all := sealedRows(t, r, 1+r.IntN(1000), groups)
+		params := groupParams(t, s, doc)
+		at, _ := s.TagOffset("state")
+		want := make([]map[[8]byte]*seal.Partial, groups)
+		for i := range want {
+			want[i] = map[[8]byte]*seal.Partial{}
+		}
+		for i, gid := range all.gid {
+			payload := all.batch.Payload(i)
+			tag := [8]byte(payload[at:])
+			if want[gid][tag] == nil {
+				want[gid][tag] = seal.NewPartial(s)
+			}
+			if err := want[gid][tag].Add(all.batch.Key(i), payload); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			states := arranged(t, r, m, params, all, groups)
+			for i := range want {
+				size := binary.LittleEndian.Uint32(states)
+				parsed, err := seal.ParseGroups(s, states[4:4+size])
+				if err != nil || len(parsed) != len(want[i]) {
+					t.Fatalf("%d groups, want %d, %v", len(parsed), len(want[i]), err)
+				}
+				for _, g := range parsed {
+					if [8]byte(g.Payload[at:]) != g.Tag || !bytes.Equal(g.Partial.Append(nil),
+						want[i][g.Tag].Append(nil)) {
+						t.Fatalf("tag %x: the sum or the example is that of others", g.Tag)
+					}
+				}
+				states = states[4+size:]
+			}
+		}
+	}
+}
+
+// TestSealedGroupFuel: records of which each has a tag and a chain of its own leave a part of the
+// fuel of each call.
+func TestSealedGroupFuel(t *testing.T) {
+	m, doc := standard(t, "sealed-group")
+	s, all := sealedRows(t, seeded(t), 3000, 1)
+	at, _ := s.TagOffset("state")
+	a, other := newAggregate(t, m, groupParams(t, s, doc)),
+		newAggregate(t, m, groupParams(t, s, doc))
+	for from := 0; from < all.batch.Len(); from += 500 {
+		b := &record.Batch{}
+		for i := from; i < min(from+500, all.batch.Len()); i++ {
+			p := bytes.Clone(all.batch.Payload(i))
+			p[at], p[at+1], p[8], p[9] = byte(i), byte(i>>8), byte(i), byte(i>>8)
+			b.AppendStamped(all.batch.Key(i), p)
+		}
+		if err := a.Add(t.Context(), b, nil, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Merge(t.Context(), statesOf(t, a), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if worst := max(use(a.Usage()), use(other.Usage())); worst > 0.9 {
+		t.Errorf("a call may use up to %.0f %% of its fuel", 100*worst)
+	} else {
+		t.Logf("a call used %.0f %% of its fuel", 100*worst)
 	}
 }

@@ -41,20 +41,11 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 		if err := g.pause(ctx); err != nil {
 			return nil, err
 		}
-		length, err := g.check(&s.saveF, heapStateBudget(g, s), uint64(s.at(group)),
-			uint64(s.transfer), maxSavedSize)
+		saved, err := s.saveAt(g, s.at(group))
 		if err != nil {
 			return nil, err
 		}
-		if length > maxSavedSize {
-			return nil, g.fail(Output, exportSave, fmt.Sprintf("says it wrote %d bytes into space "+
-				"for %d", length, maxSavedSize))
-		}
-		saved, err := g.view(exportSave, s.transfer, uint32(length))
-		if err != nil {
-			return nil, err
-		}
-		all = binary.LittleEndian.AppendUint32(all, uint32(length))
+		all = binary.LittleEndian.AppendUint32(all, uint32(len(saved)))
 		all = append(all, saved...)
 		if len(all) > s.limit {
 			return nil, g.fail(Limit, exportSave, fmt.Sprintf("the states of %s of %s groups "+
@@ -63,6 +54,20 @@ func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
 		}
 	}
 	return all, nil
+}
+
+// saveAt saves the state at an address. The bytes are valid until the next call of the guest.
+func (s *states) saveAt(g *guest, at uint32) ([]byte, error) {
+	length, err := g.check(&s.saveF, heapStateBudget(g, s), uint64(at), uint64(s.transfer),
+		maxSavedSize)
+	if err != nil {
+		return nil, err
+	}
+	if length > maxSavedSize {
+		return nil, g.fail(Output, exportSave, fmt.Sprintf("says it wrote %d bytes into space "+
+			"for %d", length, maxSavedSize))
+	}
+	return g.view(exportSave, s.transfer, uint32(length))
 }
 
 // reserve allocates the guest memory for the transfer of saved states.

@@ -208,13 +208,15 @@ func TestRewrittenPlugins(t *testing.T) {
 		}
 		var params []byte // of those that do not take none at all
 		for _, v := range map[string][]uint64{
-			"between":   {0, 0, 0, 0x4059 << 48, 1},
-			"gaps":      {5, 0, 100, 0},
-			"histogram": {0, 0, 0, 0x4059 << 48, 10},
-			"readable":  {0, 0, 0},
-			"threshold": {0, 0, 0, 0},
-			// The layout: a text of 8 bytes at 8, "1 32 0 8".
-			"sealed-stats": {8<<32 | 8, 0x3820302032332031},
+			"between":      {0, 0, 0, 0x4059 << 48, 1},
+			"gaps":         {5, 0, 100, 0},
+			"histogram":    {0, 0, 0, 0x4059 << 48, 10},
+			"readable":     {0, 0, 0},
+			"threshold":    {0, 0, 0, 0},
+			"sealed-stats": textWords("7:000000 40 0 8"),
+			"sealed-group": textWords("7:000000 40 0 8", 32),
+			"sealed-equal": textWords("7:000000 40 0 32 8"),
+			"sealed-range": textWords("7:000000 40 0 32 8"),
 		}[p.Name] {
 			params = binary.LittleEndian.AppendUint64(params, v)
 		}
@@ -358,4 +360,14 @@ func TestJoinedData(t *testing.T) {
 	if joined < 100 {
 		t.Errorf("of few modules, %d, segments were joined", joined)
 	}
+}
+
+// textWords are the parameters of a plugin of which the first is a text.
+func textWords(text string, others ...uint64) []uint64 {
+	size := uint64(len(text))
+	words := append([]uint64{size<<32 | 8*uint64(1+len(others))}, others...)
+	for padded := text + strings.Repeat("\x00", -len(text)&7); padded != ""; padded = padded[8:] {
+		words = append(words, binary.LittleEndian.Uint64([]byte(padded)))
+	}
+	return words
 }

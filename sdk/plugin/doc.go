@@ -19,8 +19,8 @@ const MaxDocBytes = 64 << 10
 const (
 	maxParams     = 32
 	maxFields     = 64
-	maxLabelBytes = 64 // of a name or a unit
-	maxTextBytes  = 4096
+	maxLabelBytes = 64    // of a name or a unit
+	maxTextBytes  = 60000 // with other parameters it fits into those of a call
 )
 
 // Types of parameters and result fields. All but texts take 8 bytes, little-endian; an enum is the

@@ -134,7 +134,7 @@ func TestRefusedDocuments(t *testing.T) {
 	f("default: parameter a: 9 is above", `{"name":"a","type":"u64","max":"4","default":"9"}`, "")
 	f("only numbers have min", `{"name":"a","type":"text","size":3,"min":"a"}`, "")
 	f("size 0", `{"name":"a","type":"text"}`, "")
-	f("size 4097", `{"name":"a","type":"text","size":4097}`, "")
+	f("size 60001", `{"name":"a","type":"text","size":60001}`, "")
 	f("size 1", `{"name":"a","type":"u64","size":1}`, "")
 	f("an enum has values", `{"name":"a","type":"f64","enum":["x"]}`, "")
 	f("printable", `{"name":"a\u001b[1m","type":"u64"}`, "")

@@ -12,19 +12,20 @@ const (
 	gcmTagBytes = 16
 )
 
-// chainKeys open the records of one chain. One goroutine uses them.
+// chainKeys open the records of one chain. What a sum seldom needs is derived when it is asked for.
+// One goroutine uses them.
 type chainKeys struct {
 	schema *Schema
-	keys   *seriesKeys
+	keys   seriesKeys
 	chain  uint64
 	pads   []*padBlock // of each field, nil for one without lanes
-	mac    macKey
 	macPad *padBlock
-	aead   cipher.AEAD
+	mac    *macKey     // see macKey
+	aead   cipher.AEAD // see envelope
 }
 
 func newChainKeys(s *Schema, keys *seriesKeys, chain uint64) *chainKeys {
-	c := &chainKeys{schema: s, keys: keys, chain: chain, pads: make([]*padBlock, len(s.padWidth))}
+	c := &chainKeys{schema: s, keys: *keys, chain: chain, pads: make([]*padBlock, len(s.padWidth))}
 	for i, width := range s.padWidth {
 		if width > 0 {
 			key := laneKeyOf(&keys.series, s.def.Fields[i].ID, chain)
@@ -34,16 +35,25 @@ func newChainKeys(s *Schema, keys *seriesKeys, chain uint64) *chainKeys {
 	if s.def.MAC != nil {
 		key := derive(&keys.series, labelMACPad, be64(chain))
 		c.macPad = newPadBlock(&key, macBytes)
-		c.mac = newMACKey(keys.of(s.def.MAC.Scope), keys.moid, s)
-	}
-	if s.def.Envelope {
-		c.aead = newEnvelope(&keys.series, chain)
 	}
 	return c
 }
 
-func newEnvelope(series *Key, chain uint64) cipher.AEAD {
-	key := envelopeKeyOf(series, chain)
+// macKey returns the factors of the MAC.
+func (c *chainKeys) macKey() *macKey {
+	if c.mac == nil {
+		k := newMACKey(c.keys.of(c.schema.def.MAC.Scope), c.keys.moid, c.schema)
+		c.mac = &k
+	}
+	return c.mac
+}
+
+// envelope returns the cipher of envelopes.
+func (c *chainKeys) envelope() cipher.AEAD {
+	if c.aead != nil {
+		return c.aead
+	}
+	key := envelopeKeyOf(&c.keys.series, c.chain)
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic("BUG: " + err.Error()) // only for other sizes of keys
@@ -52,6 +62,7 @@ func newEnvelope(series *Key, chain uint64) cipher.AEAD {
 	if err != nil {
 		panic("BUG: " + err.Error()) // only for other ciphers
 	}
+	c.aead = aead
 	return aead
 }
 
@@ -71,15 +82,22 @@ func addressed(dst []byte, cid int32, keys *seriesKeys, capNs int64, prefix []by
 // corrects by a difference, nil if it does not.
 func (s *Schema) laneValues(dst []wide, capNs int64, values, before []Value) []wide {
 	for i := range s.lanes {
-		l := &s.lanes[i]
-		f := &s.def.Fields[l.field]
-		v := l.of(f, capNs, values[l.field].Number)
-		if before != nil {
-			v = v.minus(l.of(f, capNs, before[l.field].Number))
-		}
-		dst = append(dst, v)
+		dst = append(dst, s.laneValue(&s.lanes[i], capNs, values, before))
 	}
 	return dst
+}
+
+// laneValue is what a record adds to one lane.
+func (s *Schema) laneValue(l *lane, capNs int64, values, before []Value) wide {
+	if l.kind == laneSum && before == nil {
+		return wideOf(values[l.field].Number)
+	}
+	f := &s.def.Fields[l.field]
+	v := l.of(f, capNs, values[l.field].Number)
+	if before != nil {
+		v = v.minus(l.of(f, capNs, before[l.field].Number))
+	}
+	return v
 }
 
 // of is what a value adds to the lane.

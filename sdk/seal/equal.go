@@ -21,6 +21,7 @@ const (
 type equalHash struct {
 	mac     hash.Hash
 	scratch [sha256.Size]byte
+	text    []byte
 }
 
 func newEqualHash(key *Key) *equalHash { return &equalHash{mac: hmac.New(sha256.New, key[:])} }
@@ -29,9 +30,8 @@ func newEqualHash(key *Key) *equalHash { return &equalHash{mac: hmac.New(sha256.
 func (h *equalHash) tag(dst []byte, kind Kind, v Value) []byte {
 	h.mac.Reset()
 	if kind == Text {
-		h.scratch[0] = canonicalText
-		h.mac.Write(h.scratch[:1])
-		h.mac.Write([]byte(v.Text))
+		h.text = append(append(h.text[:0], canonicalText), v.Text...)
+		h.mac.Write(h.text)
 	} else {
 		h.scratch[0] = canonicalNumber
 		binary.BigEndian.PutUint64(h.scratch[1:], uint64(v.Number))

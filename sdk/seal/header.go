@@ -89,9 +89,8 @@ func (h *Header) fits(s *Schema, payload []byte) error {
 	if err := (checked{h.Schema, h.check}).differs(s.checked()); err != nil {
 		return err
 	}
-	has := func(flag uint8) bool { return h.flags&flag != 0 }
 	wrong := len(payload) < s.prefix || !s.def.Envelope && len(payload) > s.prefix
-	if wrong || has(flagMAC) != (s.def.MAC != nil) || has(flagEnvelope) != s.def.Envelope {
+	if wrong || h.flags&^(flagCorrection|flagDelta) != s.flags {
 		return fmt.Errorf("%d bytes whose parts are not those of schema %v: %w", len(payload),
 			s.checked(), ErrNotSealed)
 	}

@@ -109,14 +109,9 @@ func bigPrime() *big.Int {
 // macKey has the secret factors of the lanes of a schema.
 type macKey struct{ factors []element }
 
-// macRootOf is what the factors of lanes are derived from.
-func macRootOf(scope *Key, moid int32, s *Schema) Key {
-	return derive(scope, labelMAC, be32(uint32(moid)), s.print[:])
-}
-
 // newMACKey derives a factor for each lane.
 func newMACKey(scope *Key, moid int32, s *Schema) macKey {
-	root := macRootOf(scope, moid, s)
+	root := derive(scope, labelMAC, be32(uint32(moid)), s.print[:])
 	var k macKey
 	for _, l := range s.lanes {
 		f := derive(&root, labelMAC, be16(s.def.Fields[l.field].ID), []byte{byte(l.kind)},

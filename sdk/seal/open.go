@@ -42,15 +42,18 @@ func (t *Tenant) Open(ctx context.Context, key record.Key, payload []byte) (o Op
 		return o, fmt.Errorf("the record is of tenant %d, and the keys are those of %d", key.CID,
 			t.cid)
 	}
-	keys, err := t.seriesKeys(ctx, s, o.KeyID, key.MID, key.MOID)
-	if err != nil {
-		return o, err
-	}
-	c := newChainKeys(s, &keys, o.Chain)
 	o.Schema, o.Correction = s, o.flags&flagCorrection != 0
+	id := keptChain{s.ID(), o.KeyID, key.MID, key.MOID, o.Chain}
+	err = t.withChain(ctx, s, id, func(c *chainKeys) error { return o.open(c, key, payload) })
+	return o, err
+}
+
+// open reads what a payload has.
+func (o *Opened) open(c *chainKeys, key record.Key, payload []byte) error {
+	s := o.Schema
 	lanes := c.openLanes(payload, o.Seq)
 	if s.def.MAC != nil && !c.checkMAC(payload, o.Seq, lanes) {
-		return o, ErrTampered
+		return ErrTampered
 	}
 	o.Values = make([]Value, len(s.def.Fields))
 	for i := range s.lanes {
@@ -59,15 +62,15 @@ func (t *Tenant) Open(ctx context.Context, key record.Key, payload []byte) (o Op
 		}
 	}
 	if !s.def.Envelope {
-		return o, nil
+		return nil
 	}
-	address := addressed(nil, t.cid, &keys, key.CapNs, payload[:s.prefix])
-	inner, err := c.aead.Open(nil, nil, payload[s.prefix:], address)
+	address := addressed(nil, key.CID, &c.keys, key.CapNs, payload[:s.prefix])
+	inner, err := c.envelope().Open(nil, nil, payload[s.prefix:], address)
 	if err != nil {
-		return o, ErrTampered
+		return ErrTampered
 	}
 	o.Authentic = true
-	return o, o.parseInner(inner)
+	return o.parseInner(inner)
 }
 
 // openLanes returns the numbers in the lanes of a record.
@@ -86,7 +89,7 @@ func (c *chainKeys) openLanes(payload []byte, seq uint32) []wide {
 
 func (c *chainKeys) checkMAC(payload []byte, seq uint32, lanes []wide) bool {
 	got := parseElement(payload[c.schema.mac:])
-	want := c.mac.of(lanes).plus(parseElement(c.macPad.row(uint64(seq)))).
+	want := c.macKey().of(lanes).plus(parseElement(c.macPad.row(uint64(seq)))).
 		minus(parseElement(c.macPad.row(uint64(seq) - 1)))
 	return got == want
 }

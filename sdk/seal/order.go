@@ -31,28 +31,22 @@ func newOrderCipher(key *Key) *orderCipher {
 
 // digits returns two bits for each of the n highest bits of x, the first of them highest.
 func (o *orderCipher) digits(x uint64, n int) (hi, lo uint64) {
-	for j := 0; j < n; j++ {
-		if j%levels == 0 {
-			o.in[0] = byte(j)
-			binary.BigEndian.PutUint64(o.in[8:], topBits(x, j))
-			o.block.Encrypt(o.out[:], o.in[:])
+	for j := 0; j < n; j += levels {
+		o.in[0] = byte(j)
+		binary.BigEndian.PutUint64(o.in[8:], x>>(64-j)) // 0 for j = 0
+		o.block.Encrypt(o.out[:], o.in[:])
+		// The node of the tree of the bits behind the first j: 1 for none, then 2 and 3, ...
+		node, some := uint64(1), uint64(0)
+		count := min(levels, n-j)
+		for bit := 63 - j; bit > 63-j-count; bit-- {
+			pad := uint64(o.out[node/4%aes.BlockSize] >> (2 * (node % 4)))
+			b := x >> bit & 1
+			some = some<<2 | (pad+b)&3
+			node = node<<1 | b
 		}
-		// The node of the tree of the bits since the last call: 1 for none, then 2 and 3, ...
-		depth := j % levels
-		node := uint64(1)<<depth | topBits(x, j)&(1<<depth-1)
-		pad := o.out[node/4] >> (2 * (node % 4))
-		digit := uint64(pad+byte(x>>(63-j)&1)) & 3
-		hi, lo = hi<<2|lo>>62, lo<<2|digit
+		hi, lo = hi<<(2*count)|lo>>(64-2*count), lo<<(2*count)|some
 	}
 	return hi, lo
-}
-
-// topBits returns the n highest bits of x as a number.
-func topBits(x uint64, n int) uint64 {
-	if n == 0 {
-		return 0
-	}
-	return x >> (64 - n)
 }
 
 // tag32 appends the tag of a number of 32 bits: 8 bytes.

@@ -61,27 +61,34 @@ type padStream struct {
 	stream cipher.Stream
 	width  int
 	rows   []byte // of aheadRows and the one before them
-	next   int    // row in rows
+	next   int    // present row in rows
 }
 
-// newPadStream returns the rows from a sequence number on; the first [padStream.pair] is of seq.
+// newPadStream returns the rows from a sequence number on, which is present after one advance.
 func newPadStream(p *padBlock, seq uint64) *padStream {
 	s := &padStream{stream: p.from(seq - 1), width: p.width,
-		rows: make([]byte, (aheadRows+1)*p.width), next: 1}
+		rows: make([]byte, (aheadRows+1)*p.width)}
 	s.stream.XORKeyStream(s.rows, s.rows)
 	return s
 }
 
-// pair returns the next row and the one before it, valid until the next call.
-func (s *padStream) pair() (row, before []byte) {
-	if s.next > aheadRows {
-		copy(s.rows, s.rows[aheadRows*s.width:])
-		fresh := s.rows[s.width:]
-		clear(fresh)
-		s.stream.XORKeyStream(fresh, fresh)
-		s.next = 1
+// advance makes the next row the present one.
+func (s *padStream) advance() {
+	if s.next++; s.next > aheadRows {
+		s.refill()
 	}
-	at := s.next * s.width
-	s.next++
-	return s.rows[at : at+s.width], s.rows[at-s.width : at]
+}
+
+func (s *padStream) refill() {
+	copy(s.rows, s.rows[aheadRows*s.width:])
+	fresh := s.rows[s.width:]
+	clear(fresh)
+	s.stream.XORKeyStream(fresh, fresh)
+	s.next = 1
+}
+
+// pair returns the present row, from a byte on, and the one before it, valid until it advances.
+func (s *padStream) pair(from int) (row, before []byte) {
+	at := s.next*s.width + from
+	return s.rows[at:], s.rows[at-s.width:]
 }

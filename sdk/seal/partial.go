@@ -18,7 +18,10 @@ var ErrOtherSchema = errors.New("of another schema")
 const partialVersion = 1
 
 // Flags of a partial.
-const partialMAC = 1
+const (
+	partialMAC    = 1
+	partialGroups = 2 // several, see Group
+)
 
 // seriesID names a series in a partial.
 type seriesID struct {
@@ -177,12 +180,7 @@ func compareChains(a, b chainID) int {
 // Append appends the bytes of the sum, with series, chains and runs in ascending order. The same
 // records give the same bytes, in whatever order they were added and merged.
 func (p *Partial) Append(dst []byte) []byte {
-	flags := byte(0)
-	if p.schema.def.MAC != nil {
-		flags = partialMAC
-	}
-	dst = binary.LittleEndian.AppendUint16(append(dst, partialVersion, flags), p.schema.ID())
-	dst = append(dst, p.schema.print[:checkBytes]...)
+	dst = p.schema.appendFront(dst, 0)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, p.count), p.deltas)
 	for i := range p.lanes {
 		width := p.schema.lanes[i].width
@@ -196,7 +194,7 @@ func (p *Partial) Append(dst []byte) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, v.hi)
 		}
 	}
-	if flags&partialMAC != 0 {
+	if p.schema.def.MAC != nil {
 		for _, word := range p.mac {
 			dst = binary.LittleEndian.AppendUint64(dst, word)
 		}
@@ -227,17 +225,20 @@ func (p *Partial) appendSeries(dst []byte) []byte {
 // Errors: [ErrOtherSchema], and what of the bytes is wrong.
 func ParsePartial(s *Schema, source []byte) (*Partial, error) {
 	in := parser{rest: source}
-	version, flags, of := in.u8(), in.u8(), checked{id: in.u16()}
-	copy(of.check[:], in.take(checkBytes))
-	switch {
-	case in.err != nil:
-		return nil, in.err
-	case version != partialVersion:
-		return nil, fmt.Errorf("partial: version %d is not known", version)
-	case of != s.checked():
-		return nil, fmt.Errorf("partial %w", of.differs(s.checked()))
-	case flags&^partialMAC != 0 || flags&partialMAC != 0 != (s.def.MAC != nil):
-		return nil, fmt.Errorf("partial: flags %#02x do not fit schema %d", flags, of.id)
+	p, err := in.partial(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.rest) > 0 {
+		in.fail("%d bytes follow its end", len(in.rest))
+	}
+	return p, in.err
+}
+
+// partial reads a sum of payloads of a schema, which others may follow.
+func (in *parser) partial(s *Schema) (*Partial, error) {
+	if err := in.front(s, 0); err != nil {
+		return nil, err
 	}
 	p := NewPartial(s)
 	p.count, p.deltas = in.uvarint(), in.uvarint()
@@ -252,13 +253,10 @@ func ParsePartial(s *Schema, source []byte) (*Partial, error) {
 			p.times[i][k] = wide{in.u64(), in.u64()}
 		}
 	}
-	if flags&partialMAC != 0 {
+	if s.def.MAC != nil {
 		p.mac = macSum{in.u64(), in.u64(), in.u64()}
 	}
-	p.parseSeries(&in)
-	if in.err == nil && len(in.rest) > 0 {
-		in.fail("%d bytes follow its end", len(in.rest))
-	}
+	p.parseSeries(in)
 	return p, in.err
 }
 

@@ -68,8 +68,9 @@ type Schema struct {
 	padWidth []int  // of each field: bytes of a row; 0 if it has no lanes
 	order    []section
 	equal    []section
-	mac      int // offset, 0 without
-	prefix   int // bytes in front of the envelope
+	mac      int   // offset, 0 without
+	prefix   int   // bytes in front of the envelope
+	flags    uint8 // of payloads without a correction
 	print    [sha256.Size]byte
 }
 
@@ -88,6 +89,12 @@ func NewSchema(def Definition) (*Schema, error) {
 	}
 	s.place()
 	s.print = fingerprint(&s.def)
+	if def.MAC != nil {
+		s.flags |= flagMAC
+	}
+	if def.Envelope {
+		s.flags |= flagEnvelope
+	}
 	if s.prefix > maxPrefix {
 		return nil, fmt.Errorf("schema %d: %d bytes in front of the envelope, at most %d; "+
 			"use fewer buckets", def.ID, s.prefix, maxPrefix)
@@ -308,13 +315,6 @@ func (t *Trend) units(capNs int64) int64 {
 // fingerprint, bytes in front of the envelope and flags, then the width of each lane. That of a
 // trend is followed by @ORIGIN/UNIT.
 func (s *Schema) Layout() string {
-	flags := 0
-	if s.def.MAC != nil {
-		flags |= flagMAC
-	}
-	if s.def.Envelope {
-		flags |= flagEnvelope
-	}
 	widths := make([]string, len(s.lanes))
 	for i := range s.lanes {
 		widths[i] = strconv.Itoa(s.lanes[i].width)
@@ -323,5 +323,5 @@ func (s *Schema) Layout() string {
 			widths[i] += fmt.Sprintf("@%d/%d", t.OriginNs, t.UnitNs)
 		}
 	}
-	return fmt.Sprintf("%v %d %d %s", s.checked(), s.prefix, flags, strings.Join(widths, ","))
+	return fmt.Sprintf("%v %d %d %s", s.checked(), s.prefix, s.flags, strings.Join(widths, ","))
 }

@@ -35,8 +35,9 @@ type Sums struct {
 
 // Decrypt reads the sums of a partial.
 //
-// Cost: for each chain of each series the derivation of its keys, some 5 us, and two calls of the
-// cipher for each run of records, or where runs are short a keystream from the first to the last.
+// Cost: for each chain of each series whose keys are not kept their derivation, some 3 us, and two
+// calls of the cipher for each run of records, or where runs are short a keystream from the first
+// to the last.
 //
 // Errors: [ErrUnexpected], [ErrTampered], [ErrNoKey].
 func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, error) {
@@ -58,11 +59,14 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 				ErrUnexpected)
 		}
 		for c, rs := range chains {
-			keys, err := t.seriesKeys(ctx, s, c.keyID, id.mid, id.moid)
+			kept := keptChain{s.ID(), c.keyID, id.mid, id.moid, c.chain}
+			err := t.withChain(ctx, s, kept, func(keys *chainKeys) error {
+				d.take(keys, rs)
+				return nil
+			})
 			if err != nil {
 				return nil, err
 			}
-			d.take(newChainKeys(s, &keys, c.chain), rs)
 			records += rs.count()
 		}
 	}
@@ -82,8 +86,14 @@ type decryption struct {
 	schema *Schema
 	lanes  []wide
 	macPad element
-	macKey macKey
-	scopes map[Key]bool // that the factors of MACs were derived from
+	macKey *macKey
+	scopes map[macScope]bool
+}
+
+// macScope is what the factors of a MAC are derived from.
+type macScope struct {
+	key  Key
+	moid int32
 }
 
 // take takes the pads of records of one chain.
@@ -117,10 +127,12 @@ func (d *decryption) take(c *chainKeys, rs runs) {
 		}
 	})
 	if d.scopes == nil {
-		d.scopes = map[Key]bool{}
+		d.scopes = map[macScope]bool{}
 	}
-	d.scopes[macRootOf(c.keys.of(d.schema.def.MAC.Scope), c.keys.moid, d.schema)] = true
-	d.macKey = c.mac
+	scope := macScope{*c.keys.of(d.schema.def.MAC.Scope), c.keys.moid}
+	if !d.scopes[scope] {
+		d.scopes[scope], d.macKey = true, c.macKey()
+	}
 }
 
 // finish returns the numbers that lanes stand for.

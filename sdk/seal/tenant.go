@@ -30,6 +30,8 @@ type Tenant struct {
 
 	mu    sync.Mutex
 	roots map[uint32]Key
+
+	chains keyCache
 }
 
 // OpenTenant returns a tenant whose payloads have one of the schemas.

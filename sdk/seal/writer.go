@@ -50,6 +50,7 @@ type Writer struct {
 	schema *Schema
 	keys   seriesKeys
 	header Header
+	blank  []byte    // a lean payload with the header of the chain, and zeros
 	place  string    // see whereabouts
 	began  time.Time // of the chain
 	dated  time.Time // the same by the clock that people set
@@ -113,6 +114,7 @@ func (w *Writer) beginChain(id uint64) {
 	w.header.Chain, w.header.Seq = id, 0
 	w.place, w.began = whereabouts(), time.Now()
 	w.looked, w.dated = w.began, w.began.Round(0) // without the monotonic reading
+	w.blank = append(w.header.append(w.blank[:0]), make([]byte, w.schema.prefix-headerBytes)...)
 	w.chain = newChainKeys(w.schema, &w.keys, w.header.Chain)
 	w.pads = make([]*padStream, len(w.chain.pads))
 	for i, p := range w.chain.pads {
@@ -163,7 +165,7 @@ func (w *Writer) AppendBatch(dst [][]byte, readings []Reading) ([][]byte, error)
 	for i := range readings {
 		size += w.schema.prefix + len(readings[i].Opaque)
 		if w.schema.def.Envelope {
-			size += w.chain.aead.Overhead()
+			size += nonceBytes + gcmTagBytes
 		}
 	}
 	all := make([]byte, 0, size)
@@ -187,46 +189,58 @@ func (w *Writer) seal(dst []byte, r *Reading) ([]byte, error) {
 	}
 	w.header.Seq++
 	s := w.schema
-	w.header.flags = 0
+	flags := s.flags
 	if r.Correction || r.Before != nil {
-		w.header.flags |= flagCorrection
+		flags |= flagCorrection
 	}
 	if r.Before != nil {
-		w.header.flags |= flagDelta
-	}
-	if s.def.MAC != nil {
-		w.header.flags |= flagMAC
-	}
-	if s.def.Envelope {
-		w.header.flags |= flagEnvelope
+		flags |= flagDelta
 	}
 	from := len(dst)
-	dst = w.header.append(dst)
-	dst = append(dst, make([]byte, s.prefix-headerBytes)...)
-	w.putPrefix(dst[from:], r)
+	dst = append(dst, w.blank...)
+	payload := dst[from:]
+	binary.LittleEndian.PutUint32(payload[16:], w.header.Seq)
+	payload[20] = flags
+	w.putLanes(payload, r)
+	w.putTags(payload, r)
 	if s.def.Envelope {
 		dst = w.putEnvelope(dst, from, r)
 	}
 	return dst, nil
 }
 
-// putPrefix writes lanes, tags and MAC.
-func (w *Writer) putPrefix(payload []byte, r *Reading) {
+// putLanes writes lanes and MAC.
+func (w *Writer) putLanes(payload []byte, r *Reading) {
 	s := w.schema
-	w.lanes = s.laneValues(w.lanes[:0], r.CapNs, r.Values, r.Before)
-	for field, p := range w.pads {
-		if p == nil {
-			continue
-		}
-		row, before := p.pair()
-		for i := range s.lanes {
-			if l := &s.lanes[i]; l.field == field {
-				v := w.lanes[i].plus(loadLane(row[l.pad:], l.width)).
-					minus(loadLane(before[l.pad:], l.width))
-				storeLane(payload[l.offset:], l.width, v)
-			}
+	for _, p := range w.pads {
+		if p != nil {
+			p.advance()
 		}
 	}
+	if s.def.MAC != nil {
+		w.lanes = s.laneValues(w.lanes[:0], r.CapNs, r.Values, r.Before)
+		w.macPad.advance()
+		row, before := w.macPad.pair(0)
+		mac := w.chain.macKey().of(w.lanes).plus(parseElement(row)).minus(parseElement(before))
+		mac.append(payload[s.mac:s.mac])
+	}
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		row, before := w.pads[l.field].pair(l.pad)
+		v := s.laneValue(l, r.CapNs, r.Values, r.Before)
+		if l.width == 8 {
+			binary.LittleEndian.PutUint64(payload[l.offset:], v.lo+
+				binary.LittleEndian.Uint64(row)-binary.LittleEndian.Uint64(before))
+			continue
+		}
+		v = v.plus(loadLane(row, l.width)).minus(loadLane(before, l.width))
+		storeLane(payload[l.offset:], l.width, v)
+	}
+}
+
+// putTags writes order and equality tags.
+func (w *Writer) putTags(payload []byte, r *Reading) {
+	s := w.schema
 	for i, sec := range s.order {
 		w.order[i].tag(payload[sec.offset:sec.offset], &s.def.Fields[sec.field], sec.width,
 			r.Values[sec.field].Number)
@@ -235,11 +249,6 @@ func (w *Writer) putPrefix(payload []byte, r *Reading) {
 		f := &s.def.Fields[sec.field]
 		w.tags(i, f, f.Equal.period(r.CapNs)).tag(payload[sec.offset:sec.offset], f.Kind,
 			r.Values[sec.field])
-	}
-	if s.def.MAC != nil {
-		row, before := w.macPad.pair()
-		mac := w.chain.mac.of(w.lanes).plus(parseElement(row)).minus(parseElement(before))
-		mac.append(payload[s.mac:s.mac])
 	}
 }
 
@@ -267,5 +276,5 @@ func (w *Writer) putEnvelope(dst []byte, from int, r *Reading) []byte {
 	}
 	w.inner = append(w.inner, r.Opaque...)
 	w.address = addressed(w.address[:0], w.tenant.cid, &w.keys, r.CapNs, dst[from:])
-	return w.chain.aead.Seal(dst, nil, w.inner, w.address)
+	return w.chain.envelope().Seal(dst, nil, w.inner, w.address)
 }

@@ -368,7 +368,8 @@ func (k *PartialCache) Lookups(
 	q *record.Query, filters []*registry.Version,
 ) func() store.PartialSink {
 	d := k.module.Module.Describe()
-	if k.cache == nil || d.MaxPartials() == 0 || q.GroupBy != (record.GroupBy{}) {
+	partial := d.MaxPartials() > 0 || d.SavesPartials()
+	if k.cache == nil || !partial || q.GroupBy != (record.GroupBy{}) {
 		return nil
 	}
 	k.SetKey(q, filters)

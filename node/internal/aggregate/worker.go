@@ -28,6 +28,7 @@ type Worker struct {
 	guest       *wasmhost.Aggregate
 	gid         []uint32
 	partialSink *partialSink // nil without partials
+	savedSink   *savedSink   // the same for states that own memory
 
 	over    *Overflow // of groups that exceed memory; nil: these are an error
 	spilled int       // times that groups were spilled
@@ -76,6 +77,10 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(inUse bool) []byte {
 // UsePartials lets the worker aggregate partials of blocks separately; it returns nil for queries
 // with groups, and for states that cannot be partial.
 func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.PartialSink {
+	if a.groups.all() && a.guest.SavesPartials() && k.cache != nil {
+		a.savedSink = &savedSink{ctx: ctx, cache: k, aggregator: a}
+		return a.savedSink
+	}
 	if a.partialSink = newPartialSink(ctx, k, a); a.partialSink == nil {
 		return nil
 	}
@@ -103,6 +108,9 @@ func (a *Worker) close() {
 func (a *Worker) Add(ctx context.Context, b *record.Batch) error {
 	if a.partialSink != nil && (a.partialSink.open || !a.guest.OrderIndependent()) {
 		return a.partialSink.add(b)
+	}
+	if a.savedSink != nil && a.savedSink.open {
+		return a.savedSink.add(b)
 	}
 	if a.groups.all() {
 		if _, err := a.groups.id(groupKey{predecessor: a.groups.predecessors}); err != nil {

@@ -177,7 +177,7 @@ type Table struct {
 	cache   *Cache
 	segment *SegmentTables
 	key     Key
-	size    int // of a state
+	size    int // of a state; 0: sizes differ
 
 	// Guarded by the cache's mu.
 	bytes     int64
@@ -189,9 +189,10 @@ type Table struct {
 	newest []uint32 // by block: index of its newest entry + 1; allocated once, values guarded by mu
 
 	mu      sync.Mutex
-	entries []entry // guarded by mu, as all below
-	data    []byte  // their states
-	hits    uint64  // not yet added to the stats
+	entries []entry  // guarded by mu, as all below
+	data    []byte   // their states, if all have one size
+	saved   [][]byte // their states, if sizes differ
+	hits    uint64   // not yet added to the stats
 	misses  uint64
 }
 
@@ -230,6 +231,17 @@ func (t *Table) Find(p *Partial, dst []byte) (rows uint32, found bool) {
 	return 0, false
 }
 
+// FindSaved returns the state of a partial in a table of states of different sizes, if there is
+// one. It is not to be changed.
+func (t *Table) FindSaved(p *Partial) (state []byte, rows uint32, found bool) {
+	if i := t.lookup(p); i >= 0 {
+		t.hits++
+		return t.saved[i], t.entries[i].rows, true
+	}
+	t.misses++
+	return nil, 0, false
+}
+
 // Has reports whether Find would find a partial.
 func (t *Table) Has(p *Partial) bool { return t.lookup(p) >= 0 }
 
@@ -245,22 +257,66 @@ func (t *Table) lookup(p *Partial) int {
 // Put stores the state of a partial, which covers that many rows, if it is not there already and
 // memory allows.
 func (t *Table) Put(p *Partial, rows uint32, state []byte) {
-	if t.lookup(p) >= 0 {
+	if at, ok := t.enter(p, rows); ok {
+		copy(t.data[at*t.size:][:t.size], state)
+	}
+}
+
+// PutSaved is Put in a table of states of different sizes. The state is not to be changed.
+func (t *Table) PutSaved(p *Partial, rows uint32, state []byte) {
+	if t.lookup(p) >= 0 || !t.reserve(int64(len(state))) {
 		return
+	}
+	at, ok := t.enter(p, rows)
+	if !ok {
+		t.release(int64(len(state)))
+		return
+	}
+	if before := t.saved[at]; len(before) > 0 {
+		t.release(int64(len(before)))
+	}
+	t.saved[at] = state
+}
+
+// reserve reserves bytes for the table.
+func (t *Table) reserve(n int64) bool {
+	t.cache.mu.Lock()
+	defer t.cache.mu.Unlock()
+	return t.cache.reserve(t, n)
+}
+
+// release gives bytes back, unless they were when the table was removed.
+func (t *Table) release(n int64) {
+	t.cache.mu.Lock()
+	defer t.cache.mu.Unlock()
+	if !t.evicted {
+		t.cache.stats.Bytes -= n
+		t.bytes -= n
+	}
+}
+
+// enter makes the entry of a partial, if it is not there already and memory allows.
+func (t *Table) enter(p *Partial, rows uint32) (at int, ok bool) {
+	if t.lookup(p) >= 0 {
+		return 0, false
 	}
 	at, replaced := t.oldest(p.Block)
 	if !replaced {
 		if !t.grow() {
-			return
+			return 0, false
 		}
 		at = len(t.entries)
 		t.entries = append(t.entries, entry{})
-		t.data = t.data[:len(t.data)+t.size]
+		if t.size == 0 {
+			t.saved = append(t.saved, nil)
+		} else {
+			t.data = t.data[:len(t.data)+t.size]
+		}
 	}
 	t.entries[at] = entry{*p, rows, t.newest[p.Block]}
 	t.newest[p.Block] = uint32(at + 1)
-	copy(t.data[at*t.size:][:t.size], state)
 	t.count(replaced)
+	return at, true
 }
 
 func (t *Table) count(replaced bool) {
@@ -300,15 +356,19 @@ func (t *Table) grow() bool {
 		return true
 	}
 	more := max(firstEntries, len(t.entries)/2)
-	c := t.cache
-	c.mu.Lock()
-	ok := c.reserve(t, int64(more*(entryBytes+t.size)))
-	c.mu.Unlock()
-	if !ok {
+	bytes := t.size
+	if bytes == 0 {
+		bytes = int(unsafe.Sizeof(t.saved[0]))
+	}
+	if !t.reserve(int64(more * (entryBytes + bytes))) {
 		return false
 	}
 	capacity := len(t.entries) + more
 	t.entries = append(make([]entry, 0, capacity), t.entries...)
-	t.data = append(make([]byte, 0, capacity*t.size), t.data...)
+	if t.size == 0 {
+		t.saved = append(make([][]byte, 0, capacity), t.saved...)
+	} else {
+		t.data = append(make([]byte, 0, capacity*t.size), t.data...)
+	}
 	return true
 }

@@ -184,3 +184,28 @@ func TestFindTakesNoMemory(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestSavedStates: states of different sizes are found, replaced and bounded by their bytes.
+func TestSavedStates(t *testing.T) {
+	const limit, most = 64 << 10, 8 // of one block
+	c, s := partials.New(limit), &partials.SegmentTables{}
+	table := tableOf(t, c, s, partials.Key{1}, 20, 0)
+	kept := int64(0)
+	table.Lock()
+	for i := range 20 * most * 2 {
+		p := partials.Partial{Block: uint32(i % 20), Bounded: 1,
+			From: [partials.Cuts]int64{int64(i)}}
+		table.PutSaved(&p, uint32(i), make([]byte, i))
+		got, rows, found := table.FindSaved(&p)
+		if found && (len(got) != i || rows != uint32(i)) || !found && i < 20*most {
+			t.Fatalf("state %d: %d bytes of %d rows, %v", i, len(got), rows, found)
+		}
+		if i >= 20*most {
+			kept += int64(len(got)) // the last of each block are there
+		}
+	}
+	table.Unlock()
+	if st := c.Stats(); st.Bytes > limit || st.Bytes < kept {
+		t.Errorf("%+v, and states have %d bytes", st, kept)
+	}
+}

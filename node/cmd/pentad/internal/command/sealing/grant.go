@@ -285,7 +285,7 @@ func grantSums(
 	for _, r := range spec.MIDs {
 		q.Box[record.MID] = append(q.Box[record.MID], record.Range{From: r[0], To: r[1] + 1})
 	}
-	groups, err := askSums(ctx, db, schema, q, asOfNs)
+	groups, err := new(sumFlags).ask(ctx, db, schema, q, asOfNs)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type sumFlags struct {
 	zone       cli.FilledFlag
 	minCount   uint64
 	requireMAC bool
+	where      []string
+	by         string
 }
 
 func (a *app) sumCommand() *cobra.Command {
@@ -36,11 +38,16 @@ func (a *app) sumCommand() *cobra.Command {
 		Short: "Aggregate encrypted readings, and decrypt the sums",
 		Long: `Have the node add up encrypted readings without a key, and decrypt the sums here: count, and for each
 field with them sum, mean, variance, slope and buckets of the histogram. All matching readings must
-be of one schema: choose the quantity with --moid.`,
+be of one schema: choose the quantity with --moid.
+
+--where selects readings by values, with >=, <=, >, < of a field with "order" in the schema, and ==
+of one with "equal" or "order"; --by sums for each value of a field with "equal". The node compares
+tags, and learns what sdk/docs/sealing.md says of them. With either, choose the tenant with --cid.`,
 		Args: cli.NoCommand,
 		Example: `  pentad seal sum --schema meters.json --cid 1 --moid 9 --cap 2026-11
   pentad seal sum --schema meters.json --moid 9 --group mid
-  pentad seal sum --schema meters.json --moid 9 --group cap=1mo --tz Europe/Helsinki`,
+  pentad seal sum --schema meters.json --moid 9 --group cap=1mo --tz Europe/Helsinki
+  pentad seal sum --schema meters.json --cid 1 --moid 9 --where 'energy>=10' --by state`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.sum(c.Context(), &f) },
 	}
 	f.add(c)
@@ -50,6 +57,10 @@ be of one schema: choose the quantity with --moid.`,
 	flags.Var(&f.zone, "tz", "time zone of --cap and of the windows of --group cap=LENGTH,\n"+
 		"e.g. Europe/Helsinki (default: buckets, in UTC)")
 	cli.CompleteZone(c, "tz")
+	flags.StringArrayVar(&f.where, "where", nil,
+		"only readings of which this is true, e.g. 'energy>=10' or state==on;\n"+
+			"may be repeated: all must be true")
+	flags.StringVar(&f.by, "by", "", "sum for each value of a field, e.g. state")
 	flags.Uint64Var(&f.minCount, "min-count", 0, "reject sums of fewer readings, e.g. 5 (0: none)")
 	flags.BoolVar(&f.requireMAC, "require-mac", false,
 		"reject sums that are not authenticated by the MAC of the schema")
@@ -86,7 +97,10 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		return err
 	}
 	defer db.Close()
-	groups, err := askSums(ctx, db, s.Schema, query, 0)
+	if err := f.addFilters(ctx, db, s, query); err != nil {
+		return err
+	}
+	groups, err := f.ask(ctx, db, s.Schema, query, 0)
 	if err != nil {
 		return err
 	}
@@ -94,51 +108,79 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	if err != nil {
 		return err
 	}
-	cal, err := calendar.ForWindow(query.GroupBy.Window)
+	shown, err := f.showSums(ctx, w, s, query, groups)
 	if err != nil {
-		return err
-	}
-	authentic := 0
-	for i := range groups {
-		sums, err := f.decrypt(ctx, s, query, &groups[i])
-		if err != nil {
-			return errors.Join(err, w.Flush())
-		}
-		if sums.Authentic {
-			authentic++
-		}
-		row := queryflags.KeyValues(query.GroupBy, cal, nil, &groups[i])
-		row = append(row, output.Count(sums.Count()))
-		if row, err = appendSums(row, s.Schema, sums); err != nil {
-			return err
-		}
-		if err := w.Row(row...); err != nil {
-			return err
-		}
+		return errors.Join(err, w.Flush())
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
 	a.Note("decrypted the sums of %s of %s; authenticated: %s",
-		output.Counted(len(groups), "groups"),
-		output.Counted(queryflags.SumRecords(groups), "records"), output.Thousands(authentic))
+		output.Counted(shown.groups, "groups"),
+		output.Counted(queryflags.SumRecords(groups), "records"),
+		output.Thousands(shown.authentic))
 	if queryflags.SumRecords(groups) == 0 && f.q.FailEmpty {
 		return cli.ErrEmpty
 	}
 	return nil
 }
 
-// askSums has the node add up; of replicas one that has all below a horizon, 0 for any.
-func askSums(
+// shownSums counts the sums that were shown.
+type shownSums struct{ groups, authentic int }
+
+// showSums decrypts the sums of groups, and writes a row for each.
+func (f *sumFlags) showSums(
+	ctx context.Context, w *output.Writer, s *sealer.Sealer, query *record.Query,
+	groups []wire.Group,
+) (n shownSums, err error) {
+	cal, err := calendar.ForWindow(query.GroupBy.Window)
+	if err != nil {
+		return n, err
+	}
+	for i := range groups {
+		all, err := f.partials(ctx, s, &groups[i])
+		if err != nil {
+			return n, fmt.Errorf("sum of the node: %w", err)
+		}
+		for _, one := range all {
+			sums, err := f.decrypt(ctx, s, query, &groups[i], one.partial)
+			if err != nil {
+				return n, err
+			}
+			n.groups++
+			if sums.Authentic {
+				n.authentic++
+			}
+			row := queryflags.KeyValues(query.GroupBy, cal, nil, &groups[i])
+			if f.by != "" {
+				row = append(row, one.value)
+			}
+			row = append(row, output.Count(sums.Count()))
+			if row, err = appendSums(row, s.Schema, sums); err != nil {
+				return n, err
+			}
+			if err := w.Row(row...); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// ask has the node add up; of replicas one that has all below a horizon, 0 for any.
+func (f *sumFlags) ask(
 	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
 	horizonNs int64,
 ) ([]wire.Group, error) {
-	_, doc, call, err := queryflags.FindPlugin(ctx, db, "sealed-stats")
+	name, params, err := f.aggregate(schema)
 	if err != nil {
 		return nil, err
 	}
-	call.Params, err = doc.EncodeParams(map[string]string{"layout": schema.Layout()})
+	_, doc, call, err := queryflags.FindPlugin(ctx, db, name)
 	if err != nil {
+		return nil, err
+	}
+	if call.Params, err = doc.EncodeParams(params); err != nil {
 		return nil, err
 	}
 	query.Aggregate = call
@@ -154,12 +196,8 @@ func askSums(
 
 // decrypt reads the sums of a group, which must be of records that were asked for.
 func (f *sumFlags) decrypt(
-	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group,
+	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group, p *seal.Partial,
 ) (*seal.Sums, error) {
-	p, err := seal.ParsePartial(s.Schema, g.Result)
-	if err != nil {
-		return nil, fmt.Errorf("sum of the node: %w", err)
-	}
 	cid, one := p.Tenant()
 	if !one {
 		return nil, cli.Usagef("a group has records of several tenants, whose keys differ; " +
@@ -188,6 +226,9 @@ func (f *sumFlags) columns(s *seal.Schema, g record.GroupBy) []output.Column {
 		if part.grouped {
 			columns = append(columns, part.column)
 		}
+	}
+	if f.by != "" {
+		columns = append(columns, cli.Left(f.by))
 	}
 	columns = append(columns, cli.Right("count"))
 	for _, field := range s.Definition().Fields {

@@ -158,7 +158,7 @@ func ImportCommand(shared *cli.App) *cobra.Command {
       --separator ';' --time-format '%d/%m/%Y %H:%M:%S' --zone Europe/Madrid \
       --fold both-as-versions --lookup-file ids.json water.csv.gz
   pentad import csv --seal meters.json --cid 1 --mid column=meter --cap column=time --moid 9 \
-      --value column=energy meters.csv
+      --value column=energy --value column=state meters.csv
   zcat rows.csv.gz | pentad import csv --mapping rows.yaml --rejects bad.csv -`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.importMapped(c.Context(), c, &f, exchange.CSV, run, args)
