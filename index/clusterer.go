@@ -78,9 +78,9 @@ type Clusterer struct {
 	sorted []item
 	sorter keySorter
 
-	all, grouped []item   // the rows being clustered
-	seen         []uint32 // by device, see countSeries
-	numbers      struct {
+	all, grouped  []item   // the rows being clustered
+	seen          []uint32 // by device, see countSeries
+	ordinalsByRow struct {
 		mids, cids, moids, groups []uint32
 		pairs                     []int64
 		table                     []uint32
@@ -156,7 +156,7 @@ func (p *Clusterer) clusterItems(items []item, late bool) {
 
 // items lists the rows, without their ranks.
 func (p *Clusterer) items(rows *record.Batch) []item {
-	n := &p.numbers
+	n := &p.ordinalsByRow
 	var cids, moids []int32
 	n.mids, p.mids = ordinals(rows.MID, n.mids, &n.table)
 	n.cids, cids = ordinals(rows.CID, n.cids, &n.table)
@@ -171,7 +171,7 @@ func (p *Clusterer) items(rows *record.Batch) []item {
 
 // groups numbers the distinct pairs of tenant and quantity, whose ordinals are known.
 func (p *Clusterer) groups(cids, moids []int32) []uint32 {
-	n, width := &p.numbers, int64(len(moids))
+	n, width := &p.ordinalsByRow, int64(len(moids))
 	p.cids, p.moids = p.cids[:0], p.moids[:0]
 	if len(moids) == 1 { // as in most tiles of a merge
 		for _, cid := range cids {

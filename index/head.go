@@ -17,10 +17,10 @@ const (
 	// cellMemory is what a cell takes beside its rows: its place in map and list, and its first
 	// chunk. With random device ids each row has a cell of its own, and this is most of it.
 	cellMemory = 248
-	// newestCapsMemory is what the table of the newest caps of a cell takes, and newestBlockMemory
+	// maxCapsMemory is what the table of the greatest caps of a cell takes, and capsOf64Memory
 	// those of 64 neighbours in it.
-	newestCapsMemory  = 1<<cellShift/8 + 16
-	newestBlockMemory = 576
+	maxCapsMemory  = 1<<cellShift/8 + 16
+	capsOf64Memory = 576
 	// A cluster puts a few hundred rows at a time into each of many heads. What a row touches on
 	// its way into its cell is not in the caches any more, unless rows of the same cells came just
 	// before. So rows stay outside the cells until there are maxOutsideCells, or manyOfCell for
@@ -51,17 +51,17 @@ type Head struct {
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.
-	mu              sync.RWMutex
-	gone            bool // the memory of the rows
-	rows            appendedRows
-	inCell          int // of the rows; the others are in no cell yet
-	cells           cellTable
-	list            []*cell
-	leastMOID       int32 // of the cells
-	watermarks      *Watermarks
-	cellsWithNewest int // cells with a table of newest caps
-	newestBlocks    int // that these have, each for 64 devices
-	spare           int // what bytes counts of memory that no row lies in yet
+	mu               sync.RWMutex
+	gone             bool // the memory of the rows
+	rows             appendedRows
+	rowsInCells      int // of the rows; the others are in no cell yet
+	cells            cellTable
+	list             []*cell
+	leastMOID        int32 // of the cells
+	watermarks       *Watermarks
+	cellsWithMaxCaps int // those with a table of greatest caps
+	capsOf64Made     int // that these have
+	spare            int // what bytes counts of memory that no row lies in yet
 }
 
 // NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
@@ -101,10 +101,10 @@ func (h *Head) fillCells() {
 
 // endOfCells returns the row ID after those of the rows that are in cells.
 func (h *Head) endOfCells() rowID {
-	if h.inCell == 0 {
+	if h.rowsInCells == 0 {
 		return 0
 	}
-	return h.rows.nth(h.inCell)
+	return h.rows.nth(h.rowsInCells)
 }
 
 // rlock takes mu for reading; mu.RUnlock ends it.

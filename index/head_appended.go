@@ -136,7 +136,7 @@ func (a *appendedRows) newRowGroup() *rowGroup {
 // spare returns how much of its memory the last group has that no row lies in yet. Of a slab of its
 // own, which is larger than a page, only what was touched takes any.
 func (a *appendedRows) spare() int {
-	if a.memory.lease == nil || len(a.groups) == 0 {
+	if a.memory.owner == nil || len(a.groups) == 0 {
 		return 0
 	}
 	r := &a.groups[len(a.groups)-1].rows

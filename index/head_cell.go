@@ -13,13 +13,13 @@ const (
 	deviceMask = 1<<cellShift - 1
 	// chunkRows is how many rows share a cap zone.
 	chunkRows = 64
-	// newestCapsRows: with more rows than this a cell has newestCaps, with fewer it is searched.
-	newestCapsRows = 32
+	// maxCapsRows: with more rows than this a cell has maxCaps, with fewer it is searched.
+	maxCapsRows = 32
 )
 
 type cellKey struct {
-	cid, moid int32
-	block     int64 // mid >> cellShift
+	cid, moid   int32
+	deviceRange int64 // mid >> cellShift
 }
 
 // entry is a row of a cell: what is asked first, and where the rest lies.
@@ -50,30 +50,30 @@ type cell struct {
 	flaggedChunks []uint32 // numbers of the chunks of flagged rows, cleared since or not
 	rows          uint32
 	flagged       uint32          // rows
-	newest        *newestCaps     // when there are many rows
+	maxCaps       *maxCaps        // when there are many rows
 	superseded    *cellSuperseded // when newer versions came
 }
 
-// newestCaps is the table of the greatest cap of each device of a cell: it tells whether a row that
+// maxCaps is the table of the greatest cap of each device of a cell: it tells whether a row that
 // comes may supersede one of the cell without a look at its rows.
-type newestCaps struct {
-	blocks [1 << cellShift / 64]*newestBlock
-	made   *int // counts blocks
+type maxCaps struct {
+	of64 [1 << cellShift / 64]*capsOf64
+	made *int // counts those of of64
 }
 
-// newestBlock is those of 64 neighbours, of which one has rows.
-type newestBlock struct {
+// capsOf64 is those of 64 neighbours, of which one has rows.
+type capsOf64 struct {
 	caps    [64]int64
 	present uint64 // a bit for each device that has rows
 }
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
-func (n *newestCaps) raise(device uint16, capNs int64) bool {
-	b := n.blocks[device>>6]
+func (n *maxCaps) raise(device uint16, capNs int64) bool {
+	b := n.of64[device>>6]
 	if b == nil {
-		b = new(newestBlock)
+		b = new(capsOf64)
 		*n.made++
-		n.blocks[device>>6] = b
+		n.of64[device>>6] = b
 	}
 	bit := uint64(1) << (device & 63)
 	had := b.present&bit != 0 && capNs <= b.caps[device&63]
@@ -86,8 +86,8 @@ func (n *newestCaps) raise(device uint16, capNs int64) bool {
 
 // raise reports whether the device has a row with this cap or a greater one, and notes the cap.
 func (c *cell) raise(device uint16, capNs int64) bool {
-	if c.newest != nil {
-		return c.newest.raise(device, capNs)
+	if c.maxCaps != nil {
+		return c.maxCaps.raise(device, capNs)
 	}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
@@ -99,9 +99,9 @@ func (c *cell) raise(device uint16, capNs int64) bool {
 	return false
 }
 
-// collectNewest returns the newest caps of the rows so far, and adds to made what it makes.
-func (c *cell) collectNewest(made *int) *newestCaps {
-	n := &newestCaps{made: made}
+// collectMaxCaps returns the greatest caps of the rows so far, and adds to made what it makes.
+func (c *cell) collectMaxCaps(made *int) *maxCaps {
+	n := &maxCaps{made: made}
 	for i := range c.chunks {
 		for k := range c.chunks[i].rows {
 			n.raise(c.chunks[i].rows[k].device, c.chunks[i].rows[k].cap)
@@ -165,4 +165,4 @@ func (c *cell) overlaps(caps record.RangeSet) (unflagged, flagged bool) {
 func (c *cell) row(i uint32) *entry { return &c.chunks[i/chunkRows].rows[i%chunkRows] }
 
 // mid returns the device of a row.
-func (c *cell) mid(r *entry) int64 { return c.key.block<<cellShift | int64(r.device) }
+func (c *cell) mid(r *entry) int64 { return c.key.deviceRange<<cellShift | int64(r.device) }

@@ -8,9 +8,9 @@ import (
 // cellTable finds cells by their keys. Its multipliers are secret, so that no one can choose ids
 // that all want one slot.
 type cellTable struct {
-	slots       []uint32 // hash -> number of the cell plus 1; at most half of them are taken
-	shift       int      // what it takes to make a slot of a hash
-	block, pair uint64   // multipliers
+	slots                   []uint32 // hash -> number of the cell plus 1; at most half are taken
+	shift                   int      // what it takes to make a slot of a hash
+	rangeFactor, pairFactor uint64   // multipliers
 }
 
 // firstSlots is the size of a new table, a power of two.
@@ -18,13 +18,13 @@ const firstSlots = 64
 
 func newCellTable() cellTable {
 	return cellTable{slots: make([]uint32, firstSlots), shift: 64 - bits.TrailingZeros(firstSlots),
-		block: rand.Uint64() | 1, pair: rand.Uint64() | 1}
+		rangeFactor: rand.Uint64() | 1, pairFactor: rand.Uint64() | 1}
 }
 
 // slot returns the slot where a key is looked for first.
 func (t *cellTable) slot(key cellKey) uint64 {
 	pair := uint64(uint32(key.cid))<<32 | uint64(uint32(key.moid))
-	return (uint64(key.block)*t.block + pair*t.pair) >> t.shift
+	return (uint64(key.deviceRange)*t.rangeFactor + pair*t.pairFactor) >> t.shift
 }
 
 // find returns the number of the cell with a key.

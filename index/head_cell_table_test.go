@@ -15,7 +15,7 @@ func TestCellTable(t *testing.T) {
 	want := map[cellKey]*cell{}
 	for range 5000 {
 		key := cellKey{cid: rng.Int32N(4), moid: math.MaxInt32 - rng.Int32N(4),
-			block: rng.Int64N(1000) - 500}
+			deviceRange: rng.Int64N(1000) - 500}
 		if _, ok := h.find(key); ok != (want[key] != nil) {
 			t.Fatalf("%v is found: %v", key, ok)
 		}

@@ -136,7 +136,7 @@ func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []Serie
 		return 0
 	}
 	for i := range rows {
-		if rows[i].cap <= older[numbers[i]].NewestNs {
+		if rows[i].cap <= older[numbers[i]].MaxCapNs {
 			return 0
 		}
 	}
@@ -163,16 +163,16 @@ func (h *Head) RaiseCaps(series []SeriesCap) {
 		if !ok {
 			continue
 		}
-		if capNs, ok := h.list[id].newestCap(uint16(s.MID & deviceMask)); ok {
-			s.NewestNs = max(s.NewestNs, capNs)
+		if capNs, ok := h.list[id].maxCapOf(uint16(s.MID & deviceMask)); ok {
+			s.MaxCapNs = max(s.MaxCapNs, capNs)
 		}
 	}
 }
 
-// newestCap returns the greatest cap of a device, if there is one.
-func (c *cell) newestCap(device uint16) (capNs int64, ok bool) {
-	if c.newest != nil {
-		b := c.newest.blocks[device>>6]
+// maxCapOf returns the greatest cap of a device, if there is one.
+func (c *cell) maxCapOf(device uint16) (capNs int64, ok bool) {
+	if c.maxCaps != nil {
+		b := c.maxCaps.of64[device>>6]
 		if b == nil || b.present>>(device&63)&1 == 0 {
 			return 0, false
 		}

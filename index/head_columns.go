@@ -58,7 +58,7 @@ func (s *headScan) appendUniform(c *cell, rows []entry) bool {
 	}
 	from := b.Len()
 	b.Stride, b.Offsets = stride, nil
-	lowest := c.key.block << cellShift
+	lowest := c.key.deviceRange << cellShift
 	cids, mids := extend(&b.CID, n), extend(&b.MID, n)
 	moids, caps := extend(&b.MOID, n), extend(&b.CapNs, n)
 	for i, row := range chosen[:n] {
@@ -163,7 +163,7 @@ func (c *cell) rangesIn(caps, mids record.RangeSet) (in ranges, some bool) {
 	}
 	first, last := int64(0), int64(deviceMask)
 	if len(mids) == 1 {
-		lowest := c.key.block << cellShift
+		lowest := c.key.deviceRange << cellShift
 		if mids[0].To <= lowest || mids[0].From > lowest+deviceMask {
 			return in, false
 		}

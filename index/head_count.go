@@ -74,7 +74,7 @@ func (s *headScan) count(c *cell, k *chunk, from, to rowID) int {
 	if k.first >= to || k.last < from {
 		return 0
 	}
-	lowest := c.key.block << cellShift
+	lowest := c.key.deviceRange << cellShift
 	inTime := k.first >= from && k.last < to && len(s.box[record.Acq]) <= 1
 	caps, allMIDs := s.box[record.Cap], s.box[record.MID].Covers(lowest, lowest+deviceMask)
 	if inTime && allMIDs && caps.Covers(k.capLo, k.capHi) {

@@ -197,7 +197,7 @@ func TestHeadBytes(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		got := int(after.HeapAlloc) - int(before.HeapAlloc)
-		if l := h.rows.memory.lease; l != nil {
+		if l := h.rows.memory.owner; l != nil {
 			seen := map[*slab]bool{}
 			for _, s := range l.slabs.shares {
 				got += bits.OnesCount32(s.units) * unitBytes

@@ -3,7 +3,7 @@ package index
 import "github.com/pentad-db/pentad/sdk/record"
 
 // lookUpRows is how many rows are looked up before they are put into their cells. Each row's cell
-// and newestCaps are somewhere else in memory: short loops that do nothing else wait for many at
+// and maxCaps are somewhere else in memory: short loops that do nothing else wait for many at
 // once.
 const lookUpRows = 64
 
@@ -11,7 +11,7 @@ const lookUpRows = 64
 type cellInsert struct {
 	cell *cell
 	// supersedesInHead says that the head has a row of the device with this cap or a greater one,
-	// so that this one may supersede it. It holds once compared is set, in cells without newestCaps
+	// so that this one may supersede it. It holds once compared is set, in cells without maxCaps
 	// only when the rows just before are in: it depends on them.
 	supersedesInHead, compared bool
 }
@@ -37,18 +37,18 @@ func (h *Head) Insert(b *record.Batch) {
 
 // fillCellsLocked is fillCells for a caller that holds mu.
 func (h *Head) fillCellsLocked() {
-	cells, withNewest, newestBlocks, flagged := len(h.list), h.cellsWithNewest, h.newestBlocks,
+	cells, withMaxCaps, capsMade, flagged := len(h.list), h.cellsWithMaxCaps, h.capsOf64Made,
 		int64(0)
-	for all := h.rows.len(); h.inCell < all; {
-		at := h.rows.nth(h.inCell)
+	for all := h.rows.len(); h.rowsInCells < all; {
+		at := h.rows.nth(h.rowsInCells)
 		p, from := h.rows.row(at)
 		flagged += h.insertIntoCells(&p.rows, from, p.rows.Len(), at)
-		h.inCell = p.first + p.rows.Len()
+		h.rowsInCells = p.first + p.rows.Len()
 	}
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
-		int64(h.cellsWithNewest-withNewest)*newestCapsMemory +
-		int64(h.newestBlocks-newestBlocks)*newestBlockMemory)
+		int64(h.cellsWithMaxCaps-withMaxCaps)*maxCapsMemory +
+		int64(h.capsOf64Made-capsMade)*capsOf64Memory)
 	h.outsideCells.Store(0) // last: a reader that sees it need not wait
 }
 
@@ -66,7 +66,7 @@ func (h *Head) insertIntoCells(b *record.Batch, from, to int, at rowID) (flagged
 	return flagged
 }
 
-// lookUp finds the cells of rows, and compares their caps where cells have newestCaps.
+// lookUp finds the cells of rows, and compares their caps where cells have maxCaps.
 func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	var c *cell
 	for k := range rows {
@@ -79,8 +79,8 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 	}
 	for k := range rows {
 		r, i := &rows[k], from+k
-		if r.cell.newest != nil {
-			r.supersedesInHead = r.cell.newest.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
+		if r.cell.maxCaps != nil {
+			r.supersedesInHead = r.cell.maxCaps.raise(uint16(b.MID[i]&deviceMask), b.CapNs[i])
 			r.compared = true
 		}
 	}
@@ -94,9 +94,9 @@ func (h *Head) insertSome(b *record.Batch, from int, rows []cellInsert, at rowID
 		c, supersedesInHead, i := rows[k].cell, rows[k].supersedesInHead, from+k
 		r := entry{cap: b.CapNs[i], at: at, device: uint16(b.MID[i] & deviceMask)}
 		if !rows[k].compared {
-			if c.newest == nil && c.rows >= newestCapsRows {
-				c.newest = c.collectNewest(&h.newestBlocks)
-				h.cellsWithNewest++
+			if c.maxCaps == nil && c.rows >= maxCapsRows {
+				c.maxCaps = c.collectMaxCaps(&h.capsOf64Made)
+				h.cellsWithMaxCaps++
 			}
 			supersedesInHead = c.raise(r.device, r.cap)
 		}

@@ -26,12 +26,12 @@ const (
 // let as much garbage pile up as there are rows, and it would be in small pages, of which the first
 // touch costs more than the rows that go there. Nothing in it may hold pointers.
 type memory struct {
-	lease *lease // nil: there is none yet
-	rest  []byte // not taken yet
+	owner *memoryOwner // nil: there is none yet
+	rest  []byte       // not taken yet
 }
 
-// lease gives back what it holds when no one has it any more.
-type lease struct {
+// memoryOwner gives back what it holds when no one has it any more.
+type memoryOwner struct {
 	slabs *memorySlabs
 	end   runtime.Cleanup
 }
@@ -147,20 +147,20 @@ func (h *memorySlabs) giveBack() {
 
 // giveBack lets other heads use the memory.
 func (m *memory) giveBack() {
-	if m.lease != nil {
-		m.lease.end.Stop()
-		m.lease.slabs.giveBack()
+	if m.owner != nil {
+		m.owner.end.Stop()
+		m.owner.slabs.giveBack()
 	}
 	*m = memory{}
 }
 
 // more returns at least this many bytes that no one has taken.
 func (m *memory) more(size int) []byte {
-	if m.lease == nil {
-		m.lease = &lease{slabs: &memorySlabs{}}
-		m.lease.end = runtime.AddCleanup(m.lease, (*memorySlabs).giveBack, m.lease.slabs)
+	if m.owner == nil {
+		m.owner = &memoryOwner{slabs: &memorySlabs{}}
+		m.owner.end = runtime.AddCleanup(m.owner, (*memorySlabs).giveBack, m.owner.slabs)
 	}
-	h := m.lease.slabs
+	h := m.owner.slabs
 	if size > slabBytes {
 		s := newSlab((size + slabBytes - 1) &^ (slabBytes - 1))
 		h.whole = append(h.whole, s)

@@ -45,7 +45,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d values", len(large))
 	}
 	m.giveBack()
-	if m.lease != nil || m.rest != nil {
+	if m.owner != nil || m.rest != nil {
 		t.Error("memory that was given back can be taken from")
 	}
 }
@@ -74,10 +74,10 @@ func TestMemoryIsShared(t *testing.T) {
 		}
 		taken := map[*slab]uint32{}
 		for k := range all {
-			if all[k].lease == nil {
+			if all[k].owner == nil {
 				continue
 			}
-			for _, s := range all[k].lease.slabs.shares {
+			for _, s := range all[k].owner.slabs.shares {
 				if taken[s.slab]&s.units != 0 {
 					t.Fatalf("two have units %b of a slab", taken[s.slab]&s.units)
 				}
@@ -113,7 +113,7 @@ func TestMemoryIsShared(t *testing.T) {
 	slabsOf := map[*slab]bool{}
 	for k := range few {
 		take[byte](&few[k], unitBytes)
-		slabsOf[few[k].lease.slabs.shares[0].slab] = true
+		slabsOf[few[k].owner.slabs.shares[0].slab] = true
 	}
 	if len(slabsOf) > 8 {
 		t.Errorf("%d memories of one unit lie in %d slabs", len(few), len(slabsOf))
@@ -131,7 +131,7 @@ func TestHeadUnpin(t *testing.T) {
 	first.Pin()
 	first.Pin()
 	first.Insert(rows)
-	if first.rows.memory.lease == nil {
+	if first.rows.memory.owner == nil {
 		t.Fatal("a large head has no memory of its own")
 	}
 	first.Unpin()

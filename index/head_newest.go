@@ -41,7 +41,7 @@ func (h *Head) Cells(box *record.Box) []uint32 {
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := &h.list[a].key, &h.list[b].key
 		return cmp.Or(cmp.Compare(x.cid, y.cid), cmp.Compare(x.moid, y.moid),
-			cmp.Compare(x.block, y.block))
+			cmp.Compare(x.deviceRange, y.deviceRange))
 	})
 	return ids
 }
@@ -52,18 +52,18 @@ func (h *Head) Cell(id uint32, box *record.Box, to *HeadCell) {
 	defer h.mu.RUnlock()
 	c := h.list[id]
 	to.ID, to.Series, to.Chunks = id, to.Series[:0], len(c.chunks)
-	if c.newest == nil {
+	if c.maxCaps == nil {
 		to.look(c, box)
 		return
 	}
 	s := Series{CID: c.key.cid, MOID: c.key.moid}
-	for i, b := range c.newest.blocks {
+	for i, b := range c.maxCaps.of64 {
 		if b == nil {
 			continue
 		}
 		for word := b.present; word != 0; word &= word - 1 {
 			device := bits.TrailingZeros64(word)
-			if s.MID = c.key.block<<cellShift + int64(i<<6+device); s.In(box) {
+			if s.MID = c.key.deviceRange<<cellShift + int64(i<<6+device); s.In(box) {
 				to.Series = append(to.Series, SeriesCap{s, b.caps[device]})
 			}
 		}
@@ -82,7 +82,7 @@ func (to *HeadCell) look(c *cell, box *record.Box) {
 		}
 	}
 	slices.SortFunc(to.Series, func(a, b SeriesCap) int {
-		return cmp.Or(cmp.Compare(a.MID, b.MID), cmp.Compare(b.NewestNs, a.NewestNs))
+		return cmp.Or(cmp.Compare(a.MID, b.MID), cmp.Compare(b.MaxCapNs, a.MaxCapNs))
 	})
 	to.Series = slices.CompactFunc(to.Series, func(a, b SeriesCap) bool { return a.MID == b.MID })
 }

@@ -25,7 +25,7 @@ func TestHeadCells(t *testing.T) {
 				h.Cell(id, x, &cell)
 				for _, s := range cell.Series {
 					if before != nil && before.Compare(s.Series) >= 0 || !s.In(x) ||
-						s.NewestNs != newest[s.Series] {
+						s.MaxCapNs != newest[s.Series] {
 						t.Fatalf("%v after %v, newest is %d", s, before, newest[s.Series])
 					}
 					before = &s.Series

@@ -145,7 +145,7 @@ func (s *headScan) appendedRange() (lo, hi int, ok bool) {
 // one of all does.
 func (s *headScan) withoutMOIDs(before int) *record.Box {
 	set := s.box[record.MOID]
-	if len(set) == 0 || before > s.head.inCell ||
+	if len(set) == 0 || before > s.head.rowsInCells ||
 		!set.Covers(int64(s.head.leastMOID), record.MOID.Max()-1) {
 		return s.box
 	}
@@ -241,7 +241,7 @@ func (s *headScan) matching() []uint32 {
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
-		lowest := c.key.block << cellShift
+		lowest := c.key.deviceRange << cellShift
 		if !s.box[record.CID].Contains(int64(c.key.cid)) ||
 			!s.box[record.MOID].Contains(int64(c.key.moid)) ||
 			!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {

@@ -192,7 +192,7 @@ func (f *supersededFinder) addNewer(n *Head, key cellKey, fromNs int64) (belowNs
 // addOlder finds the rows below a row ID that have the readings of those that came, and no newer
 // version so far.
 func (f *supersededFinder) addOlder(s *headScan, id uint32, below rowID) {
-	s.readings.begin(len(f.came)+1, s.head.cells.block, s.head.cells.pair)
+	s.readings.begin(len(f.came)+1, s.head.cells.rangeFactor, s.head.cells.pairFactor)
 	s.caps = s.caps[:0]
 	for i := range f.came {
 		s.readings.add(&f.came[i].entry)
@@ -262,7 +262,7 @@ func (s *headScan) countSuperseded(c *cell) (rows int) {
 	if c.superseded == nil {
 		return 0
 	}
-	caps, mids, lowest := s.box[record.Cap], s.box[record.MID], c.key.block<<cellShift
+	caps, mids, lowest := s.box[record.Cap], s.box[record.MID], c.key.deviceRange<<cellShift
 	all := mids.Covers(lowest, lowest+deviceMask)
 	for kind := range c.caps {
 		all = all && (c.open[kind] == 0 || caps.Covers(c.caps[kind].Min, c.caps[kind].Max))

@@ -126,9 +126,9 @@ func (s *headScan) supersedingByArrival(lo, hi int) error {
 }
 
 // UnconfirmedFlags returns the ranks, in no order, of the rows of an immutable head that are
-// flagged, no tombstones, and supersede none of its rows. Others may be superseded: their buckets'
-// watermarks, which other series share, are not below their caps, or later caps of their devices
-// came before.
+// flagged, no tombstones, and supersede none of its rows. They may supersede rows outside the head:
+// their buckets' watermarks, which other series share, are not below their caps, or later caps of
+// their devices came before.
 //
 // Cost: about 10 ns for each row of a cell that has flagged rows.
 func (h *Head) UnconfirmedFlags() (ranks []uint32) {
@@ -173,7 +173,7 @@ func (s *headScan) compare(id uint32, from rowID) bool {
 	first := c.flaggedFrom(from)
 	some = some && c.flagged > 0 && first < len(c.flaggedChunks)
 	most := min(int(c.flagged), (len(c.flaggedChunks)-first)*chunkRows)
-	s.readings.begin(most, s.head.cells.block, s.head.cells.pair)
+	s.readings.begin(most, s.head.cells.rangeFactor, s.head.cells.pairFactor)
 	s.head.mu.RUnlock()
 	s.reached, s.caps = false, s.caps[:0]
 	if !some {

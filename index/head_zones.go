@@ -28,7 +28,7 @@ func (h *Head) flaggedOf(id uint32, box *record.Box, dst []FlaggedZone) []Flagge
 	h.rlock()
 	defer h.mu.RUnlock()
 	c := h.list[id]
-	lowest := c.key.block << cellShift
+	lowest := c.key.deviceRange << cellShift
 	for i := range c.chunks {
 		k := &c.chunks[i]
 		if k.flagged() && box[record.Cap].Intersects(k.capLo, k.capHi) {

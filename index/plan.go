@@ -26,11 +26,11 @@ type Candidate struct {
 
 // PlanStats say how a plan came about.
 type PlanStats struct {
-	Blocks  int // blocks of the segment
-	Listed  int // left by posting lists
-	Lists   int // lists looked at
-	Inside  int // candidates wholly inside the box
-	ByZones [record.NumDims]int
+	Blocks         int // blocks of the segment
+	Listed         int // left by posting lists
+	Lists          int // lists looked at
+	Inside         int // candidates wholly inside the box
+	DroppedByZones [record.NumDims]int
 }
 
 // Plan is the outcome of planning a box on one segment, and the memory that planning needs. It
@@ -43,7 +43,7 @@ type Plan struct {
 	lists  []*posting
 	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
-	sets   [][]uint64 // that are met
+	sets   [][]uint64 // bitmaps of blocks, see and
 	tests  []zoneTest
 	iter   roaring.ManyIntIterator
 }
@@ -147,15 +147,15 @@ func (s *Segment) intersect(p *Plan) {
 		for _, l := range p.lists {
 			words = append(words, l.words) // all have them if the shortest has
 		}
-		p.meet(words, len(s.blocks))
+		p.and(words, len(s.blocks))
 		p.Stats.Lists += len(words)
 	}
 	p.sets = words
 }
 
-// meet leaves in p.ids the blocks whose bit is set in all of the words. Those behind the first two
+// and leaves in p.ids the blocks whose bit is set in all of the words. Those after the first two
 // are looked at only where these have a bit in common.
-func (p *Plan) meet(words [][]uint64, blocks int) {
+func (p *Plan) and(words [][]uint64, blocks int) {
 	p.ids = p.ids[:0]
 	if len(words) == 0 {
 		for id := range blocks {
@@ -217,7 +217,7 @@ next:
 				r = firstBehind(box[t.dim], least)
 			}
 			if r.From > most || r.To <= least {
-				p.Stats.ByZones[t.dim]++
+				p.Stats.DroppedByZones[t.dim]++
 				continue next
 			}
 			if r.From > least || most >= r.To {

@@ -72,7 +72,7 @@ func BenchmarkRanks(b *testing.B) {
 					sum += int64(table.below(acqs[places[i&(len(places)-1)]]))
 				}
 			})
-			b.Run("splice", func(b *testing.B) {
+			b.Run("concat", func(b *testing.B) {
 				s := &Segment{ranks: table, rows: rows}
 				for b.Loop() {
 					sp, _ := ConcatRanks([]*Segment{s}, [][]uint64{nil})

@@ -73,7 +73,7 @@ func TestConcatRanksRefusesDisorder(t *testing.T) {
 	a, _, _ := indexOf(rng, part(rows, 0, 50), small())
 	b, _, _ := indexOf(rng, part(rows, 49, 100), small())
 	if _, err := ConcatRanks([]*Segment{a, b}, make([][]uint64, 2)); err == nil {
-		t.Error("segments that overlap are spliced")
+		t.Error("segments that overlap are concatenated")
 	}
 }
 

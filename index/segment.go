@@ -47,14 +47,14 @@ func Build(
 	return b.finish(ranks.finish(), offsets, sizes)
 }
 
-// Builder makes the index of a segment that is written in parts. The zero value is ready.
+// Builder makes the index of a segment that is written in runs of blocks. The zero value is ready.
 type Builder struct {
 	blocks []BlockInfo
 	onTime uint32
 }
 
-// Add describes the blocks of a part. flags is a bitmap by row. Once a part has late blocks, those
-// of all later parts must be late.
+// Add describes the blocks of a run. flags is a bitmap by row. Once a run has late blocks, those
+// of all later runs must be late.
 //
 // Cost: about 5 ns a row.
 func (b *Builder) Add(l *Layout, flags []uint64) {
@@ -75,7 +75,7 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 	}
 }
 
-// Finish makes the index of all parts, whose ranks are those of a splice.
+// Finish makes the index of all runs, whose ranks are those of a rank map.
 //
 // Cost: about 30 us a block.
 func (b *Builder) Finish(s *RankMap, offsets []uint64, sizes []uint32) *Segment {

@@ -19,7 +19,7 @@ const (
 	seriesHeaderBytes = 4 + 4         // version, series
 	seriesEntryBytes  = 4 + 4 + 8 + 4 // of the directory: cid, moid, mid, offset
 	seriesPadding     = 8             // zeros at the end, so that loads stay inside
-	seriesColumns     = 4             // cid, moid, mid, newest cap
+	seriesColumns     = 4             // cid, moid, mid, greatest cap
 	groupSeries       = 128           // enough to share headers, few enough to decode for one
 	gcdFollows        = 0x80          // in the width of a column header
 	maxPackedWidth    = 56            // the widest value that one load holds at any bit
@@ -55,7 +55,7 @@ func (s Series) In(box *record.Box) bool {
 // SeriesCap is a series and the greatest cap of its rows.
 type SeriesCap struct {
 	Series
-	NewestNs int64
+	MaxCapNs int64
 }
 
 // SeriesTable lists the series of a segment with their greatest caps. It reads the groups where
@@ -231,13 +231,13 @@ func (g *seriesGroup) series(i int) Series {
 		MID: g.columns[2].value(i)}
 }
 
-func (g *seriesGroup) newestNs(i int) int64 { return g.columns[3].value(i) }
+func (g *seriesGroup) maxCapNs(i int) int64 { return g.columns[3].value(i) }
 
-// Newest returns the greatest cap of a series in the segment, false when it has no row there.
+// MaxCap returns the greatest cap of a series in the segment, false when it has no row there.
 //
 // Errors: ErrSeriesDamaged.
 // Cost: two binary searches, about 0.4 us.
-func (t *SeriesTable) Newest(s Series) (capNs int64, ok bool, err error) {
+func (t *SeriesTable) MaxCap(s Series) (capNs int64, ok bool, err error) {
 	var g seriesGroup
 	if err := t.open(t.groupOf(s, 0), &g); err != nil {
 		return 0, false, err
@@ -246,7 +246,7 @@ func (t *SeriesTable) Newest(s Series) (capNs int64, ok bool, err error) {
 	if i == g.n || g.series(i) != s {
 		return 0, false, nil
 	}
-	return g.newestNs(i), true, nil
+	return g.maxCapNs(i), true, nil
 }
 
 // Each calls visit with the series that a normalized box holds, in ascending order. Times of the
@@ -267,7 +267,7 @@ func (t *SeriesTable) Each(box *record.Box, visit func(SeriesCap)) error {
 		}
 		for i := range group.n {
 			if s := group.series(i); s.In(box) {
-				visit(SeriesCap{s, group.newestNs(i)})
+				visit(SeriesCap{s, group.maxCapNs(i)})
 			}
 		}
 		if g++; g == t.groups {

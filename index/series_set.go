@@ -45,7 +45,7 @@ func (s *SeriesSet) Add(series Series, capNs int64) (number uint32) {
 			return s.slots[at] - 1
 		}
 		if known := &s.list[s.slots[at]-1]; known.Series == series {
-			known.NewestNs = max(known.NewestNs, capNs)
+			known.MaxCapNs = max(known.MaxCapNs, capNs)
 			return s.slots[at] - 1
 		}
 	}
@@ -77,11 +77,11 @@ func (s *SeriesSet) AddRows(rows *record.Batch) {
 		return
 	}
 	for i := 0; i < rows.Len(); {
-		series, newest := Series{rows.CID[i], rows.MOID[i], rows.MID[i]}, rows.CapNs[i]
+		series, maxCapNs := Series{rows.CID[i], rows.MOID[i], rows.MID[i]}, rows.CapNs[i]
 		for i++; i < rows.Len() && series == (Series{rows.CID[i], rows.MOID[i], rows.MID[i]}); i++ {
-			newest = max(newest, rows.CapNs[i])
+			maxCapNs = max(maxCapNs, rows.CapNs[i])
 		}
-		s.raise(series, newest)
+		s.raise(series, maxCapNs)
 	}
 	if len(s.list) > maxTableSeries {
 		*s = SeriesSet{tooMany: true}
@@ -97,7 +97,7 @@ func (s *SeriesSet) raise(series Series, capNs int64) {
 	number := &s.lately[uint64(series.MID)%recentSlots]
 	if int(*number) < len(s.list) && s.list[*number].Series == series {
 		known := &s.list[*number]
-		known.NewestNs = max(known.NewestNs, capNs)
+		known.MaxCapNs = max(known.MaxCapNs, capNs)
 		return
 	}
 	*number = s.Add(series, capNs)
@@ -168,7 +168,7 @@ func appendGroup(dst []byte, group []SeriesCap) []byte {
 	for i := range group {
 		s := &group[i]
 		values[0][i], values[1][i] = uint64(int64(s.CID)), uint64(int64(s.MOID))
-		values[2][i], values[3][i] = uint64(s.MID), uint64(s.NewestNs)
+		values[2][i], values[3][i] = uint64(s.MID), uint64(s.MaxCapNs)
 	}
 	for c := range values {
 		dst, widths[c] = appendFrame(dst, values[c][:len(group)])

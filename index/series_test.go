@@ -43,12 +43,12 @@ func TestSeriesTable(t *testing.T) {
 			t.Fatalf("%d series of %d, %v", table.Len(), len(newest), err)
 		}
 		for s, want := range newest {
-			if got, ok, err := table.Newest(s); err != nil || !ok || got != want {
+			if got, ok, err := table.MaxCap(s); err != nil || !ok || got != want {
 				t.Fatalf("%v: newest cap %d, %v; want %d", s, got, ok, want)
 			}
 			s.MID ^= rng.Int64N(4)
 			_, want := newest[s]
-			if _, ok, err := table.Newest(s); ok != want || err != nil {
+			if _, ok, err := table.MaxCap(s); ok != want || err != nil {
 				t.Fatalf("%v is there: want %v", s, want)
 			}
 		}
@@ -144,10 +144,10 @@ func seriesBytes(count int) []byte {
 // readSeries reads everything there is to read.
 func readSeries(table *SeriesTable) {
 	_ = table.Check()
-	_ = table.Each(&record.Box{}, func(s SeriesCap) { _, _, _ = table.Newest(s.Series) })
+	_ = table.Each(&record.Box{}, func(s SeriesCap) { _, _, _ = table.MaxCap(s.Series) })
 	box := record.Box{record.CID: {{From: 1, To: 3}}, record.MID: {{From: -9, To: 1 << 40}}}
 	_ = table.Each(&box, func(SeriesCap) {})
-	_, _, _ = table.Newest(Series{CID: math.MaxInt32, MOID: math.MinInt32})
+	_, _, _ = table.MaxCap(Series{CID: math.MaxInt32, MOID: math.MinInt32})
 }
 
 // TestSeriesDamage cuts a table at bytes and flips each bit of them. What is accepted must be read
@@ -217,7 +217,7 @@ func FuzzParseSeries(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, s := range list {
-			if got, ok, err := table.Newest(s.Series); err != nil || !ok || got != s.NewestNs {
+			if got, ok, err := table.MaxCap(s.Series); err != nil || !ok || got != s.MaxCapNs {
 				t.Fatalf("%v: %d, %v", s, got, ok)
 			}
 		}
@@ -250,8 +250,8 @@ func TestSeriesRot(t *testing.T) {
 			damaged++
 		}
 		for _, s := range []SeriesCap{want[at%len(want)], want[at*7%len(want)]} {
-			capNs, ok, err := table.Newest(s.Series)
-			if err == nil && (!ok || capNs != s.NewestNs) {
+			capNs, ok, err := table.MaxCap(s.Series)
+			if err == nil && (!ok || capNs != s.MaxCapNs) {
 				t.Fatalf("byte %d: %v: %d, %v", at, s, capNs, ok)
 			}
 		}

@@ -38,6 +38,7 @@ type Block struct {
 	lengths []uint32 // of payloads that are gathered
 	isCopy  bool     // opened by BlockCopy
 	copied  []byte   // memory of its front then
+	packed  []byte   // then, a chunk that is compressed
 }
 
 // maxKeptCopy bounds the memory that a Block keeps for copies.
@@ -66,6 +67,9 @@ func (b *Block) Detach() {
 	if cap(b.copied) > maxKeptCopy {
 		b.copied = nil
 	}
+	if cap(b.packed) > maxKeptChunk {
+		b.packed = nil
+	}
 }
 
 // Lend swaps the memory for payloads of chunks with another block's, so that many blocks that are
@@ -73,6 +77,7 @@ func (b *Block) Detach() {
 func (b *Block) Lend(to *Block) {
 	b.raw, to.raw = to.raw, b.raw
 	b.lz, to.lz = to.lz, b.lz
+	b.packed, to.packed = to.packed, b.packed
 	b.ends, to.ends = to.ends, b.ends
 	b.open, to.open = chunk{}, chunk{}
 }

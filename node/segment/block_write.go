@@ -37,7 +37,7 @@ const (
 type rowsOf struct {
 	*record.Batch
 	order []uint32
-	keys  *record.Batch // of all rows of the part, by position
+	keys  *record.Batch // of all rows of the run, by position
 	start uint32        // position of the first row of the block
 }
 
@@ -151,9 +151,9 @@ func (e *encoder) appendFlags(order []uint32, flags []uint64) bool {
 	any, at := uint64(0), len(e.columnData)
 	for from := 0; from < len(order); from += 8 {
 		bits := byte(0)
-		for k, rank := range order[from:min(from+8, len(order))] {
-			if word := int(rank >> 6); word < len(flags) {
-				bits |= byte(flags[word]>>(rank&63)&1) << k
+		for k, row := range order[from:min(from+8, len(order))] {
+			if word := int(row >> 6); word < len(flags) {
+				bits |= byte(flags[word]>>(row&63)&1) << k
 			}
 		}
 		any |= uint64(bits)

@@ -72,12 +72,8 @@ func (b *Block) openChunk(i int) error {
 		return b.corruptChunk(i, 0, fmt.Sprintf("rows %d to %d at %d to %d cannot be", e.first,
 			e.end, e.from, e.to))
 	}
-	stored := b.data[e.from:e.to]
-	if b.isCopy && e.method == chunkRaw {
-		b.raw = append(b.raw[:0], stored...)
-		stored = b.raw
-	}
-	if checksum(stored) != e.sum {
+	stored, ok := b.verifyChunk(&e)
+	if !ok {
 		return b.corruptChunk(i, e.from, "its checksum differs")
 	}
 	if !b.setEnds(&e) {
@@ -92,6 +88,21 @@ func (b *Block) openChunk(i int) error {
 	}
 	b.open = next
 	return nil
+}
+
+// verifyChunk returns the stored bytes of a chunk and whether their checksum is right. For a copy
+// they are copied first: the system may read a page of the mapping from the disk again after its
+// checksum was computed.
+func (b *Block) verifyChunk(e *chunkEntry) (stored []byte, ok bool) {
+	stored = b.data[e.from:e.to]
+	if b.isCopy && e.method == chunkRaw {
+		b.raw = append(b.raw[:0], stored...)
+		stored = b.raw
+	} else if b.isCopy {
+		b.packed = append(b.packed[:0], stored...)
+		stored = b.packed
+	}
+	return stored, checksum(stored) == e.sum
 }
 
 // setEnds notes where the payloads of a chunk end and reports whether they fill it.

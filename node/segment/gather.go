@@ -9,8 +9,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Gather appends the rows at the positions of sel to dst, with ranks where acquisition times go,
-// and without payloads when keysOnly is set.
+// Gather appends the rows at the positions of sel, which ascend, to dst, with ranks where
+// acquisition times go, and without payloads when keysOnly is set.
 //
 // Errors: damage of a payload chunk, a *durable.CorruptError; more than 4 GiB of payloads in dst.
 // dst is then as it was.

@@ -191,6 +191,39 @@ func FuzzRot(f *testing.F) {
 	})
 }
 
+// The chunks of a copy are used as they were verified: bytes of the mapping that change after the
+// checksum was computed do not matter.
+func TestCopiedChunksAreVerifiedBytes(t *testing.T) {
+	methods := map[uint8]bool{}
+	for name, in := range smallInputs(randomSource(t)) {
+		r := newRotting(t, in)
+		var b Block
+		for i := range r.offsets {
+			copy(r.data, r.whole)
+			if err := r.BlockCopy(i, r.offsets[i], r.sizes[i], &b); err != nil {
+				t.Fatal(err)
+			}
+			for c := range len(b.chunks) / chunkEntryBytes {
+				e, ok := b.entry(c)
+				stored, right := b.verifyChunk(&e)
+				if !ok || !right {
+					t.Fatalf("%s: block %d: chunk %d", name, i, c)
+				}
+				for at := e.from; at < e.to; at++ {
+					b.data[at] ^= 0x55
+				}
+				if checksum(stored) != e.sum {
+					t.Errorf("%s: chunk %d of method %d aliases the mapping", name, c, e.method)
+				}
+				methods[e.method] = true
+			}
+		}
+	}
+	if len(methods) != 3 {
+		t.Errorf("chunks of methods %v", methods)
+	}
+}
+
 // A copy of a segment whose bits flipped since it was opened is right or not made, and the disk
 // reader finds what is not right.
 func TestRotIsNotCopied(t *testing.T) {

@@ -259,7 +259,7 @@ func sealedHeader() []byte {
 
 func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	w.buf = append(w.buf, sealedHeader()...)
-	if err := in.Runs(w.writePart); err != nil {
+	if err := in.Runs(w.writeRun); err != nil {
 		return SealedInfo{}, err
 	}
 	if err := w.ranks.check(); err != nil {
@@ -285,7 +285,7 @@ func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	}, w.flush()
 }
 
-func (w *sealedWriter) writePart(p *RowRun) error {
+func (w *sealedWriter) writeRun(p *RowRun) error {
 	if err := p.check(); err != nil {
 		return err
 	}

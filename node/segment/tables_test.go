@@ -11,9 +11,9 @@ import (
 // checkExampleSeries: index writes the table and reads it, this package keeps it as a section.
 func checkExampleSeries(t *testing.T, example []byte) {
 	want := []index.SeriesCap{
-		{Series: index.Series{CID: 7, MOID: 3, MID: 1000}, NewestNs: 1_000_000_000},
-		{Series: index.Series{CID: 7, MOID: 3, MID: 1001}, NewestNs: 500_000_000},
-		{Series: index.Series{CID: 7, MOID: 4, MID: 1000}, NewestNs: 0},
+		{Series: index.Series{CID: 7, MOID: 3, MID: 1000}, MaxCapNs: 1_000_000_000},
+		{Series: index.Series{CID: 7, MOID: 3, MID: 1001}, MaxCapNs: 500_000_000},
+		{Series: index.Series{CID: 7, MOID: 4, MID: 1000}, MaxCapNs: 0},
 	}
 	sameBytes(t, "written", index.AppendSeries(nil, want), example)
 	table, err := index.ParseSeries(example)

@@ -185,7 +185,7 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 		counts[shard]++
 	}
 	byShard := make([]shardRows, 0, shards)
-	at := make([]int, shards) // shard -> its index
+	at := make([]int, shards) // shard -> its place in byShard
 	for sh, count := range counts {
 		if count == 0 {
 			continue

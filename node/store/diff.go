@@ -27,7 +27,7 @@ func (s *Store) Diff(ctx context.Context, ask *record.Diff, sink DiffSink) (Scan
 	if err != nil {
 		return ScanStats{}, err
 	}
-	stats, err := diff.Run(ctx, &s.scans.Source, horizon, &checked, sink)
+	stats, err := diff.Run(ctx, &s.scans.Access, horizon, &checked, sink)
 	stats.TookNs = int64(time.Since(began))
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(stats.BlocksScanned))

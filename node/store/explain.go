@@ -16,10 +16,10 @@ func (s *Store) Explain(ctx context.Context, q *record.Query) (api.Explanation, 
 	return s.ExplainPartials(ctx, q, nil)
 }
 
-// ExplainPartials is Explain for a sink that takes parts of blocks apart, if newApart is not nil.
-// It is asked which it knows, and opens all.
+// ExplainPartials is Explain for a sink that takes partials, if newPartialSink is not nil. It is
+// asked of which it has the state, and opens all.
 func (s *Store) ExplainPartials(
-	ctx context.Context, q *record.Query, newApart func() PartialSink,
+	ctx context.Context, q *record.Query, newPartialSink func() PartialSink,
 ) (api.Explanation, error) {
 	s.scanning.RLock()
 	defer s.scanning.RUnlock()
@@ -29,7 +29,7 @@ func (s *Store) ExplainPartials(
 		return api.Explanation{}, err
 	}
 	defer sc.Close()
-	out, err := sc.Explain(began, newApart)
+	out, err := sc.Explain(began, newPartialSink)
 	out.Shards = len(s.shards)
 	s.counters.scans.Add(1)
 	s.counters.blocksScanned.Add(int64(sc.Stats.BlocksScanned))

@@ -161,7 +161,7 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 func TestExplainHidden(t *testing.T) {
 	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
 	for _, limit := range []int{7, 1 << 18} {
-		s.scans.Source.MaxReadings = limit
+		s.scans.Access.MaxReadings = limit
 		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})
 		if err != nil || x.Found != 3000 || x.Hidden != 6000 || x.Heads != 2 ||
 			x.HeadRows != 3000 || x.HeadFound != 3000 || len(x.Segments) != 4 {

@@ -146,3 +146,35 @@ func checkLatest(t *testing.T, s *Store, q *record.Query, model map[record.Key]b
 		t.Fatalf("%d readings read, %v; want %d", len(got), err, len(want))
 	}
 }
+
+// TestCorrectionsAcrossSubRuns: newer versions are searched device by device, and rows of a block
+// are in order of cap first.
+func TestCorrectionsAcrossSubRuns(t *testing.T) {
+	s := openTest(t, Options{Shards: 1})
+	var b record.Batch
+	for c := range int64(16) {
+		for d := range int64(32) {
+			b.Append(record.Key{CID: 1, MID: d, CapNs: c * 1e10}, []byte("old"))
+		}
+	}
+	mustPut(t, s, &b, WriterSeq{})
+	mustSeal(t, s)
+	q := record.Query{View: record.ViewLatest}
+	count := func() {
+		t.Helper()
+		if n, _, err := s.Count(t.Context(), &q); err != nil || n != 512 {
+			t.Fatalf("%d readings, %v", n, err)
+		}
+	}
+	count()
+	b.Reset()
+	for d := range int64(32) {
+		c := int64(2) // of the second sub-run
+		if 8 <= d && d < 24 {
+			c = 0
+		}
+		b.Append(record.Key{CID: 1, MID: d, CapNs: c * 1e10}, []byte("new"))
+	}
+	mustPut(t, s, &b, WriterSeq{})
+	count()
+}

@@ -48,7 +48,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%d rows", len(whole))
 	}
 	for _, limit := range []int{1, 7, 100, 1000} {
-		s.scans.Source.MaxReadings = limit
+		s.scans.Access.MaxReadings = limit
 		compare(t, "in partitions", scanRows(t, s, &q), whole)
 		stats, err := s.Scan(t.Context(), &q, func(int) (Sink, error) {
 			return func(*record.Batch) error { return nil }, nil

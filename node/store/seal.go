@@ -37,13 +37,13 @@ func (s *Store) Seal(ctx context.Context) error {
 		return ErrClosed
 	}
 	done := make(chan error, 1)
-	var rollErr error
+	var leaseErr error
 	err := s.onCommitter(ctx, func() {
 		for _, sh := range s.allShards {
 			s.rotate(sh)
 		}
 		s.log.Roll() // once all is sealed, no file of the log is needed but an empty one
-		if rollErr = s.logLease(); rollErr != nil {
+		if leaseErr = s.logLease(); leaseErr != nil {
 			return
 		}
 		select {
@@ -51,7 +51,7 @@ func (s *Store) Seal(ctx context.Context) error {
 		case <-s.stop:
 		}
 	})
-	if err = cmp.Or(err, rollErr); err != nil {
+	if err = cmp.Or(err, leaseErr); err != nil {
 		return err
 	}
 	select {

@@ -89,7 +89,7 @@ type Store struct {
 	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
-	logFiles               map[uint64][]uint64 // log file -> per shard the last index in it
+	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
 	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
 	logRemovals            logRemovals         // rows that retentions remove from the log
 
@@ -154,7 +154,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	s.readahead.Clock = segment.NewVerifyClock(opt.blockNow)
 	s.scans.Workers, s.scans.MinParallelRows = opt.Workers, opt.parallelRows
 	s.scans.Pool = workers.NewPool(opt.Workers, s.stop)
-	s.scans.Source = versions.Source{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
+	s.scans.Access = versions.Access{Readahead: &s.readahead, MaxReadings: opt.maxReadings,
 		Pin: s.pin}
 	s.retentionClock = retention.NewClock(opt.monotonic)
 	s.wallClock = opt.WallClock

@@ -143,12 +143,13 @@ type Merging struct {
 // NewMerging returns what merges the groups of a query, in instances of the owner: at most
 // maxGroups in all, and maxOfInstance in one instance. The caller sets Done.
 func NewMerging(
-	q *record.Query, by wasmhost.Owner, module *registry.Version, maxGroups, maxOfInstance int,
+	q *record.Query, guestOwner wasmhost.Owner, module *registry.Version, maxGroups,
+	maxOfInstance int,
 ) *Merging {
 	return &Merging{LinksPredecessors: module.LinksPredecessors(), maxGroups: maxGroups,
 		maxOfInstance: min(batchGroups, maxOfInstance),
 		make: func(ctx context.Context) (*Worker, error) {
-			guest, err := module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)
+			guest, err := module.Module.NewAggregateFor(ctx, guestOwner, q.Aggregate.Params)
 			if err != nil {
 				return nil, err
 			}

@@ -37,19 +37,19 @@ func NewPartialCache(cache *partials.Cache, module *registry.Version) *PartialCa
 func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 	var text []byte
 	number := func(n int64) { text = binary.LittleEndian.AppendUint64(text, uint64(n)) }
-	own := true
+	allBuiltIn := true
 	add := func(v *registry.Version, params []byte) {
 		digest := v.Module.Digest()
 		text = append(text, digest[:]...)
 		number(int64(len(params)))
 		text = append(text, params...)
-		own = own && v.Owner == registry.StandardOwner
+		allBuiltIn = allBuiltIn && v.Owner == registry.StandardOwner
 	}
 	for i, v := range filters {
 		add(v, q.Filters[i].Params)
 	}
 	add(k.module, q.Aggregate.Params)
-	if !own {
+	if !allBuiltIn {
 		for _, r := range q.Box[record.CID] {
 			number(r.From)
 			number(r.To)

@@ -42,11 +42,11 @@ type Worker struct {
 // NewWorker returns a worker, by its number, that spills groups to the overflow when they exceed
 // memory. Its instances are those of the owner. The caller closes it.
 func NewWorker(
-	ctx context.Context, worker int, q *record.Query, by wasmhost.Owner,
+	ctx context.Context, worker int, q *record.Query, guestOwner wasmhost.Owner,
 	module *registry.Version, g *GroupTable, over *Overflow,
 ) (*Worker, error) {
 	again := func(ctx context.Context) (*wasmhost.Aggregate, error) {
-		return module.Module.NewAggregateFor(ctx, by, q.Aggregate.Params)
+		return module.Module.NewAggregateFor(ctx, guestOwner, q.Aggregate.Params)
 	}
 	guest, err := again(ctx)
 	if err != nil {

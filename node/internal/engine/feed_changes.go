@@ -43,7 +43,7 @@ func (e *Engine) Changes(
 	if err := checkChanges(q); err != nil {
 		return fromNs, err
 	}
-	p, done := e.withSchedulingKey(&prepared{Query: q, options: options})
+	p, done := e.withGuestOwner(&prepared{Query: q, options: options})
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -208,7 +208,7 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 		}
 	}
 	for i, m := range q.filters {
-		f, err := m.Module.NewFilterFor(ctx, q.schedulingKey, q.Filters[i].Params)
+		f, err := m.Module.NewFilterFor(ctx, q.guestOwner, q.Filters[i].Params)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func (e *Engine) queryInto(
 		defer e.nativeWork.End()
 	} else {
 		var done func()
-		q, done = e.withSchedulingKey(q)
+		q, done = e.withGuestOwner(q)
 		defer done()
 	}
 	if out.sorter = e.sorterOf(q.Query); out.sorter != nil {
@@ -114,7 +114,7 @@ func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, erro
 		defer e.nativeWork.End()
 	} else {
 		var done func()
-		q, done = e.withSchedulingKey(q)
+		q, done = e.withGuestOwner(q)
 		defer done()
 	}
 	var end wire.End
@@ -136,20 +136,20 @@ func endOf(s store.ScanStats, rows uint64) wire.End {
 		HistoryChangedAcqNs: s.HistoryChangedAcqNs}
 }
 
-// withSchedulingKey returns the query with the key by which permits for its guest calls are shared
-// fairly: that of the tenant, or of the query itself if it is over several tenants. The zero key is
-// for loading modules. done is called at the end, when no instance is left.
-func (e *Engine) withSchedulingKey(q *prepared) (owned *prepared, done func()) {
+// withGuestOwner returns the query with the owner of its guest calls, among whom permits for these
+// are shared fairly: the tenant, or the query itself if it is over several tenants. The zero owner
+// is for loading modules. done is called at the end, when no instance is left.
+func (e *Engine) withGuestOwner(q *prepared) (owned *prepared, done func()) {
 	p := *q
 	if cids := q.Box[record.CID]; len(cids) == 1 && cids[0].To == cids[0].From+1 {
-		p.schedulingKey = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))
+		p.guestOwner = wasmhost.OwnerOf(1 + uint64(uint32(cids[0].From)))
 		return &p, func() {}
 	}
-	p.schedulingKey = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
+	p.guestOwner = wasmhost.Owner{Key: 1<<32 + e.wideQueries.Add(1),
 		Pool: tenantsKey(q.Box[record.CID])}
 	return &p, func() {
 		if e.host != nil {
-			e.host.Forget(p.schedulingKey.Key)
+			e.host.Forget(p.guestOwner.Key)
 		}
 	}
 }
@@ -175,8 +175,8 @@ type sinks struct {
 	rows          store.Sink
 	payloadPrefix uint32
 	partials      store.PartialSink
-	payloadBuffer func(beside bool) []byte // buffer for payloads in guest memory, nil for none
-	leave         func()                   // see [store.Consumer]
+	payloadBuffer func(inUse bool) []byte // buffer for payloads in guest memory, nil for none
+	done          func()                  // see [store.Consumer]
 }
 
 // scan runs the store's scan with the filters of the query, in their order, before each sink. Sinks
@@ -192,12 +192,12 @@ func (l *localSource) scan(
 
 // scanPartials is scan for sinks of partials.
 func (l *localSource) scanPartials(
-	ctx context.Context, q *prepared, columns segment.Columns, keep *aggregate.PartialCache,
+	ctx context.Context, q *prepared, columns segment.Columns, partialCache *aggregate.PartialCache,
 	newSinks func(worker int) (sinks, error),
 ) (store.ScanStats, error) {
 	modules := q.filters
-	if keep != nil {
-		keep.SetKey(q.Query, modules)
+	if partialCache != nil {
+		partialCache.SetKey(q.Query, modules)
 	}
 	whole := *q.Query
 	whole.KeysOnly = false // plugins may read payloads, see columns
@@ -240,7 +240,7 @@ func (l *localSource) scanChain(
 		// What the next filter and all after it read.
 		read := columns.PayloadPrefix(to.payloadPrefix)
 		for i := len(modules) - 1; i >= 0; i-- {
-			f, err := modules[i].Module.NewFilterFor(ctx, p.schedulingKey, q.Filters[i].Params)
+			f, err := modules[i].Module.NewFilterFor(ctx, p.guestOwner, q.Filters[i].Params)
 			if err != nil {
 				return sinks{}, 0, err
 			}
@@ -256,7 +256,7 @@ func (l *localSource) scanChain(
 	) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
-		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.partials, Done: to.leave}
+		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.partials, Done: to.done}
 		// With filters it would contain payloads of rows that the aggregate must not see.
 		if len(modules) == 0 && q.View == record.ViewAll {
 			out.PayloadBuffer = to.payloadBuffer

@@ -114,7 +114,7 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, done := e.withSchedulingKey(q)
+	q, done := e.withGuestOwner(q)
 	defer done()
 	var workers []*aggregate.Worker
 	if only := e.routes.Load().single; only != nil {
@@ -155,7 +155,7 @@ func (f *AggregateResult) Each(
 		return err
 	}
 	if f.over.Used() {
-		q, done := f.engine.withSchedulingKey(f.q)
+		q, done := f.engine.withGuestOwner(f.q)
 		defer done()
 		m := f.engine.mergingOf(q, f.module)
 		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
@@ -179,7 +179,7 @@ func (f *AggregateResult) Each(
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.
 func (e *Engine) mergingOf(q *prepared, module *registry.Version) *aggregate.Merging {
-	return aggregate.NewMerging(q.Query, q.schedulingKey, module, e.Limits.MaxGroups,
+	return aggregate.NewMerging(q.Query, q.guestOwner, module, e.Limits.MaxGroups,
 		e.Limits.MemoryGroups)
 }
 
@@ -202,10 +202,10 @@ func (l *localSource) aggregateWorkers(
 	over *aggregate.Overflow, always bool,
 ) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
 	columns := module.Columns | GroupColumns(q.GroupBy)
-	keep := l.engine.partialCacheOf(q.options, module)
-	stats, err = l.scanPartials(ctx, q, columns, keep, func(worker int) (sinks, error) {
+	partialCache := l.engine.partialCacheOf(q.options, module)
+	stats, err = l.scanPartials(ctx, q, columns, partialCache, func(worker int) (sinks, error) {
 		groups := aggregate.NewGroupTable(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.schedulingKey, module, groups, over)
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.guestOwner, module, groups, over)
 		if err != nil {
 			return sinks{}, err
 		}
@@ -213,8 +213,8 @@ func (l *localSource) aggregateWorkers(
 		s := sinks{rows: func(b *record.Batch) error { return a.Add(ctx, b) },
 			payloadPrefix: a.PayloadPrefix(),
 			payloadBuffer: a.PayloadBuffer(ctx)}
-		if s.partials = a.UsePartials(ctx, keep); s.partials != nil {
-			s.leave = a.CloseIfEmpty
+		if s.partials = a.UsePartials(ctx, partialCache); s.partials != nil {
+			s.done = a.CloseIfEmpty
 		}
 		return s, nil
 	})

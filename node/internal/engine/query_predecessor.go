@@ -25,7 +25,7 @@ func (l *localSource) readPredecessors(
 	columns, inside := module.Columns|GroupColumns(by), len(workers)
 	before := q.with(back)
 	_, err := l.scan(ctx, before, columns, func(worker int) (store.Sink, uint32, error) {
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.schedulingKey, module,
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.guestOwner, module,
 			aggregate.NewPredecessorTable(q.GroupBy, l.engine.Limits.MemoryGroups), over)
 		if err != nil {
 			return nil, 0, err

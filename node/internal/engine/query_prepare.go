@@ -17,9 +17,9 @@ import (
 // modules of its filters are looked up. The modules belong to its permit.
 type prepared struct {
 	*record.Query
-	filters       []*registry.Version // by Query.Filters
-	options       request.Options
-	schedulingKey wasmhost.Owner // of guest calls, see [Engine.withSchedulingKey]
+	filters    []*registry.Version // by Query.Filters
+	options    request.Options
+	guestOwner wasmhost.Owner // of guest calls, see [Engine.withGuestOwner]
 }
 
 // with returns the same for another query.
@@ -35,12 +35,12 @@ type Admitted struct {
 	engine  *Engine
 	permit  *admission.Permit
 	cleanUp func() // ends the use of what else it has; may be nil
-	over    atomic.Bool
+	isDone  atomic.Bool
 }
 
 // Done may be called more than once, and of nil.
 func (a *Admitted) Done() {
-	if a == nil || a.over.Swap(true) {
+	if a == nil || a.isDone.Swap(true) {
 		return
 	}
 	if a.cleanUp != nil {

@@ -152,7 +152,7 @@ func (e *Engine) emitStates(
 			return wire.End{}, err
 		}
 	}
-	q, done := e.withSchedulingKey(q)
+	q, done := e.withGuestOwner(q)
 	defer done()
 	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()

@@ -25,16 +25,16 @@ type gathererState struct {
 	// superseded, if it is known, are positions of the block that is taken.
 	superseded      []uint16
 	supersededKnown bool
-	Resolver        Resolver // nil: all rows are shown
+	RowHider        RowHider // nil: all rows are shown
 }
 
-// Resolver knows which rows are not to be shown, beyond those that [PlannedSegment.SupersededOf]
+// RowHider knows which rows are not to be shown, beyond those that [PlannedSegment.SupersededOf]
 // returns.
-type Resolver interface {
-	// Resolve removes such rows from a batch, from start on.
+type RowHider interface {
+	// DropHidden removes such rows from a batch, from start on.
 	DropHidden(b *record.Batch, start int)
 	// FindSuperseded returns the positions of all rows of a block that are not to be shown,
-	// ascending, valid until the next call. It is not ok where only Resolve knows.
+	// ascending, valid until the next call. It is not ok where only DropHidden knows.
 	//
 	// Errors: *durable.CorruptError.
 	FindSuperseded(seg *PlannedSegment, number uint32, b *segment.Block) (
@@ -179,10 +179,10 @@ func (w *Gatherer) gatherWhole(seg *PlannedSegment, number uint32, b *segment.Bl
 func (w *Gatherer) beginWhole(
 	seg *PlannedSegment, number uint32, b *segment.Block,
 ) (counted bool, err error) {
-	if w.Resolver == nil {
+	if w.RowHider == nil {
 		return false, nil
 	}
-	w.superseded, w.supersededKnown, err = w.Resolver.FindSuperseded(seg, number, b)
+	w.superseded, w.supersededKnown, err = w.RowHider.FindSuperseded(seg, number, b)
 	if err != nil || !w.supersededKnown {
 		return false, err
 	}
@@ -275,8 +275,8 @@ func (w *Gatherer) take(
 			out.Remove(start + int(uint32(at)-lo))
 		}
 		out.End()
-	case w.Resolver != nil:
-		w.Resolver.DropHidden(&w.Batch, start)
+	case w.RowHider != nil:
+		w.RowHider.DropHidden(&w.Batch, start)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 // earlier one.
 //
 // It owns the pairs of versions, one for each acq, as many as fit in memory, and how they are
-// looked up. It reads what a [versions.Source] pins, divides the box as package versions does, and
+// looked up. It reads what an [versions.Access] pins, divides the box as package versions does, and
 // knows nothing of the store or of who takes the differences. Its main function is [Run]. It starts
 // no goroutines.
 package diff
@@ -65,7 +65,7 @@ type comparison struct {
 // Errors: *durable.CorruptError, ctx.Err(), and what sink returns.
 // Cost: at most from.MaxReadings readings in memory, with some of their payloads.
 func Run(
-	ctx context.Context, from *versions.Source, horizon int64, ask *record.Diff, sink Sink,
+	ctx context.Context, from *versions.Access, horizon int64, ask *record.Diff, sink Sink,
 ) (scan.Stats, error) {
 	d := &comparison{Resolver: versions.New(ctx, from), fromNs: ask.FromNs, sink: sink}
 	defer d.GiveBack()

@@ -30,23 +30,23 @@ import (
 // found before.
 type search struct {
 	*blocks.Gatherer
-	resolver *versions.Resolver
-	now      *shards.State
-	box      record.Box
-	state    state
-	newer    *versions.Table // with lost series: every version that hides another
-	segments []*segmentState
-	spare    []*segmentState // memory of earlier ones
-	heads    []*index.Head   // newest first
-	cell     index.HeadCell
-	chunks   []index.HeadChunk // of the cell
-	inHead   []index.HeadRow
-	inCell   []need // the series of the cell
-	arena    []need // of runs
-	spans    []span // of the open block
-	tails    []segment.Span
-	named    record.Batch // rows of which only the series is read
-	found    record.Batch
+	resolver    *versions.Resolver
+	now         *shards.State
+	box         record.Box
+	state       state
+	newer       *versions.Table // with lost series: every version that hides another
+	segments    []*segmentState
+	spare       []*segmentState // memory of earlier ones
+	heads       []*index.Head   // newest first
+	cell        index.HeadCell
+	chunks      []index.HeadChunk // of the cell
+	inHead      []index.HeadRow
+	needsOfCell []need // the series of the cell
+	arena       []need // of runs
+	spans       []span // of the open block
+	tails       []segment.Span
+	named       record.Batch // rows of which only the series is read
+	found       record.Batch
 }
 
 var searches = sync.Pool{New: func() any { return new(search) }}
@@ -102,7 +102,7 @@ func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	sc := new(versions.Resolver)
-	sc.Begin(l.resolver.Ctx, &l.resolver.Source)
+	sc.Begin(l.resolver.Ctx, &l.resolver.Access)
 	sc.Box, sc.NewestAcqs, sc.View = lost, l.resolver.NewestAcqs, l.resolver.View
 	sc.Horizon, sc.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
 	sc.Cache.Once = true
@@ -153,9 +153,9 @@ func (l *search) head(source uint32, h *index.Head) error {
 			return err
 		}
 		h.Cell(id, &l.box, &l.cell)
-		l.inCell = l.inCell[:0]
+		l.needsOfCell = l.needsOfCell[:0]
 		for _, s := range l.cell.Series {
-			l.inCell = append(l.inCell, need{l.state.announce(s.Series), s.NewestNs})
+			l.needsOfCell = append(l.needsOfCell, need{l.state.announce(s.Series), s.MaxCapNs})
 		}
 		if err := l.cellRows(source, h); err != nil {
 			return err
@@ -169,12 +169,12 @@ func (l *search) head(source uint32, h *index.Head) error {
 func (l *search) cellRows(source uint32, h *index.Head) error {
 	const atOnce = 16
 	caps := l.box[record.Cap]
-	for to := l.cell.Chunks; to > 0 && len(l.inCell) > 0; {
+	for to := l.cell.Chunks; to > 0 && len(l.needsOfCell) > 0; {
 		from := max(0, to-atOnce)
 		l.chunks = h.Chunks(l.cell.ID, from, to, l.chunks[:0])
-		for i := to - 1; i >= from && len(l.inCell) > 0; i-- {
+		for i := to - 1; i >= from && len(l.needsOfCell) > 0; i-- {
 			k := &l.chunks[i-from]
-			if caps.Intersects(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.inCell, k.Caps) {
+			if caps.Intersects(k.Caps.Min, k.Caps.Max) && l.anyNeeds(l.needsOfCell, k.Caps) {
 				if err := l.chunk(source, h, i, k.BeforeNs); err != nil {
 					return err
 				}
@@ -195,7 +195,7 @@ func (l *search) chunk(source uint32, h *index.Head, i int, beforeNs int64) erro
 	if err := l.takeHead(source); err != nil {
 		return err
 	}
-	l.inCell = slices.DeleteFunc(l.inCell, func(n need) bool {
+	l.needsOfCell = slices.DeleteFunc(l.needsOfCell, func(n need) bool {
 		return l.state.series[n.number].floorNs > beforeNs
 	})
 	return nil
@@ -205,7 +205,7 @@ func (l *search) chunk(source uint32, h *index.Head, i int, beforeNs int64) erro
 func (l *search) takeHead(source uint32) error {
 	for i := len(l.inHead) - 1; i >= 0; i-- {
 		r := &l.inHead[i]
-		number, ok := l.numberOf(l.inCell, index.Series{CID: r.Key.CID, MOID: r.Key.MOID,
+		number, ok := l.numberOf(l.needsOfCell, index.Series{CID: r.Key.CID, MOID: r.Key.MOID,
 			MID: r.Key.MID})
 		if !ok {
 			continue // it needs no more, or came after the series were listed

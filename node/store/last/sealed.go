@@ -139,10 +139,10 @@ func (l *search) begin(s *segmentState) error {
 	l.Planned++
 	found := len(l.arena)
 	each := func(c index.SeriesCap) {
-		if c.NewestNs < s.caps.Min {
+		if c.MaxCapNs < s.caps.Min {
 			return
 		}
-		n := need{l.state.announce(c.Series), min(c.NewestNs, s.caps.Max)}
+		n := need{l.state.announce(c.Series), min(c.MaxCapNs, s.caps.Max)}
 		if l.needs(&n, s.caps) {
 			l.arena = append(l.arena, n)
 		}

@@ -12,10 +12,11 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Explain runs a scan for nothing but to say how rows were found; newApart may be nil. began is
-// when the query did. It is called in place of Run, and leaves the number of shards to the caller.
+// Explain runs a scan for nothing but to say how rows were found; newPartialSink may be nil. began
+// is when the query did. It is called in place of Run, and leaves the number of shards to the
+// caller.
 func (sc *Scan) Explain(
-	began time.Time, newApart func() blocks.PartialSink,
+	began time.Time, newPartialSink func() blocks.PartialSink,
 ) (api.Explanation, error) {
 	x := explaining{out: api.Explanation{HorizonNs: sc.Horizon, Segments: []api.SegmentPlan{}}}
 	var err error
@@ -25,8 +26,8 @@ func (sc *Scan) Explain(
 		err = sc.Run(func(worker int) (blocks.Consumer, error) {
 			to, err := discard(worker)
 			to.Columns = segment.AllColumns
-			if newApart != nil {
-				to.Partials = newApart()
+			if newPartialSink != nil {
+				to.Partials = newPartialSink()
 			}
 			return to, err
 		})
@@ -94,7 +95,7 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 		return out
 	}
 	out.Lists, out.Listed = plan.Stats.Lists, plan.Stats.Listed
-	out.ByZones = dimCounts(plan.Stats.ByZones)
+	out.ByZones = dimCounts(plan.Stats.DroppedByZones)
 	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
 	return out
 }

@@ -2,11 +2,11 @@
 // consumers, counts them, or says how they would be found.
 //
 // It owns the tasks of a scan, the workers that share them and the order in which rows come. It
-// reads what a [versions.Source] pins up to a horizon that is given, and knows nothing of the store
-// or of the order and limit of a query; of plugins only whether the query has any. Its main types
-// are [Runner], which the scans of a store share, and [Scan]. The first worker of a scan is the
-// caller's goroutine, the others are those of a workers.Pool; all have ended when Run returns, but
-// for Consumer.Done.
+// reads what an [versions.Access] pins up to a horizon that is given, and knows nothing of the
+// store or of the order and limit of a query; of plugins only whether the query has any. Its main
+// types are [Runner], which the scans of a store share, and [Scan]. The first worker of a scan is
+// the caller's goroutine, the others are those of a workers.Pool; all have ended when Run returns,
+// but for Consumer.Done.
 package scan
 
 import (
@@ -58,7 +58,7 @@ func (st *Stats) Add(w *blocks.Counts) {
 
 // Runner is what the scans of a store share.
 type Runner struct {
-	Source  versions.Source
+	Access  versions.Access
 	Workers int // goroutines of one scan at most
 	// MinParallelRows is how many rows that are read make a second worker pay.
 	MinParallelRows int
@@ -108,7 +108,7 @@ var scans = sync.Pool{New: func() any { return new(Scan) }}
 // of the asked ones.
 func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Scan {
 	sc := scans.Get().(*Scan)
-	sc.Begin(ctx, &r.Source)
+	sc.Begin(ctx, &r.Access)
 	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
 	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
 	sc.fixedOrder = q.Aggregate.Name != ""
@@ -188,7 +188,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 	for i, w := range all {
 		w.scan, w.number, w.Ctx = sc, i, sc.Ctx
 		if sc.lastN == 0 {
-			w.Resolver = w
+			w.RowHider = w
 		}
 		w.Verify = sc.verify
 		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones

@@ -2,30 +2,32 @@ package shards
 
 import "sync/atomic"
 
-// SupersededRows are the rows of a block that have a newer version. Only BelowNs changes.
+// SupersededRows are the rows of a block that have a newer version. Only SearchedBelowNs changes.
 type SupersededRows struct {
-	// SinceNs: newer versions with smaller acqs were looked for when the positions were found.
-	// Those that an event with a smaller acq hides did not count.
-	SinceNs   int64
-	Positions []uint16 // in the block, ascending
-	belowNs   atomic.Int64
+	// FirstSearchedBelowNs: newer versions with smaller acqs were looked for when the positions
+	// were found. Those that an event with a smaller acq hides did not count.
+	FirstSearchedBelowNs int64
+	Positions            []uint16 // in the block, ascending
+	searchedBelowNs      atomic.Int64
 }
 
-// NewSupersededRows returns what was found with newer versions below an acq, and keeps positions.
-func NewSupersededRows(sinceNs int64, positions []uint16) *SupersededRows {
-	s := &SupersededRows{SinceNs: sinceNs, Positions: positions}
-	s.belowNs.Store(sinceNs)
+// NewSupersededRows returns what was found when newer versions below an acq were looked for, and
+// keeps positions.
+func NewSupersededRows(belowNs int64, positions []uint16) *SupersededRows {
+	s := &SupersededRows{FirstSearchedBelowNs: belowNs, Positions: positions}
+	s.searchedBelowNs.Store(belowNs)
 	return s
 }
 
-// BelowNs returns up to which acq newer versions were looked for: none from SinceNs on is of a row
-// of the block.
-func (s *SupersededRows) BelowNs() int64 { return s.belowNs.Load() }
+// SearchedBelowNs returns below which acq newer versions were looked for by now: none from
+// FirstSearchedBelowNs on is of a row of the block.
+func (s *SupersededRows) SearchedBelowNs() int64 { return s.searchedBelowNs.Load() }
 
-// Raise notes that no newer version of a row of the block has an acq from BelowNs on and below one.
+// Raise notes that no newer version of a row of the block has an acq from SearchedBelowNs on and
+// below one.
 func (s *SupersededRows) Raise(belowNs int64) {
-	for old := s.belowNs.Load(); old < belowNs; old = s.belowNs.Load() {
-		if s.belowNs.CompareAndSwap(old, belowNs) {
+	for old := s.searchedBelowNs.Load(); old < belowNs; old = s.searchedBelowNs.Load() {
+		if s.searchedBelowNs.CompareAndSwap(old, belowNs) {
 			return
 		}
 	}
@@ -68,7 +70,8 @@ func (t *SupersededTable) Keep(block uint32, blocks, rows int, found *Superseded
 		}
 	}
 	at := &(*all)[block]
-	for old := at.Load(); old == nil || old.BelowNs() < found.BelowNs(); old = at.Load() {
+	belowNs := found.SearchedBelowNs()
+	for old := at.Load(); old == nil || old.SearchedBelowNs() < belowNs; old = at.Load() {
 		if at.CompareAndSwap(old, found) {
 			return
 		}

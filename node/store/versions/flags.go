@@ -12,7 +12,7 @@ import (
 
 // ClearFalse clears the flags of the unconfirmed rows that supersede no other row: those whose cap
 // is above every cap of their series in older segments. A head sees only watermarks that many
-// series share and the newest cap of each device: it flags nearly all of what is loaded device by
+// series share and the greatest cap of each device: it flags nearly all of what is loaded device by
 // device, and of what several writers put at once.
 //
 // Cost: about 20 ns an unconfirmed row, and 5 ns a series of each older segment.
@@ -33,7 +33,7 @@ func ClearFalse(
 		caps.raise(seg)
 	}
 	for i, rank := range unconfirmed {
-		if rows.CapNs[rank] > caps.list[numbers[i]].NewestNs {
+		if rows.CapNs[rank] > caps.list[numbers[i]].MaxCapNs {
 			flags[rank>>6] &^= 1 << (rank & 63)
 		}
 	}
@@ -107,7 +107,7 @@ func newOlderCaps(list []index.SeriesCap) *olderCaps {
 }
 
 func (c *olderCaps) lift(number uint32, capNs int64) {
-	c.list[number].NewestNs = max(c.list[number].NewestNs, capNs)
+	c.list[number].MaxCapNs = max(c.list[number].MaxCapNs, capNs)
 }
 
 // fewLookups: with this many series of a table for one that is wanted, looking each up is faster
@@ -137,7 +137,7 @@ func (c *olderCaps) raise(seg *shards.Segment) {
 func (c *olderCaps) raiseExactly(table *index.SeriesTable) error {
 	if len(c.list)*fewLookups < table.Len() {
 		for i := range c.list {
-			capNs, ok, err := table.Newest(c.list[i].Series)
+			capNs, ok, err := table.MaxCap(c.list[i].Series)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (c *olderCaps) raiseExactly(table *index.SeriesTable) error {
 			next++
 		}
 		if next < len(c.order) && c.list[c.order[next]].Series == s.Series {
-			c.lift(c.order[next], s.NewestNs)
+			c.lift(c.order[next], s.MaxCapNs)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (r *Resolver) findInHeads(p *Partition) error {
 		}
 		return r.Ctx.Err()
 	}
-	heads, box := p.mainHeads(), p.Box
+	heads, box := p.ownHeads(), p.Box
 	if p.headsKnowSuperseded {
 		for i, h := range heads {
 			h.FindSuperseded(&box, heads[i+1:])

@@ -58,8 +58,8 @@ func (p *Partition) EachHead(visit func(*index.Head)) {
 	}
 }
 
-// mainHeads returns the heads of rows that came above the horizon, oldest first.
-func (p *Partition) mainHeads() (heads []*index.Head) {
+// ownHeads returns the heads of rows that came above the horizon, oldest first.
+func (p *Partition) ownHeads() (heads []*index.Head) {
 	p.eachOwnHead(func(h *index.Head) { heads = append(heads, h) })
 	slices.Reverse(heads)
 	return heads

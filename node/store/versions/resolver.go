@@ -3,7 +3,7 @@
 //
 // It owns the partitions of a box, each of which has few enough readings with several versions for
 // memory, the table of these, and the flags by which most rows are known to hide no other. It reads
-// what a [Source] pins, and knows neither the store nor who gets the rows. Its main types are
+// what an [Access] pins, and knows neither the store nor who gets the rows. Its main types are
 // [Resolver], [Partition] and [Table]. It starts no goroutines: a resolver belongs to one, and
 // while a pass is scanned many may ask its partitions.
 package versions
@@ -25,8 +25,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Source is what is read: the same for all that reads a store.
-type Source struct {
+// Access is how a store is read: the same for all that reads it.
+type Access struct {
 	Readahead   *blocks.Readahead
 	MaxReadings int // readings that are kept at once to resolve versions
 	// Pin appends the read states of the shards that can hold rows of a box, to be unpinned by the
@@ -44,7 +44,7 @@ type Resolver struct {
 
 // resolverState is what is asked, and what came of it.
 type resolverState struct {
-	Source
+	Access
 	Ctx context.Context
 
 	Box            record.Box      // what rows must satisfy to be looked at
@@ -78,7 +78,7 @@ type resolverBuffers struct {
 var resolvers = sync.Pool{New: func() any { return new(Resolver) }}
 
 // New returns a resolver of a source; GiveBack ends its use.
-func New(ctx context.Context, from *Source) *Resolver {
+func New(ctx context.Context, from *Access) *Resolver {
 	sc := resolvers.Get().(*Resolver)
 	sc.Begin(ctx, from)
 	return sc
@@ -91,8 +91,8 @@ func (r *Resolver) GiveBack() {
 }
 
 // Begin begins a use of the resolver, which is new or was reset.
-func (r *Resolver) Begin(ctx context.Context, from *Source) {
-	r.Ctx, r.Source, r.VersionLookup.Ctx = ctx, *from, ctx
+func (r *Resolver) Begin(ctx context.Context, from *Access) {
+	r.Ctx, r.Access, r.VersionLookup.Ctx = ctx, *from, ctx
 	r.Readahead.Clock.Refresh()
 }
 
@@ -204,7 +204,7 @@ func (r *Resolver) NextPass() (bool, error) {
 			return false, err
 		}
 		if p.Newest.len() > 0 && r.UseSuperseded {
-			p.Newest.pickLatest(p.supersededBelowNs)
+			p.Newest.sortRecent(p.supersededBelowNs)
 		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {

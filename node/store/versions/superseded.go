@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -32,12 +33,12 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			known := seg.Segment.Superseded.Of(c.Block)
-			if known != nil && known.SinceNs <= r.UpperAcqNs {
-				if belowNs := known.BelowNs(); changedNs < belowNs {
+			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
+				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
 					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
-					fromNs = min(fromNs, belowNs)
-					p.supersededBelowNs = max(p.supersededBelowNs, belowNs)
+					fromNs = min(fromNs, searchedBelowNs)
+					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
 					continue
 				}
 			}
@@ -54,7 +55,7 @@ func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRo
 	if known == nil {
 		return p.Newest.hasNone(info, math.MinInt64)
 	}
-	return p.Newest.hasNone(info, known.BelowNs())
+	return p.Newest.hasNone(info, known.SearchedBelowNs())
 }
 
 // keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
@@ -84,8 +85,14 @@ type SupersededFinder struct {
 	keys      record.Batch
 	rows      []uint32  // of the block, which keys are of
 	newer     []version // that may be of readings of the block
-	newest    []int64   // by row, the acq of the newest version of its reading
+	matches   []match
 	positions []uint16
+}
+
+// match is a row of a block and the acq of the newest version of its reading.
+type match struct {
+	row      uint32
+	newestNs int64
 }
 
 // rowsPerSearch: for a newer version for each of these rows of a block or more, all its rows are
@@ -138,16 +145,16 @@ func (f *SupersededFinder) addNewer(
 	f.newer = f.newer[:0]
 	fromNs := int64(math.MinInt64)
 	if known != nil {
-		fromNs = known.BelowNs()
+		fromNs = known.SearchedBelowNs()
 	}
 	if p.Newest.len() == 0 {
 		return true
 	}
-	if fromNs < p.Newest.latestNs {
+	if fromNs < p.Newest.recentFromNs {
 		return false
 	}
 	most := int(info.Rows) / rowsPerSearch
-	p.Newest.eachLatest(info, fromNs, func(v *version) bool {
+	p.Newest.eachRecent(info, fromNs, func(v *version) bool {
 		f.newer = append(f.newer, *v)
 		return len(f.newer) <= most
 	})
@@ -158,7 +165,7 @@ func (f *SupersededFinder) addNewer(
 func (f *SupersededFinder) search(
 	seg *blocks.PlannedSegment, info *index.BlockInfo, b *segment.Block,
 ) error {
-	f.rows, f.newest = f.rows[:0], f.newest[:0]
+	f.rows, f.matches = f.rows[:0], f.matches[:0]
 	for n := range f.newer {
 		v := &f.newer[n]
 		lo := 0
@@ -167,11 +174,15 @@ func (f *SupersededFinder) search(
 			if hi := int(sub.End); sub.CapLo <= v.CapNs && v.CapNs <= sub.CapHi && lo < hi {
 				first, end := b.SearchReading(lo, hi, v.key())
 				for ; first < end; first++ {
-					f.rows, f.newest = append(f.rows, uint32(first)), append(f.newest, v.acqNs)
+					f.matches = append(f.matches, match{uint32(first), v.acqNs})
 				}
 			}
 			lo = int(sub.End)
 		}
+	}
+	slices.SortFunc(f.matches, func(a, b match) int { return cmp.Compare(a.row, b.row) })
+	for _, m := range f.matches { // ascending, as GatherColumns wants them
+		f.rows = append(f.rows, m.row)
 	}
 	f.keys.Reset()
 	err := b.GatherColumns(f.rows, nil, 1<<record.Acq, &f.keys)
@@ -182,9 +193,9 @@ func (f *SupersededFinder) search(
 		return err
 	}
 	found := len(f.positions)
-	for i, at := range f.rows {
-		if f.newest[i] > f.keys.AcqNs[i] {
-			f.positions = append(f.positions, uint16(at))
+	for i, m := range f.matches {
+		if m.newestNs > f.keys.AcqNs[i] {
+			f.positions = append(f.positions, uint16(m.row))
 		}
 	}
 	f.sortFound(found)

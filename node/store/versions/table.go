@@ -40,8 +40,10 @@ type Table struct {
 	limit    int       // readings that it is to have at most
 	spare    []version // while the table grows
 
-	latestNs int64     // from this acq on, latest has all newest versions
-	latest   []version // ascending, at most maxLatest
+	// recent are all versions of the table with an acq from recentFromNs on, ascending by reading,
+	// at most maxRecent; none until sortRecent was called.
+	recent       []version
+	recentFromNs int64
 }
 
 // ErrFull says that a table holds more readings than its limit.
@@ -60,7 +62,7 @@ const (
 // NewTable returns an empty table, which is to have at most some readings.
 func NewTable(limit int) *Table {
 	n := newestTables.Get().(*Table)
-	n.count, n.limit, n.latestNs, n.latest = 0, limit, math.MaxInt64, n.latest[:0]
+	n.count, n.limit, n.recentFromNs, n.recent = 0, limit, math.MaxInt64, n.recent[:0]
 	n.resize(initialCapacity)
 	return n
 }
@@ -229,10 +231,10 @@ func (n *Table) Value(b *record.Batch, i int) (value int64, ok bool) {
 const (
 	// maxZoneTests is the most readings that are compared with the zones of each block one by one.
 	maxZoneTests = 64
-	// maxLatest is the most that are sorted, so that a search finds those near a block: sorting
+	// maxRecent is the most that are sorted, so that a search finds those near a block: sorting
 	// them takes a tenth of a look at the rows of which one in a hundred has a newer version, and
 	// 2.5 MiB are kept.
-	maxLatest = 1 << 16
+	maxRecent = 1 << 16
 )
 
 // hasNone reports whether no newest version with this acq or a greater one can be of a reading in a
@@ -241,9 +243,9 @@ func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 	switch {
 	case n == nil || n.count == 0:
 		return true
-	case fromNs >= n.latestNs:
+	case fromNs >= n.recentFromNs:
 		none := true
-		n.eachLatest(info, fromNs, func(*version) bool {
+		n.eachRecent(info, fromNs, func(*version) bool {
 			none = false
 			return false
 		})
@@ -259,24 +261,24 @@ func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 	return true
 }
 
-// eachLatest calls visit with the newest versions with an acq, not below latestNs, or a greater one
-// that can be of a reading in a block, until it returns false.
-func (n *Table) eachLatest(info *index.BlockInfo, fromNs int64, visit func(v *version) bool) {
+// eachRecent calls visit with the newest versions with an acq, not below recentFromNs, or a greater
+// one that can be of a reading in a block, until it returns false.
+func (n *Table) eachRecent(info *index.BlockInfo, fromNs int64, visit func(v *version) bool) {
 	lowest := LowestIn(info)
 	highest := Reading{int32(info.Max[record.CID]), int32(info.Max[record.MOID]),
 		info.Max[record.MID], info.Max[record.Cap]}
-	for i := n.firstFrom(0, &lowest); i < len(n.latest); {
-		v := &n.latest[i]
+	for i := n.firstFrom(0, &lowest); i < len(n.recent); {
+		v := &n.recent[i]
 		if v.Compare(&highest) > 0 {
 			return
 		}
 		if v.acqNs >= fromNs && v.within(info) && !visit(v) {
 			return
 		}
-		if i++; i == len(n.latest) || v.CapNs >= lowest.CapNs && v.CapNs <= highest.CapNs {
+		if i++; i == len(n.recent) || v.CapNs >= lowest.CapNs && v.CapNs <= highest.CapNs {
 			continue
 		}
-		if next := &n.latest[i]; next.MID != v.MID {
+		if next := &n.recent[i]; next.MID != v.MID {
 			continue
 		}
 		rest := v.Reading // its other caps may be many
@@ -290,11 +292,11 @@ func (n *Table) eachLatest(info *index.BlockInfo, fromNs int64, visit func(v *ve
 	}
 }
 
-// firstFrom returns the first of the latest, from number i on, that is not below a reading.
+// firstFrom returns the first of the recent ones, from number i on, that is not below a reading.
 func (n *Table) firstFrom(i int, r *Reading) int {
-	end := len(n.latest)
+	end := len(n.recent)
 	for step := 1; i+step < end; step *= 2 { // most often it is near
-		if n.latest[i+step].Compare(r) >= 0 {
+		if n.recent[i+step].Compare(r) >= 0 {
 			end = i + step
 			break
 		}
@@ -302,7 +304,7 @@ func (n *Table) firstFrom(i int, r *Reading) int {
 	}
 	for i < end {
 		mid := int(uint(i+end) >> 1)
-		if n.latest[mid].Compare(r) < 0 {
+		if n.recent[mid].Compare(r) < 0 {
 			i = mid + 1
 		} else {
 			end = mid
@@ -311,24 +313,24 @@ func (n *Table) firstFrom(i int, r *Reading) int {
 	return i
 }
 
-// pickLatest makes misses fast for all acqs, or for those from one on, if few of the newest
-// versions are from then.
-func (n *Table) pickLatest(fromNs int64) {
-	if n.count <= maxLatest {
+// sortRecent makes recent of all versions, or where these are too many of those from an acq on, if
+// they are not too many either. Misses are fast from that acq on.
+func (n *Table) sortRecent(fromNs int64) {
+	if n.count <= maxRecent {
 		fromNs = math.MinInt64
 	}
-	n.latest = n.latest[:0]
+	n.recent = n.recent[:0]
 	for i, tag := range n.tags {
 		if tag == 0 || n.versions[i].acqNs < fromNs {
 			continue
 		}
-		if len(n.latest) == maxLatest {
+		if len(n.recent) == maxRecent {
 			return
 		}
-		n.latest = append(n.latest, n.versions[i])
+		n.recent = append(n.recent, n.versions[i])
 	}
-	slices.SortFunc(n.latest, func(a, b version) int { return a.Compare(&b.Reading) })
-	n.latestNs = fromNs
+	slices.SortFunc(n.recent, func(a, b version) int { return a.Compare(&b.Reading) })
+	n.recentFromNs = fromNs
 }
 
 func (r *Reading) within(info *index.BlockInfo) bool {
