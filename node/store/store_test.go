@@ -226,6 +226,8 @@ func TestBelowTheHorizonNothingChanges(t *testing.T) {
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 100}
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
+	const putsOfRound = 16 // where a sync costs nothing, writers would leave readers far behind
+	turns := make(chan struct{}, putsOfRound)
 	batches := make([]*record.Batch, 50)
 	for i := range batches {
 		batches[i] = sh.batch(rng, 200, time.Now().UnixNano())
@@ -236,7 +238,7 @@ func TestBelowTheHorizonNothingChanges(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-turns:
 				}
 				if _, err := s.Put(t.Context(), batches[i%len(batches)], WriterSeq{}); err != nil {
 					t.Error(err)
@@ -246,6 +248,9 @@ func TestBelowTheHorizonNothingChanges(t *testing.T) {
 		})
 	}
 	for range 20 {
+		for len(turns) < putsOfRound {
+			turns <- struct{}{}
+		}
 		h, err := s.ExtendHorizon(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -140,6 +140,6 @@ func TestChangedSchema(t *testing.T) {
 	}
 	o1, e1 := of(was)
 	if o2, e2 := of(is); o1 == o2 || e1 == e2 {
-		t.Error("tags of a changed definition can be compared with those of before")
+		t.Error("tags of a changed definition compare with older ones")
 	}
 }
