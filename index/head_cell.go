@@ -67,7 +67,8 @@ type capsOf64 struct {
 	present uint64 // a bit for each device that has rows
 }
 
-// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap in
+// maxCaps, if the cell has it.
 func (n *maxCaps) raise(device uint16, capNs int64) bool {
 	b := n.of64[device>>6]
 	if b == nil {
@@ -84,7 +85,8 @@ func (n *maxCaps) raise(device uint16, capNs int64) bool {
 	return had
 }
 
-// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap in
+// maxCaps, if the cell has it.
 func (c *cell) raise(device uint16, capNs int64) bool {
 	if c.maxCaps != nil {
 		return c.maxCaps.raise(device, capNs)

@@ -25,8 +25,8 @@ type headScan struct {
 	head     *Head
 	box      *record.Box
 	anyMOID  record.Box // box without moids, for withoutMOIDs
-	below    int64
-	bound    rowID // rows with acq >= below lie from here on, and those that came meanwhile
+	below    int64      // an acq
+	bound    rowID      // rows with acq >= below lie from here on, and those that came meanwhile
 	keysOnly bool
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
@@ -34,10 +34,10 @@ type headScan struct {
 	looked   int
 	readings flaggedReadings
 	caps     []int64  // of the flagged readings, ascending
-	reached  bool     // some flagged row of a cell may supersede an older one
+	reached  bool     // some flagged row of a cell may supersede one older than the head
 	latest   bool     // the latest view is asked for
 	hidden   []uint64 // bitmap by row ID: rows that are left out for it in order of arrival
-	shownYet []rowID  // rows of the cell, ascending, superseded by none with acq < below
+	shownYet []rowID  // superseded rows of the cell, ascending, but by none with acq < below
 	left     int      // rows that were left out
 }
 
@@ -225,8 +225,8 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 				for moid := moids.From; moid < moids.To; moid++ {
 					for _, mids := range s.box[record.MID] {
 						last := (mids.To - 1) >> cellShift
-						for block := mids.From >> cellShift; block <= last; block++ {
-							visit(cellKey{int32(cid), int32(moid), block})
+						for devices := mids.From >> cellShift; devices <= last; devices++ {
+							visit(cellKey{int32(cid), int32(moid), devices})
 						}
 					}
 				}

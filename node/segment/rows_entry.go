@@ -34,9 +34,9 @@ type RowsHeader struct {
 	FirstAcqNs      int64
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
-	BatchEntries    uint32 // entries that the batch was split into, all in one flush
+	BatchEntries    uint32 // entries that the batch was split into, all in one log append
 	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
-	Shared          bool   // some of these may be equal
+	EqualAcqs       bool   // some of these may be equal
 	Packed          bool   // columns are packed, for an entry that is sent and stored several times
 }
 
@@ -62,7 +62,7 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	if h.Stamped {
 		flags |= rowsHaveAcqs
 	}
-	if h.Shared {
+	if h.EqualAcqs {
 		flags |= rowsShareAcqs
 	}
 	if h.Persistent {
@@ -206,13 +206,13 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.BatchEntries = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
-	h.Stamped, h.Shared = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
+	h.Stamped, h.EqualAcqs = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
 	h.Packed, h.Persistent = flags&rowsPacked != 0, flags&rowsPersistent != 0
 	if flags&rowsPackedBefore != 0 {
 		return fmt.Errorf("rows entry with flags %#x: an older version of pentad wrote it; "+
 			"open it with that one", flags)
 	}
-	if flags&^rowsFlags != 0 || h.Shared && !h.Stamped {
+	if flags&^rowsFlags != 0 || h.EqualAcqs && !h.Stamped {
 		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+
 			"with %#x", flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
 	}
@@ -259,7 +259,7 @@ func parseAcqs(src []byte, h *RowsHeader, b *record.Batch, n int) (rest []byte, 
 		b.AcqNs, src = parseInts(b.AcqNs, src, n)
 		before := h.FirstAcqNs
 		for i, acq := range b.AcqNs {
-			if i == 0 && acq != before || acq < before || i > 0 && acq == before && !h.Shared ||
+			if i == 0 && acq != before || acq < before || i > 0 && acq == before && !h.EqualAcqs ||
 				acq == math.MaxInt64 {
 				return nil, fmt.Errorf("rows entry: acquisition time %d of row %d does not "+
 					"ascend from %d on", acq, i, h.FirstAcqNs)

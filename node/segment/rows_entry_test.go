@@ -41,7 +41,7 @@ func TestRowsEntryModel(t *testing.T) {
 				b.AcqNs[i] = acq
 				acq += 1 + rng.Int64N(3)
 			}
-			if h.Shared = rng.IntN(2) == 0 && b.Len() > 2; h.Shared {
+			if h.EqualAcqs = rng.IntN(2) == 0 && b.Len() > 2; h.EqualAcqs {
 				b.AcqNs[1] = b.AcqNs[0]
 			}
 		}
@@ -134,7 +134,8 @@ func TestRowsEntryHostile(t *testing.T) {
 	stamped(5, 7, 6)
 	stamped(5, 6, math.MaxInt64)
 	b.AcqNs = []int64{5, 6, 5}
-	falling := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 5, Stamped: true, Shared: true}, b, nil)
+	falling := AppendRowsEntry(nil,
+		&RowsHeader{FirstAcqNs: 5, Stamped: true, EqualAcqs: true}, b, nil)
 	if ParseRowsEntry(falling, &RowsHeader{}, &record.Batch{}) == nil {
 		t.Error("shared acquisition times that fall parse")
 	}

@@ -179,7 +179,7 @@ func (m *applyBuffers) keep(used int) {
 		}
 	}
 	clear(m.buffers.entries[:cap(m.buffers.entries)])
-	if bytes <= 2*maxGroupBytes {
+	if bytes <= 2*maxWriteGroupBytes {
 		applyBufferPool.Put(m)
 	}
 }

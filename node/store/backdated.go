@@ -363,7 +363,7 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 	for _, p := range heads {
 		e := p.shard.NextEntry()
 		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{
-			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, Shared: true,
+			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, EqualAcqs: true,
 			BatchFirstAcqNs: putNs, BatchRecords: uint32(put.rows),
 			BatchEntries: uint32(len(heads)),
 		}, p.rows, nil)

@@ -16,8 +16,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// maxGroupBytes is how many payload bytes one append gathers; larger groups only add latency.
-const maxGroupBytes = 8 << 20
+// maxWriteGroupBytes is how many bytes one append gathers, rowOverheadBytes included; larger write
+// groups only add latency.
+const maxWriteGroupBytes = 8 << 20
 
 // rowOverheadBytes is what a row takes in memory beside its payload, for the bound on a write
 // group.
@@ -247,7 +248,7 @@ func (s *Store) drain(buf *commitBuffers) {
 // gather takes what else is waiting, so that one sync serves all.
 func (s *Store) gather(first *putRequest) []*putRequest {
 	writeGroup, bytes := []*putRequest{first}, first.bytes
-	for bytes < maxGroupBytes {
+	for bytes < maxWriteGroupBytes {
 		select {
 		case r := <-s.puts:
 			writeGroup = append(writeGroup, r)
@@ -310,7 +311,7 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 		s.counters.rows.Add(int64(r.rows))
 		close(r.done)
 	}
-	if cap(buf.data) > 2*maxGroupBytes {
+	if cap(buf.data) > 2*maxWriteGroupBytes {
 		buf.data = nil
 	}
 	s.rotateFull()

@@ -33,7 +33,7 @@ const (
 	NeedRuns    = 256
 )
 
-// Flags of a descriptor. The host acts on FlagGrows and FlagLinks; the others are for people.
+// Flags of a descriptor, which say what the host may do with states and what people may expect.
 const (
 	FlagMergeOrdered     = 1 // the order of merging matters
 	FlagDependsOnBatches = 2 // a floating-point result depends on how rows are cut into batches

@@ -54,7 +54,7 @@ func (g Groups) PutRange(
 		groupRange.Box, groupRange.Events = cloneBox(&r.Box), slices.Clone(r.Events)
 		command, err := commands.AppendRange(nil, &groupRange)
 		if err == nil {
-			_, err = g.member.Propose(ctx, group, fenced(v, group, command), true)
+			_, err = g.member.Propose(ctx, group, forSlots(v, group, command), true)
 		}
 		return err
 	})
@@ -106,7 +106,7 @@ func ofGroups(errs []error) error {
 func (g Groups) PromoteCopy(ctx context.Context) error {
 	command := commands.AppendPromote(nil)
 	errs, err := g.eachGroup(ctx, func(v *cluster.View, group cluster.GroupID) error {
-		answer, err := g.member.Propose(ctx, group, fenced(v, group, command), true)
+		answer, err := g.member.Propose(ctx, group, forSlots(v, group, command), true)
 		if answer.Retried && errors.Is(err, store.ErrNoCopy) {
 			return nil // it was released the first time
 		}

@@ -42,7 +42,8 @@ func (g Groups) DeleteRange(
 		var wg sync.WaitGroup
 		for i, group := range groups {
 			wg.Go(func() {
-				answers[i], errs[i] = g.member.Propose(ctx, group, fenced(v, group, command), false)
+				answers[i], errs[i] = g.member.Propose(ctx, group,
+					forSlots(v, group, command), false)
 			})
 		}
 		wg.Wait()
@@ -62,7 +63,7 @@ func (g Groups) SetRetention(ctx context.Context, r retention.Rule) error {
 		return err
 	}
 	errs, err := g.eachGroup(ctx, func(v *cluster.View, group cluster.GroupID) error {
-		answer, err := g.member.Propose(ctx, group, fenced(v, group, command), true)
+		answer, err := g.member.Propose(ctx, group, forSlots(v, group, command), true)
 		return removedFrom(answer, err)
 	})
 	if err != nil {
@@ -87,7 +88,7 @@ func (g Groups) HoldRetention(ctx context.Context, h retention.Hold) error {
 		return err
 	}
 	errs, err := g.eachGroup(ctx, func(v *cluster.View, group cluster.GroupID) error {
-		_, err := g.member.Propose(ctx, group, fenced(v, group, command), true)
+		_, err := g.member.Propose(ctx, group, forSlots(v, group, command), true)
 		return err
 	})
 	if err != nil {

@@ -55,12 +55,12 @@ func RemovedBefore(err error) error {
 	return err
 }
 
-// fenced returns a command that a group rejects if it was split since the view.
-func fenced(v *cluster.View, group cluster.GroupID, command []byte) []byte {
-	return appendFenced(nil, v, group, command)
+// forSlots returns a command that a group rejects if it was split since the view.
+func forSlots(v *cluster.View, group cluster.GroupID, command []byte) []byte {
+	return appendForSlots(nil, v, group, command)
 }
 
-func appendFenced(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
+func appendForSlots(dst []byte, v *cluster.View, group cluster.GroupID, command []byte) []byte {
 	return commands.AppendForSlots(dst, v.Groups[group].Slots, command)
 }
 

@@ -157,7 +157,7 @@ func appendPuts(
 	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
 	for g, of := range rows {
 		if group := cluster.GroupID(g); len(of) > 0 {
-			dst = commands.AppendPutRows(appendFenced(dst, v, group, nil), b, of, w)
+			dst = commands.AppendPutRows(appendForSlots(dst, v, group, nil), b, of, w)
 			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
 		}
 	}

@@ -38,7 +38,7 @@ var Plans = sync.Pool{New: func() any { return new(index.Plan) }}
 
 // Begin is Plan in the memory of a segment that was planned before, or is new.
 func (seg *PlannedSegment) Begin(
-	sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range,
+	sealed *shards.Segment, box *record.Box, tombstones []*tombstone.Range,
 ) {
 	seg.Segment = sealed
 	sealed.Index.Plan(box, seg.Plan)
@@ -46,8 +46,8 @@ func (seg *PlannedSegment) Begin(
 	clear(seg.tombstones)
 	seg.tombstones = seg.tombstones[:0]
 	seg.forgetSuperseded()
-	if len(hidden) > 0 {
-		seg.applyTombstones(hidden)
+	if len(tombstones) > 0 {
+		seg.applyTombstones(tombstones)
 	}
 }
 
@@ -93,10 +93,10 @@ const fewRanges = 4
 // Plan plans a box on a segment, without what some range tombstones, oldest first, hide. The caller
 // frees it.
 func Plan(
-	sealed *shards.Segment, box *record.Box, hidden []*tombstone.Range,
+	sealed *shards.Segment, box *record.Box, tombstones []*tombstone.Range,
 ) *PlannedSegment {
 	seg := planned.Get().(*PlannedSegment)
-	seg.Begin(sealed, box, hidden)
+	seg.Begin(sealed, box, tombstones)
 	return seg
 }
 

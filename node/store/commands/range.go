@@ -119,7 +119,8 @@ func (c *Command) parseRangeRows(src []byte) (*record.Batch, error) {
 		return nil, badCommand("%v", err)
 	}
 	n := c.Rows.Len()
-	if n == 0 || !h.Stamped || h.Shared || h.Writer != ([16]byte{}) || h.Seq != 0 || h.Persistent ||
+	if n == 0 || !h.Stamped || h.EqualAcqs || h.Writer != ([16]byte{}) || h.Seq != 0 ||
+		h.Persistent ||
 		h.BatchEntries != 1 || uint64(h.BatchRecords) != uint64(n) ||
 		h.FirstAcqNs != c.Rows.AcqNs[0] || h.BatchFirstAcqNs != h.FirstAcqNs {
 		return nil, badCommand("the rows of the range are not those of a whole stamped batch")

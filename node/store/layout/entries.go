@@ -75,9 +75,9 @@ func CheckRowsEntry(e *wal.Entry, h *segment.RowsHeader, shards int) error {
 	if int64(e.Shard) >= 2*int64(shards) {
 		return fmt.Errorf("log entry of shard %d of %d", e.Shard, shards)
 	}
-	if backdated := int64(e.Shard) >= int64(shards); backdated != h.Shared {
+	if backdated := int64(e.Shard) >= int64(shards); backdated != h.EqualAcqs {
 		return fmt.Errorf("log entry of shard %d of %d, rows that may share acqs: %v", e.Shard,
-			shards, h.Shared)
+			shards, h.EqualAcqs)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func CheckRowsEntry(e *wal.Entry, h *segment.RowsHeader, shards int) error {
 // It is never above the next acq of the oracle: a copy that ends with the entry lacks what was
 // allocated from there on.
 func AllocatedUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
-	if h.Shared { // backdated rows: one acq was allocated to the put, and theirs are below it
+	if h.EqualAcqs { // backdated rows: one acq was allocated to the put, and theirs are below it
 		return h.BatchFirstAcqNs + 1
 	}
 	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))

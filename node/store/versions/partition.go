@@ -23,7 +23,7 @@ type Partition struct {
 	Flagged             int       // rows in the box that may supersede others, at most
 	flaggedInHeads      int       // of these, rows in heads, most of which only came late
 	Newest              *Table    // with views that resolve versions
-	headsKnowSuperseded bool      // of their own rows; Newest is of sealed rows only
+	headsKnowSuperseded bool      // of their own rows; Newest decides about sealed ones only
 	fromNs              int64     // sealed versions with smaller acqs are not in it
 	supersededBelowNs   int64     // what blocks keep of superseded rows is of versions below it
 	backdated           []Reading // those with backdated rows
