@@ -33,12 +33,16 @@ type headScan struct {
 	flags    []uint64
 	looked   int
 	readings flaggedReadings
-	caps     []int64  // of the flagged readings, ascending
-	reached  bool     // some flagged row of a cell may supersede one older than the head
-	latest   bool     // the latest view is asked for
-	hidden   []uint64 // bitmap by row ID: rows that are left out for it in order of arrival
-	shownYet []rowID  // superseded rows of the cell, ascending, but by none with acq < below
-	left     int      // rows that were left out
+	caps     []int64 // of the flagged readings, ascending
+	// someAtMostWatermark: some flagged row of a cell may supersede one older than the head.
+	someAtMostWatermark bool
+	latest              bool // the latest view is asked for
+	// hidden is a bitmap by row ID: rows that are left out for it in order of arrival.
+	hidden []uint64
+	// supersededLater are the rows of the cell that only versions with acq >= below supersede, so
+	// that the scan shows them; ascending.
+	supersededLater []rowID
+	left            int // rows that were left out
 }
 
 // headScans keep the memory of their batches.
@@ -56,11 +60,11 @@ func (s *headScan) giveBack() {
 	if cap(s.hidden) > keptReadings {
 		s.hidden = nil
 	}
-	if cap(s.caps)+cap(s.shownYet) > keptReadings {
-		s.caps, s.shownYet = nil, nil
+	if cap(s.caps)+cap(s.supersededLater) > keptReadings {
+		s.caps, s.supersededLater = nil, nil
 	}
 	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings, hidden: s.hidden[:0],
-		caps: s.caps[:0], shownYet: s.shownYet[:0]}
+		caps: s.caps[:0], supersededLater: s.supersededLater[:0]}
 	headScans.Put(s)
 }
 
