@@ -99,7 +99,7 @@ func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched
 		return nil
 	}
 	if c.Residual != 1<<record.MID {
-		w.prefetchTested(seg, h)
+		w.prefetchResidual(seg, h)
 		return nil
 	}
 	h.devices = w.devicesOf(&h.Block, h.info, h.devices[:0])
@@ -116,8 +116,9 @@ func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched
 	return nil
 }
 
-// prefetchTested asks for what is tested of a block.
-func (w *Reader) prefetchTested(seg *PlannedSegment, h *Prefetched) {
+// prefetchResidual asks for the column of the first residual dimension, of the sub-runs whose rows
+// it is tested on.
+func (w *Reader) prefetchResidual(seg *PlannedSegment, h *Prefetched) {
 	h.Spans = h.Spans[:0]
 	lo := 0
 	for i := range h.info.Subs {
@@ -139,7 +140,7 @@ func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 		return
 	}
 	if h.residual != 1<<record.MID {
-		w.searchTested(seg, h)
+		w.searchResidual(seg, h)
 		return
 	}
 	lo := 0
@@ -155,8 +156,8 @@ func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 	}
 }
 
-// searchTested is searchBlock by a dimension that leaves few rows.
-func (w *Reader) searchTested(seg *PlannedSegment, h *Prefetched) {
+// searchResidual is searchBlock where residual dimensions other than mid are tested.
+func (w *Reader) searchResidual(seg *PlannedSegment, h *Prefetched) {
 	w.Block = &h.Block
 	w.Chosen = w.Choose(seg, h.info, h.residual)
 	h.rows = len(w.Chosen)
