@@ -31,7 +31,7 @@ type headScan struct {
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
 	flags    []uint64
-	looked   int
+	looked   int // entries since the lock was let go
 	readings flaggedReadings
 	caps     []int64 // of the flagged readings, ascending
 	// someAtMostWatermark: some flagged row of a cell may supersede one older than the head.
@@ -42,7 +42,7 @@ type headScan struct {
 	// supersededLater are the rows of the cell that only versions with acq >= below supersede, so
 	// that the scan shows them; ascending.
 	supersededLater []rowID
-	left            int // rows that were left out
+	leftOut         int // rows that the latest view leaves out
 }
 
 // headScans keep the memory of their batches.
@@ -96,7 +96,7 @@ func (h *Head) ScanLatest(
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
 	s.latest = true
 	err = s.run()
-	return s.left, err
+	return s.leftOut, err
 }
 
 func (s *headScan) run() error {
@@ -178,7 +178,7 @@ func (s *headScan) byArrival(lo, hi int) error {
 			switch {
 			case !s.box.Contains(key):
 			case s.hides(row):
-				s.left++
+				s.leftOut++
 			default:
 				s.add(p, i, key, hasBit(p.flagged, i))
 			}
@@ -324,7 +324,7 @@ func (s *headScan) row(c *cell, r *entry) {
 		return
 	}
 	if s.hidesInCell(r) {
-		s.left++
+		s.leftOut++
 		return
 	}
 	p, i := s.head.rows.row(r.at)
@@ -344,7 +344,7 @@ func (s *headScan) addRun(lo, to int) int {
 	n, bytes := min(to-lo, p.rows.Len()-from), len(s.batch.Data)
 	if len(s.hidden) > 0 {
 		if n = s.shownRun(first, n); n == 0 {
-			s.left++
+			s.leftOut++
 			return 1
 		}
 	}

@@ -365,6 +365,6 @@ func (s *headScan) dropHidden(rows []entry, chosen []uint8) (n int) {
 			n++
 		}
 	}
-	s.left += len(chosen) - n
+	s.leftOut += len(chosen) - n
 	return n
 }
