@@ -44,20 +44,20 @@ func (w *Reader) isPrefetchable(seg *PlannedSegment, c index.Candidate) bool {
 	return c.Residual == 0 && seg.lookupCached(c.Block) == nil || w.IsSelective(seg, c)
 }
 
-// scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
-func (w *Gatherer) scanBatch(seg *PlannedSegment, candidates []index.Candidate) error {
+// gatherSelective is GatherBlock for blocks of the same task of which few rows are to be looked at.
+func (w *Gatherer) gatherSelective(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(w.prefetched) < len(candidates) {
 		w.prefetched = append(w.prefetched, new(Prefetched))
 	}
 	all := w.prefetched[:len(candidates)]
-	err := w.openBatch(seg, candidates, all)
+	err := w.openSelective(seg, candidates, all)
 	for _, h := range all {
 		h.close()
 	}
 	return err
 }
 
-func (w *Gatherer) openBatch(
+func (w *Gatherer) openSelective(
 	seg *PlannedSegment, candidates []index.Candidate, all []*Prefetched,
 ) error {
 	for _, c := range candidates {
@@ -123,7 +123,7 @@ func (w *Reader) prefetchResidual(seg *PlannedSegment, h *Prefetched) {
 	lo := 0
 	for i := range h.info.Subs {
 		sub := &h.info.Subs[i]
-		if ofSub, _ := w.residualOf(seg, sub, h.residual); ofSub != 0 && lo < int(sub.End) {
+		if ofSubRun, _ := w.residualOf(seg, sub, h.residual); ofSubRun != 0 && lo < int(sub.End) {
 			h.Spans = append(h.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
 		}
 		lo = int(sub.End)
