@@ -25,7 +25,7 @@ func (s *headScan) countAll() int {
 	h := s.head
 	from, to := s.rowIDs()
 	count := 0
-	for ids := s.ids(); len(ids) > 0; {
+	for ids := s.cellIDs(); len(ids) > 0; {
 		h.rlock()
 		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
 			n, chunks := s.countCell(h.list[ids[0]], from, to)

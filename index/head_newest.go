@@ -35,7 +35,7 @@ type HeadRow struct {
 func (h *Head) Cells(box *record.Box) []uint32 {
 	h.fillCells()
 	s := &headScan{head: h, box: box}
-	ids := s.ids()
+	ids := s.cellIDs()
 	h.rlock()
 	defer h.mu.RUnlock()
 	slices.SortFunc(ids, func(a, b uint32) int {

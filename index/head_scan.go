@@ -102,14 +102,14 @@ func (h *Head) ScanLatest(
 func (s *headScan) run() error {
 	if lo, hi, ok := s.appendedRange(); ok {
 		if s.latest {
-			s.hideByArrival(s.ids())
+			s.hideByArrival(s.cellIDs())
 		}
 		return s.byArrival(lo, hi)
 	}
 	s.head.rlock()
 	s.bound = s.head.rows.bound(s.below)
 	s.head.mu.RUnlock()
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.cell(id); err != nil {
 			return err
 		}
@@ -117,11 +117,11 @@ func (s *headScan) run() error {
 	return s.flush()
 }
 
-// ids returns the cells that the box can meet.
-func (s *headScan) ids() []uint32 {
-	ids, ok := s.lookups()
+// cellIDs returns the cells that the box can meet.
+func (s *headScan) cellIDs() []uint32 {
+	ids, ok := s.lookUpCells()
 	if !ok {
-		ids = s.matching()
+		ids = s.matchingCells()
 	}
 	return ids
 }
@@ -191,8 +191,8 @@ func (s *headScan) byArrival(lo, hi int) error {
 	return nil
 }
 
-// lookups returns the cells of the devices that the box names, when they are few.
-func (s *headScan) lookups() ([]uint32, bool) {
+// lookUpCells returns the cells of the devices that the box names, when they are few.
+func (s *headScan) lookUpCells() ([]uint32, bool) {
 	count := 1
 	for _, d := range []record.Dim{record.CID, record.MOID, record.MID} {
 		values := 0
@@ -239,8 +239,8 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 	}
 }
 
-// matching returns the cells whose tenant, quantity, devices and caps the box allows.
-func (s *headScan) matching() []uint32 {
+// matchingCells returns the cells whose tenant, quantity, devices and caps the box allows.
+func (s *headScan) matchingCells() []uint32 {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	var ids []uint32

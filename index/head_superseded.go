@@ -75,7 +75,7 @@ func (h *Head) FindSuperseded(box *record.Box, newer []*Head) {
 
 // cellsWithNewer returns the cells in which FindSuperseded has not looked at all flagged rows.
 func (s *headScan) cellsWithNewer(newer []*Head) (cells []uint32) {
-	all := s.ids()
+	all := s.cellIDs()
 	newer = slices.DeleteFunc(slices.Clone(newer), func(n *Head) bool { return n.Flagged() == 0 })
 	for from := 0; from < len(all); from += scanLook / chunkRows {
 		s.head.rlock()

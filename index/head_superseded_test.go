@@ -117,7 +117,7 @@ func findSuperseded(rng *rand.Rand, x *record.Box, heads []*Head) {
 	}
 	s := &headScan{head: heads[0], box: x}
 	f := supersededFinder{most: 1 + rng.IntN(5)}
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		for f.find(s, id, heads[1:]) {
 		}
 	}

@@ -55,7 +55,7 @@ func (h *Head) ScanVersions(
 	s.head.rlock()
 	s.bound = s.head.rows.bound(belowAcqNs)
 	s.head.mu.RUnlock()
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.versions(id); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (h *Head) ScanSuperseding(
 	if lo, hi, ok := s.appendedRange(); ok {
 		return s.supersedingByArrival(lo, hi)
 	}
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.eachRow(id, (*chunk).flagged, func(c *cell, r *entry) {
 			if s.atMostWatermark(c, r) {
 				s.row(c, r)
