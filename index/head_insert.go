@@ -104,7 +104,7 @@ func (h *Head) insertSome(b *record.Batch, from int, rows []cellInsert, at rowID
 		if supersedesInHead {
 			setBit(p.supersedesInHead, n)
 		}
-		if supersedesInHead || r.cap <= h.before[bucket] || p.rows.Tomb(n) {
+		if supersedesInHead || r.cap <= h.olderWatermarks[bucket] || p.rows.Tomb(n) {
 			r.flagged = true
 			setBit(p.flagged, n)
 			flagged++

@@ -31,14 +31,18 @@ type headScan struct {
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
 	flags    []uint64
-	looked   int
+	looked   int // entries since the lock was let go
 	readings flaggedReadings
-	caps     []int64  // of the flagged readings, ascending
-	reached  bool     // some flagged row of a cell may supersede one older than the head
-	latest   bool     // the latest view is asked for
-	hidden   []uint64 // bitmap by row ID: rows that are left out for it in order of arrival
-	shownYet []rowID  // superseded rows of the cell, ascending, but by none with acq < below
-	left     int      // rows that were left out
+	caps     []int64 // of the flagged readings, ascending
+	// someAtMostWatermark: some flagged row of a cell may supersede one older than the head.
+	someAtMostWatermark bool
+	latest              bool // the latest view is asked for
+	// hidden is a bitmap by row ID: rows that are left out for it in order of arrival.
+	hidden []uint64
+	// supersededLater are the rows of the cell that only versions with acq >= below supersede, so
+	// that the scan shows them; ascending.
+	supersededLater []rowID
+	leftOut         int // rows that the latest view leaves out
 }
 
 // headScans keep the memory of their batches.
@@ -56,11 +60,11 @@ func (s *headScan) giveBack() {
 	if cap(s.hidden) > keptReadings {
 		s.hidden = nil
 	}
-	if cap(s.caps)+cap(s.shownYet) > keptReadings {
-		s.caps, s.shownYet = nil, nil
+	if cap(s.caps)+cap(s.supersededLater) > keptReadings {
+		s.caps, s.supersededLater = nil, nil
 	}
 	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings, hidden: s.hidden[:0],
-		caps: s.caps[:0], shownYet: s.shownYet[:0]}
+		caps: s.caps[:0], supersededLater: s.supersededLater[:0]}
 	headScans.Put(s)
 }
 
@@ -92,7 +96,7 @@ func (h *Head) ScanLatest(
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
 	s.latest = true
 	err = s.run()
-	return s.left, err
+	return s.leftOut, err
 }
 
 func (s *headScan) run() error {
@@ -174,7 +178,7 @@ func (s *headScan) byArrival(lo, hi int) error {
 			switch {
 			case !s.box.Contains(key):
 			case s.hides(row):
-				s.left++
+				s.leftOut++
 			default:
 				s.add(p, i, key, hasBit(p.flagged, i))
 			}
@@ -320,7 +324,7 @@ func (s *headScan) row(c *cell, r *entry) {
 		return
 	}
 	if s.hidesInCell(r) {
-		s.left++
+		s.leftOut++
 		return
 	}
 	p, i := s.head.rows.row(r.at)
@@ -340,7 +344,7 @@ func (s *headScan) addRun(lo, to int) int {
 	n, bytes := min(to-lo, p.rows.Len()-from), len(s.batch.Data)
 	if len(s.hidden) > 0 {
 		if n = s.shownRun(first, n); n == 0 {
-			s.left++
+			s.leftOut++
 			return 1
 		}
 	}

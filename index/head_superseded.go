@@ -331,19 +331,19 @@ func (s *headScan) shownRun(at rowID, n int) int {
 // before. It is called whenever the lock was let go: others find superseded rows meanwhile.
 func (s *headScan) beginCell(c *cell, known int) (all int) {
 	if known == 0 {
-		s.shownYet = s.shownYet[:0]
+		s.supersededLater = s.supersededLater[:0]
 	}
 	if !s.latest || c.superseded == nil {
 		return 0
 	}
-	before := len(s.shownYet)
+	before := len(s.supersededLater)
 	for i := range c.superseded.rows[known:] {
 		if r := &c.superseded.rows[known+i]; r.fromNs >= s.below {
-			s.shownYet = append(s.shownYet, r.at)
+			s.supersededLater = append(s.supersededLater, r.at)
 		}
 	}
-	if len(s.shownYet) > before {
-		slices.Sort(s.shownYet)
+	if len(s.supersededLater) > before {
+		slices.Sort(s.supersededLater)
 	}
 	return len(c.superseded.rows)
 }
@@ -353,7 +353,7 @@ func (s *headScan) hidesInCell(r *entry) bool {
 	if !s.latest || !r.superseded {
 		return false
 	}
-	_, shown := slices.BinarySearch(s.shownYet, r.at)
+	_, shown := slices.BinarySearch(s.supersededLater, r.at)
 	return !shown
 }
 
@@ -365,6 +365,6 @@ func (s *headScan) dropHidden(rows []entry, chosen []uint8) (n int) {
 			n++
 		}
 	}
-	s.left += len(chosen) - n
+	s.leftOut += len(chosen) - n
 	return n
 }

@@ -84,7 +84,7 @@ func (h *Head) ScanSuperseding(
 	}
 	for _, id := range s.ids() {
 		if err := s.eachRow(id, (*chunk).flagged, func(c *cell, r *entry) {
-			if s.reaches(c, r) {
+			if s.atMostWatermark(c, r) {
 				s.row(c, r)
 			}
 		}); err != nil {
@@ -110,8 +110,8 @@ func (s *headScan) supersedingByArrival(lo, hi int) error {
 				continue
 			}
 			key := p.rows.Key(i)
-			reached := key.CapNs <= s.head.before[bucketOf(key.CID, key.MID, key.MOID)]
-			if reached && s.box.Contains(key) {
+			atMost := key.CapNs <= s.head.olderWatermarks[bucketOf(key.CID, key.MID, key.MOID)]
+			if atMost && s.box.Contains(key) {
 				s.add(p, i, key, true)
 			}
 		}
@@ -154,11 +154,11 @@ func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 
 // versions hands out the rows of a cell that may supersede another one.
 func (s *headScan) versions(id uint32) error {
-	if !s.compare(id, 0) || !s.readings.some && !s.reached {
+	if !s.compare(id, 0) || !s.readings.some && !s.someAtMostWatermark {
 		return nil
 	}
 	return s.eachRow(id, (*chunk).flagged, func(c *cell, r *entry) {
-		if s.reaches(c, r) || s.readings.again(r) {
+		if s.atMostWatermark(c, r) || s.readings.again(r) {
 			s.row(c, r)
 		}
 	})
@@ -175,7 +175,7 @@ func (s *headScan) compare(id uint32, from rowID) bool {
 	most := min(int(c.flagged), (len(c.flaggedChunks)-first)*chunkRows)
 	s.readings.begin(most, s.head.cells.rangeFactor, s.head.cells.pairFactor)
 	s.head.mu.RUnlock()
-	s.reached, s.caps = false, s.caps[:0]
+	s.someAtMostWatermark, s.caps = false, s.caps[:0]
 	if !some {
 		return false
 	}
@@ -183,7 +183,7 @@ func (s *headScan) compare(id uint32, from rowID) bool {
 	_ = s.eachRow(id, asked, func(c *cell, r *entry) {
 		s.readings.add(r)
 		s.caps = append(s.caps, r.cap)
-		s.reached = s.reached || s.reaches(c, r)
+		s.someAtMostWatermark = s.someAtMostWatermark || s.atMostWatermark(c, r)
 	})
 	slices.Sort(s.caps)
 	_ = s.eachRow(id, func(k *chunk) bool { return !asked(k) && s.hasCapIn(k.capLo, k.capHi) },
@@ -197,9 +197,9 @@ func (s *headScan) hasCapIn(lo, hi int64) bool {
 	return i < len(s.caps) && s.caps[i] <= hi
 }
 
-// reaches reports whether the watermark of what is older is not below the cap of a row.
-func (s *headScan) reaches(c *cell, r *entry) bool {
-	return r.cap <= s.head.before[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
+// atMostWatermark reports whether the cap of a row is not above the watermark of what is older.
+func (s *headScan) atMostWatermark(c *cell, r *entry) bool {
+	return r.cap <= s.head.olderWatermarks[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
 }
 
 // eachRow calls visit with the rows of a cell in the chunks that are asked for and that the box and

@@ -12,8 +12,10 @@ import (
 // SavesPartials reports whether states of some rows only can be saved and merged later, in any
 // order: those of a plugin whose states own heap memory, and do not depend on other rows.
 func (d *Descriptor) SavesPartials() bool {
+	const needsOthers = plugin.FlagLinksPredecessors | plugin.FlagMergeOrdered |
+		plugin.FlagDependsOnBatches
 	return d.Kinds&plugin.KindAggregate != 0 && d.Flags&plugin.FlagGrows != 0 &&
-		d.Flags&(plugin.FlagLinks|plugin.FlagMergeOrdered|plugin.FlagDependsOnBatches) == 0
+		d.Flags&needsOthers == 0
 }
 
 // SavesPartials is that of the plugin.

@@ -170,7 +170,7 @@ func (s *Store) dropPurgedFromLog() error {
 		s.rotate(sh)
 	}
 	s.log.Roll()
-	file, err := s.appendLog(s.nextAcqEntries(s.oracle.NextNs(), false))
+	file, err := s.appendLog(s.progressEntries(s.oracle.NextNs(), false))
 	if err != nil {
 		return fmt.Errorf("begin a log file: %w", err)
 	}

@@ -68,16 +68,17 @@ func checkExplained(
 	t *testing.T, s *Store, q *record.Query, x *api.Explanation, dropped map[string]int,
 ) {
 	t.Helper()
-	zones := x.ByZones.CID + x.ByZones.MID + x.ByZones.MOID + x.ByZones.Cap + x.ByZones.Acq
-	if x.Blocks != x.ByBounds+x.ByLists+zones+x.Candidates {
+	by := x.DroppedByZones
+	zones := by.CID + by.MID + by.MOID + by.Cap + by.Acq
+	if x.Blocks != x.DroppedByBounds+x.DroppedByLists+zones+x.Candidates {
 		t.Fatalf("blocks do not add up: %+v", x)
 	}
 	if q.View == record.ViewAll && (x.Opened != uint64(x.Candidates) || x.Hidden != 0) ||
 		x.Opened > 0 != (x.OpenedBytes > 0) || x.Examined > x.Opened*64 {
 		t.Fatalf("what was opened: %+v", x)
 	}
-	dropped["lists"] += x.ByLists
-	dropped["bounds"] += x.ByBounds
+	dropped["lists"] += x.DroppedByLists
+	dropped["bounds"] += x.DroppedByBounds
 	dropped["zones"] += zones
 	dropped["inside"] += x.Inside
 	box := widened(q, x.HorizonNs)

@@ -361,13 +361,13 @@ func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 }
 
 // notifyFeeds tells those that wait of rows that are visible.
-func notifyFeeds(feeds *notify.Notifier, group []*putRequest) {
+func notifyFeeds(feeds *notify.Notifier, writeGroup []*putRequest) {
 	if !feeds.HasWaiters() {
 		return
 	}
 	var b bounds.Box
 	first := true
-	for _, r := range group {
+	for _, r := range writeGroup {
 		for i := range r.byShard {
 			one := bounds.OfRows(&r.byShard[i].rows)
 			if first {

@@ -203,7 +203,7 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.recordLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.nextAcqEntries(s.oracle.Finish(), true))
+		_, err = s.appendLog(s.progressEntries(s.oracle.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash

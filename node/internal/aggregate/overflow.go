@@ -75,7 +75,7 @@ func (o *Overflow) sorted() *spill.Sorter {
 }
 
 // compareGroups orders records of groups as groupKey does, and those of one group by the order of
-// merging. Predecessors before the box have an acq below 0.
+// merging. Groups of predecessors before the box have an acq below 0.
 func compareGroups(a, b record.Key) int {
 	first := 0
 	if (a.AcqNs < 0) != (b.AcqNs < 0) {

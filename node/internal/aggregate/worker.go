@@ -246,10 +246,10 @@ func (into *Worker) fits(from *Worker) bool {
 			into.guest.MemoryBytes()+from.guest.MemoryBytes() <= most+most/2)
 }
 
-// Finish links groups with their predecessors if joins says that the module needs that, and
-// returns their results in the order of keys, up to a limit; 0 for none.
+// Finish links groups with their predecessors if the module needs that, as link says, and returns
+// their results in the order of keys, up to a limit; 0 for none.
 func (into *Worker) Finish(
-	ctx context.Context, limit uint64, joins bool,
+	ctx context.Context, limit uint64, link bool,
 ) ([]wire.Group, error) {
 	if len(into.groups.keys) == 0 {
 		return nil, nil
@@ -261,8 +261,8 @@ func (into *Worker) Finish(
 	slices.SortFunc(order, func(a, b int) int {
 		return into.groups.keys[a].compare(into.groups.keys[b])
 	})
-	if joins {
-		err := into.guest.LinkPredecessors(ctx, predecessors(into.groups.keys, order))
+	if link {
+		err := into.guest.LinkPredecessors(ctx, linksOf(into.groups.keys, order))
 		if err != nil {
 			return nil, err
 		}

@@ -54,17 +54,17 @@ func (bc *Cache) Truncate(after int) {
 
 // OpenCached opens blocks, and finds their rows in the box.
 func (w *Reader) OpenCached(
-	seg *PlannedSegment, candidates []index.Candidate, all []*Cached, batched bool,
+	seg *PlannedSegment, candidates []index.Candidate, all []*Cached, selective bool,
 ) error {
 	for i, c := range candidates {
-		all[i].number, all[i].InSpans = c.Block, batched
-		if batched {
+		all[i].number, all[i].InSpans = c.Block, selective
+		if selective {
 			w.prefetchFront(seg, c)
 		}
 	}
 	for i, c := range candidates {
 		f := all[i]
-		if batched {
+		if selective {
 			if err := w.openAhead(seg, c, &f.Prefetched); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (w *Reader) OpenCached(
 		w.Chosen = w.Choose(seg, info, c.Residual)
 		f.Sel = append(f.Sel[:0], w.Chosen...)
 	}
-	if batched {
+	if selective {
 		for _, f := range all {
 			w.searchBlock(seg, &f.Prefetched)
 		}

@@ -26,8 +26,8 @@ func (w *Reader) Choose(seg *PlannedSegment, info *index.BlockInfo, residual uin
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if ofSub, some := w.residualOf(seg, sub, residual); some && lo < hi {
-			sel = w.filterSub(seg, ofSub, lo, hi, sel)
+		if ofSubRun, some := w.residualOf(seg, sub, residual); some && lo < hi {
+			sel = w.filterSubRun(seg, ofSubRun, lo, hi, sel)
 		}
 		lo = hi
 	}
@@ -44,17 +44,17 @@ func (w *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		switch ofSub, some := w.residualOf(seg, sub, residual); {
+		switch ofSubRun, some := w.residualOf(seg, sub, residual); {
 		case !some || lo == hi:
-		case ofSub == 0:
+		case ofSubRun == 0:
 			rows += hi - lo
-		case w.searched && ofSub == 1<<record.MID:
+		case w.searched && ofSubRun == 1<<record.MID:
 			for _, m := range w.devices {
 				from, to := w.Block.SearchMIDs(lo, hi, m)
 				rows += max(0, to-from)
 			}
 		default:
-			w.Chosen = w.filterSub(seg, ofSub, lo, hi, w.Chosen[:0])
+			w.Chosen = w.filterSubRun(seg, ofSubRun, lo, hi, w.Chosen[:0])
 			rows += len(w.Chosen)
 		}
 		lo = hi
@@ -62,11 +62,11 @@ func (w *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint
 	return rows
 }
 
-// residualOf returns which of the needed dimensions have to be tested on the rows of a sub-run: its
-// own zones may lie inside the box, or outside.
+// residualOf returns which of the residual dimensions have to be tested on the rows of a sub-run:
+// its own zones may lie inside the box, or outside.
 func (w *Reader) residualOf(
 	seg *PlannedSegment, sub *index.SubRun, residual uint8,
-) (ofSub uint8, some bool) {
+) (ofSubRun uint8, some bool) {
 	caps, rankLo, rankHi := w.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
 	if !caps.Intersects(sub.CapLo, sub.CapHi) || !seg.Ranks.Intersects(rankLo, rankHi) {
 		return 0, false
@@ -108,8 +108,8 @@ func (w *Reader) devicesOf(
 	return dst
 }
 
-// filterSub appends the positions of the matching rows of a sub-run.
-func (w *Reader) filterSub(
+// filterSubRun appends the positions of the matching rows of a sub-run.
+func (w *Reader) filterSubRun(
 	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {
 	if !w.searched {
@@ -123,7 +123,7 @@ func (w *Reader) filterSub(
 	return sel
 }
 
-// filterSpan tests the needed dimensions on the rows [lo, hi).
+// filterSpan tests the residual dimensions on the rows [lo, hi).
 func (w *Reader) filterSpan(
 	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {

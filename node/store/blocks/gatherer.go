@@ -82,11 +82,11 @@ const TaskBlocks = 8
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
 func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
-		n, batched := 1, w.IsSelective(seg, candidates[0])
-		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == batched {
+		n, selective := 1, w.IsSelective(seg, candidates[0])
+		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == selective {
 			n++
 		}
-		if err := w.scanBlocks(seg, candidates[:n], batched); err != nil {
+		if err := w.scanBlocks(seg, candidates[:n], selective); err != nil {
 			return err
 		}
 		candidates = candidates[n:]
@@ -95,10 +95,10 @@ func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) err
 }
 
 func (w *Gatherer) scanBlocks(
-	seg *PlannedSegment, candidates []index.Candidate, batched bool,
+	seg *PlannedSegment, candidates []index.Candidate, selective bool,
 ) error {
-	if batched {
-		return w.scanBatch(seg, candidates)
+	if selective {
+		return w.gatherSelective(seg, candidates)
 	}
 	for i, c := range candidates {
 		if len(candidates) > frontPrefetchDistance {
@@ -118,7 +118,7 @@ func (w *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 	}
 	if w.IsSelective(seg, c) {
 		w.single[0] = c
-		return w.scanBatch(seg, w.single[:])
+		return w.gatherSelective(seg, w.single[:])
 	}
 	if err := w.flushFull(); err != nil {
 		return err

@@ -58,7 +58,7 @@ func (w *Reader) prefetchColumn(seg *PlannedSegment, c index.Candidate) {
 		from = max(0, float64(set[0].From-info.Min[record.MID])/width)
 		to = min(1, float64(set[0].To-info.Min[record.MID])/width)
 	}
-	w.tested = w.tested[:0]
+	w.prefetchSpans = w.prefetchSpans[:0]
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
@@ -66,10 +66,11 @@ func (w *Reader) prefetchColumn(seg *PlannedSegment, c index.Candidate) {
 		if lo < hi && w.Box[record.Cap].Intersects(sub.CapLo, sub.CapHi) &&
 			seg.Ranks.Intersects(int64(sub.RankLo), int64(sub.RankHi)) {
 			start, end := lo+int(from*float64(hi-lo)), lo+int(to*float64(hi-lo))
-			w.tested = append(w.tested, segment.Span{Lo: uint32(max(lo, start-deviceSlackRows)),
+			w.prefetchSpans = append(w.prefetchSpans, segment.Span{
+				Lo: uint32(max(lo, start-deviceSlackRows)),
 				Hi: uint32(min(hi, end+deviceSlackRows))})
 		}
 		lo = hi
 	}
-	seg.File.PrefetchColumn(info.Offset, first, w.tested)
+	seg.File.PrefetchColumn(info.Offset, first, w.prefetchSpans)
 }

@@ -46,20 +46,21 @@ type readerState struct {
 	CountOnly  bool            // rows are counted, and not taken
 	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
 	// are shown.
-	CountShown bool
-	Box        *record.Box    // what rows are chosen by
-	outside    bool           // the last of devs is of another group's slots
-	searched   bool           // devices can be searched for
-	Block      *segment.Block // that is open
+	CountShown   bool
+	Box          *record.Box    // what rows are chosen by
+	outsideSlots bool           // the last of coveredDevices is in slots of another group
+	searched     bool           // devices can be searched for
+	Block        *segment.Block // that is open
 }
 
 type readerBuffers struct {
-	own     segment.Block
-	Chosen  []uint32       // what Choose returned, and TakeChosen takes; memory for it
-	tested  []segment.Span // rows that are looked at first of the block that is loaded ahead
-	covered []uint32       // rows of a block that an event hides
-	devs    record.Batch   // devices of such rows
-	devices []segment.MIDs // of the box, in the open block
+	own    segment.Block
+	Chosen []uint32 // what Choose returned, and TakeChosen takes; memory for it
+	// prefetchSpans are the rows of a block whose first residual column is prefetched.
+	prefetchSpans  []segment.Span
+	covered        []uint32       // rows of a block that a range tombstone hides
+	coveredDevices record.Batch   // devices of such rows
+	devices        []segment.MIDs // of the box, in the open block
 }
 
 // reset forgets everything but memory, and of that what only unusual rows need.
@@ -68,7 +69,7 @@ func (w *Reader) reset() {
 		w.own.Close()
 	}
 	w.readerState = readerState{}
-	Empty(&w.devs)
+	Empty(&w.coveredDevices)
 }
 
 // Open checks and parses a block, which is w.Block then.

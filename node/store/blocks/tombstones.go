@@ -109,16 +109,16 @@ func (w *Reader) dropCovered(seg *PlannedSegment, info *index.BlockInfo, sel []u
 
 // OutsideSlots keeps the rows of the open block whose devices are outside a range of slots.
 func (w *Reader) OutsideSlots(inside slots.Range, sel []uint32) []uint32 {
-	w.devs.Reset()
+	w.coveredDevices.Reset()
 	// Keys have no chunks: without payloads it cannot fail.
-	_ = w.Block.GatherColumns(sel, nil, 1<<record.CID|1<<record.MID, &w.devs)
+	_ = w.Block.GatherColumns(sel, nil, 1<<record.CID|1<<record.MID, &w.coveredDevices)
 	keep := 0
 	for i, at := range sel {
-		cid, mid := w.devs.CID[i], w.devs.MID[i]
-		if i == 0 || cid != w.devs.CID[i-1] || mid != w.devs.MID[i-1] {
-			w.outside = !inside.Has(cid, mid)
+		cid, mid := w.coveredDevices.CID[i], w.coveredDevices.MID[i]
+		if i == 0 || cid != w.coveredDevices.CID[i-1] || mid != w.coveredDevices.MID[i-1] {
+			w.outsideSlots = !inside.Has(cid, mid)
 		}
-		if w.outside {
+		if w.outsideSlots {
 			sel[keep] = at
 			keep++
 		}

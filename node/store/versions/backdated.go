@@ -54,8 +54,8 @@ func (r *Resolver) findBackdated(p *Partition) error {
 	return nil
 }
 
-// findNewer looks for the newer versions of the readings that findBackdated noted.
-func (r *Resolver) findNewer(p *Partition) error {
+// findNewerThanBackdated looks for the newer versions of the readings that findBackdated noted.
+func (r *Resolver) findNewerThanBackdated(p *Partition) error {
 	if len(p.backdated) == 0 {
 		return nil
 	}

@@ -110,14 +110,14 @@ func (r *Resolver) findFlagged(
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		n, batched := 1, w.IsSelective(seg, candidates[0])
+		n, selective := 1, w.IsSelective(seg, candidates[0])
 		for n < min(len(candidates), blocks.TaskBlocks) &&
-			w.IsSelective(seg, candidates[n]) == batched {
+			w.IsSelective(seg, candidates[n]) == selective {
 			n++
 		}
 		r.Readahead.Prefetch(seg.Segment, candidates[:n])
 		all, stay := r.Cache.Slots(n)
-		if err := w.OpenCached(seg, candidates[:n], all, batched); err != nil {
+		if err := w.OpenCached(seg, candidates[:n], all, selective); err != nil {
 			return err
 		}
 		for _, f := range all {

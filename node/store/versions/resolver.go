@@ -192,7 +192,7 @@ func (r *Resolver) NextPass() (bool, error) {
 		found := r.Cache.Taken
 		err := r.FindNewest(p, limit)
 		if err == nil {
-			err = r.findNewer(p)
+			err = r.findNewerThanBackdated(p)
 		}
 		switch {
 		case errors.Is(err, ErrFull):

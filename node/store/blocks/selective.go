@@ -44,20 +44,20 @@ func (w *Reader) isPrefetchable(seg *PlannedSegment, c index.Candidate) bool {
 	return c.Residual == 0 && seg.lookupCached(c.Block) == nil || w.IsSelective(seg, c)
 }
 
-// scanBatch is GatherBlock for blocks of the same task of which few rows are to be looked at.
-func (w *Gatherer) scanBatch(seg *PlannedSegment, candidates []index.Candidate) error {
+// gatherSelective is GatherBlock for blocks of the same task of which few rows are to be looked at.
+func (w *Gatherer) gatherSelective(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(w.prefetched) < len(candidates) {
 		w.prefetched = append(w.prefetched, new(Prefetched))
 	}
 	all := w.prefetched[:len(candidates)]
-	err := w.openBatch(seg, candidates, all)
+	err := w.openSelective(seg, candidates, all)
 	for _, h := range all {
 		h.close()
 	}
 	return err
 }
 
-func (w *Gatherer) openBatch(
+func (w *Gatherer) openSelective(
 	seg *PlannedSegment, candidates []index.Candidate, all []*Prefetched,
 ) error {
 	for _, c := range candidates {
@@ -99,7 +99,7 @@ func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched
 		return nil
 	}
 	if c.Residual != 1<<record.MID {
-		w.prefetchTested(seg, h)
+		w.prefetchResidual(seg, h)
 		return nil
 	}
 	h.devices = w.devicesOf(&h.Block, h.info, h.devices[:0])
@@ -116,13 +116,14 @@ func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched
 	return nil
 }
 
-// prefetchTested asks for what is tested of a block.
-func (w *Reader) prefetchTested(seg *PlannedSegment, h *Prefetched) {
+// prefetchResidual asks for the column of the first residual dimension, of the sub-runs whose rows
+// it is tested on.
+func (w *Reader) prefetchResidual(seg *PlannedSegment, h *Prefetched) {
 	h.Spans = h.Spans[:0]
 	lo := 0
 	for i := range h.info.Subs {
 		sub := &h.info.Subs[i]
-		if ofSub, _ := w.residualOf(seg, sub, h.residual); ofSub != 0 && lo < int(sub.End) {
+		if ofSubRun, _ := w.residualOf(seg, sub, h.residual); ofSubRun != 0 && lo < int(sub.End) {
 			h.Spans = append(h.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
 		}
 		lo = int(sub.End)
@@ -139,7 +140,7 @@ func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 		return
 	}
 	if h.residual != 1<<record.MID {
-		w.searchTested(seg, h)
+		w.searchResidual(seg, h)
 		return
 	}
 	lo := 0
@@ -155,8 +156,8 @@ func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 	}
 }
 
-// searchTested is searchBlock by a dimension that leaves few rows.
-func (w *Reader) searchTested(seg *PlannedSegment, h *Prefetched) {
+// searchResidual is searchBlock where residual dimensions other than mid are tested.
+func (w *Reader) searchResidual(seg *PlannedSegment, h *Prefetched) {
 	w.Block = &h.Block
 	w.Chosen = w.Choose(seg, h.info, h.residual)
 	h.rows = len(w.Chosen)
