@@ -183,10 +183,10 @@ func (a *appendedRows) bound(acqNs int64) rowID {
 	return rowID((i-1)<<rowGroupShift + k)
 }
 
-// nth returns the row ID of the n-th row that came.
+// nth returns the row ID of the n-th row that came; with the number of rows the ID after the last.
 func (a *appendedRows) nth(n int) rowID {
 	i := sort.Search(len(a.groups), func(i int) bool { return a.groups[i].first > n }) - 1
-	return rowID(i<<rowGroupShift | (n - a.groups[i].first))
+	return rowID(i<<rowGroupShift + n - a.groups[i].first) // n may be behind a full group
 }
 
 func setBit(bitmap []uint64, i int)      { bitmap[i>>6] |= 1 << (i & 63) }

@@ -106,6 +106,22 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
+// TestSupersededInFullRowGroups looks at heads whose last row group is full.
+func TestSupersededInFullRowGroups(t *testing.T) {
+	m := &headsModel{heads: []*Head{NewHead(NewWatermarks())}}
+	for range 4 {
+		b := new(record.Batch)
+		for i := range rowGroupRows {
+			b.AppendStamped(record.Key{MID: int64(i % 7), CapNs: int64(i % 5000),
+				AcqNs: int64(m.rows.Len() + i)}, nil)
+		}
+		m.insert(b)
+		belowNs := int64(m.rows.Len())
+		m.heads[0].FindSuperseded(&record.Box{}, nil)
+		checkLatest(t, m.heads[0], &record.Box{}, belowNs, m.latest(0, &record.Box{}, belowNs))
+	}
+}
+
 // findSuperseded is FindSuperseded, with few versions at once.
 func findSuperseded(rng *rand.Rand, x *record.Box, heads []*Head) {
 	if rng.IntN(2) == 0 {

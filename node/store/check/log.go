@@ -66,8 +66,7 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		}
 		if before != 0 && number != before+1 {
 			c.Damaged(path, 0, "the log files between %d and %d are missing", before, number)
-			l.sequence = 0
-			clear(l.next)
+			l.PassGap()
 		}
 		before = number
 		if err := l.File(path, -1, i == len(entries)-1); err != nil {
@@ -104,8 +103,7 @@ func (l *Log) File(path string, size int64, newest bool) error {
 		f *wal.Append, damage *durable.CorruptError,
 	) error {
 		if damage != nil {
-			l.sequence = 0 // how many appends are lost is unknown
-			clear(l.next)
+			l.PassGap()
 			return l.Note(damage)
 		}
 		bytes += f.Bytes
@@ -129,6 +127,13 @@ func (l *Log) File(path string, size int64, newest bool) error {
 	}
 	l.Report.LogFiles++
 	return l.Read(bytes)
+}
+
+// PassGap makes the check go on behind a file, or a place in one, that holds an unknown number of
+// appends and cannot be read, e.g. because the file was removed meanwhile.
+func (l *Log) PassGap() {
+	l.sequence = 0
+	clear(l.next)
 }
 
 // append returns the error of an entry of another version; what is damaged is noted.
