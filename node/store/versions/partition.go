@@ -20,6 +20,7 @@ type Partition struct {
 	Box                 record.Box
 	Planned             bool // its segments are listed
 	Segments            []*blocks.PlannedSegment
+	someFlagged         bool      // in the box; else each row is the only version of its reading
 	Flagged             int       // rows in the box that may supersede others, at most
 	flaggedInHeads      int       // of these, rows in heads, most of which only came late
 	Newest              *Table    // with views that resolve versions
@@ -63,6 +64,20 @@ func (p *Partition) ownHeads() (heads []*index.Head) {
 	p.eachOwnHead(func(h *index.Head) { heads = append(heads, h) })
 	slices.Reverse(heads)
 	return heads
+}
+
+// findFlagged notes whether a head or a candidate has flagged rows.
+func (p *Partition) findFlagged() {
+	p.someFlagged = p.State.Backdated != nil
+	p.EachHead(func(h *index.Head) { p.someFlagged = p.someFlagged || h.Flagged() > 0 })
+	for _, seg := range p.Segments {
+		if seg.Index.Flagged() == 0 {
+			continue
+		}
+		for i := 0; i < len(seg.Plan.Candidates) && !p.someFlagged; i++ {
+			p.someFlagged = seg.Index.Block(seg.Plan.Candidates[i].Block).Flagged > 0
+		}
+	}
 }
 
 func (p *Partition) eachHeadZone(visit func(index.FlaggedZone)) {

@@ -246,6 +246,9 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	if r.View == record.ViewAll {
 		return
 	}
+	if p.findFlagged(); !p.someFlagged {
+		return
+	}
 	p.fromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
@@ -320,7 +323,12 @@ func (r *Resolver) Shown(
 	if r.View == record.ViewAll {
 		return rows, !r.DropTombstones
 	}
-	if len(r.NewestAcqs) > 0 || !p.HasNoNewer(info, known) {
+	switch {
+	case len(r.NewestAcqs) > 0:
+		return 0, false
+	case !p.someFlagged:
+		return rows, true
+	case !p.HasNoNewer(info, known):
 		return 0, false
 	}
 	if known == nil && info.Flagged > 0 { // tombstones are
