@@ -40,14 +40,14 @@ fn room_for<T>(n: usize) -> Result<*mut T, Error> {
     }
 }
 
-/// A list of values that grows. What it grew out of is not freed.
-pub struct List<T: Copy + 'static> {
+/// A list of values that grows. What it grew out of is not freed, and values are not dropped.
+pub struct List<T: 'static> {
     at: *mut T,
     used: usize,
     room: usize,
 }
 
-impl<T: Copy> List<T> {
+impl<T> List<T> {
     pub const fn new() -> Self {
         List { at: ptr::NonNull::dangling().as_ptr(), used: 0, room: 0 }
     }
@@ -79,12 +79,12 @@ impl<T: Copy> List<T> {
     }
 }
 
-impl<T: Copy> Deref for List<T> {
+impl<T> Deref for List<T> {
     type Target = [T];
     fn deref(&self) -> &[T] { unsafe { slice::from_raw_parts(self.at, self.used) } }
 }
 
-impl<T: Copy> DerefMut for List<T> {
+impl<T> DerefMut for List<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         unsafe { slice::from_raw_parts_mut(self.at, self.used) }
     }
