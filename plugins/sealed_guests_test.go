@@ -115,7 +115,7 @@ func TestSealedGuests(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) { sameRefusals(t, siblings) })
 	t.Run("fuel", func(t *testing.T) {
-		s, all := sealedRows(t, seeded(t), 5000, 1)
+		s, all := sealedRows(t, seeded(t), 10_000, 1)
 		for _, one := range siblings[1:] {
 			sealedFuel(t, one.module, paramsOf(t, one.module,
 				map[string]string{"layout": s.Layout()}), all)

@@ -123,6 +123,23 @@ impl<'a> In<'a> {
         self.0 = rest;
         Ok(first)
     }
+    /// A number of 7 bits a byte, the lowest first; all bytes but the last have the highest bit.
+    #[inline(never)]
+    pub fn uvarint(&mut self) -> Result<u64, Error> {
+        let (mut v, mut shift) = (0, 0);
+        for (i, &b) in self.0.iter().enumerate() {
+            v |= ((b & 127) as u64) << shift;
+            shift += 7;
+            if b < 128 {
+                self.0 = &self.0[i + 1..];
+                return Ok(v);
+            }
+            if shift > 63 {
+                break;
+            }
+        }
+        Err(error(EPAYLOAD, format_args!("a saved number does not end")))
+    }
     pub fn u64(&mut self) -> Result<u64, Error> { Ok(u64_at(self.bytes(8)?, 0)) }
     pub fn i64(&mut self) -> Result<i64, Error> { Ok(self.u64()? as i64) }
     pub fn f64(&mut self) -> Result<f64, Error> { Ok(f64::from_bits(self.u64()?)) }

@@ -108,7 +108,7 @@ impl Text<'_> {
         self.0 = &self.0[there as usize..];
         there
     }
-    pub(crate) fn want(&mut self, c: u8) -> Option<()> { if self.next(c) { Some(()) } else { None } }
+    pub(crate) fn want(&mut self, c: u8) -> Option<()> { self.next(c).then(|| ()) }
     /// A decimal number of at most 19 digits.
     pub(crate) fn number(&mut self) -> Option<i64> {
         let minus = self.next(b'-');

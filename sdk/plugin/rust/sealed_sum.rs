@@ -4,7 +4,7 @@
 //! It lies beside sealed.rs, for a module that says `mod sealed; mod sealed_sum;`.
 #![allow(dead_code)] // no module uses all of it
 
-use crate::pentad::{error, i32_at, u64_at, Batch, Error, In, List, Out, EPARAM};
+use crate::pentad::{error, i32_at, i64_at, u64_at, Batch, Error, In, List, Out, EPARAM};
 use crate::sealed::{Schema, Text, DELTA, EPARTIAL, HEADER, TAG, WITH_MAC};
 
 const MAX_LANES: usize = 2048;
@@ -179,20 +179,8 @@ fn take<'a>(saved: &mut In<'a>, n: usize) -> Result<&'a [u8], Error> {
     saved.bytes(n).map_err(|_| damaged())
 }
 
-fn take_u64(saved: &mut In) -> Result<u64, Error> { Ok(u64_at(take(saved, 8)?, 0)) }
-fn take_i32(saved: &mut In) -> Result<i32, Error> { Ok(i32_at(take(saved, 4)?, 0)) }
 
-fn take_uvarint(saved: &mut In) -> Result<u64, Error> {
-    let mut v = 0;
-    for shift in (0..64).step_by(7) {
-        let b = take(saved, 1)?[0];
-        v |= ((b & 127) as u64) << shift;
-        if b < 128 {
-            return Ok(v);
-        }
-    }
-    Err(damaged())
-}
+fn take_uvarint(saved: &mut In) -> Result<u64, Error> { saved.uvarint().map_err(|_| damaged()) }
 
 #[inline]
 fn lane_at(p: &[u8], at: usize, width: usize) -> u128 {
@@ -255,8 +243,8 @@ impl Sum {
     #[inline(never)]
     fn grow(&mut self) -> Result<(), Error> {
         let room = (2 * self.slots.len()).max(4);
-        self.slots = List::new();
-        for _ in 0..room {
+        self.slots.fill(0);
+        while self.slots.len() < room {
             self.slots.push(0)?;
         }
         for i in 0..self.chains.len() {
@@ -396,20 +384,24 @@ impl Sum {
         }
         if l.has_mac() {
             let low = lane_at(take(saved, 16)?, 0, 16);
-            self.add_mac(low, take_u64(saved)?);
+            self.add_mac(low, u64_at(take(saved, 8)?, 0));
         }
         for _ in 0..take_uvarint(saved)? {
-            let (cid, mid) = (take_i32(saved)?, take_u64(saved)? as i64);
-            let series = Series { cid, mid, moid: take_i32(saved)? };
+            let p = take(saved, 16)?;
+            let series = Series { cid: i32_at(p, 0), mid: i64_at(p, 4), moid: i32_at(p, 12) };
             for _ in 0..take_uvarint(saved)? {
-                let (id, key) = (take_u64(saved)?, take_i32(saved)? as u32);
-                take_runs(saved, self.chain(&series, id, key)?)?;
+                let p = take(saved, 12)?;
+                let c = self.chain(&series, u64_at(p, 0), i32_at(p, 8) as u32)?;
+                take_runs(saved, c)?;
             }
         }
         Ok(())
     }
 }
 
+// These are functions of their own: each turn of a loop pays for all that stands in it.
+
+#[inline(never)]
 fn take_runs(saved: &mut In, c: &mut Chain) -> Result<(), Error> {
     let form = take(saved, 1)?[0];
     if form == BITMAP {
@@ -436,6 +428,7 @@ fn take_runs(saved: &mut In, c: &mut Chain) -> Result<(), Error> {
     Ok(())
 }
 
+#[inline(never)]
 fn take_bitmap(saved: &mut In, c: &mut Chain) -> Result<(), Error> {
     let (first, n) = (take_uvarint(saved)?, take_uvarint(saved)?);
     if first == 0 || first > u32::MAX as u64 || n == 0 || n > (1 << 32) - first {

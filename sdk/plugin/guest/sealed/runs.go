@@ -1,30 +1,47 @@
 package sealed
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"iter"
+)
 
 func damaged() error { return fail(StatusPartial, "a saved sum is damaged") }
 
 // run is a stretch of sequence numbers, both ends included.
-type run struct{ from, to uint32 }
-
-// chain is which records of a chain are in a sum: runs in the order in which they came. Rows of a
-// block mostly go on where the row before them ended.
-type chain struct {
-	id       chainID
-	runs     []run
-	unsorted bool
+type run struct {
+	from, to uint32
+	next     int32 // of its chain, in the runs of the sum
 }
 
-func (c *chain) add(from, to uint32) {
-	n := len(c.runs)
-	if n > 0 && c.runs[n-1].to+1 == from {
-		c.runs[n-1].to = to
-		return
+// addRun adds a run to chain number i. Rows of a block mostly go on where the row before them
+// ended.
+//
+//go:noinline
+func (s *Sum) addRun(i int, from, to uint32) {
+	c, at := &s.chains[i], int32(len(s.runs))
+	if c.n > 0 {
+		last := &s.runs[c.last]
+		if last.to+1 == from {
+			last.to = to
+			return
+		}
+		c.unsorted = c.unsorted || last.to >= from
+		last.next = at
+	} else {
+		c.first = at
 	}
-	if n > 0 && c.runs[n-1].to >= from {
-		c.unsorted = true
+	c.last = at
+	c.n++
+	s.runs = append(s.runs, run{from: from, to: to})
+}
+
+// runsOf yields the runs of a chain.
+func (s *Sum) runsOf(c *chain) iter.Seq[run] {
+	return func(yield func(run) bool) {
+		for at, n := c.first, c.n; n > 0 && yield(s.runs[at]); n-- {
+			at = s.runs[at].next
+		}
 	}
-	c.runs = append(c.runs, run{from, to})
 }
 
 // How runs are written: sorted ones by the gaps between them, others by signed steps, a bitmap with
@@ -36,20 +53,19 @@ const (
 	runsUnsorted = 2
 )
 
-// append appends the runs of a chain: as a bitmap where these are many and near to each other.
-func (c *chain) append(dst []byte) []byte {
-	n := len(c.runs)
-	span := uint64(c.runs[n-1].to) - uint64(c.runs[0].from) + 1
-	if !c.unsorted && n > 16 && span/8 < uint64(n) {
-		return c.appendBitmap(dst, span)
+// appendRuns appends the runs of a chain: as a bitmap where these are many and near to each other.
+func (s *Sum) appendRuns(dst []byte, c *chain) []byte {
+	span := uint64(s.runs[c.last].to) - uint64(s.runs[c.first].from) + 1
+	if !c.unsorted && c.n > 16 && span/8 < uint64(c.n) {
+		return s.appendBitmap(dst, c, span)
 	}
 	form := byte(runsSorted)
 	if c.unsorted {
 		form = runsUnsorted
 	}
-	dst = binary.AppendUvarint(append(dst, form), uint64(n))
+	dst = binary.AppendUvarint(append(dst, form), uint64(c.n))
 	next := int64(0)
-	for _, r := range c.runs {
+	for r := range s.runsOf(c) {
 		step := int64(r.from) - next
 		if c.unsorted {
 			dst = binary.AppendVarint(dst, step)
@@ -62,44 +78,16 @@ func (c *chain) append(dst []byte) []byte {
 	return dst
 }
 
-func (c *chain) appendBitmap(dst []byte, span uint64) []byte {
-	first := c.runs[0].from
+func (s *Sum) appendBitmap(dst []byte, c *chain, span uint64) []byte {
+	first := s.runs[c.first].from
 	dst = binary.AppendUvarint(append(dst, runsBitmap), uint64(first))
 	dst = binary.AppendUvarint(dst, span)
 	at := len(dst)
 	dst = append(dst, make([]byte, (span+7)/8)...)
-	for _, r := range c.runs {
+	for r := range s.runsOf(c) {
 		for k := uint64(r.from - first); k <= uint64(r.to-first); k++ {
 			dst[at+int(k/8)] |= 1 << (k % 8)
 		}
-	}
-	return dst
-}
-
-// appendChains appends which records a sum is of; neighbouring chains of one series share its name.
-func appendChains(dst []byte, chains []chain) []byte {
-	series := 0
-	for i := range chains {
-		if i == 0 || chains[i].id.seriesID != chains[i-1].id.seriesID {
-			series++
-		}
-	}
-	dst = binary.AppendUvarint(dst, uint64(series))
-	for len(chains) > 0 {
-		one, n := chains[0].id.seriesID, 1
-		for n < len(chains) && chains[n].id.seriesID == one {
-			n++
-		}
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(one.cid))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(one.mid))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(one.moid))
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for i := range chains[:n] {
-			dst = binary.LittleEndian.AppendUint64(dst, chains[i].id.id)
-			dst = binary.LittleEndian.AppendUint32(dst, chains[i].id.key)
-			dst = chains[i].append(dst)
-		}
-		chains = chains[n:]
 	}
 	return dst
 }
@@ -148,13 +136,23 @@ func (in *saved) uvarint() uint64 {
 	return v
 }
 
+// chain adds a saved chain of a series.
+//
+//go:noinline
+func (in *saved) chain(s *Sum, series seriesID) {
+	id := chainID{series, in.u64(), in.u32()}
+	if !in.bad {
+		in.runs(s, s.chain(&id))
+	}
+}
+
 // runs adds saved runs to a chain. What is allocated is bounded by the bytes that are there.
-func (in *saved) runs(c *chain) {
+func (in *saved) runs(s *Sum, chain int) {
 	form := in.take(1)
 	switch {
 	case in.bad:
 	case form[0] == runsBitmap:
-		in.bitmap(c)
+		in.bitmap(s, chain)
 	case form[0] == runsSorted || form[0] == runsUnsorted:
 		next := uint64(0)
 		n := in.uvarint()
@@ -167,7 +165,7 @@ func (in *saved) runs(c *chain) {
 			from := next + step
 			to := from + in.uvarint()
 			if in.bad = in.bad || from == 0 || from > to || to > 1<<32-1; !in.bad {
-				c.add(uint32(from), uint32(to))
+				s.addRun(chain, uint32(from), uint32(to))
 			}
 			next = to + 1
 		}
@@ -176,7 +174,7 @@ func (in *saved) runs(c *chain) {
 	}
 }
 
-func (in *saved) bitmap(c *chain) {
+func (in *saved) bitmap(s *Sum, chain int) {
 	first, n := in.uvarint(), in.uvarint()
 	if first == 0 || first > 1<<32-1 || n == 0 || n > 1<<32-first {
 		in.bad = true
@@ -187,9 +185,9 @@ func (in *saved) bitmap(c *chain) {
 	for i, b := range in.take((n + 7) / 8) {
 		for k := range uint64(8) {
 			if at := uint64(8*i) + k; b>>k&1 != 0 && at < n {
-				c.add(uint32(first+at), uint32(first+at))
+				s.addRun(chain, uint32(first+at), uint32(first+at))
 			}
 		}
 	}
-	in.bad = in.bad || len(c.runs) == 0
+	in.bad = in.bad || s.chains[chain].n == 0
 }

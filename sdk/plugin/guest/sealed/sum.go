@@ -17,19 +17,9 @@ type Sum struct {
 	times  [][2]wide // of each trend: the sum of times and of their squares
 	mac    [3]uint64 // the sum of MACs
 	chains []chain   // in the order in which they came
-	known  map[chainID]int
-	last   int // the chain of the record before
-}
-
-type seriesID struct {
-	mid       int64
-	cid, moid int32
-}
-
-type chainID struct {
-	seriesID
-	id  uint64
-	key uint32
+	runs   []run     // of all chains
+	slots  []int32   // lists of chains by hash: the number of the first, from 1
+	last   int       // the chain of the record before
 }
 
 // Count is how many records the sum is of.
@@ -39,23 +29,7 @@ func (s *Sum) Count() uint64 { return s.count + s.deltas }
 func (s *Sum) prepare(l *Layout) {
 	if s.lanes == nil {
 		s.lanes, s.times = make([]wide, len(l.lanes)), make([][2]wide, l.trends)
-		s.known = map[chainID]int{}
 	}
-}
-
-// chain returns a chain of the sum.
-func (s *Sum) chain(id chainID) *chain {
-	if s.last < len(s.chains) && s.chains[s.last].id == id {
-		return &s.chains[s.last]
-	}
-	at, ok := s.known[id]
-	if !ok {
-		at = len(s.chains)
-		s.chains = append(s.chains, chain{id: id})
-		s.known[id] = at
-	}
-	s.last = at
-	return &s.chains[at]
 }
 
 // Add adds row i of a batch, whose payload is p.
@@ -67,13 +41,23 @@ func (s *Sum) Add(l *Layout, b *guest.Batch, i int, p []byte) error {
 		return l.Schema.Other(p, i)
 	}
 	s.prepare(l)
-	s.chain(chainID{seriesID{b.MID[i], b.CID[i], b.MOID[i]}, h.Chain, h.KeyID}).add(h.Seq, h.Seq)
+	id := chainID{seriesID{b.MID[i], b.CID[i], b.MOID[i]}, h.Chain, h.KeyID}
+	s.addRun(s.chain(&id), h.Seq, h.Seq)
 	delta := h.Flags&FlagDelta != 0
 	if delta {
 		s.deltas++
 	} else {
 		s.count++
 	}
+	s.addLanes(l, p, b.CapNs[i], delta)
+	if l.hasMAC() {
+		mac := p[l.Schema.Prefix-macBytes:]
+		s.addMAC(binary.LittleEndian.Uint64(mac), binary.LittleEndian.Uint64(mac[8:]), 0)
+	}
+	return nil
+}
+
+func (s *Sum) addLanes(l *Layout, p []byte, capNs int64, delta bool) {
 	at, trend := HeaderBytes, 0
 	for k := range l.lanes {
 		one := &l.lanes[k]
@@ -83,15 +67,10 @@ func (s *Sum) Add(l *Layout, b *guest.Batch, i int, p []byte) error {
 			continue
 		}
 		if !delta { // its time was added with the version before
-			s.addTime(trend, one.units(b.CapNs[i]))
+			s.addTime(trend, one.units(capNs))
 		}
 		trend++
 	}
-	if l.hasMAC() {
-		mac := p[l.Schema.Prefix-macBytes:]
-		s.addMAC(binary.LittleEndian.Uint64(mac), binary.LittleEndian.Uint64(mac[8:]), 0)
-	}
-	return nil
 }
 
 func (s *Sum) addTime(trend int, t int64) {
@@ -138,7 +117,7 @@ func (s *Sum) Append(l *Layout, dst []byte) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, word)
 		}
 	}
-	return appendChains(dst, s.chains)
+	return s.appendChains(dst)
 }
 
 // Load adds a partial that Append wrote, maybe in another instance.
@@ -178,10 +157,7 @@ func (s *Sum) Take(l *Layout, src []byte) (rest []byte, err error) {
 	for n := in.uvarint(); n > 0 && !in.bad; n-- {
 		series := seriesID{cid: int32(in.u32()), mid: int64(in.u64()), moid: int32(in.u32())}
 		for chains := in.uvarint(); chains > 0 && !in.bad; chains-- {
-			id := chainID{series, in.u64(), in.u32()}
-			if !in.bad {
-				in.runs(s.chain(id))
-			}
+			in.chain(s, series)
 		}
 	}
 	if in.bad {
