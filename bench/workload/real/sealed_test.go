@@ -30,6 +30,7 @@ type owner struct {
 	n       *node.Node
 	rng     *rand.Rand
 	cid     int32
+	zone    *time.Location
 	schema  *seal.Schema
 	tenant  *seal.Tenant
 	writers map[record.Key]*seal.Writer
@@ -67,6 +68,7 @@ func TestSealedRealData(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := newOwner(t, n, rng, int32(i+1))
+		o.zone = zone
 		left := rounds.Of(1_000_000, 60_000, 10_000)
 		for r, err := range s.read(dataDir+"/"+s.folder, zone) {
 			if err != nil {
@@ -180,13 +182,20 @@ func (o *owner) correct() {
 func (o *owner) ask() {
 	o.Helper()
 	from := o.caps[0] + o.rng.Int64N(o.caps[1]-o.caps[0]+1)
-	to := min(from+o.rng.Int64N(60*day), o.caps[1]) + 1
+	to := min(from+day+o.rng.Int64N(60*day), o.caps[1]) + 1
 	first := o.rng.Int64N(int64(len(o.mids)))
 	last := min(first+o.rng.Int64N(40), int64(len(o.mids))-1)
-	q := &record.Query{View: record.ViewLatest, Box: record.Box{record.CID: {record.At(int64(o.cid))},
-		record.MID: {{From: first, To: last + 1}}, record.Cap: {{From: from, To: to}}},
-		GroupBy: []record.GroupBy{{}, {MID: true}, {CapBucketNs: day},
-			{MID: true, CapBucketNs: 7 * day}}[o.rng.IntN(4)]}
+	month := record.Window{Unit: record.WindowMonth, N: 1, Zone: o.zone.String()}
+	q := &record.Query{View: record.ViewLatest, Box: record.Box{
+		record.CID: {record.At(int64(o.cid))}, record.MID: {{From: first, To: last + 1}},
+		record.Cap: {{From: from, To: to}}}, GroupBy: []record.GroupBy{{}, {MID: true},
+		{CapBucketNs: day}, {MID: true, CapBucketNs: 7 * day}, {Window: month}}[o.rng.IntN(5)]}
+	for k := range o.latest { // a MAC has the scope of a quantity
+		if o.schema.Definition().MAC != nil || o.rng.IntN(2) == 0 {
+			q.Box[record.MOID] = record.RangeSet{record.At(int64(k.MOID))}
+		}
+		break
+	}
 	keeps := func(plain) bool { return true }
 	if o.rng.IntN(2) == 0 {
 		keeps = o.filter(q, first, last)
@@ -206,11 +215,7 @@ func (o *owner) ask() {
 		if !q.GroupBy.MID {
 			mid = 0
 		}
-		if b := q.GroupBy.CapBucketNs; b > 0 {
-			capNs = capNs / b * b // of times after 1970
-		} else {
-			capNs = 0
-		}
+		capNs = o.bucket(q.GroupBy, capNs)
 		if !byDay {
 			weekday = 0
 		}
@@ -222,7 +227,6 @@ func (o *owner) ask() {
 			add(want, k.MID, k.CapNs, v.weekday, 1, v.units)
 		}
 	}
-	o.Logf("tenant %d: %d readings in %d groups", o.cid, len(o.latest), len(want))
 	groups, _, err := o.n.Aggregate(o.Context(), q)
 	if err != nil {
 		o.Fatalf("%+v: %v", q, err)
@@ -238,6 +242,18 @@ func (o *owner) ask() {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		o.Errorf("tenant %d, %+v: counts and sums are %v, want %v", o.cid, q, got, want)
 	}
+}
+
+// bucket is where the bucket or month of a time begins.
+func (o *owner) bucket(by record.GroupBy, capNs int64) int64 {
+	switch {
+	case by.CapBucketNs > 0:
+		return capNs / by.CapBucketNs * by.CapBucketNs // of times after 1970
+	case by.Window.N > 0:
+		at := time.Unix(0, capNs).In(o.zone)
+		return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, o.zone).UnixNano()
+	}
+	return 0
 }
 
 // filter selects by a range or a weekday, and returns what it keeps.
