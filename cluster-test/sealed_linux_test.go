@@ -82,8 +82,8 @@ func TestSealedOverAFailOver(t *testing.T) {
 
 func newMeters(f *farm, rng *rand.Rand) *meters {
 	f.Helper()
-	m := &meters{farm: f, rng: rng, keys: &seal.MemoryKeyring{}, latest: map[record.Key]meterReading{},
-		writers: map[int64]*seal.Writer{}}
+	m := &meters{farm: f, rng: rng, keys: &seal.MemoryKeyring{},
+		latest: map[record.Key]meterReading{}, writers: map[int64]*seal.Writer{}}
 	var err error
 	m.schema, err = seal.NewSchema(seal.Definition{ID: 12, MaxRecords: 1e9, Envelope: true,
 		MAC: &seal.MAC{Scope: seal.OfTenant}, Fields: []seal.Field{
@@ -195,7 +195,8 @@ func (m *meters) ask(node int) {
 	for _, g := range groups {
 		for state, p := range m.partials(byState, g.Result) {
 			if n, sum := m.decrypt(p); n > 0 {
-				count(got, q.GroupBy, record.Key{MID: g.MID, CapNs: g.CapNs}, byState, state, n, sum)
+				k := record.Key{MID: g.MID, CapNs: g.CapNs}
+				count(got, q.GroupBy, k, byState, state, n, sum)
 			}
 		}
 	}

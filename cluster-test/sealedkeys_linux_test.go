@@ -31,8 +31,8 @@ type needles struct {
 	first [1 << 16]bool // whether one begins with two bytes
 }
 
-// add adds bytes in the forms in which they could be somewhere: as they are, as text, and as the log
-// of a store masks them, from any of eight places of its pattern on.
+// add adds bytes in the forms in which they could be somewhere: as they are, as text, and as the
+// log of a store masks them, from any of eight places of its pattern on.
 func (n *needles) add(name string, b []byte) {
 	mask := binary.LittleEndian.AppendUint64(nil, 0x9e3779b97f4a7c15)
 	n.one(name, b)
