@@ -40,14 +40,14 @@ fn room_for<T>(n: usize) -> Result<*mut T, Error> {
     }
 }
 
-/// A list of values that grows. What it grew out of is not freed.
-pub struct List<T: Copy + 'static> {
+/// A list of values that grows. What it grew out of is not freed, and values are not dropped.
+pub struct List<T: 'static> {
     at: *mut T,
     used: usize,
     room: usize,
 }
 
-impl<T: Copy> List<T> {
+impl<T> List<T> {
     pub const fn new() -> Self {
         List { at: ptr::NonNull::dangling().as_ptr(), used: 0, room: 0 }
     }
@@ -79,12 +79,12 @@ impl<T: Copy> List<T> {
     }
 }
 
-impl<T: Copy> Deref for List<T> {
+impl<T> Deref for List<T> {
     type Target = [T];
     fn deref(&self) -> &[T] { unsafe { slice::from_raw_parts(self.at, self.used) } }
 }
 
-impl<T: Copy> DerefMut for List<T> {
+impl<T> DerefMut for List<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         unsafe { slice::from_raw_parts_mut(self.at, self.used) }
     }
@@ -122,6 +122,23 @@ impl<'a> In<'a> {
         let (first, rest) = self.0.split_at(n);
         self.0 = rest;
         Ok(first)
+    }
+    /// A number of 7 bits a byte, the lowest first; all bytes but the last have the highest bit.
+    #[inline(never)]
+    pub fn uvarint(&mut self) -> Result<u64, Error> {
+        let (mut v, mut shift) = (0, 0);
+        for (i, &b) in self.0.iter().enumerate() {
+            v |= ((b & 127) as u64) << shift;
+            shift += 7;
+            if b < 128 {
+                self.0 = &self.0[i + 1..];
+                return Ok(v);
+            }
+            if shift > 63 {
+                break;
+            }
+        }
+        Err(error(EPAYLOAD, format_args!("a saved number does not end")))
     }
     pub fn u64(&mut self) -> Result<u64, Error> { Ok(u64_at(self.bytes(8)?, 0)) }
     pub fn i64(&mut self) -> Result<i64, Error> { Ok(self.u64()? as i64) }
