@@ -15,6 +15,11 @@
 /* Rows that are compared at once, and how many rows of a chain in a row are a reason to do so. */
 enum { SEALED_STEP = 8, SEALED_SAME = 4 };
 
+/* A loop is a function by itself: in a large one the host keeps little in registers. Of each there are
+ * forms for what is common, which the compiler must not make one of. */
+#define SEALED_LOOP __attribute__((noinline)) static
+#define SEALED_FORM __attribute__((always_inline)) static inline
+
 /* The square of a number, of 128 bits. */
 static inline u128 sealed_square(i64 v) {
   u64 n = v < 0 ? -(u64)v : (u64)v, low = (u32)n, high = n >> 32;
@@ -40,7 +45,7 @@ static inline void sealed_add_mac(u128 *out, const u8 *p) {
 
 /* Adds what n payloads have behind their headers, lane by lane; of a record that corrects by
  * difference, no time. A lane of up to 8 bytes is added modulo 2^64. */
-static inline void sealed_add_lanes(u128 *sums, const u8 *p, u32 n, u32 stride, const i64 *cap,
+SEALED_LOOP void sealed_add_lanes(u128 *sums, const u8 *p, u32 n, u32 stride, const i64 *cap,
                                     u32 delta) {
   const u8 *at = p + SEALED_HEADER, *row;
   u32 k, trend = 0;
@@ -63,7 +68,7 @@ static inline void sealed_add_lanes(u128 *sums, const u8 *p, u32 n, u32 stride, 
 }
 
 /* Adds one row of any kind; a status. */
-__attribute__((noinline)) static i32 sealed_add_row(sealed_sum *s, const pentad_batch *b, u32 i) {
+SEALED_LOOP i32 sealed_add_row(sealed_sum *s, const pentad_batch *b, u32 i) {
   u32 size;
   const u8 *p = pentad_payload(b, i, &size);
   if (!sealed_is(&sealed.schema, p, size)) return sealed_other(&sealed.schema, p, size, i);
@@ -110,7 +115,7 @@ static inline v128_t sealed_first(const void *p) {
 
 /* Adds rows from i on that are the next ones of the chain of the last row, eight at a time; how many.
  * All payloads have a stride, of at least those of the schema. */
-static inline u32 sealed_go_on(sealed_sum *s, const pentad_batch *b, u32 i, u32 to, const u32 stride) {
+SEALED_FORM u32 sealed_go_on(sealed_sum *s, const pentad_batch *b, u32 i, u32 to, const u32 stride) {
   sealed_chain *c = sealed_at(s, s->last);
   u32 left = 0xffffffff - (u32)c->last, k = 0;
   u32 n = (to - i < left ? to - i : left) & ~(u32)(SEALED_STEP - 1);
@@ -146,45 +151,86 @@ static inline u32 sealed_go_on(sealed_sum *s, const pentad_batch *b, u32 i, u32 
   return k;
 }
 
-/* Adds rows from i on of which each is the next one of the chain that followed the last time; how
- * many. It ends when a chain has several in a row. */
-static inline u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
-  const u32 from = i;
+/* The same for words and numbers. */
+#define SEALED_NOW(type, p) (*(const volatile type *)(p))
+
+/* Adds rows from i on of which each is the next one of the chain of the row before it, or of the chain
+ * that followed that one the last time; how many. It ends when a chain has several in a row.
+ *
+ * There is one access that the host checks for each thing that is looked at: the highest of its
+ * fields, read first and in the block in which the others are. */
+SEALED_FORM u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, const u32 i, u32 to,
+                               const u32 dense, const u32 lean) {
+  const u32 stride = b->stride, prefix = sealed.schema.prefix;
+  const u8 *p = b->data + (u64)i * stride, *chains = (const u8 *)s->chains;
+  const i64 *mid = b->mid + i;
+  const i32 *cid = b->cid + i, *moid = b->moid + i;
   sealed_chain *c = sealed_at(s, s->last);
+  u128 *sums = s->sums;
   u64 lane = 0;
-  for (u32 same = 0; i < to && same < SEALED_SAME; i++) {
-    sealed_chain *next = sealed_at(s, c->follow);
-    u32 size;
-    const u8 *p = pentad_payload(b, i, &size);
-    if (size < sealed.schema.prefix) break;
-    u64 value = *(const volatile u64 *)(p + SEALED_HEADER), last = *(volatile u64 *)&next->last + 1;
-    u64 differs = (pentad_u64(p + 16) ^ last) | (pentad_u64(p + 8) ^ next->id) |
-                  (pentad_u64(p) ^ next->front) | (u64)(b->mid[i] ^ next->mid) |
-                  (u32)(b->cid[i] ^ next->cid) | (u32)(b->moid[i] ^ next->moid);
-    if (differs || !(u32)last) break;
+  u32 k = 0;
+  for (u32 n = to - i, same = 0; k < n && same < SEALED_SAME; k++) {
+    if (!dense) {
+      u32 size;
+      p = pentad_payload(b, i + k, &size);
+      if (size < prefix) break;
+    }
+    u64 value = SEALED_NOW(u64, p + 24), word = SEALED_NOW(u64, p + 16), id = SEALED_NOW(u64, p + 8);
+    u64 front = SEALED_NOW(u64, p);
+    u32 follow = SEALED_NOW(u32, &c->follow);
+    sealed_chain *next = c;
+    same++;
+    if (id != c->id) { /* a branch: it is mostly foreseen, and what is read next need not wait */
+      __asm__("" : "+r"(follow));
+      next = (sealed_chain *)(chains + follow);
+      same = 0;
+    }
+    u64 last = SEALED_NOW(u64, &next->last) + 1;
+    u64 differs = (word ^ last) | (id ^ next->id) | (front ^ next->front) | (u64)(*mid++ ^ next->mid) |
+                  (u32)(*cid++ ^ next->cid) | (u32)(*moid++ ^ next->moid) | !(u32)last;
     next->last = last;
-    if (sealed.lean)
+    if (differs) {
+      next->last = last - 1;
+      break;
+    }
+    if (lean)
       lane += value;
     else
-      sealed_add_lanes(s->sums, p, 1, 0, b->cap + i, 0);
-    same = next == c ? same + 1 : 0;
+      sealed_add_lanes(sums, p, 1, 0, b->cap + i + k, 0);
     c = next;
+    if (dense) p += stride;
   }
-  s->last = (u32)((u8 *)c - (u8 *)s->chains);
-  s->count += i - from;
-  *(u64 *)s->sums += lane;
-  return i - from;
+  s->last = (u32)((const u8 *)c - chains);
+  s->count += k;
+  *(u64 *)sums += lane;
+  return k;
+}
+
+SEALED_LOOP u32 sealed_go_on_32(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  return sealed_go_on(s, b, i, to, 32);
+}
+
+SEALED_LOOP u32 sealed_go_on_any(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  return sealed_go_on(s, b, i, to, b->stride);
+}
+
+SEALED_LOOP u32 sealed_in_turn_lean(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  return sealed_in_turn(s, b, i, to, 1, 1);
+}
+
+SEALED_LOOP u32 sealed_in_turn_any(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  return sealed_in_turn(s, b, i, to, 0, 0);
 }
 
 /* Adds rows of one sum; a status. */
 static inline i32 sealed_add_rows(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  const u32 dense = b->stride >= sealed.schema.prefix;
   while (i < to) {
     const u32 from = i;
-    if (s->sums) {
-      if (b->stride >= sealed.schema.prefix && to - i >= SEALED_STEP)
-        i += b->stride == 32 ? sealed_go_on(s, b, i, to, 32) : sealed_go_on(s, b, i, to, b->stride);
-      i += sealed_in_turn(s, b, i, to);
-    }
+    if (s->sums && dense && to - i >= SEALED_STEP)
+      i += b->stride == 32 ? sealed_go_on_32(s, b, i, to) : sealed_go_on_any(s, b, i, to);
+    if (s->sums)
+      i += dense && sealed.lean ? sealed_in_turn_lean(s, b, i, to) : sealed_in_turn_any(s, b, i, to);
     if (i > from) continue;
     i32 status = sealed_add_row(s, b, i++);
     if (status) return status;

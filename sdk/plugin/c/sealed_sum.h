@@ -27,7 +27,7 @@ typedef struct {
   u32 runs, room, unsorted;
   sealed_run *r;
   u32 next;   /* in the list of its slot, from 1 */
-  u32 follow; /* where the chain of the row after one of this chain is, in bytes from the first */
+  u32 follow; /* where the chain is that came after this one, in bytes from the first */
   u64 last;   /* the 8 bytes behind those, of the last record, without what says it corrects */
 } sealed_chain;
 
@@ -140,7 +140,7 @@ static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moi
     sealed_place(s, s->n++);
   }
   u32 bytes = (at - 1) * sizeof(sealed_chain);
-  sealed_at(s, s->last)->follow = bytes;
+  if (bytes != s->last) sealed_at(s, s->last)->follow = bytes;
   s->last = bytes;
   return s->chains + at - 1;
 }
