@@ -201,8 +201,7 @@ bench-tstorage: ## compare the TStorage gateway with the native client
 
 .PHONY: bench-sealed
 bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
-	$(GO) test -run '^$$' -bench 'Sealed$$' -benchtime 1x ./node
-	$(GO) test -run '^$$' -bench . ./sdk/seal
+	$(IN_BENCH) $(GO) run . sealed $(BENCH_FLAGS)
 
 bench-peers: ## install servers and a C compiler for make bench; as root, Debian
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server
