@@ -22,7 +22,7 @@ func clusterPackages() map[string][]string {
 			"node/internal/admission", "node/internal/engine", "node/internal/member",
 			"node/internal/nodeerror", "node/store", "node/store/check"},
 		"node/internal/engine": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "sdk/client",
-			"wasmhost", "node/cluster", "node/replica", "node/segment", "node/store",
+			"sdk/where", "wasmhost", "node/cluster", "node/replica", "node/segment", "node/store",
 			"node/store/check", "node/store/event", "node/store/retention",
 			"node/internal/admission", "node/internal/aggregate", "node/internal/budget",
 			"node/internal/calendar",

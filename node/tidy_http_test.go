@@ -19,7 +19,7 @@ func httpPackages() map[string][]string {
 		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
 			"node/internal/admission", "node/internal/budget", "node/internal/health",
 			"node/internal/params", "node/internal/request", "github.com/valyala/fasthttp"},
-		"node/internal/params": {"sdk/record", "sdk/wire", "node/internal/calendar",
+		"node/internal/params": {"sdk/record", "sdk/where", "sdk/wire", "node/internal/calendar",
 			"node/internal/selector", "node/internal/timeparse", "github.com/valyala/fasthttp"},
 		"node/internal/rowjson": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
 			"node/internal/params", "node/internal/quantity", "node/internal/strictjson",

@@ -18,7 +18,7 @@ func replicaPackages() map[string][]string {
 			"google.golang.org/protobuf", "golang.org/x/sys"},
 		"node/wal": {"node/internal/durable", "node/internal/formats", "node/internal/sector"},
 		"node/segment": {"sdk/record", "node/internal/durable", "node/internal/formats",
-			"github.com/pierrec/lz4/v4", "golang.org/x/sys"},
+			"sdk/where", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
 		"node/internal/journal": {"node/internal/durable",
 			"node/internal/formats", "node/internal/health", "node/internal/sector"},
 		"node/internal/durable/memdir": {"node/internal/durable", "node/internal/sector"},

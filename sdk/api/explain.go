@@ -24,6 +24,9 @@ type Explanation struct {
 	OpenedBytes     uint64    `json:"bytes_opened"`
 	Examined        uint64    `json:"rows_examined"` // rows of the opened blocks
 	Found           uint64    `json:"rows_found"`
+	// SkippedByWhere are those of the opened blocks whose columns say that no payload meets the
+	// condition: none of their rows is looked at.
+	SkippedByWhere uint64 `json:"blocks_skipped_by_where,omitempty"`
 
 	// Partials are the block partials that the aggregate uses, and PartialsKnown those of them in
 	// the partial cache: an aggregate does not open their blocks.

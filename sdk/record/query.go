@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // Range is a half-open interval [From, To) of one dimension. To equal to the dimension's
@@ -170,6 +171,10 @@ type Query struct {
 	// lately: for an answer that is stored elsewhere, under checksums of its own.
 	Verify bool
 
+	// Where keeps rows by the fields of their payloads, as their quantities are declared, in the
+	// language of [where.Parse]; [where.Typed] names the type of what is not declared. Empty: all
+	// rows. It sees what the view shows, and neither tombstones nor, with Last, more than that.
+	Where     string
 	Filters   []PluginCall // in this order, each on the rows that those before it kept
 	Aggregate PluginCall
 	GroupBy   GroupBy
@@ -204,6 +209,11 @@ func (q *Query) Normalize() error {
 		return invalid("group by", Inconsistent, "needs an aggregate plugin")
 	case q.Aggregate.Name != "" && q.Order == OrderAcq:
 		return invalid("order", Inconsistent, "groups have no acq; order by key or not at all")
+	}
+	if q.Where != "" {
+		if err := where.Check(q.Where); err != nil {
+			return invalid("where", OutOfRange, "%v", err)
+		}
 	}
 	if len(q.Filters) > MaxFilters {
 		return invalid("filter", TooMany, "%d filters, at most %d", len(q.Filters), MaxFilters)

@@ -16,11 +16,15 @@ const (
 	queryWindow    = 32 // the calendar window of groups follows
 	queryVerify    = 64
 	queryFlags     = 127
+
+	// queryWhere is a bit beside the number of filters: the condition on payloads follows.
+	queryWhere = 128
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
 // cap bucket i64, with its flag last u32, with its flag a window, per dimension a count u32 and so
-// many pairs (from i64, to i64), then the filters and the aggregate, each a name and parameters
+// many pairs (from i64, to i64), with its bit in filters a condition on payloads, with a length u32
+// before it, then the filters and the aggregate, each a name and parameters
 // with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
@@ -28,7 +32,8 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
 		boolByte(q.Verify)*queryVerify | boolByte(q.Last != 0)*queryLast |
 		boolByte(q.GroupBy.Window != record.Window{})*queryWindow
-	dst = append(dst, byte(q.View), byte(q.Order), flags, byte(len(q.Filters)))
+	dst = append(dst, byte(q.View), byte(q.Order), flags,
+		byte(len(q.Filters))|boolByte(q.Where != "")*queryWhere)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
@@ -39,6 +44,9 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		dst = appendWindow(dst, w)
 	}
 	dst = appendBox(dst, &q.Box)
+	if q.Where != "" {
+		dst = appendBytes(dst, []byte(q.Where))
+	}
 	for i := range q.Filters {
 		dst = appendCall(dst, &q.Filters[i])
 	}
@@ -106,7 +114,12 @@ func ParseQuery(src []byte, q *record.Query) error {
 	if err := parseBox(d, &q.Box); err != nil {
 		return err
 	}
-	if filters > record.MaxFilters {
+	if filters&queryWhere != 0 {
+		if q.Where = string(d.bytes()); q.Where == "" && !d.short {
+			return badFrame("a query has the bit of a condition, and it is empty; leave it out")
+		}
+	}
+	if filters &^= queryWhere; filters > record.MaxFilters {
 		return badFrame("a query has %d filters, at most %d", filters, record.MaxFilters)
 	}
 	if filters > 0 {

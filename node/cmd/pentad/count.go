@@ -13,19 +13,28 @@ import (
 
 func (a *app) countCommand() *cobra.Command {
 	var q queryflags.Flags
+	var kind queryflags.TypeFlag
 	c := &cobra.Command{
 		Use:   "count",
 		Short: "Count records",
 		Long: `Count readings, each once, or with --view all or --acq all their versions and
-tombstones.`,
+tombstones. --where counts those whose payloads meet a condition, and no tombstones.`,
 		Args: cli.NoCommand,
 		Example: `  pentad count
   pentad count --cid 1 --cap 2026-11 --view all
+  pentad count --moid 1 --where 'value > -5 and value <= 0'
   pentad count --mid 7 --acq now-1h.. --fail-empty -q`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.count(c.Context(), &q) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := kind.Check("base64"); err != nil {
+				return err
+			}
+			return a.count(c.Context(), &q)
+		},
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
+	kind.Add(c, "type of payloads that --where is about", "none")
+	q.Type = &kind
 	q.AddSkipUnreadable(c)
 	cli.Elsewhere(c, "group", "use pentad plugin run count --group")
 	noZone(c)

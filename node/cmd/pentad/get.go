@@ -52,6 +52,7 @@ func (a *app) addRecordFlags(c *cobra.Command, q *queryflags.Flags, form *record
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of records, e.g. 100 (0: no limit)")
 	cli.Complete(c, "order", "key\tby cid, mid, moid, cap, acq", "acq\tby acquisition time", "none")
 	form.kind.Add(c, "type of payloads", "PENTAD_TYPE or base64")
+	q.Type = &form.kind
 	q.AddSkipUnreadable(c)
 }
 

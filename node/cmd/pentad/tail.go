@@ -61,6 +61,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 	}
 	f.AddKeyFlags(c)
 	f.AddFilter(c)
+	f.Type = &f.kind
 	flags := c.Flags()
 	flags.Var((*cli.FilledFlag)(&f.since), "since",
 		"start: an acq in ns, a time, or now (default: now; with --once the first record)")

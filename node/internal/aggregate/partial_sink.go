@@ -31,9 +31,9 @@ func NewPartialCache(cache *partials.Cache, module *registry.Version) *PartialCa
 		tables: map[*partials.SegmentTables]*partials.Table{}}
 }
 
-// SetKey sets the key: the filters and the aggregate of a query. A module that is not built in may
-// leak rows of one partial into the state of another, so its states are only shared among queries
-// over the same tenants.
+// SetKey sets the key: the condition, filters and aggregate of a query. A module that is not built
+// in may leak rows of one partial into the state of another, so its states are only shared among
+// queries over the same tenants.
 func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 	var text []byte
 	number := func(n int64) { text = binary.LittleEndian.AppendUint64(text, uint64(n)) }
@@ -45,6 +45,8 @@ func (k *PartialCache) SetKey(q *record.Query, filters []*registry.Version) {
 		text = append(text, params...)
 		allBuiltIn = allBuiltIn && v.Owner == registry.StandardOwner
 	}
+	number(int64(len(q.Where)))
+	text = append(text, q.Where...)
 	for i, v := range filters {
 		add(v, q.Filters[i].Params)
 	}

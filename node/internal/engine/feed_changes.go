@@ -15,6 +15,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/pentad-db/pentad/wasmhost"
 )
@@ -41,6 +42,9 @@ func (e *Engine) Changes(
 	beat time.Duration, emit func(*store.Slice) error,
 ) (closedNs int64, err error) {
 	if err := checkChanges(q); err != nil {
+		return fromNs, err
+	}
+	if q, err = e.bindWhere(q); err != nil {
 		return fromNs, err
 	}
 	p, done := e.withGuestOwner(&prepared{Query: q, options: options})
@@ -77,7 +81,13 @@ func (l *localSource) changesEvery(
 	}
 	q := *ask
 	q.filters = filters
-	feed, err := l.store.Feed(q.Box, q.KeysOnly && len(filters) == 0, fromNs)
+	if q.Where != "" {
+		if q.where, err = where.Compile(q.Where); err != nil {
+			return fromNs, err
+		}
+	}
+	keysOnly := q.KeysOnly && len(filters) == 0 && q.where == nil
+	feed, err := l.store.Feed(q.Box, keysOnly, fromNs)
 	if err != nil {
 		return fromNs, err
 	}
@@ -187,7 +197,7 @@ func (e *Engine) readSlice(
 	}
 	slice = takeSlice(divisor)
 	more, err = feed.Read(ctx, slice)
-	if err == nil && len(q.filters) > 0 && slice.Rows.Len() > 0 {
+	if err == nil && (len(q.filters) > 0 || q.where != nil) && slice.Rows.Len() > 0 {
 		if err = filterSlice(ctx, q, slice); err != nil {
 			e.notePluginFailure(q.Query, err)
 		}
@@ -196,7 +206,8 @@ func (e *Engine) readSlice(
 	return slice, more, err
 }
 
-// filterSlice removes the rows of a slice that are neither tombstones nor kept by the filters.
+// filterSlice removes the rows of a slice that are neither tombstones nor kept by the condition and
+// the filters.
 func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 	rows := &slice.Rows
 	var stay, tombs []uint32
@@ -206,6 +217,9 @@ func filterSlice(ctx context.Context, q *prepared, slice *store.Slice) error {
 		} else {
 			stay = append(stay, uint32(i))
 		}
+	}
+	if q.where != nil {
+		stay = rowsMeeting(q.where, rows, stay)
 	}
 	for i, m := range q.filters {
 		f, err := m.Module.NewFilterFor(ctx, q.guestOwner, q.Filters[i].Params)
@@ -258,6 +272,9 @@ func (e *Engine) CheckChanges(
 		return func() {}, nodeerror.ErrClosing
 	}
 	if err := checkChanges(q); err != nil {
+		return func() {}, err
+	}
+	if _, err := e.bindWhere(q); err != nil {
 		return func() {}, err
 	}
 	modules, err := e.pinFilters(ctx, q)

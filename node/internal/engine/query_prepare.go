@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/wasmhost"
 )
 
@@ -18,6 +19,7 @@ import (
 type prepared struct {
 	*record.Query
 	filters    []*registry.Version // by Query.Filters
+	where      *where.Program      // of Query.Where, for feeds only
 	options    request.Options
 	guestOwner wasmhost.Owner // of guest calls, see [Engine.withGuestOwner]
 }
@@ -88,10 +90,14 @@ func (e *Engine) prepareCall(
 // admit acquires a permit for a normalized query before its answer begins, so that a streamed
 // answer can fail with an HTTP status instead of an error frame. Its filters are not looked up.
 //
-// Errors: those of acquire; an as-of time in the future.
+// Errors: those of acquire; an as-of time in the future; those of bindWhere.
 func (e *Engine) admit(
 	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
+	q, err := e.bindWhere(q)
+	if err != nil {
+		return nil, err
+	}
 	permit, err := e.acquire(ctx, options, q.Box[record.CID])
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // maxRangesShown limits the text of a query to a line.
@@ -31,6 +32,9 @@ func QueryText(q *record.Query) string {
 	}
 	if q.Last > 0 {
 		add("last", strconv.FormatUint(uint64(q.Last), 10))
+	}
+	if q.Where != "" {
+		add("where", strconv.Quote(where.Text(q.Where)))
 	}
 	for i, call := range append(slices.Clip(q.Filters), q.Aggregate) {
 		if call.Name == "" {

@@ -80,6 +80,7 @@ func addExplanation(x, o *api.Explanation) {
 	x.OpenedBytes += o.OpenedBytes
 	x.Examined += o.Examined
 	x.Found += o.Found
+	x.SkippedByWhere += o.SkippedByWhere
 	x.Hidden += o.Hidden
 	x.Partials += o.Partials
 	x.PartialsKnown += o.PartialsKnown

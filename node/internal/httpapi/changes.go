@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	changesParams = []string{"cid", "mid", "moid", "cap", "filter", "filter_params", "unchecked",
-		"keys", "type", "format", "since", "follow"}
+	changesParams = []string{"cid", "mid", "moid", "cap", "where", "filter",
+		"filter_params", "unchecked", "keys", "type", "format", "since", "follow"}
 	horizonParams = []string{"cid", "mid", "moid", "cap", request.ParamGroups, request.ParamWithin,
 		request.ParamAfter, request.ParamRead}
 	followParams = []string{"since", "follow", "beat_ms", request.ParamGroups, request.ParamWithin,

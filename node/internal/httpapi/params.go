@@ -15,15 +15,16 @@ import (
 // The parameters of each route. Unknown parameters are rejected: an answer to another query than
 // the client meant is worse than none.
 var (
-	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked",
+	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
+		"type", "filter", "filter_params", "unchecked",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
+		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "filter",
-		"filter_params", "unchecked", "params", "group", "every", "limit", request.ParamPartial,
-		request.ParamFresh, request.ParamAfter, request.ParamRead, request.ParamWithin}
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
+		"type", "filter", "filter_params", "unchecked", "params", "group", "every", "limit",
+		request.ParamPartial, request.ParamFresh, request.ParamAfter, request.ParamRead,
+		request.ParamWithin}
 	postParams     = []string{"type", "atomic"}
 	verifyParams   = []string{"rate", "group", "segment"}
 	snapshotParams = []string{"name"}
@@ -56,12 +57,16 @@ func (s *Server) parseReadings(req *httpserver.Request) (*record.Query, error) {
 	return q, err
 }
 
-// parseBox parses parameters of a query: those of [params.Query], and a filter and filter_params
-// for each filter. Only its box is normalized; the rest is to be when the query is complete.
+// parseBox parses parameters of a query: those of [params.Query], where with type, and a filter and
+// filter_params for each filter. Only its box is normalized; the rest is to be when the query is
+// complete.
 func (s *Server) parseBox(req *httpserver.Request) (*record.Query, error) {
 	args := req.QueryArgs()
 	q, err := params.Query(args, s.Clock.Now())
 	if err != nil {
+		return nil, err
+	}
+	if q.Where, err = params.Where(args); err != nil {
 		return nil, err
 	}
 	if q.Filters, err = s.parseFilters(args, q); err != nil {

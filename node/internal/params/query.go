@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/valyala/fasthttp"
 )
 
@@ -119,6 +120,23 @@ func parseView(args *fasthttp.Args, q *record.Query, now time.Time) error {
 		return Bad("order", fmt.Errorf("%q is not none, acq or key", Clip(order)))
 	}
 	return nil
+}
+
+// Where parses where, a condition on payloads. With type it is about payloads of that type,
+// whatever their quantities are declared as.
+func Where(args *fasthttp.Args) (string, error) {
+	text, kind := string(args.Peek("where")), string(args.Peek("type"))
+	if text == "" {
+		return "", nil
+	}
+	err := where.Check(text)
+	if err == nil && kind != "" && kind != "base64" {
+		text, err = where.Typed(text, kind)
+	}
+	if err != nil {
+		return "", Bad("where", err)
+	}
+	return text, nil
 }
 
 // FilterCall is a filter in a query.

@@ -107,7 +107,10 @@ func (w *Gatherer) takeCached(seg *PlannedSegment, f *Cached) (err error) {
 	w.Block = &f.Block
 	if f.InSpans {
 		err = w.takePrefetched(seg, &f.Prefetched)
-	} else if err = w.flushFull(); err == nil && f.residual == 0 {
+	} else if err = w.flushFull(); err == nil && w.Where != nil {
+		w.Chosen = append(w.Chosen[:0], f.Sel...)
+		err = w.takeWhere(seg, seg.Index.Block(f.number), f.number, f.residual == 0)
+	} else if err == nil && f.residual == 0 {
 		err = w.gatherWhole(seg, f.number, &f.Block)
 	} else if err == nil {
 		w.Chosen = append(w.Chosen[:0], f.Sel...)

@@ -7,6 +7,7 @@ import (
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // Gatherer is a reader that gathers the rows that it chooses, for a consumer.
@@ -22,6 +23,8 @@ type gathererState struct {
 	Columns       segment.Columns // of rows
 	payloadBuffer consumerBuffer  // of the batch
 	separate      bool            // outer has rows, see BeginSeparateBatch
+	Where         *where.Program  // what payloads of rows are to meet; nil: any
+	shownOnly     bool            // what is taken has no rows for RowHider
 	// superseded, if it is known, are positions of the block that is taken.
 	superseded      []uint16
 	supersededKnown bool
@@ -42,6 +45,7 @@ type RowHider interface {
 }
 
 type gathererBuffers struct {
+	payloads           segment.PayloadFilter
 	Batch              record.Batch // of what was gathered
 	prefetched         []*Prefetched
 	prefetchRing       [3]Prefetched         // blocks that are opened and searched ahead
@@ -57,6 +61,7 @@ func (w *Gatherer) Reset() {
 	w.payloadBuffer.end(&w.Batch)
 	w.outerPayloadBuffer.end(&w.outer)
 	w.gathererState = gathererState{}
+	w.payloads.Program = nil
 	Empty(&w.Batch)
 	Empty(&w.outer)
 	w.Reader.reset()
@@ -126,6 +131,9 @@ func (w *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 	info, err := w.Open(seg, c)
 	if err != nil {
 		return err
+	}
+	if w.Where != nil {
+		return w.gatherWhere(seg, info, c)
 	}
 	if c.Residual == 0 && !w.CountOnly {
 		return w.gatherWhole(seg, c.Block, w.Block)
@@ -275,7 +283,7 @@ func (w *Gatherer) take(
 			out.Remove(start + int(uint32(at)-lo))
 		}
 		out.End()
-	case w.RowHider != nil:
+	case w.RowHider != nil && !w.shownOnly:
 		w.RowHider.DropHidden(&w.Batch, start)
 	}
 	return nil

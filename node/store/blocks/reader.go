@@ -25,6 +25,7 @@ type Counts struct {
 	Examined   uint64 // rows of the opened blocks
 	Bytes      uint64 // bytes of the opened blocks
 	HeadRows   uint64 // rows that came from heads; the user of the reader counts them
+	Skipped    uint64 // of the blocks opened, those of which no payload can meet Gatherer.Where
 	Superseded uint64 // rows left out for a newer version; the user counts them
 	Planned    int    // segments planned; the user counts them where it plans by itself
 }

@@ -179,6 +179,10 @@ func (w *Gatherer) takePrefetched(seg *PlannedSegment, h *Prefetched) error {
 	if err := w.flushFull(); err != nil {
 		return err
 	}
+	if w.Where != nil {
+		w.chooseSpans(h)
+		return w.takeWhere(seg, h.info, h.number, h.residual == 0)
+	}
 	if h.residual == 0 {
 		counted, err := w.beginWhole(seg, h.number, &h.Block)
 		defer func() { w.supersededKnown = false }()

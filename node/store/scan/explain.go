@@ -35,6 +35,7 @@ func (sc *Scan) Explain(
 	out, st := &x.out, &sc.Stats
 	out.HeadFound, out.Found, out.Examined = st.HeadRows, st.Rows, st.RowsExamined
 	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
+	out.SkippedByWhere = st.BlocksSkipped
 	out.Partials, out.PartialsKnown = st.Partials, st.PartialsWithState
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(began)-x.describing)
 	return *out, err

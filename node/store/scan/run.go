@@ -21,6 +21,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/node/store/workers"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // Stats says what a scan saw and what it cost.
@@ -40,6 +41,7 @@ type Stats struct {
 	Partials          uint64 // of blocks, see [blocks.PartialSink]
 	PartialsWithState uint64 // of these, those with a state: their rows were not needed
 	VersionsHidden    uint64 // rows that were met and left out for a newer version
+	BlocksSkipped     uint64 // of the blocks opened, those no payload of which meets the condition
 	Workers           int
 	TookNs            int64
 }
@@ -51,6 +53,7 @@ func (st *Stats) Add(w *blocks.Counts) {
 	st.BlocksInside += w.Inside
 	st.RowsExamined += w.Examined
 	st.HeadRows += w.HeadRows
+	st.BlocksSkipped += w.Skipped
 	st.BytesRead += w.Bytes
 	st.VersionsHidden += w.Superseded
 	st.Segments += w.Planned
@@ -78,11 +81,13 @@ type scanState struct {
 	runner     *Runner
 	keysOnly   bool
 	countOnly  bool
-	fixedOrder bool   // sinks get the same rows in the same order each time: they sum floats
-	done       int    // tasks of the passes before
-	Empty      bool   // nothing can lie in the box
-	verify     bool   // every block that is opened is verified
-	lastN      uint32 // readings of each series; 0: all
+	fixedOrder bool           // the same rows come in the same order each time: sinks sum floats
+	done       int            // tasks of the passes before
+	Empty      bool           // nothing can lie in the box
+	where      *where.Program // what payloads of rows are to meet; nil: any
+	whereErr   error          // of its text
+	verify     bool           // every block that is opened is verified
+	lastN      uint32         // readings of each series; 0: all
 	// ConcurrentScans is how many scans of the process serve the same query at the same time, this
 	// one included: each uses its share of the processors. 0: it is the only one.
 	ConcurrentScans int
@@ -104,16 +109,19 @@ type scanBuffers struct {
 var scans = sync.Pool{New: func() any { return new(Scan) }}
 
 // Begin begins a scan of the rows below a horizon, which the caller closes. The query is
-// normalized. For a view that resolves versions the box is widened to every acq that can hide a row
-// of the asked ones.
+// normalized, and its condition bound to types, else Run fails. For a view that resolves versions
+// the box is widened to every acq that can hide a row of the asked ones.
 func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Scan {
 	sc := scans.Get().(*Scan)
 	sc.Begin(ctx, &r.Access)
 	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
 	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
 	sc.fixedOrder = q.Aggregate.Name != ""
-	sc.DropTombstones = sc.fixedOrder || len(q.Filters) > 0
+	sc.DropTombstones = sc.fixedOrder || len(q.Filters) > 0 || q.Where != ""
 	sc.VersionLookup.Verify = q.Verify
+	if q.Where != "" {
+		sc.where, sc.whereErr = where.Compile(q.Where)
+	}
 	sc.Stats.HorizonNs = horizon
 	end := horizon
 	if q.View == record.ViewAsOf {
@@ -152,7 +160,7 @@ func (sc *Scan) Close() {
 // Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which no
 // row has another version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
-	sc.countOnly = true
+	sc.countOnly = sc.where == nil
 	err := sc.Run(discard)
 	sc.Stats.Rows += sc.countedInside
 	return err
@@ -163,6 +171,9 @@ func (sc *Scan) Count() error {
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of consumers.
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
+	if sc.whereErr != nil {
+		return sc.whereErr
+	}
 	// After CatchPageFaults, which looks for a fault in the files of the read states.
 	defer sc.UnpinStates()
 	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
@@ -191,6 +202,9 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 			w.RowHider = w
 		}
 		w.Verify = sc.verify
+		if sc.lastN == 0 {
+			w.Where = sc.where
+		}
 		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
 		w.CountShown = sc.countOnly && !w.CountOnly
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/last"
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // worker runs tasks and gathers rows for its consumer.
@@ -114,7 +115,11 @@ func (w *worker) scanHead(t *task) error {
 		w.HeadRows += n
 		return err
 	}
-	superseded, err := sc.ScanHead(t.partition, t.head, w.KeysOnly(), func(b *record.Batch) error {
+	keysOnly := w.KeysOnly() && sc.where == nil
+	superseded, err := sc.ScanHead(t.partition, t.head, keysOnly, func(b *record.Batch) error {
+		if sc.where != nil && dropUnmet(b, sc.where) == 0 {
+			return nil
+		}
 		w.Rows += uint64(b.Len())
 		w.HeadRows += uint64(b.Len())
 		return w.Consumer.Rows(b)
@@ -140,7 +145,37 @@ func (w *worker) attach(
 		stopped.Store(true)
 	}
 	w.Columns = w.scan.columnsRead(w.Consumer.Columns)
+	if w.scan.where != nil && w.scan.lastN > 0 && err == nil {
+		w.testLast()
+	}
 	return err
+}
+
+// testLast makes the consumer get only the last readings whose payloads meet the condition.
+func (w *worker) testLast() {
+	to := w.Consumer.Rows
+	w.Consumer.Rows = func(b *record.Batch) error {
+		rows := b.Len()
+		left := dropUnmet(b, w.scan.where)
+		w.Rows -= uint64(rows - left)
+		if left == 0 {
+			return nil
+		}
+		return to(b)
+	}
+	w.Columns = w.Columns.Union(segment.Payloads | 1<<record.MOID)
+}
+
+// dropUnmet removes the rows whose payloads do not meet a condition, and returns how many are left.
+func dropUnmet(b *record.Batch, p *where.Program) int {
+	out := blocks.NewRowRemover(b, 0)
+	for i := range b.Len() {
+		if b.Tomb(i) || !p.Match(b.MOID[i], b.Payload(i)) {
+			out.Remove(i)
+		}
+	}
+	out.End()
+	return b.Len()
 }
 
 // columnsRead returns which columns are read for a consumer that looks at some. Views that resolve

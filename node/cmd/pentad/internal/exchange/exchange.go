@@ -33,6 +33,7 @@ type Header struct {
 	View    string            `json:"view"`              // all, latest or as-of
 	AsOf    string            `json:"as_of,omitempty"`   // of latest, too: it was the horizon
 	Last    uint32            `json:"last,omitempty"`    // the newest readings of each series
+	Where   string            `json:"where,omitempty"`   // the condition that payloads here meet
 	Filters []string          `json:"filters,omitempty"` // plugins that kept what is here
 	Horizon string            `json:"horizon"`           // all records below this acq are here
 	Value   string            `json:"value,omitempty"`   // what payloads were decoded as

@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -35,6 +36,8 @@ type Flags struct {
 	last       uint32
 	Order      string
 	Limit      uint64
+	Where      string
+	Type       *TypeFlag // of payloads, also of Where; nil: there is no --type
 	Filters    Filters
 	Unchecked  bool
 	FailEmpty  bool
@@ -113,8 +116,10 @@ func (q *Flags) AddLast(c *cobra.Command) {
 	q.addNames(c)
 }
 
-// AddFilter adds the plugins that keep or drop records.
+// AddFilter adds the condition and the plugins that keep or drop records.
 func (q *Flags) AddFilter(c *cobra.Command) {
+	c.Flags().Var((*cli.FilledFlag)(&q.Where), "where",
+		"condition on declared fields of payloads, e.g. 'value > -5 and quality = 0'")
 	c.Flags().Var(&q.Filters, "filter",
 		"filter plugin: NAME, NAME@DIGEST or FILE.wasm; may be repeated,\na record must pass "+
 			"all of them, at most "+strconv.Itoa(record.MaxFilters))
@@ -133,7 +138,11 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := q.readNames(ctx, a); err != nil {
 		return nil, err
 	}
-	query := &record.Query{Limit: q.Limit}
+	condition, err := q.condition()
+	if err != nil {
+		return nil, err
+	}
+	query := &record.Query{Limit: q.Limit, Where: condition}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil && record.Dim(d) == record.MID && q.named {
@@ -183,6 +192,21 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		return nil, cli.Usage(err)
 	}
 	return query, nil
+}
+
+// condition returns the condition of --where, bound to the type that --type names.
+func (q *Flags) condition() (string, error) {
+	if q.Where == "" {
+		return "", nil
+	}
+	text, err := q.Where, where.Check(q.Where)
+	if err == nil && q.Type != nil && q.Type.Given() && !q.Type.Named().Raw() {
+		text, err = where.Typed(text, q.Type.Named().String())
+	}
+	if err != nil {
+		return "", cli.Usagef("--where: %w", err)
+	}
+	return text, nil
 }
 
 // noteYear says that a time which looks like a year is not one.

@@ -39,7 +39,7 @@ func (q *Flags) noteMerged(
 		}
 		slices.Sort(found)
 		merge := "merge"
-		if len(query.Filters) > 0 { // which distinct leaves out
+		if len(query.Filters) > 0 || query.Where != "" { // which distinct leaves out
 			merge = "may merge"
 		}
 		a.Note("results %s %s %s; add %s to --group, or choose one with --%[4]s", merge, part.what,

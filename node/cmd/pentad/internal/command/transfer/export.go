@@ -24,6 +24,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 const exportHelp = `Export matching records to a file that pentad import restores exactly.
@@ -238,7 +239,7 @@ func isWhole(q *record.Query) bool {
 			return false
 		}
 	}
-	return len(q.Filters) == 0
+	return len(q.Filters) == 0 && q.Where == ""
 }
 
 // header says what was fixed.
@@ -252,6 +253,7 @@ func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header 
 	for d := range record.Dim(record.NumDims) {
 		h.Box[d.String()] = selector.Format(d, box.Asked(d))
 	}
+	h.Where = where.Text(x.query.Where)
 	for _, f := range x.query.Filters {
 		h.Filters = append(h.Filters, f.Name)
 	}

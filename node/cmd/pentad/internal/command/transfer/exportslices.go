@@ -69,7 +69,7 @@ func (s *acqSlices) export(ctx context.Context, horizonNs int64) error {
 	if err == nil {
 		err = s.run(ctx, math.MinInt64, horizonNs, before)
 	}
-	if err != nil || len(s.query.Filters) > 0 || s.read == before {
+	if err != nil || len(s.query.Filters) > 0 || s.query.Where != "" || s.read == before {
 		return err
 	}
 	after, purgedNs, err := s.count(ctx, math.MinInt64, horizonNs)
