@@ -12,7 +12,7 @@ import (
 )
 
 // parseCallOf encodes "name=value,name=value" as the parameters of a plugin.
-func parseCallOf(t *testing.T, n *Node, name, text string) (call record.PluginCall, err error) {
+func parseCallOf(t testing.TB, n *Node, name, text string) (call record.PluginCall, err error) {
 	t.Helper()
 	v, err := n.plugins.Use(t.Context(), name)
 	if err != nil {
@@ -27,7 +27,7 @@ func parseCallOf(t *testing.T, n *Node, name, text string) (call record.PluginCa
 }
 
 // thresholds is a chain of the filter threshold with these parameters.
-func thresholds(t *testing.T, n *Node, params ...string) (chain []record.PluginCall) {
+func thresholds(t testing.TB, n *Node, params ...string) (chain []record.PluginCall) {
 	t.Helper()
 	for _, p := range params {
 		call, err := parseCallOf(t, n, "threshold", p)

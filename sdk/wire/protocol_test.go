@@ -84,6 +84,10 @@ func exampleWindow() *record.Query {
 		Window: record.Window{Unit: record.WindowMonth, N: 3, Zone: "Europe/Berlin"}}}
 }
 
+func exampleWhere() *record.Query {
+	return &record.Query{Box: record.Box{record.MOID: {record.At(3)}}, Where: "value < 0"}
+}
+
 func exampleRows() *record.Batch {
 	b := new(record.Batch)
 	for i := range int64(24) {
@@ -165,7 +169,7 @@ func exampleQueries(t *testing.T) map[string]*record.Query {
 		t.Fatal(err)
 	}
 	return map[string]*record.Query{"query": query, "query-chain": exampleChain(),
-		"query-window": exampleWindow(),
+		"query-window": exampleWindow(), "query-where": exampleWhere(),
 		"query-last": {View: record.ViewLatest, Last: 1,
 			Box: record.Box{record.CID: {record.At(7)}}},
 		"query-module": {Aggregate: record.PluginCall{Name: "mine", Module: []byte("\x00asm")}}}

@@ -116,6 +116,9 @@ func randomQuery(rng *rand.Rand) *record.Query {
 				To: min(dim.Max(), from+1+rng.Int64N(1000))})
 		}
 	}
+	if rng.IntN(3) == 0 {
+		q.Where = "value >= 5 or not quality = 0"
+	}
 	for range rng.IntN(3) * rng.IntN(record.MaxFilters/2+1) {
 		q.Filters = append(q.Filters, record.PluginCall{Name: "threshold",
 			Params: make([]byte, rng.IntN(5))})

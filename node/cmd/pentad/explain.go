@@ -26,7 +26,8 @@ func (a *app) explainCommand() *cobra.Command {
 skipped by their bounds, the blocks left by posting lists and dropped by the zones of each
 dimension, then the blocks opened, and the rows examined and found.
 
-Filters, order and limit apply to what is found and are ignored. --plugin also reports for how many
+Filters, order and limit apply to what is found and are ignored; --where counts, and the report has
+the blocks of which it needed no row. --plugin also reports for how many
 blocks the node has cached partial results of that plugin with the same parameters and filters;
 their records are not read again. A table shows a tree with at most 40 segments that were not
 skipped; json and ndjson show all.`,
@@ -34,6 +35,7 @@ skipped; json and ndjson show all.`,
 		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
   pentad explain --moid 1 --view all -o table
   pentad explain --cid 1 --last 1 -o json
+  pentad explain --moid 1 --where 'value > 80' -o table
   pentad explain --moid 1 --plugin stats`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.explainQuery(c.Context(), name, params, &q)
@@ -124,6 +126,10 @@ func explainTree(x *client.Explanation) string {
 	if x.Partials > 0 {
 		opened.subs = []branch{{text: fmt.Sprintf("partial aggregates: %s blocks; cached: %s",
 			count(x.Partials), count(x.PartialsKnown))}}
+	}
+	if x.SkippedByWhere > 0 {
+		opened.subs = append(opened.subs, branch{text: fmt.Sprintf("skipped, no payload can meet "+
+			"--where: %s; their rows were not looked at", count(x.SkippedByWhere))})
 	}
 	root := branch{subs: []branch{
 		{text: fmt.Sprintf("shards: %s; queried: %s", n(x.Shards), n(x.ShardsAsked))},

@@ -23,6 +23,9 @@ func (a *app) getCommand() *cobra.Command {
 		Long: `Show the latest version of each reading that matches all selectors. --view all shows every version
 and the tombstones of deleted readings, as --acq does, which selects what arrived in a time span.
 
+--where compares the declared fields of payloads with numbers and texts: = != < <= > >=, ^= (begins
+with), in (1, 2), 2..4, joined by and, or, not and parentheses.
+
 A table and JSON mark tombstones. In CSV a tombstone would look like an empty reading, so -o csv
 stops with an error at one unless --deleted adds a column that marks it; put and import csv read
 that column. --deleted implies --view all.`,
@@ -30,6 +33,7 @@ that column. --deleted implies --view all.`,
 		Example: `  pentad get --cid 1 --cap now-24h..
   pentad get --mid 7,9 --moid 1..=3 -o csv
   pentad get --cid 1 --last 1 --type f64
+  pentad get --moid 1 --where 'value > 20 and value <= 22.5'
   pentad get --cid 1 --view all --type f64
   pentad get --cid 1 --type f64 --deleted -o csv
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,
