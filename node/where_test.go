@@ -59,7 +59,9 @@ func whereChanges(t *testing.T, c *client.Client, q record.Query) (rows int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows += b.Rows.Len()
+		if b.Rows != nil {
+			rows += b.Rows.Len()
+		}
 	}
 	return rows
 }

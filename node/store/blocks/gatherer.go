@@ -24,7 +24,9 @@ type gathererState struct {
 	payloadBuffer consumerBuffer  // of the batch
 	separate      bool            // outer has rows, see BeginSeparateBatch
 	Where         *where.Program  // what payloads of rows are to meet; nil: any
-	shownOnly     bool            // what is taken has no rows for RowHider
+	// CountMet: it is enough to count the rows that meet Where, in a view of all versions or not.
+	CountMet, AllVersions bool
+	shownOnly             bool // what is taken has no rows for RowHider
 	// superseded, if it is known, are positions of the block that is taken.
 	superseded      []uint16
 	supersededKnown bool
@@ -46,6 +48,7 @@ type RowHider interface {
 
 type gathererBuffers struct {
 	payloads           segment.PayloadFilter
+	dense              record.Batch // what [segment.Block.GatherDense] decodes
 	Batch              record.Batch // of what was gathered
 	prefetched         []*Prefetched
 	prefetchRing       [3]Prefetched         // blocks that are opened and searched ahead
@@ -263,7 +266,14 @@ func (w *Gatherer) take(
 	if start == 0 && w.Consumer.PayloadBuffer != nil {
 		w.payloadBuffer.begin(&w.Batch, w.Consumer.PayloadBuffer(w.separate))
 	}
-	if err := b.GatherColumns(sel, spans, columns, &w.Batch); err != nil {
+	isGathered, err := false, error(nil)
+	if w.Where != nil && sel != nil {
+		isGathered, err = b.GatherDense(sel, columns, &w.dense, &w.Batch)
+	}
+	if !isGathered && err == nil {
+		err = b.GatherColumns(sel, spans, columns, &w.Batch)
+	}
+	if err != nil {
 		return err
 	}
 	if columns>>record.Acq&1 != 0 {

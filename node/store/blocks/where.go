@@ -65,6 +65,11 @@ func (w *Gatherer) filterChosen(seg *PlannedSegment, number uint32, whole bool) 
 	if !w.shownOnly {
 		w.dropSuperseded(seg, number)
 	}
+	if w.CountMet && (w.shownOnly || w.AllVersions && !b.HasTombs()) {
+		w.Rows += uint64(len(w.Chosen))
+		w.shownOnly = false
+		return nil
+	}
 	w.Block = b
 	err = w.TakeChosen(seg)
 	w.shownOnly = false

@@ -85,6 +85,7 @@ type scanState struct {
 	done       int            // tasks of the passes before
 	Empty      bool           // nothing can lie in the box
 	where      *where.Program // what payloads of rows are to meet; nil: any
+	countMet   bool           // rows that meet it are counted only
 	whereErr   error          // of its text
 	verify     bool           // every block that is opened is verified
 	lastN      uint32         // readings of each series; 0: all
@@ -160,7 +161,7 @@ func (sc *Scan) Close() {
 // Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which no
 // row has another version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
-	sc.countOnly = sc.where == nil
+	sc.countOnly, sc.countMet = sc.where == nil, sc.where != nil
 	err := sc.Run(discard)
 	sc.Stats.Rows += sc.countedInside
 	return err
@@ -204,6 +205,7 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 		w.Verify = sc.verify
 		if sc.lastN == 0 {
 			w.Where = sc.where
+			w.CountMet, w.AllVersions = sc.countMet, sc.View == record.ViewAll
 		}
 		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
 		w.CountShown = sc.countOnly && !w.CountOnly
