@@ -103,6 +103,41 @@ func (c *column) filter(m match, sel []uint32) (k int) {
 	return k
 }
 
+// maxEntryWidth is the width of numbers of the largest dictionary; one load holds four of them.
+const maxEntryWidth = 14
+
+// filterEntries keeps those of sel whose packed value has a 1 in keep, which has all of the width,
+// and returns how many.
+func (c *column) filterEntries(keep []byte, sel []uint32) (k int) {
+	width, mask, body := uint(c.width), c.low, c.bodyStart()
+	first, table := unsafe.SliceData(sel), unsafe.SliceData(keep[:mask+1])
+	step := func(pos uint32, packed uint64) {
+		*at(first, k) = pos
+		k += int(*at(table, int(packed&mask)))
+	}
+	if !isSpan(sel) {
+		for _, i := range sel {
+			step(i, loadBits(body, uint(i)*width))
+		}
+		return k
+	}
+	pos, end := sel[0], sel[0]+uint32(len(sel))
+	bit := uint(pos) * width
+	for ; pos+4 <= end; pos += 4 {
+		v := loadBits(body, bit)
+		bit += 4 * width
+		step(pos, v)
+		step(pos+1, v>>(width&63))
+		step(pos+2, v>>(2*width&63))
+		step(pos+3, v>>(3*width&63))
+	}
+	for ; pos < end; pos++ {
+		step(pos, loadBits(body, bit))
+		bit += width
+	}
+	return k
+}
+
 // gatherSelected writes the values of a key column of 32 bits at the positions of sel.
 func gatherSelected(c *column, sel []uint32, out []int32) {
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()

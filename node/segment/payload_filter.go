@@ -21,7 +21,7 @@ type PayloadFilter struct {
 	rule    *where.Rule // of all rows; nil if several rules are
 	leaves  []leaf      // of the rule
 	matches []match     // of leaves
-	entries []uint64    // bits of leaves, one for each entry of a dictionary
+	entries []byte      // of leaves, one for each packed value: 1 if it meets the condition
 	outcome outcome     // of the rule
 	payload []byte      // of words that are looked at as bytes
 	spare   [][]uint32
@@ -43,7 +43,7 @@ type leaf struct {
 	column  *column
 	shift   uint // of the field in the word
 	mask    uint64
-	// matches [from, to), or entries from `from` on.
+	// matches [from, to), or entries [from, to).
 	from, to int
 }
 
@@ -53,7 +53,7 @@ const (
 	testPayload leafTest = iota // the bytes are looked at
 	testWord                    // the word is decoded
 	testMatches                 // packed values are in matches
-	testEntries                 // the bit of the entry of the dictionary is set
+	testEntries                 // the entry of the dictionary is looked up
 )
 
 // Begin begins the choice among rows of an open block whose quantities are between two, and reports
@@ -274,17 +274,19 @@ func (c *column) translateDecimals(n *where.Node, dst []match) []match {
 // once.
 func (f *PayloadFilter) dictionaryLeaf(n *where.Node, l leaf) leaf {
 	c := l.column
-	entries := len(c.dict) / 8
-	at := len(f.entries)
-	f.entries = slices.Grow(f.entries, entries/64+1)[:at+entries/64+1]
-	bits := f.entries[at:]
-	clear(bits)
+	entries, from := len(c.dict)/8, len(f.entries)
+	if entries > 1<<c.width || c.width > maxEntryWidth {
+		return l // a damaged one
+	}
+	f.entries = slices.Grow(f.entries, 1<<c.width)[:from+1<<c.width]
+	keep := f.entries[from:]
+	clear(keep)
 	first, last, count := 0, 0, 0
 	for i := range entries {
-		if !n.HasWord(c.word(uint64(i)) >> l.shift & l.mask) {
+		if !n.HasWord(binary.LittleEndian.Uint64(c.dict[8*i:]) >> l.shift & l.mask) {
 			continue
 		}
-		if bits[i>>6] |= 1 << (i & 63); count == 0 {
+		if keep[i] = 1; count == 0 {
 			first = i
 		}
 		last = i
@@ -299,7 +301,7 @@ func (f *PayloadFilter) dictionaryLeaf(n *where.Node, l leaf) leaf {
 		f.matches = append(f.matches, match{uint64(first), uint64(last - first)})
 		l.test, l.to = testMatches, len(f.matches)
 	default:
-		l.test, l.from = testEntries, at
+		l.test, l.from, l.to = testEntries, from, len(f.entries)
 	}
 	return l
 }
@@ -406,8 +408,8 @@ func (f *PayloadFilter) compare(n *where.Node, l *leaf, sel []uint32) []uint32 {
 	switch {
 	case l.test == testMatches && l.to-l.from == 1:
 		m := f.matches[l.from]
-		if lo, rows := int(sel[0]), len(sel); int(sel[rows-1])-lo == rows-1 { // one span
-			return sel[:c.filterSpan(m, lo, sel)]
+		if isSpan(sel) {
+			return sel[:c.filterSpan(m, int(sel[0]), sel)]
 		}
 		return sel[:c.filter(m, sel)]
 	case l.test == testMatches:
@@ -418,12 +420,7 @@ func (f *PayloadFilter) compare(n *where.Node, l *leaf, sel []uint32) []uint32 {
 			}
 		}
 	case l.test == testEntries:
-		bits, last := f.entries[l.from:], uint64(len(c.dict)/8-1)
-		for _, at := range sel {
-			sel[k] = at
-			p := min(c.packed(int(at)), last)
-			k += int(bits[p>>6] >> (p & 63) & 1)
-		}
+		return sel[:c.filterEntries(f.entries[l.from:l.to], sel)]
 	case l.test == testWord:
 		for _, at := range sel {
 			sel[k] = at
@@ -446,6 +443,9 @@ func (f *PayloadFilter) compare(n *where.Node, l *leaf, sel []uint32) []uint32 {
 	}
 	return sel[:k]
 }
+
+// isSpan reports whether nothing is missing between positions.
+func isSpan(sel []uint32) bool { return int(sel[len(sel)-1]-sel[0]) == len(sel)-1 }
 
 // without removes from a the positions of b, which are all in it, in place.
 func without(a, b []uint32) []uint32 {
