@@ -17,7 +17,8 @@ import (
 )
 
 // whereAnswers holds the answers to a condition against how many rows meet it: of a count, the rows
-// without and with their payloads, an aggregate twice, so that states are cached, and an explanation.
+// without and with their payloads, an aggregate twice, so that states are cached, and an
+// explanation.
 func whereAnswers(t *testing.T, c *client.Client, q record.Query, want uint64) {
 	t.Helper()
 	n, end, err := c.Count(t.Context(), &q)

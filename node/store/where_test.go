@@ -292,10 +292,12 @@ func TestWhereModel(t *testing.T) {
 
 func testWhere(t *testing.T, all bool) (skipped uint64) {
 	rng := randomSource(t)
-	s := openTest(t, Options{Shards: 2, SealRows: 4000, Index: index.Options{BlockRows: 64 << rng.IntN(2)}})
+	s := openTest(t, Options{Shards: 2, SealRows: 4000,
+		Index: index.Options{BlockRows: 64 << rng.IntN(2)}})
 	m, met, steps := &model{}, 0, rounds.Of(300, 120, 120)
 	sh := shape{cids: 2, mids: 4, moids: 7, caps: 60}
-	for step := 0; step < steps || !all && skipped == 0 && step < 9*steps; step++ {
+	again := func(step int) bool { return !all && skipped == 0 && step < 9*steps }
+	for step := 0; step < steps || again(step); step++ {
 		switch op := rng.IntN(20); {
 		case op < 3:
 			b := wherePut(rng, all && step > steps/2)
