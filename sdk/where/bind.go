@@ -61,7 +61,7 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 	if IsBound(text) {
 		return text, nil
 	}
-	expr, err := Parse(text)
+	expr, tests, err := parse(text)
 	if err != nil {
 		return "", err
 	}
@@ -77,10 +77,16 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 			if m := int64(declared[i].MOID); r[0] <= m && m < r[1] {
 				found = true
 				one := layout{Type: declared[i].Type, Fields: fieldsUsed(declared[i].Fields, used)}
+				if addLayout(layouts, one, m) {
+					continue
+				}
 				if _, err := one.rule(text, expr, label(&declared[i])); err != nil {
 					return "", err
 				}
-				layouts = addLayout(layouts, one, m)
+				one.MOIDs = [][2]int64{{m, m + 1}}
+				if layouts = append(layouts, one); len(layouts)*tests > maxBoundTests {
+					return "", tooMany(tests, len(layouts))
+				}
 			}
 		}
 		if !found && r[1] == r[0]+1 {
@@ -100,8 +106,8 @@ func undeclared(what string) error {
 
 func label(q *plugin.Quantity) string { return fmt.Sprintf("quantity %d (%s)", q.MOID, q.Name) }
 
-// addLayout adds the layout of a moid, to that of others if it is the same.
-func addLayout(all []layout, one layout, moid int64) []layout {
+// addLayout adds a moid to those that have the same layout, if there are some.
+func addLayout(all []layout, one layout, moid int64) bool {
 	for i := range all {
 		if all[i].Type == one.Type && slices.Equal(all[i].Fields, one.Fields) {
 			if last := &all[i].MOIDs[len(all[i].MOIDs)-1]; last[1] == moid {
@@ -109,11 +115,15 @@ func addLayout(all []layout, one layout, moid int64) []layout {
 			} else {
 				all[i].MOIDs = append(all[i].MOIDs, [2]int64{moid, moid + 1})
 			}
-			return all
+			return true
 		}
 	}
-	one.MOIDs = [][2]int64{{moid, moid + 1}}
-	return append(all, one)
+	return false
+}
+
+func tooMany(tests, types int) error {
+	return fmt.Errorf("where: %d conditions and values for %d types are too many; ask for fewer "+
+		"quantities", tests, types)
 }
 
 func fieldsOf(x Expr, used map[string]bool) {
@@ -172,11 +182,14 @@ func Compile(text string) (*Program, error) {
 	if err := d.Decode(&b); err != nil || d.InputOffset() != int64(len(text)) {
 		return nil, fmt.Errorf("where: %q is not a condition with types", excerpt.Of(text, 80))
 	}
-	expr, err := Parse(b.Where)
+	expr, tests, err := parse(b.Where)
 	if err != nil {
 		return nil, err
 	}
 	p := new(Program)
+	if len(b.Layouts)*tests > maxBoundTests {
+		return nil, tooMany(tests, len(b.Layouts))
+	}
 	for i := range b.Layouts {
 		l := &b.Layouts[i]
 		of := "type " + excerpt.Of(l.Type, 40)
@@ -261,13 +274,18 @@ func (c *compiler) several(all []Expr, negate, isAny bool) Node {
 		}
 		switch {
 		case same >= 0 && isAny:
-			n.Subs[same].setPlaces(merge(slices.Concat(n.Subs[same].Places, sub.Places)))
+			n.Subs[same].Places = append(n.Subs[same].Places, sub.Places...)
 		case same >= 0:
-			n.Subs[same].setPlaces(intersect(n.Subs[same].Places, sub.Places))
+			n.Subs[same].Places = intersect(n.Subs[same].Places, sub.Places)
 		case sub.Kind == n.Kind:
 			n.Subs = append(n.Subs, sub.Subs...)
 		default:
 			n.Subs = append(n.Subs, sub)
+		}
+	}
+	for i := range n.Subs {
+		if n.Subs[i].Kind == NumberIn {
+			n.Subs[i].setPlaces(merge(n.Subs[i].Places))
 		}
 	}
 	if len(n.Subs) == 1 {

@@ -27,17 +27,23 @@ import (
 //
 // The error is a [*SyntaxError].
 func Parse(text string) (Expr, error) {
+	expr, _, err := parse(text)
+	return expr, err
+}
+
+// parse is Parse, and counts the tests and values.
+func parse(text string) (expr Expr, tests int, err error) {
 	p := &parser{text: text}
 	if len(text) > MaxBytes {
-		return nil, &SyntaxError{text, 0, fmt.Sprintf("it has %d bytes, at most %d", len(text),
+		return nil, 0, &SyntaxError{text, 0, fmt.Sprintf("it has %d bytes, at most %d", len(text),
 			MaxBytes)}
 	}
 	for i, r := range text {
 		if r == utf8.RuneError || !unicode.IsPrint(r) && !strings.ContainsRune("\t\n\r", r) {
-			return nil, &SyntaxError{text, i, "a character that is not printable"}
+			return nil, 0, &SyntaxError{text, i, "a character that is not printable"}
 		}
 	}
-	expr := p.or()
+	expr = p.or()
 	if p.skipSpace(); p.err == nil && p.at < len(text) {
 		if text[p.at] == ')' {
 			p.fail(p.at, "a parenthesis that none opened")
@@ -46,9 +52,9 @@ func Parse(text string) (Expr, error) {
 		}
 	}
 	if p.err != nil {
-		return nil, p.err
+		return nil, 0, p.err
 	}
-	return expr, nil
+	return expr, p.count, nil
 }
 
 // parser reads a condition by recursive descent. After an error it is at the end of the text.

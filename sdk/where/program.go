@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"sort"
 )
 
 // Program is a condition bound to the types of quantities. It is immutable.
@@ -54,8 +55,15 @@ const (
 // Place returns the place of the bits of a number in the order of values.
 func (n *Node) Place(bits uint64) uint64 { return n.kind.order(bits) }
 
+// fewRanges are looked through one by one.
+const fewRanges = 8
+
 // HasWord reports whether the bits of a number meet the condition.
 func (n *Node) HasWord(bits uint64) bool {
+	if len(n.Words) > fewRanges {
+		i := sort.Search(len(n.Words), func(i int) bool { return n.Words[i].High >= bits })
+		return i < len(n.Words) && n.Words[i].Low <= bits
+	}
 	for i := range n.Words {
 		if r := &n.Words[i]; bits-r.Low <= r.High-r.Low {
 			return true

@@ -25,6 +25,8 @@ const (
 	// MaxBoundBytes is for the text with the types of quantities.
 	MaxBoundBytes = 128 << 10
 	maxTests      = 1000 // values of lists included
+	// maxBoundTests bounds the comparisons of a condition times the types it is bound to.
+	maxBoundTests = 32 << 10
 	maxDepth      = 32
 )
 

@@ -111,6 +111,15 @@ func TestMatch(t *testing.T) {
 	f(`value = "1..2"`, 4, "1..2", true)
 }
 
+// TestManyTypes: a condition that is bound costs no more than a little for its size.
+func TestManyTypes(t *testing.T) {
+	text := `{"where":"value in (` + strings.Repeat("1,", 990) + `1)","layouts":[` +
+		strings.Repeat(`{"moids":[[1,2]],"type":"f64"},`, 100) + `{"type":"f64"}]}`
+	if err := Check(text); err == nil || !strings.Contains(err.Error(), "are too many") {
+		t.Errorf("100 types and 992 values: %v", err)
+	}
+}
+
 // FuzzBind reads conditions: they are refused, or bound to one that can be read, bound or not.
 func FuzzBind(f *testing.F) {
 	for _, text := range []string{"value > -5 and (value = 0 or !value in (1,2))", "value=-1..=2e3",
