@@ -96,7 +96,8 @@ func (s *sealedFigures) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(s.work)) }()
 	steps := map[string]func(context.Context) error{"plugins": s.guests, "sums": s.sums,
 		"ranges": s.ranges, "clients": s.clients, "paillier": s.paillier}
-	for name := range strings.SplitSeq(cmp.Or(s.only, "plugins,sums,ranges,clients,paillier"), ",") {
+	only := cmp.Or(s.only, "plugins,sums,ranges,clients,paillier")
+	for name := range strings.SplitSeq(only, ",") {
 		step, ok := steps[name]
 		if !ok {
 			return fmt.Errorf("--only %s: no part has this name", name)
