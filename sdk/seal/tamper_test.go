@@ -114,7 +114,7 @@ func (l *lying) lies() map[string]evidence {
 	}
 }
 
-// TestLies holds what is noticed of what a node may do, and what is not: the table of SEALING.md.
+// TestLies holds what is noticed of what a node may do, and what is not: the table of sdk/docs/sealing.md.
 func TestLies(t *testing.T) {
 	only42 := Expect{Series: func(mid int64, _ int32) bool { return mid == 42 }}
 	for _, c := range []struct {
