@@ -49,11 +49,11 @@ func newLying(t *testing.T, mac bool) *lying {
 			t.Fatal(err)
 		}
 		for i := range int64(10) {
+			k := record.Key{CID: 1, MID: mid, MOID: 7, CapNs: i}
 			if i == 3 && mid == 42 {
-				l.old = stored{record.Key{CID: 1, MID: mid, MOID: 7, CapNs: i}, mustSeal(t, w, i, 99)}
+				l.old = stored{k, mustSeal(t, w, i, 99)}
 			}
-			*to = append(*to, stored{record.Key{CID: 1, MID: mid, MOID: 7, CapNs: i},
-				mustSeal(t, w, i, 100+i)})
+			*to = append(*to, stored{k, mustSeal(t, w, i, 100+i)})
 		}
 	}
 	add(42, &l.own)
@@ -114,7 +114,8 @@ func (l *lying) lies() map[string]evidence {
 	}
 }
 
-// TestLies holds what is noticed of what a node may do, and what is not: the table of sdk/docs/sealing.md.
+// TestLies holds what is noticed of what a node may do, and what is not: the table of
+// sdk/docs/sealing.md.
 func TestLies(t *testing.T) {
 	only42 := Expect{Series: func(mid int64, _ int32) bool { return mid == 42 }}
 	for _, c := range []struct {

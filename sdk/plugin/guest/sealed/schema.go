@@ -35,8 +35,8 @@ func ParseSchema(text []byte) (Schema, error) {
 	if s := r.schema(); !r.bad {
 		return s, nil
 	}
-	return Schema{}, invalid("schema must be SCHEMA:CHECK PREFIX FLAGS and a space, as layouts and " +
-		"tokens begin")
+	return Schema{}, invalid("schema must be SCHEMA:CHECK PREFIX FLAGS and a space, as layouts " +
+		"and tokens begin")
 }
 
 // Header is what a payload says in the clear about how it is sealed.
