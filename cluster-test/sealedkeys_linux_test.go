@@ -173,7 +173,8 @@ func (m *meters) searchNodes() {
 			found, payloads := map[string]bool{}, 0
 			err := search(found)
 			if what == "memory" && errors.Is(err, fs.ErrPermission) {
-				required.Lacks(m.T, required.Watch, "keys in the memory of a node, which may not be read")
+				required.Lacks(m.T, required.Watch, "that no key is in the memory of a node, "+
+					"which may not be read")
 				continue
 			}
 			if err != nil {
