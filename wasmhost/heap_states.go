@@ -90,29 +90,33 @@ func (s *states) load(ctx context.Context, g *guest, src []byte, gid []uint32) e
 	if err := s.growTo(ctx, g, len(saved), gid); err != nil {
 		return err
 	}
-	if err := s.reserve(g); err != nil {
-		return err
-	}
 	for i, bytes := range saved {
 		if err := g.pause(ctx); err != nil {
 			return err
 		}
-		dst, err := g.view(exportAlloc, s.transfer, uint32(len(bytes)))
-		if err != nil {
-			return err
-		}
-		copy(dst, bytes)
 		group := i
 		if gid != nil {
 			group = int(gid[i])
 		}
-		err = g.checkZero(&s.loadF, heapStateBudget(g, s), uint64(s.at(group)),
-			uint64(s.transfer), uint64(len(bytes)))
-		if err != nil {
+		if err := s.loadAt(g, bytes, s.at(group)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// loadAt merges a saved state into that at an address.
+func (s *states) loadAt(g *guest, saved []byte, at uint32) error {
+	if err := s.reserve(g); err != nil {
+		return err
+	}
+	dst, err := g.view(exportAlloc, s.transfer, uint32(len(saved)))
+	if err != nil {
+		return err
+	}
+	copy(dst, saved)
+	return g.checkZero(&s.loadF, heapStateBudget(g, s), uint64(at), uint64(s.transfer),
+		uint64(len(saved)))
 }
 
 // parseSaved splits saved states; they alias src.
