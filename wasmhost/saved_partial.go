@@ -106,7 +106,7 @@ func (a *Aggregate) savePartial() ([]byte, error) {
 		return nil, a.guest.fail(Limit, exportSave, "there are no rows to save the state of")
 	}
 	a.partials.initialized = false
-	if err := a.states.reserve(a.guest); err != nil {
+	if err := a.states.reserve(a.guest, maxSavedSize); err != nil {
 		return nil, err
 	}
 	saved, err := a.states.saveAt(a.guest, a.partials.region)
