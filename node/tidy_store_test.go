@@ -23,7 +23,7 @@ func storePackages() map[string][]string {
 		"node/store/dump": {"sdk/record", "sdk/api", "index", "node/internal/durable",
 			"node/segment", "node/wal", "node/store/check", "node/store/layout",
 			"node/store/manifest", "node/store/writers"},
-		"node/store/acqtime": {},
+		"node/store/acqtime": {}, "node/store/devices": {"sdk/registry"},
 		"node/store/layout": {"sdk/record", "index", "node/segment", "node/wal",
 			"node/internal/durable", "node/internal/slots", "node/internal/formats",
 			"node/internal/journal", "golang.org/x/sys"},

@@ -28,12 +28,16 @@ var lookalikes = []script{{"Latin", unicode.Latin}, {"Greek", unicode.Greek},
 // script as a whole, and look like words of another, pass: to tell them takes the tables of
 // Unicode, which every client and node would have to have in the same version.
 func checkName(what, name string) error {
+	spaced := strings.TrimSpace(name) != name || strings.Contains(name, "  ")
+	if plain(name) && !spaced && len(name) <= MaxTextBytes {
+		return nil
+	}
 	what = "the " + what
 	if err := checkText(what, name); err != nil {
 		return err
 	}
 	quoted := excerpt.Of(name, 80)
-	if strings.TrimSpace(name) != name || strings.Contains(name, "  ") {
+	if spaced {
 		return fmt.Errorf("%s %q begins or ends with a space, or has two in a row", what, quoted)
 	}
 	word := ""

@@ -9,9 +9,7 @@ package registry
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -140,11 +138,11 @@ func (d *Description) Check() error {
 	if len(d.Attributes) > MaxAttributes {
 		return fmt.Errorf("%d attributes, at most %d", len(d.Attributes), MaxAttributes)
 	}
-	for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
+	for key, v := range d.Attributes {
 		if err := CheckKey(key); err != nil {
 			return err
 		}
-		if err := d.Attributes[key].check(key); err != nil {
+		if err := v.check(key); err != nil {
 			return err
 		}
 	}
@@ -160,7 +158,9 @@ func (d *Description) Check() error {
 func (v Value) check(key string) error {
 	switch v.kind {
 	case KindText:
-		return checkText("the attribute "+key, v.text)
+		if !plain(v.text) || len(v.text) > MaxTextBytes {
+			return checkText("the attribute "+key, v.text)
+		}
 	case KindNumber:
 		if math.IsNaN(v.number) || math.IsInf(v.number, 0) {
 			return fmt.Errorf("the attribute %s is %v, which is not a finite number", key, v.number)
@@ -210,13 +210,21 @@ func CheckKey(key string) error {
 }
 
 func fixedKey(key string) bool {
-	return slices.Contains([]string{KeyName, KeyType, KeyGroup, KeyAlt, KeyRetired}, key)
+	switch key {
+	case KeyName, KeyType, KeyGroup, KeyAlt, KeyRetired:
+		return true
+	}
+	return false
 }
 
 // reservedWord reports whether a word means something in selectors, or may in a later version.
 func reservedWord(word string) bool {
-	return slices.Contains([]string{"and", "or", "not", "in", "within", "near", "true", "false",
-		"mid", "lat", "lon", "place", "has"}, word)
+	switch word {
+	case "and", "or", "not", "in", "within", "near", "true", "false", "mid", "lat", "lon", "place",
+		"has":
+		return true
+	}
+	return false
 }
 
 func checkGroup(group string) error {
@@ -239,12 +247,24 @@ func checkGroup(group string) error {
 	return nil
 }
 
+// plain reports whether a text has printable characters of ASCII only.
+func plain(text string) bool {
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // checkText reports why a text is none that people can read and write.
 func checkText(what, text string) error {
 	switch {
 	case len(text) > MaxTextBytes:
 		return fmt.Errorf("%s %q has %d bytes, at most %d", what, excerpt.Of(text, 40), len(text),
 			MaxTextBytes)
+	case plain(text):
+		return nil
 	case !utf8.ValidString(text):
 		return fmt.Errorf("%s %q is not UTF-8", what, excerpt.Of(text, 80))
 	}

@@ -118,9 +118,13 @@ func (x Between) Match(d *Description) bool {
 	return ok && v.kind == KindNumber && x.Has(v.number)
 }
 
-func (x Within) Match(d *Description) bool { return d.Place != nil && x.Has(d.Place) }
+func (x Within) Match(d *Description) bool {
+	return d.Place != nil && x.Has(d.Place.Lat, d.Place.Lon)
+}
 
-func (x Near) Match(d *Description) bool { return d.Place != nil && x.Has(d.Place) }
+func (x Near) Match(d *Description) bool {
+	return d.Place != nil && x.Has(d.Place.Lat, d.Place.Lon)
+}
 
 // Has reports whether a number is in the interval.
 func (x Between) Has(n float64) bool {
@@ -130,14 +134,14 @@ func (x Between) Has(n float64) bool {
 }
 
 // Has reports whether a place is in the rectangle.
-func (x Within) Has(p *Place) bool {
-	if p.Lat < x.South || p.Lat > x.North {
+func (x Within) Has(lat, lon float64) bool {
+	if lat < x.South || lat > x.North {
 		return false
 	}
-	if p.Lat == 90 || p.Lat == -90 || x.hasLon(p.Lon) {
+	if lat == 90 || lat == -90 || x.hasLon(lon) {
 		return true
 	}
-	return (p.Lon == 180 || p.Lon == -180) && x.hasLon(-p.Lon) // one meridian
+	return (lon == 180 || lon == -180) && x.hasLon(-lon) // one meridian
 }
 
 func (x Within) hasLon(lon float64) bool {
@@ -151,7 +155,7 @@ func (x Within) hasLon(lon float64) bool {
 const EarthRadiusMeters = 6371008.8
 
 // Has reports whether a place is in the circle.
-func (x Near) Has(p *Place) bool { return distance(x.Lat, x.Lon, p.Lat, p.Lon) <= x.Meters }
+func (x Near) Has(lat, lon float64) bool { return distance(x.Lat, x.Lon, lat, lon) <= x.Meters }
 
 // distance returns the length of the great circle between two places in metres, by the haversine
 // formula, which is exact for small ones.
