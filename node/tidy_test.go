@@ -38,7 +38,7 @@ func packages() map[string][]string {
 		// The vocabulary.
 		"sdk/crc32c":  {}, // these two may be imported by every package
 		"sdk/excerpt": {},
-		"sdk/record":  {}, "sdk/registry": {}, "sdk/api": {"sdk/record"},
+		"sdk/record":  {"sdk/registry"}, "sdk/registry": {}, "sdk/api": {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.

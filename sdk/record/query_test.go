@@ -107,6 +107,10 @@ func TestNormalizeRefuses(t *testing.T) {
 	f("last", OutOfRange, "1048577 readings", func(q *Query) {
 		q.View, q.Last = ViewLatest, MaxLast+1
 	})
+	f("select", OutOfRange, "selector, at its end: want a value behind type=", func(q *Query) {
+		q.Select = "type="
+	})
+	f("select", Inconsistent, "those of a tenant", func(q *Query) { q.Select = "type=x" })
 	f("order", OutOfRange, "3 is not an order", func(q *Query) { q.Order = 3 })
 	f("order", Inconsistent, "groups have no acq", func(q *Query) {
 		q.Order, q.Aggregate.Name = OrderAcq, "count"

@@ -66,6 +66,7 @@ type Builder struct {
 	columns map[string]*columnBuilder
 	lats    []float64 // of each device, NaN without a place
 	lons    []float64
+	size    int64 // about what it takes
 }
 
 type columnBuilder struct {
@@ -95,14 +96,19 @@ func (b *Builder) Add(mid int64, d *registry.Description) {
 	}
 }
 
+// Bytes returns about how much memory the builder takes.
+func (b *Builder) Bytes() int64 { return b.size }
+
 func (b *Builder) addDevice(mid int64, lat, lon float64) (came uint32) {
 	b.mids = append(b.mids, mid)
 	b.lats, b.lons = append(b.lats, lat), append(b.lons, lon)
+	b.size += int64(3 * 8)
 	return uint32(len(b.mids) - 1)
 }
 
 func (b *Builder) addValue(key string, v registry.Value, came uint32) {
 	c := b.column(key)
+	b.size += int64(unsafe.Sizeof(pair{}))
 	switch v.Kind() {
 	case registry.KindText:
 		c.texts.add(v.Text(), came)
@@ -150,6 +156,9 @@ func (b *Builder) finish() *block {
 	for key, c := range b.columns {
 		made := &column{c.texts.finish(ords), c.numbers.finish(ords), c.bools.finish(ords)}
 		delete(b.columns, key)
+		if *made == (column{}) {
+			continue // of a merge: those that had a value are dead
+		}
 		out.columns[key] = made
 		out.bytes += made.bytes() + int64(len(key))
 	}

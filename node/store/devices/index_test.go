@@ -174,6 +174,29 @@ func compare(t *testing.T, x *Index, model map[int64]*registry.Description, text
 	}
 }
 
+// TestMergedWithoutValue merges blocks after the only device with some values has died.
+func TestMergedWithoutValue(t *testing.T) {
+	var x Index
+	model := map[int64]*registry.Description{}
+	set := func(mid int64, d *registry.Description) {
+		x.Set(mid, d)
+		model[mid] = d
+	}
+	set(-1, &registry.Description{Retired: true, Type: "valve",
+		Attributes: map[string]registry.Value{"floor": registry.Number(1)}})
+	for mid := range int64(maxTail) {
+		set(mid, &registry.Description{Name: "t"})
+	}
+	set(-1, &registry.Description{})
+	for mid := range int64(maxTail) {
+		set(maxTail+mid, &registry.Description{Name: "t"})
+	}
+	for _, text := range []string{"retired", "!retired", "type=valve", "floor=1", "floor>0",
+		"type^=v", "name=t"} {
+		compare(t, &x, model, text)
+	}
+}
+
 // TestBlocksStayFew changes devices one by one: selections look into few blocks.
 func TestBlocksStayFew(t *testing.T) {
 	var x Index
