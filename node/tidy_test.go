@@ -43,7 +43,7 @@ func packages() map[string][]string {
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/seal":   {"sdk/record"},
-		"sdk/client": {"sdk/record", "sdk/wire", "sdk/api", "sdk/plugin"},
+		"sdk/client": {"sdk/record", "sdk/registry", "sdk/wire", "sdk/api", "sdk/plugin"},
 		"index":      {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},

@@ -10,6 +10,7 @@ package registry
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -276,4 +277,25 @@ func checkText(what, text string) error {
 		}
 	}
 	return nil
+}
+
+// String returns the value as selectors have it, e.g. 2.5, true or acme gmbh.
+func (v Value) String() string {
+	switch v.kind {
+	case KindNumber:
+		return formatNumber(v.number)
+	case KindBool:
+		return strconv.FormatBool(v.number == 1)
+	}
+	return v.text
+}
+
+// ParseValue returns what a text means as a value: a number or a boolean if it spells one, else a
+// text, which may be in double quotes.
+func ParseValue(text string) Value {
+	if inner, ok := strings.CutPrefix(text, `"`); ok && strings.HasSuffix(inner, `"`) {
+		return Text(inner[:len(inner)-1])
+	}
+	all := Literal{Text: text}.Meanings()
+	return all[len(all)-1]
 }

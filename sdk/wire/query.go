@@ -107,7 +107,8 @@ func ParseQuery(src []byte, q *record.Query) error {
 	}
 	if flags&querySelect != 0 {
 		if q.Select = string(d.bytes()); q.Select == "" && !d.short {
-			return badFrame("a query has the flag of a selector, and it is empty; leave the flag out")
+			return badFrame("a query has the flag of a selector, and it is empty; leave the flag " +
+				"out")
 		}
 	}
 	if err := parseBox(d, &q.Box); err != nil {
