@@ -100,10 +100,8 @@ func SortedByDevice(info *index.BlockInfo) bool {
 func (w *Reader) devicesOf(
 	b *segment.Block, info *index.BlockInfo, dst []segment.MIDs,
 ) []segment.MIDs {
-	for _, r := range w.Box[record.MID] {
-		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
-			dst = append(dst, b.FindMIDs(r.From, r.To, info.Max[record.MID]))
-		}
+	for _, r := range w.Box[record.MID].Near(info.Min[record.MID], info.Max[record.MID]) {
+		dst = append(dst, b.FindMIDs(r.From, r.To, info.Max[record.MID]))
 	}
 	return dst
 }
