@@ -380,7 +380,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 // appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
 func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
-	if !s.begun {
+	if !s.timelineDurable {
 		s.manifestMu.Lock()
 		err = s.beginLogging()
 		s.manifestMu.Unlock()
@@ -399,6 +399,6 @@ func (s *Store) beginLogging() error {
 			return fmt.Errorf("begin a timeline: %w", err)
 		}
 	}
-	s.begun = true
+	s.timelineDurable = true
 	return nil
 }
