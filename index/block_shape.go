@@ -56,9 +56,9 @@ func spanOfMost(numbers []uint64) float64 {
 
 // fitSeries makes the unit of devices smaller where blocks would have fewer readings of a series
 // than they should have at least, and that of caps where they would have more than enough. The
-// items are sorted by group, and each stands for this many rows. Late rows are too few for that.
+// items are sorted by pair, and each stands for this many rows. Late rows are too few for that.
 //
-// A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
+// A block that has one n-th of the devices and one t-th of the time of a pair holds readings/t
 // rows of each of its series, and there are n*t of them.
 func (c *Clusterer) fitSeries(items []item, each float64) {
 	found, blocks := c.countSeries(items)
@@ -75,20 +75,20 @@ func (c *Clusterer) fitSeries(items []item, each float64) {
 	}
 }
 
-// countSeries returns how many series the items are of, and how many items the group of an item
+// countSeries returns how many series the items are of, and how many items the pair of an item
 // has on average.
-func (c *Clusterer) countSeries(items []item) (found int, group float64) {
+func (c *Clusterer) countSeries(items []item) (found int, ofPair float64) {
 	c.seen = emptied(c.seen, len(c.mids))[:len(c.mids)]
 	clear(c.seen)
 	first, squares := 0, 0.0
 	for i := range items {
 		it := &items[i]
-		if it.group != items[first].group {
+		if it.pair != items[first].pair {
 			squares += float64(i-first) * float64(i-first)
 			first = i
 		}
-		if c.seen[it.mid] != it.group+1 {
-			c.seen[it.mid] = it.group + 1
+		if c.seen[it.mid] != it.pair+1 {
+			c.seen[it.mid] = it.pair + 1
 			found++
 		}
 	}

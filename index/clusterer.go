@@ -59,12 +59,12 @@ type Layout struct {
 
 // item is a row while it is being sorted.
 type item struct {
-	key   uint64 // the dimension that is being split, order-preserving
-	cap   int64
-	mid   uint32 // ordinal among the distinct devices
-	rank  uint32
-	row   uint32 // number of the row in the batch
-	group uint32 // ordinal among the distinct pairs of tenant and quantity
+	key  uint64 // the dimension that is being split, order-preserving
+	cap  int64
+	mid  uint32 // ordinal among the distinct devices
+	rank uint32
+	row  uint32 // number of the row in the batch
+	pair uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
 // Clusterer clusters one batch after another and keeps its memory from one to the next.
@@ -72,18 +72,18 @@ type Clusterer struct {
 	opt    Options
 	layout *Layout
 	mids   []int64  // ordinal -> device
-	cids   []int32  // group -> its tenant, ascending
-	moids  []int32  // group -> its quantity
+	cids   []int32  // pair -> its tenant, ascending
+	moids  []int32  // pair -> its quantity
 	keys   []uint64 // of the sub-run being sorted
 	sorted []item
 	sorter keySorter
 
-	all, grouped  []item   // the rows being clustered
-	seen          []uint32 // by device, see countSeries
-	ordinalsByRow struct {
-		mids, cids, moids, groups []uint32
-		pairs                     []int64
-		table                     []uint32
+	all, sortedByPair []item   // the rows being clustered
+	seen              []uint32 // by device, see countSeries
+	ordinalsByRow     struct {
+		mids, cids, moids, pairs []uint32
+		pairKeys                 []int64
+		table                    []uint32
 	}
 
 	// The sides of the shape that blocks strive for: a smaller one splits its dimension more often.
@@ -145,7 +145,7 @@ func (c *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 // clusterItems clusters the late rows, or the others.
 func (c *Clusterer) clusterItems(items []item, late bool) {
 	if len(items) > 0 {
-		items = c.sortByGroup(items)
+		items = c.sortByPair(items)
 		c.derive(items)
 		if !late {
 			c.fitSeries(items, 1)
@@ -161,16 +161,16 @@ func (c *Clusterer) items(rows *record.Batch) []item {
 	n.mids, c.mids = ordinals(rows.MID, n.mids, &n.table)
 	n.cids, cids = ordinals(rows.CID, n.cids, &n.table)
 	n.moids, moids = ordinals(rows.MOID, n.moids, &n.table)
-	groups := c.groups(cids, moids)
+	pairs := c.pairs(cids, moids)
 	c.all = emptied(c.all, rows.Len())[:rows.Len()]
 	for i := range c.all {
-		c.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], group: groups[i]}
+		c.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], pair: pairs[i]}
 	}
 	return c.all
 }
 
-// groups numbers the distinct pairs of tenant and quantity, whose ordinals are known.
-func (c *Clusterer) groups(cids, moids []int32) []uint32 {
+// pairs numbers the distinct pairs of tenant and quantity, whose ordinals are known.
+func (c *Clusterer) pairs(cids, moids []int32) []uint32 {
 	n, width := &c.ordinalsByRow, int64(len(moids))
 	c.cids, c.moids = c.cids[:0], c.moids[:0]
 	if len(moids) == 1 { // as in most tiles of a merge
@@ -179,20 +179,20 @@ func (c *Clusterer) groups(cids, moids []int32) []uint32 {
 		}
 		return n.cids
 	}
-	n.pairs = emptied(n.pairs, len(n.cids))[:len(n.cids)]
-	for i := range n.pairs {
-		n.pairs[i] = int64(n.cids[i])*width + int64(n.moids[i])
+	n.pairKeys = emptied(n.pairKeys, len(n.cids))[:len(n.cids)]
+	for i := range n.pairKeys {
+		n.pairKeys[i] = int64(n.cids[i])*width + int64(n.moids[i])
 	}
-	var pairs []int64
-	n.groups, pairs = ordinals(n.pairs, n.groups, &n.table)
-	for _, pair := range pairs {
-		c.cids, c.moids = append(c.cids, cids[pair/width]), append(c.moids, moids[pair%width])
+	var distinct []int64
+	n.pairs, distinct = ordinals(n.pairKeys, n.pairs, &n.table)
+	for _, key := range distinct {
+		c.cids, c.moids = append(c.cids, cids[key/width]), append(c.moids, moids[key%width])
 	}
-	return n.groups
+	return n.pairs
 }
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
-// A row is late, or astray, when its cap is further from those of most rows that came about the
+// A row is late when its cap is further from those of most rows that came about the
 // same time than these are from each other, and lateNs.
 func splitLate(items []item, lateNs int64) int {
 	late := make([]item, 0, len(items)/16)
@@ -222,25 +222,25 @@ func splitLate(items []item, lateNs int64) int {
 	return k
 }
 
-// sortByGroup returns the items sorted by tenant and quantity, those of one group in the order that
+// sortByPair returns the items sorted by tenant and quantity, those of one pair in the order that
 // they had.
-func (c *Clusterer) sortByGroup(items []item) []item {
+func (c *Clusterer) sortByPair(items []item) []item {
 	if len(c.cids) == 1 {
 		return items
 	}
 	next := make([]uint32, len(c.cids)+1)
 	for i := range items {
-		next[items[i].group+1]++
+		next[items[i].pair+1]++
 	}
-	for g := range c.cids {
-		next[g+1] += next[g]
+	for pair := range c.cids {
+		next[pair+1] += next[pair]
 	}
-	c.grouped = emptied(c.grouped, len(items))
-	out := c.grouped[:len(items)]
+	c.sortedByPair = emptied(c.sortedByPair, len(items))
+	out := c.sortedByPair[:len(items)]
 	for i := range items {
-		g := items[i].group
-		out[next[g]] = items[i]
-		next[g]++
+		pair := items[i].pair
+		out[next[pair]] = items[i]
+		next[pair]++
 	}
 	return out
 }
@@ -278,7 +278,7 @@ func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 	return best, width
 }
 
-// cut divides items that are sorted by group and returns where: between tenants, then between
+// cut divides items that are sorted by pair and returns where: between tenants, then between
 // quantities, so that blocks are constant in them, which costs no bits and no filter; then along
 // the widest dimension.
 func (c *Clusterer) cut(items []item) int {
@@ -295,20 +295,20 @@ func (c *Clusterer) cut(items []item) int {
 // border returns the border between tenants, or quantities of the one tenant, that is nearest to
 // the middle; 0 where there is none.
 func (c *Clusterer) border(items []item) (int, record.Dim) {
-	first, middle := items[0].group, items[len(items)/2].group
-	last := items[len(items)-1].group
+	first, middle := items[0].pair, items[len(items)/2].pair
+	last := items[len(items)-1].pair
 	if first == last {
 		return 0, 0
 	}
-	dim, value := record.CID, func(g uint32) int32 { return c.cids[g] }
+	dim, value := record.CID, func(pair uint32) int32 { return c.cids[pair] }
 	if c.cids[first] == c.cids[last] {
-		dim, value = record.MOID, func(g uint32) int32 { return c.moids[g] }
+		dim, value = record.MOID, func(pair uint32) int32 { return c.moids[pair] }
 	}
 	below := sort.Search(len(items), func(i int) bool {
-		return value(items[i].group) >= value(middle)
+		return value(items[i].pair) >= value(middle)
 	})
 	upTo := sort.Search(len(items), func(i int) bool {
-		return value(items[i].group) > value(middle)
+		return value(items[i].pair) > value(middle)
 	})
 	half := len(items) / 2
 	if below == 0 || upTo < len(items) && upTo-half < half-below {
@@ -362,16 +362,16 @@ func (c *Clusterer) emit(items []item) {
 	for i := range items {
 		it := &items[i]
 		l.Order = append(l.Order, it.row)
-		keys.CID = append(keys.CID, c.cids[it.group])
+		keys.CID = append(keys.CID, c.cids[it.pair])
 		keys.MID = append(keys.MID, c.mids[it.mid])
-		keys.MOID = append(keys.MOID, c.moids[it.group])
+		keys.MOID = append(keys.MOID, c.moids[it.pair])
 		keys.CapNs = append(keys.CapNs, it.cap)
 		keys.AcqNs = append(keys.AcqNs, int64(it.rank))
 	}
 }
 
 func compareItems(a, b item) int {
-	return cmp.Or(cmp.Compare(a.group, b.group),
+	return cmp.Or(cmp.Compare(a.pair, b.pair),
 		cmp.Compare(a.mid, b.mid), cmp.Compare(a.cap, b.cap), cmp.Compare(a.rank, b.rank))
 }
 
@@ -386,10 +386,10 @@ func (c *Clusterer) sortRun(items []item) {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
-		lo.group, hi.group = min(lo.group, it.group), max(hi.group, it.group)
+		lo.pair, hi.pair = min(lo.pair, it.pair), max(hi.pair, it.pair)
 	}
 	midBits := bits.Len32(hi.mid - lo.mid)
-	seriesBits := bits.Len32(hi.group-lo.group) + midBits
+	seriesBits := bits.Len32(hi.pair-lo.pair) + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
 	indexBits := bits.Len(uint(len(items) - 1))
 	if seriesBits+indexBits > 64 {
@@ -400,7 +400,7 @@ func (c *Clusterer) sortRun(items []item) {
 	c.keys = c.keys[:0]
 	for i := range items {
 		it := &items[i]
-		key := uint64(it.group-lo.group)<<midBits | uint64(it.mid-lo.mid)
+		key := uint64(it.pair-lo.pair)<<midBits | uint64(it.mid-lo.mid)
 		if withCap {
 			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
 		}

@@ -16,7 +16,8 @@ type cellInsert struct {
 	supersedesInHead, compared bool
 }
 
-// Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
+// Insert adds rows that have their acqs, in acq order and above all rows before. Payloads are
+// copied.
 //
 // Cost: about 10 ns a row, and 50 more once it goes into its cell.
 func (h *Head) Insert(b *record.Batch) {

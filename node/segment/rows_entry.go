@@ -26,7 +26,7 @@ const (
 )
 
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
-// rows are consecutive from FirstAcqNs on, unless they are Stamped.
+// rows are consecutive from FirstAcqNs on, unless it HasAcqs.
 type RowsHeader struct {
 	Writer          [16]byte // who sent the batch, zero when no one asked for exactly-once
 	Seq             uint64   // the writer's number of the batch
@@ -35,14 +35,14 @@ type RowsHeader struct {
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
 	BatchEntries    uint32 // entries that the batch was split into, all in one log append
-	HasAcqs         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
+	HasAcqs         bool   // the rows bring ascending acquisition times; first is FirstAcqNs
 	EqualAcqs       bool   // some of these may be equal
 	Packed          bool   // columns are packed, for an entry that is sent and stored several times
 }
 
 // AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
-// of them when rows is nil. Unless h says that they are stamped, only the first of their
-// acquisition times is kept, in h.
+// of them when rows is nil. Unless h.HasAcqs, only the first of their acquisition times is kept,
+// in h.
 //
 // Cost: a copy; about 5 ns a row for payloads of 16 bytes.
 func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) []byte {

@@ -300,8 +300,8 @@ func (w *sealedWriter) writeRun(run *RowRun) error {
 	for _, end := range run.BlockEnds {
 		runtime.Gosched() // writing is done in the background, and queries come first
 		at := uint64(w.offset())
-		size, err := w.writeBlock(len(w.offsets), rowsOf{run.Rows, run.Order[start:end], run.Keys, start},
-			run.Flags)
+		of := rowsOf{run.Rows, run.Order[start:end], run.Keys, start}
+		size, err := w.writeBlock(len(w.offsets), of, run.Flags)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 	err = segment.CatchPageFaults(func() error {
 		g, err = s.findPurged(seg, by)
 		return err
-	}, m.mappings)
+	}, m.files)
 	return g, s.damaged.Note(err)
 }
 

@@ -72,7 +72,7 @@ func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
 		defer close(full)
 		failed = segment.CatchPageFaults(func() error {
 			return m.cluster(full, empty, stop)
-		}, m.mappings)
+		}, m.files)
 	})
 	var err error
 	for p := range full {
@@ -128,8 +128,8 @@ func (m *merger) cluster(
 	return nil
 }
 
-// mappings yields the files that are read.
-func (m *merger) mappings(yield func(*segment.File) bool) {
+// files yields the files that are read.
+func (m *merger) files(yield func(*segment.File) bool) {
 	for _, seg := range m.run {
 		if !yield(seg.File) {
 			return

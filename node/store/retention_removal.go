@@ -86,7 +86,7 @@ func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
 	err := segment.CatchPageFaults(func() error {
 		part.Begin(seg, box, nil)
 		return nil
-	}, (&merger{run: []*shards.Segment{seg}}).mappings)
+	}, (&merger{run: []*shards.Segment{seg}}).files)
 	if err != nil {
 		return 0
 	}

@@ -86,7 +86,7 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
+	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and logRemovals.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
 	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it

@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
-// valid during the call. An error ends the scan.
+// Sink takes the rows of a scan, a few thousand at a time, in no order. They have the columns that
+// the consumer names, and maybe others. The batch is valid during the call. An error ends the scan.
 type Sink func(b *record.Batch) error
 
 // Consumer receives the rows of one worker of a scan.

@@ -62,8 +62,10 @@ func (g *Gatherer) Reset() {
 	g.Reader.reset()
 }
 
-// BatchRows is about how many rows a sink gets at once: enough to amortise a call into a plugin,
-// few enough to stay in the CPU caches.
+// BatchRows: a batch with this many rows goes to the sink before rows of another block are added:
+// enough to amortise a call into a plugin, few enough to stay in the CPU caches. So a batch has less
+// than this many rows and, of one block more, up to spanRows neighbours, or all of others that are
+// chosen.
 const BatchRows = 2048
 
 // spanRows is how many neighbouring rows of a block are gathered at once.
@@ -201,8 +203,8 @@ func (g *Gatherer) flushFull() error {
 	return g.Flush()
 }
 
-// TakeChosen adds the chosen rows of the open block to the batch, without those that the resolver
-// removes.
+// TakeChosen adds the chosen rows of the open block to the batch, without those that RowHider
+// drops.
 func (g *Gatherer) TakeChosen(seg *PlannedSegment) error {
 	if len(g.Chosen) == 0 {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"github.com/pentad-db/pentad/index"
 )
 
-// Blocks with flagged rows are read twice: first for these rows, before any row is delivered, and
-// then for all. The first of them stay open in a cache until then, with their rows in the box.
+// Blocks with flagged rows are read twice in a pass: first for these rows, before any row is
+// delivered, and then for all. The first of them stay open until then, with their rows in the box.
 
-// maxCachedBlocks bounds the cache; a block takes at most 80 KB.
+// maxOpenBlocks is how many stay open; a block takes at most 80 KB.
 const maxOpenBlocks = 64
 
-// Cached is an open block, and its rows in the box.
+// OpenBlock is an open block, and its rows in the box.
 type OpenBlock struct {
 	Prefetched
 	// The rows are in Spans, or in Sel.
@@ -21,7 +21,7 @@ type OpenBlock struct {
 	Sel     []uint32
 }
 
-// Cache keeps blocks open.
+// OpenBlocks are those of a pass, and memory for them.
 type OpenBlocks struct {
 	blocks []*OpenBlock
 	Taken  int  // blocks that Slots gave
@@ -52,7 +52,7 @@ func (o *OpenBlocks) Truncate(after int) {
 	o.Taken = after
 }
 
-// OpenCached opens blocks, and finds their rows in the box.
+// OpenAll opens blocks, and finds their rows in the box.
 func (r *Reader) OpenAll(
 	seg *PlannedSegment, candidates []index.Candidate, all []*OpenBlock, selective bool,
 ) error {
@@ -87,7 +87,7 @@ func (r *Reader) OpenAll(
 	return nil
 }
 
-// lookupCached returns a block that stayed open, nil for others.
+// findOpen returns a block that stayed open, nil for others.
 func (seg *PlannedSegment) findOpen(number uint32) *OpenBlock {
 	if len(seg.Open) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (seg *PlannedSegment) findOpen(number uint32) *OpenBlock {
 	return seg.Open[i]
 }
 
-// takeCached adds the rows of such a block to the batch, and ends its use.
+// takeOpen adds the rows of such a block to the batch, and ends its use.
 func (g *Gatherer) takeOpen(seg *PlannedSegment, open *OpenBlock) (err error) {
 	g.own.Lend(&open.Block)
 	g.Block = &open.Block

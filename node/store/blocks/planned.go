@@ -19,8 +19,8 @@ type PlannedSegment struct {
 	Plan  *index.Plan
 	Ranks record.RangeSet // the box's acq as ranks of this segment
 	Open  []*OpenBlock    // blocks that are open already, ascending
-	// Superseded says of blocks, ascending, which of their rows have a newer version; the resolver
-	// looks only for those that are newer still.
+	// Known says of blocks, ascending, which of their rows have a newer version, as far as the user
+	// of the segment knew when it was planned.
 	Known      []BlockSuperseded
 	tombstones []rankedTombstone
 }

@@ -44,8 +44,8 @@ type readerState struct {
 	Verify     bool            // every block that is opened is verified
 	CopyBlocks bool            // blocks are verified in a copy: their rows are kept
 	CountOnly  bool            // rows are counted, and not taken
-	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
-	// are shown.
+	// CountShown: rows of whole blocks are counted, and not taken, where RowHider finds which are
+	// superseded.
 	CountShown   bool
 	Box          *record.Box    // what rows are chosen by
 	outsideSlots bool           // the last of coveredDevices is in slots of another group
@@ -72,7 +72,7 @@ func (r *Reader) reset() {
 	Empty(&r.coveredDevices)
 }
 
-// Open checks and parses a block, which is w.Block then.
+// Open checks and parses a block, which is r.Block then.
 //
 // Errors: *durable.CorruptError, ctx.Err().
 func (r *Reader) Open(seg *PlannedSegment, c index.Candidate) (*index.BlockInfo, error) {

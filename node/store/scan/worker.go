@@ -56,9 +56,10 @@ func (w *worker) workInFixedOrder(workers int, stopped *atomic.Bool) error {
 	return w.Flush()
 }
 
-// work does whichever tasks are next, which is faster when tasks differ, or processors. Each
-// worker first does the morsels of one contiguous range, and then helps with those of others: so a
-// query that is repeated finds more of its blocks in the caches of the processor that read them.
+// work does whichever tasks are next, which is faster when tasks differ, or processors. For a
+// PartialSink each worker first does the morsels of one contiguous range, and then helps with those
+// of others: so a query that is repeated finds more of its blocks in the caches of the processor
+// that read them. For other sinks all workers take the tasks of the pass in turn, one by one.
 func (w *worker) work(next []atomic.Int32, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
 	if w.Consumer.Partials == nil {

@@ -58,7 +58,7 @@ func (s *State) UnpinHeads() {
 	}
 }
 
-// Mappings yields the files of the read state.
+// Files yields the files of the read state.
 func (s *State) Files(yield func(*segment.File) bool) {
 	for _, seg := range s.Sealed {
 		if !yield(seg.File) {

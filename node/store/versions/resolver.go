@@ -96,7 +96,7 @@ func (r *Resolver) Begin(ctx context.Context, from *Access) {
 	r.Readahead.Clock.Refresh()
 }
 
-// Mappings yields the files that are read, also those that a merge has replaced meanwhile.
+// Files yields the files that are read, also those that a merge has replaced meanwhile.
 func (r *Resolver) Files(yield func(*segment.File) bool) {
 	for _, state := range r.States {
 		for file := range state.Files {
@@ -126,8 +126,9 @@ func (r *Resolver) PinStates() {
 	r.trackBackdatedPuts()
 }
 
-// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
-// views that resolve versions the erases from before the time of an as-of query.
+// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, steps of
+// retentions and splits, and in views that resolve versions the erases from before the time of an
+// as-of query.
 func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	if from.Tree == nil && from.HistoryChanges == nil {
 		return
