@@ -212,9 +212,9 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 // int of 32 bits.
 func share(bytes, some, n int) int { return int(int64(bytes) * int64(some) / int64(n)) }
 
-// commitLoop commits puts. Only the committer assigns acqs, inserts into heads and writes the log, but
-// for the end that Close writes: this goroutine or, for a while, one that called onCommitter. The
-// loop holds committerLock when it begins and keeps it when it ends, so that then no goroutine
+// commitLoop commits puts. Only the committer assigns acqs, inserts into heads and writes the log,
+// but for the end that Close writes: this goroutine or, for a while, one that called onCommitter.
+// The loop holds committerLock when it begins and keeps it when it ends, so that then no goroutine
 // becomes the committer any more.
 func (s *Store) commitLoop() {
 	defer close(s.drained)

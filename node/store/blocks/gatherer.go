@@ -63,8 +63,8 @@ func (g *Gatherer) Reset() {
 }
 
 // BatchRows: a batch with this many rows goes to the sink before rows of another block are added:
-// enough to amortise a call into a plugin, few enough to stay in the CPU caches. So a batch has less
-// than this many rows and, of one block more, up to spanRows neighbours, or all of others that are
+// enough to amortise a call into a plugin, few enough to stay in the CPU caches. So a batch has
+// fewer rows than this and, of one block more, up to spanRows neighbours, or all others that are
 // chosen.
 const BatchRows = 2048
 
