@@ -115,7 +115,7 @@ func (sc *Scan) workTogether(
 			}
 			defer allTaken.Store(true)
 			return w.work(next, &stopped)
-		}, sc.Mappings)
+		}, sc.Files)
 		if errs[i] != nil {
 			stopped.Store(true)
 		}

@@ -55,7 +55,7 @@ func (st *Stats) Add(w *blocks.Counts) {
 	st.RowsExamined += w.Examined
 	st.HeadRows += w.HeadRows
 	st.BytesRead += w.Bytes
-	st.VersionsHidden += w.Superseded
+	st.VersionsHidden += w.SupersededRows
 	st.Segments += w.Planned
 }
 
@@ -168,7 +168,7 @@ func (sc *Scan) Count() error {
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	// After CatchPageFaults, which looks for a fault in the files of the read states.
 	defer sc.UnpinStates()
-	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
+	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Files)
 }
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {

@@ -35,7 +35,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 			known := seg.Segment.Superseded.Of(c.Block)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
 				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
-					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
+					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, searchedBelowNs)
 					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
