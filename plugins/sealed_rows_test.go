@@ -147,8 +147,8 @@ func (x *sealedStreams) broken(p []byte) []byte {
 }
 
 // TestSealedRows compares sums over records that mostly go on where one before them ended with
-// those of Go: several chains, in turn or one by one, with gaps, corrections, last sequence numbers and
-// series that differ in one part; and a record that is not of the schema is named.
+// those of Go: several chains, in turn or one by one, with gaps, corrections, last sequence numbers
+// and series that differ in one part; and a record that is not of the schema is named.
 func TestSealedRows(t *testing.T) {
 	r := seeded(t)
 	m, doc := standard(t, "sealed-stats")
