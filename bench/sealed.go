@@ -53,8 +53,8 @@ func sealedCommand(out io.Writer) *cobra.Command {
 		Use:   "sealed",
 		Short: "Measure sums and filters of sealed payloads against plain ones",
 		Long: `Measure questions about sealed payloads against the same questions about payloads that are the same
-bytes but for the number, a float64 in the place of the encrypted lane: plugins by themselves, and
-queries from memory, from files and with kept states. Next to these, plain rows of the same size
+bytes but for the number, a float64 in the place of the lane that is added up or the tag that is
+compared: plugins by themselves, and queries from memory, from files and with kept states. Next to these, plain rows of the same size
 whose number comes first, so that the rest of a payload is not read, and what clients pay: to seal,
 to decrypt, and with Paillier.
 
@@ -67,7 +67,7 @@ machines differ.`,
 	}
 	f := c.Flags()
 	f.IntVar(&s.rows, "rows", 1_000_000, "records of each store")
-	f.IntVar(&s.devices, "devices", 100, "devices that they are of")
+	f.IntVar(&s.devices, "devices", 20, "devices that they are of")
 	f.IntVar(&s.rounds, "rounds", 21, "rounds of each measurement")
 	f.DurationVar(&s.piece, "piece", 20*time.Millisecond,
 		"how long a measurement on one thread takes in each round")
