@@ -102,7 +102,7 @@ func (x *sealedStreams) row(i int) (k record.Key, p []byte, bad bool) {
 		}
 	}
 	s := &x.all[x.open[i%len(x.open)]]
-	if x.IntN(60) == 0 && s.next < 1<<31 {
+	if x.IntN(60) == 0 && s.next > 0 && s.next < 1<<31 {
 		s.next += x.Uint32N(3)
 	}
 	if x.IntN(20) == 0 {
