@@ -49,14 +49,18 @@ SEALED_LOOP void sealed_add_lanes(u128 *sums, const u8 *p, u32 n, u32 stride, co
   const u8 *at = p + SEALED_HEADER, *row;
   u32 k, trend = 0;
   for (u32 i = 0; i < sealed.lanes; at += sealed.widths[i++]) {
-    u64 sum = 0;
+    u64 sum = 0, upper = 0;
     if (sealed.widths[i] == 8)
       for (k = 0, row = at; k < n; k++, row += stride) sum += pentad_u64(row);
     else if (sealed.widths[i] == 4)
       for (k = 0, row = at; k < n; k++, row += stride) sum += (u32)pentad_i32(row);
     else
-      for (k = 0, row = at; k < n; k++, row += stride) sums[i] += sealed_load(row, 16);
-    *(u64 *)(sums + i) += sum;
+      for (k = 0, row = at; k < n; k++, row += stride) {
+        u64 more = SEALED_NOW(u64, row + 8), lower = pentad_u64(row);
+        sum += lower;
+        upper += more + (sum < lower);
+      }
+    sums[i] += (u128)upper << 64 | sum;
     if (!sealed.is_trend[i]) continue;
     for (k = 0; k < n && !delta; k++) sealed_add_time(sums + sealed.lanes + 2 * trend, trend, cap[k]);
     trend++;
