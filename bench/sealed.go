@@ -52,11 +52,11 @@ func sealedCommand(out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sealed",
 		Short: "Measure sums and filters of sealed payloads against plain ones",
-		Long: `Measure questions about sealed payloads against the same ones about plain payloads, which are the
-same bytes but for the number, a float64 in the place of the lane that is added up or of the tag that
-is compared: plugins by themselves, and queries from memory, from files and with kept states. Next
-to these, plain rows of the same size whose number comes first, so that the rest of a payload is not
-read, and what clients pay: to seal, to decrypt, and with Paillier.
+		Long: `Measure questions about sealed payloads against the same ones about plain payloads: the same bytes
+with a float64 in the place of the lane that is added up or of the tag that is compared. There are
+plugins by themselves, and queries from memory, from files and with kept states. Next to these,
+plain rows of the same size whose number comes first, so that the rest of a payload is not read, and
+what clients pay: to seal, to decrypt, and with Paillier.
 
 Figures are medians of rounds in which what is compared takes turns. What runs on one thread is
 measured in processor time of that thread, queries in time. Sums are decrypted and compared; wrong

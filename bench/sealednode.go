@@ -18,7 +18,7 @@ import (
 
 const (
 	keptAfter   = 3 // queries until states of blocks are kept
-	coldRounds  = 5
+	coldRounds  = 11
 	sealedInRow = 100 // readings of a device that come together
 )
 
