@@ -385,6 +385,9 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 		grown += p.head.GrowthSinceLastCall() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
+	for _, p := range heads {
+		s.described.markRows(p.rows) // they are visible
+	}
 	s.headBudget.Add(grown)
 	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, []*putRequest{put})

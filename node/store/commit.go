@@ -374,6 +374,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 		for i := range r.byShard {
 			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)
+			s.described.markRows(&r.byShard[i].rows)
 			grown += head.GrowthSinceLastCall()
 		}
 	}

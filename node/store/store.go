@@ -94,6 +94,7 @@ type Store struct {
 	logRemovals            logRemovals         // rows that retentions remove from the log
 
 	readahead blocks.Readahead // of segments, for all that reads them
+	described descriptions     // of devices, for queries that select by them
 	scans     scan.Runner      // what all scans share
 
 	damaged *damage.Tracker

@@ -20,6 +20,10 @@ type Expect struct {
 	MinCount, MaxCount uint64
 	// RequireMAC rejects sums that are not authenticated.
 	RequireMAC bool
+	// NoDeltas rejects sums with corrections by difference. Set it for sums of latest versions,
+	// which such a correction makes wrong; no MAC proves which records are some, so that a node
+	// could also say it of readings, and they would not count in a mean.
+	NoDeltas bool
 }
 
 // Sums are what a partial says, decrypted.
@@ -73,6 +77,10 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 	if records != p.count+p.deltas {
 		return nil, fmt.Errorf("sum of %d records says that it is of %d: %w", records,
 			p.count+p.deltas, ErrTampered)
+	}
+	if e.NoDeltas && p.deltas > 0 {
+		return nil, fmt.Errorf("sum with %d corrections by difference, which belong into sums of "+
+			"all versions only: %w", p.deltas, ErrUnexpected)
 	}
 	if p.count < e.MinCount || e.MaxCount > 0 && p.count > e.MaxCount {
 		return nil, fmt.Errorf("sum of %d readings: %w", p.count, ErrUnexpected)

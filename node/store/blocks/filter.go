@@ -100,10 +100,8 @@ func SortedByDevice(info *index.BlockInfo) bool {
 func (r *Reader) devicesOf(
 	b *segment.Block, info *index.BlockInfo, dst []segment.MIDs,
 ) []segment.MIDs {
-	for _, of := range r.Box[record.MID] {
-		if of.To > info.Min[record.MID] && of.From <= info.Max[record.MID] {
-			dst = append(dst, b.FindMIDs(of.From, of.To, info.Max[record.MID]))
-		}
+	for _, of := range r.Box[record.MID].Near(info.Min[record.MID], info.Max[record.MID]) {
+		dst = append(dst, b.FindMIDs(of.From, of.To, info.Max[record.MID]))
 	}
 	return dst
 }

@@ -42,6 +42,9 @@ type Stats struct {
 	VersionsHidden    uint64 // rows that were met and left out for a newer version
 	Workers           int
 	TookNs            int64
+
+	Devices  int   // that a selector chose, and how long that took
+	SelectNs int64 // a part of TookNs
 }
 
 // Add adds what a reader did.

@@ -74,7 +74,7 @@ SEALED_LOOP i32 sealed_add_row(sealed_sum *s, const pentad_batch *b, u32 i) {
   if (!sealed_is(&sealed.schema, p, size)) return sealed_other(&sealed.schema, p, size, i);
   u32 seq = sealed_seq_of(p), delta = sealed_flags_of(p) & SEALED_DELTA;
   sealed_chain *c =
-      sealed_find(s, b->mid[i], b->cid[i], b->moid[i], sealed_chain_of(p), sealed_key_of(p));
+      sealed_find(s, b->mid[i], b->cid[i], b->moid[i], sealed_chain_of(p), pentad_u64(p));
   u128 *sums = c && sealed_add_run(c, seq, seq) ? sealed_sums_of(s) : 0;
   if (!sums) return sealed_no_memory();
   s->deltas += delta != 0;

@@ -68,6 +68,9 @@ impl<T> List<T> {
         Ok(())
     }
 
+    /// Keeps the first n values.
+    pub fn truncate(&mut self, n: usize) { self.used = self.used.min(n); }
+
     #[inline(never)]
     fn grow(&mut self) -> Result<(), Error> {
         let room = (2 * self.room).max(4);

@@ -79,6 +79,10 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 	if err != nil {
 		return nil, err
 	}
+	if query.Select != "" {
+		return nil, cli.Usagef("--select: this program could not check which devices the node " +
+			"added up; use --mid")
+	}
 	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
 	return query, err
 }
@@ -209,6 +213,7 @@ func (f *sumFlags) decrypt(
 	}
 	by := query.GroupBy
 	return t.Decrypt(ctx, p, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+		NoDeltas: query.View != record.ViewAll,
 		Series: func(mid int64, moid int32) bool {
 			return query.Box[record.MID].Contains(mid) && (!by.MID || mid == g.MID) &&
 				query.Box[record.MOID].Contains(int64(moid)) && (!by.MOID || moid == g.MOID)
