@@ -62,7 +62,7 @@ func Scan(
 ) error {
 	l := searches.Get().(*search)
 	l.Gatherer, l.resolver, l.now, l.box = g, resolver, state, box
-	l.state.reset(n, resolver.MaxReadings)
+	l.state.reset(n, resolver.Access.MaxReadings)
 	g.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
@@ -76,7 +76,7 @@ func Scan(
 	if halve {
 		at, d = l.state.middle()
 	} else {
-		g.SupersededRows += l.state.overtaken
+		g.Counts.SupersededRows += l.state.overtaken
 	}
 	l.giveBack()
 	if !halve {
@@ -102,7 +102,7 @@ func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
 	r := new(versions.Resolver)
-	r.Begin(l.resolver.Ctx, &l.resolver.Access)
+	r.Reuse(l.resolver.Ctx, &l.resolver.Access)
 	r.Box, r.NewestAcqs, r.View = lost, l.resolver.NewestAcqs, l.resolver.View
 	r.Horizon, r.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
 	r.OpenBlocks.Once = true
@@ -113,9 +113,9 @@ func (l *search) findLost() error {
 		more, err := r.NextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.Blocks += r.VersionLookup.Blocks
-			l.Bytes += r.VersionLookup.Bytes
-			l.Examined += r.VersionLookup.Examined
+			l.Counts.Blocks += r.VersionLookup.Counts.Blocks
+			l.Counts.Bytes += r.VersionLookup.Counts.Bytes
+			l.Counts.Examined += r.VersionLookup.Counts.Examined
 			return err
 		}
 		for _, p := range r.Pass {
@@ -297,7 +297,7 @@ func (l *search) emit() error {
 }
 
 func (l *search) emitHead(h *index.Head, rows []uint64) error {
-	l.HeadRows += uint64(len(rows))
+	l.Counts.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.shrink(); err != nil {
 			return err

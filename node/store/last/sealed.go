@@ -136,7 +136,7 @@ func (l *search) listSegments() {
 
 // begin finds which series may need rows of a segment and lists the blocks of its first window.
 func (l *search) begin(s *segmentState) error {
-	l.Planned++
+	l.Counts.Planned++
 	found := len(l.arena)
 	each := func(c index.SeriesCap) {
 		if c.MaxCapNs < s.caps.Min {
