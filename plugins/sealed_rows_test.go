@@ -146,9 +146,9 @@ func (x *sealedStreams) broken(p []byte) []byte {
 	return p
 }
 
-// TestSealedRows compares sums over records that mostly go on where one before them ended with those
-// of Go: several chains, in turn or one by one, with gaps, corrections, last sequence numbers and
-// series that differ in one part; and a record that is not of the schema is named.
+// TestSealedRows compares sums over records that mostly go on where one before them ended with
+// those of Go: several chains, in turn or one by one, with gaps, corrections, last sequence numbers
+// and series that differ in one part; and a record that is not of the schema is named.
 func TestSealedRows(t *testing.T) {
 	r := seeded(t)
 	m, doc := standard(t, "sealed-stats")

@@ -43,7 +43,7 @@ type Sums struct {
 // calls of the cipher for each run of records, or where runs are short a keystream from the first
 // to the last.
 //
-// Errors: [ErrUnexpected], [ErrTampered], [ErrNoKey].
+// Errors: [ErrUnexpected], [ErrTampered], [ErrImplausible], [ErrNoKey].
 func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, error) {
 	s, err := t.schema(p.schema.ID())
 	if err != nil {
@@ -85,8 +85,17 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 	if p.count < e.MinCount || e.MaxCount > 0 && p.count > e.MaxCount {
 		return nil, fmt.Errorf("sum of %d readings: %w", p.count, ErrUnexpected)
 	}
+	if p.count > s.def.MaxRecords {
+		return nil, fmt.Errorf("sum of %d readings: max_records of schema %d is %d, beyond which "+
+			"it may have overflowed; ask for fewer readings at once, and give a schema with a "+
+			"greater max_records another number: %w", p.count, s.ID(), s.def.MaxRecords,
+			ErrUnexpected)
+	}
 	out := &Sums{schema: s, count: p.count, times: p.times, lanes: d.finish()}
-	return out, d.authenticate(out, p, e)
+	if err := d.authenticate(out, p, e); err != nil {
+		return nil, err
+	}
+	return out, out.checkPlausible(p.deltas)
 }
 
 // decryption takes the pads of records from the sums of their lanes.

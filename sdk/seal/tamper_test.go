@@ -126,11 +126,11 @@ func TestLies(t *testing.T) {
 		{"flag", ErrTampered, nil, nil},
 		{"swapped cap", ErrTampered, nil, nil},
 		{"old version", nil, nil, nil},
-		{"other's name", ErrTampered, ErrTampered, nil},
+		{"other's name", ErrTampered, ErrTampered, ErrImplausible},
 		{"foreign record", nil, ErrUnexpected, ErrUnexpected},
-		{"dropped, named", nil, ErrTampered, nil},
+		{"dropped, named", nil, ErrTampered, ErrImplausible},
 		{"left out", nil, nil, nil},
-		{"added twice", nil, ErrTampered, nil},
+		{"added twice", nil, ErrTampered, ErrImplausible},
 		{"times", nil, nil, nil},
 	} {
 		for _, mac := range []bool{true, false} {
