@@ -234,6 +234,11 @@ func TestSealedGroupOrder(t *testing.T) {
 				if err != nil || len(parsed) != len(want[i]) {
 					t.Fatalf("%d groups, want %d, %v", len(parsed), len(want[i]), err)
 				}
+				written := seal.AppendGroups(nil, s, parsed)
+				again, err := seal.ParseGroups(s, written)
+				if err != nil || !bytes.Equal(seal.AppendGroups(nil, s, again), written) {
+					t.Fatalf("groups that were written and read differ: %v", err)
+				}
 				for _, g := range parsed {
 					if [8]byte(g.Payload[at:]) != g.Tag || !bytes.Equal(g.Partial.Append(nil),
 						want[i][g.Tag].Append(nil)) {
