@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -62,15 +60,14 @@ func (m *MemoryKeyring) Device(
 ) (wrapped []byte, random bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.table[cid]
-	if t == nil || t.Roots[keyID] == "" {
-		return nil, false, ErrNoKey
-	}
-	devices, random := t.Devices[keyID]
-	if !random {
+	r := m.table.root(cid, keyID)
+	switch {
+	case r == nil:
+		return nil, false, m.noKey(cid)
+	case r.Devices == nil:
 		return nil, false, nil
 	}
-	e, known := devices[mid]
+	e, known := r.Devices[mid]
 	switch {
 	case !known:
 		return nil, true, ErrNoKey
@@ -90,13 +87,13 @@ func (m *MemoryKeyring) AddDevices(
 }
 
 func (t keyTable) addDevices(cid int32, keyID uint32, wrapped map[int64][]byte) error {
-	keys := t[cid]
-	if keys == nil || keys.Devices[keyID] == nil {
+	r := t.root(cid, keyID)
+	if r == nil || r.Devices == nil {
 		return ErrNoKey
 	}
 	for mid, w := range wrapped {
-		if _, known := keys.Devices[keyID][mid]; !known {
-			keys.Devices[keyID][mid] = deviceEntry{Wrapped: hex.EncodeToString(w)}
+		if _, known := r.Devices[mid]; !known {
+			r.Devices[mid] = deviceEntry{Wrapped: hex.EncodeToString(w)}
 		}
 	}
 	return nil
@@ -118,7 +115,7 @@ type DeviceKey struct {
 	State DeviceState
 }
 
-// DeviceKeys returns the keys of a device, by ascending id of the root. Under a root that keys are
+// DeviceKeys returns the keys of a device, in the order in which the roots were made. Under a root that keys are
 // derived from, each device has one, also if nothing was sealed under it.
 func (m *MemoryKeyring) DeviceKeys(cid int32, mid int64) (keys []DeviceKey) {
 	m.change(func(t keyTable) { keys = t.deviceKeys(cid, mid) })
@@ -126,15 +123,11 @@ func (m *MemoryKeyring) DeviceKeys(cid int32, mid int64) (keys []DeviceKey) {
 }
 
 func (t keyTable) deviceKeys(cid int32, mid int64) (keys []DeviceKey) {
-	tenant := t[cid]
-	if tenant == nil {
-		return nil
-	}
-	for _, id := range slices.Sorted(maps.Keys(tenant.Roots)) {
-		devices, random := tenant.Devices[id]
+	for _, id := range t.keys(cid) {
+		devices := t.root(cid, id).Devices
 		e, known := devices[mid]
 		switch {
-		case !random:
+		case devices == nil:
 			keys = append(keys, DeviceKey{id, DeviceDerived})
 		case known && e.Destroyed.IsZero():
 			keys = append(keys, DeviceKey{id, DeviceRandom})
@@ -162,7 +155,8 @@ func (t keyTable) destroyDevice(cid int32, mid int64, now time.Time) ([]DeviceKe
 	for _, k := range t.deviceKeys(cid, mid) {
 		if k.State == DeviceRandom {
 			found = true
-			t[cid].Devices[k.KeyID][mid] = deviceEntry{Destroyed: now.UTC().Truncate(time.Second)}
+			t.root(cid, k.KeyID).Devices[mid] = deviceEntry{
+				Destroyed: now.UTC().Truncate(time.Second)}
 		}
 	}
 	if !found {
@@ -202,15 +196,15 @@ func (t *Tenant) deviceKey(
 	}
 	wrapped, random, err := table.Device(ctx, t.cid, keyID, mid)
 	if err != nil {
-		return k, fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, mid, keyID, err)
+		return k, fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid, FormatKeyID(keyID), err)
 	}
 	if !random {
 		return deviceKeyOf(root, t.cid, mid), nil
 	}
 	plain, err := wrapping(root).Open(nil, nil, wrapped, wrappedFor(t.cid, keyID, mid))
 	if err != nil || len(plain) != KeyBytes {
-		return k, fmt.Errorf("tenant %d, mid %d, key %d: the wrapped key of the device %w", t.cid,
-			mid, keyID, ErrTampered)
+		return k, fmt.Errorf("tenant %d, mid %d, key %s: the wrapped key of the device %w", t.cid,
+			mid, FormatKeyID(keyID), ErrTampered)
 	}
 	copy(k[:], plain)
 	return k, nil
@@ -227,9 +221,9 @@ func (t *Tenant) AddDevices(ctx context.Context, mids ...int64) error {
 	if !ok {
 		return nil
 	}
-	keyID, err := t.keyring.Current(ctx, t.cid)
+	keyID, err := t.current(ctx)
 	if err != nil {
-		return fmt.Errorf("current key of tenant %d: %w", t.cid, err)
+		return err
 	}
 	root, err := t.root(ctx, keyID)
 	if err != nil {
@@ -247,7 +241,7 @@ func (t *Tenant) AddDevices(ctx context.Context, mids ...int64) error {
 			_, _ = rand.Read(k[:]) // it does not return where there is no randomness
 			fresh[mid] = aead.Seal(nil, nil, k[:], wrappedFor(t.cid, keyID, mid))
 		default:
-			return fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, mid, keyID, err)
+			return fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid, FormatKeyID(keyID), err)
 		}
 	}
 	if len(fresh) == 0 {

@@ -75,7 +75,7 @@ func TestOtherKeys(t *testing.T) {
 
 func mustCurrent(t *testing.T, tenant *Tenant) uint32 {
 	t.Helper()
-	id, err := tenant.keyring.Current(context.Background(), 1)
+	id, err := tenant.current(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,9 +59,14 @@ func (f *Files) Open() (*Sealer, error) {
 
 // OpenKeys reads the file of keys, which has to be there.
 func (f *Files) OpenKeys() (*seal.FileKeyring, error) {
-	if _, err := os.Stat(f.Keys); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen",
-			f.Keys)
+	info, err := os.Stat(f.Keys)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Usagef("--keys: there is no file %s; name the one that readings were "+
+			"sealed with, or restore a copy of it; only for the first readings of all, make one "+
+			"with pentad seal keygen", f.Keys)
+	case err == nil && info.IsDir():
+		return nil, cli.Usagef("--keys %s: it is a folder; name the file in it", f.Keys)
 	}
 	return seal.OpenFileKeyring(f.Keys)
 }
@@ -142,10 +147,20 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// noKey says how to make a key that is not there.
+// noKey says what to do where a tenant has no key to seal with.
 func noKey(err error, cid int32) error {
 	if errors.Is(err, seal.ErrNoKey) {
-		return fmt.Errorf("%w; make one with pentad seal keygen --cid %d", err, cid)
+		return fmt.Errorf("%w; name the file that has one with --keys, or, if nothing of the "+
+			"tenant was ever sealed, make one with pentad seal keygen --cid %d", err, cid)
+	}
+	return err
+}
+
+// LostKey says what to do where the key of what is to be read is not there.
+func LostKey(err error) error {
+	if errors.Is(err, seal.ErrNoKey) {
+		return fmt.Errorf("%w; name the file that it was sealed with by --keys, or restore the "+
+			"newest copy of that file: no new key reads it", err)
 	}
 	return err
 }
@@ -159,7 +174,7 @@ func (s *Sealer) Open(ctx context.Context, k record.Key, payload []byte) (seal.O
 	o, err := t.Open(ctx, k, payload)
 	if err != nil {
 		return o, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
-			k.MOID, record.FormatNs(k.CapNs), err)
+			k.MOID, record.FormatNs(k.CapNs), LostKey(err))
 	}
 	return o, nil
 }

@@ -145,7 +145,7 @@ func (f *sumFlags) showSums(
 		for _, one := range all {
 			sums, err := f.decrypt(ctx, s, query, &groups[i], one.partial)
 			if err != nil {
-				return n, err
+				return n, sealer.LostKey(err)
 			}
 			n.groups++
 			if sums.Authentic {
