@@ -318,9 +318,11 @@ func (f *supersededFinder) addOlder(s *headScan, id uint32, below rowID) {
 }
 
 func (f *supersededFinder) addOlderOf(s *headScan, k *chunk, number int, below rowID) {
+	least, greatest := s.caps[0], s.caps[len(s.caps)-1] // mostly one row came, so they are the same
 	for n := range k.rows {
 		r := &k.rows[n]
-		if !s.readings.has(r) || r.superseded || r.at >= below {
+		if r.cap < least || r.cap > greatest || r.superseded || r.at >= below ||
+			!s.readings.has(r) {
 			continue
 		}
 		p, at := s.head.rows.row(r.at)

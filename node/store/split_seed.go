@@ -111,7 +111,7 @@ func (s *Store) linkSeed(
 	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Applied,
 ) ([]byte, error) {
 	for _, sh := range s.allShards {
-		if now := sh.State.Load(); len(now.Immutable) > 0 || now.Head.Rows() > 0 {
+		if state := sh.State.Load(); len(state.Immutable) > 0 || state.Head.Rows() > 0 {
 			return nil, errors.New("rows were put after the store was sealed")
 		}
 	}

@@ -115,8 +115,8 @@ type DeviceKey struct {
 	State DeviceState
 }
 
-// DeviceKeys returns the keys of a device, in the order in which the roots were made. Under a root that keys are
-// derived from, each device has one, also if nothing was sealed under it.
+// DeviceKeys returns the keys of a device, in the order in which the roots were made. Under a root
+// that keys are derived from, each device has one, also if nothing was sealed under it.
 func (m *MemoryKeyring) DeviceKeys(cid int32, mid int64) (keys []DeviceKey) {
 	m.change(func(t keyTable) { keys = t.deviceKeys(cid, mid) })
 	return keys

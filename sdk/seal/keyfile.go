@@ -95,8 +95,8 @@ func readKeys(path string) (keyTable, error) {
 }
 
 func damagedKeys(path string, err error) error {
-	return fmt.Errorf("keys in %s: the file is damaged, or was changed by hand: %w; restore a copy "+
-		"of it", path, err)
+	return fmt.Errorf("keys in %s: the file is damaged, or was changed by hand: %w; restore a "+
+		"copy of it", path, err)
 }
 
 // update changes the file: what another process wrote since it was read stays. It returns when the

@@ -29,6 +29,7 @@ const (
 	labelEqual    = "bidx"
 	labelWrap     = "wrap"
 	labelID       = "id"
+	labelImport   = "import"
 )
 
 // derive returns a key of a parent: HKDF-Expand with SHA-256 over

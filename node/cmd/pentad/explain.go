@@ -125,7 +125,12 @@ func explainTree(x *client.Explanation) string {
 		opened.subs = []branch{{text: fmt.Sprintf("partial aggregates: %s blocks; cached: %s",
 			count(x.Partials), count(x.PartialsKnown))}}
 	}
-	root := branch{subs: []branch{
+	root := branch{}
+	if x.SelectNs > 0 {
+		root.subs = append(root.subs, branch{text: fmt.Sprintf("devices selected: %s, in %s",
+			n(x.Devices), output.Duration(time.Duration(x.SelectNs)))})
+	}
+	root.subs = append(root.subs, []branch{
 		{text: fmt.Sprintf("shards: %s; queried: %s", n(x.Shards), n(x.ShardsAsked))},
 		{text: fmt.Sprintf("heads: %s; rows: %s; matching: %s", n(x.Heads),
 			output.Thousands(x.HeadRows), count(x.HeadFound))},
@@ -141,7 +146,7 @@ func explainTree(x *client.Explanation) string {
 		{text: fmt.Sprintf("took: %s; planning: %s; workers: %d",
 			output.Duration(time.Duration(x.TookNs)), output.Duration(time.Duration(x.PlanNs)),
 			x.Workers)},
-	}}
+	}...)
 	return "everything below horizon " + record.FormatNs(x.HorizonNs) + "\n" + root.lines()
 }
 

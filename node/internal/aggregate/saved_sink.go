@@ -213,9 +213,9 @@ func appendStates(dst []byte, list []partials.Saved) []byte {
 	return dst
 }
 
-// mergeSaved merges the saved states of all workers into the one group of the first worker: those of
-// each segment by one state, their union, which is cached, too. A query that repeats finds the same
-// partials again, and one state of a segment has little more than that of a block.
+// mergeSaved merges the saved states of all workers into the one group of the first worker: those
+// of each segment by one state, their union, which is cached, too. A query that repeats finds the
+// same partials again, and one state of a segment has little more than that of a block.
 func mergeSaved(workers []*Worker) error {
 	for w, a := range workers {
 		if a.savedSink == nil {

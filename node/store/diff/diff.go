@@ -73,7 +73,7 @@ func Run(
 	d.acq[0] = record.Range{From: math.MinInt64, To: d.UpperAcqNs}
 	d.Box = ask.Box
 	d.Box[record.Acq] = d.acq[:]
-	d.reader.Ctx, d.reader.Consumer.Rows, d.Cache.Once = ctx, d.takeNew, true
+	d.reader.Ctx, d.reader.Consumer.Rows, d.OpenBlocks.Once = ctx, d.takeNew, true
 	d.reader.Columns = segment.AllColumns
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
@@ -101,7 +101,7 @@ func (d *comparison) run() error {
 			}
 		}
 		return d.flush()
-	}, d.Mappings)
+	}, d.Files)
 	d.reader.Rows, d.VersionLookup.Rows = 0, 0
 	d.stats.Add(&d.reader.Counts)
 	d.stats.Add(&d.VersionLookup.Counts)
@@ -121,8 +121,8 @@ func (d *comparison) begin() {
 	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.Tombstones)
 	d.between = tombstone.NewTree(d.erases)
 	d.acq[0].From = d.fromNs // of the box
-	for _, now := range d.States {
-		p := versions.NewPartition(now)
+	for _, state := range d.States {
+		p := versions.NewPartition(state)
 		p.Box = d.Box
 		d.Waiting = append(d.Waiting, p)
 	}
@@ -260,12 +260,12 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 func (d *comparison) eachErasedOf(
 	p *versions.Partition, seg *blocks.PlannedSegment, c index.Candidate, box *record.Box,
 ) error {
-	w := &d.VersionLookup
-	w.Box = box
-	if err := w.Keys(seg, c, &w.Batch); err != nil {
+	g := &d.VersionLookup
+	g.Box = box
+	if err := g.Keys(seg, c, &g.Batch); err != nil {
 		return err
 	}
-	return d.addErased(p, &w.Batch)
+	return d.addErased(p, &g.Batch)
 }
 
 func (d *comparison) addErased(p *versions.Partition, b *record.Batch) error {
@@ -333,25 +333,25 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 			return d.takeNew(b)
 		})
 	})
-	w := &d.reader
+	g := &d.reader
 	for _, seg := range p.Segments {
 		for c := range d.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue
 			}
-			w.Box = &p.Box
-			if info, err = w.Open(seg, c); err != nil {
+			g.Box = &p.Box
+			if info, err = g.Open(seg, c); err != nil {
 				continue
 			}
-			w.Chosen = w.Choose(seg, info, c.Residual)
-			if err = w.TakeChosen(seg); err == nil && w.Batch.Len() >= blocks.BatchRows {
-				err = w.Flush()
+			g.Chosen = g.Choose(seg, info, c.Residual)
+			if err = g.TakeChosen(seg); err == nil && g.Batch.Len() >= blocks.BatchRows {
+				err = g.Flush()
 			}
 		}
 	}
 	if err == nil {
-		err = w.Flush()
+		err = g.Flush()
 	}
 	return err
 }

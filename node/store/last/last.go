@@ -58,12 +58,12 @@ var searches = sync.Pool{New: func() any { return new(search) }}
 // Cost: the rows of at most MaxReadings readings of the resolver in memory; a box that has more is
 // cut.
 func Scan(
-	w *blocks.Gatherer, resolver *versions.Resolver, n int, now *shards.State, box record.Box,
+	g *blocks.Gatherer, resolver *versions.Resolver, n int, state *shards.State, box record.Box,
 ) error {
 	l := searches.Get().(*search)
-	l.Gatherer, l.resolver, l.now, l.box = w, resolver, now, box
+	l.Gatherer, l.resolver, l.now, l.box = g, resolver, state, box
 	l.state.reset(n, resolver.MaxReadings)
-	w.Box = &l.box
+	g.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
 		err = l.findLost()
@@ -76,17 +76,17 @@ func Scan(
 	if halve {
 		at, d = l.state.middle()
 	} else {
-		w.Superseded += l.state.overtaken
+		g.SupersededRows += l.state.overtaken
 	}
 	l.giveBack()
 	if !halve {
 		return err
 	}
 	below, from := bounds.Cut(&box, d, at)
-	if err := Scan(w, resolver, n, now, below); err != nil {
+	if err := Scan(g, resolver, n, state, below); err != nil {
 		return err
 	}
-	return Scan(w, resolver, n, now, from)
+	return Scan(g, resolver, n, state, from)
 }
 
 // giveBack returns the memory to a pool.
@@ -101,24 +101,24 @@ func (l *search) giveBack() {
 func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
-	sc := new(versions.Resolver)
-	sc.Begin(l.resolver.Ctx, &l.resolver.Access)
-	sc.Box, sc.NewestAcqs, sc.View = lost, l.resolver.NewestAcqs, l.resolver.View
-	sc.Horizon, sc.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
-	sc.Cache.Once = true
-	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
-	defer sc.UnpinStates()
+	r := new(versions.Resolver)
+	r.Begin(l.resolver.Ctx, &l.resolver.Access)
+	r.Box, r.NewestAcqs, r.View = lost, l.resolver.NewestAcqs, l.resolver.View
+	r.Horizon, r.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
+	r.OpenBlocks.Once = true
+	r.Waiting = append(r.Waiting, &versions.Partition{State: l.now, Box: lost})
+	defer r.UnpinStates()
 	whole := l.box
 	for {
-		more, err := sc.NextPass()
+		more, err := r.NextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.Blocks += sc.VersionLookup.Blocks
-			l.Bytes += sc.VersionLookup.Bytes
-			l.Examined += sc.VersionLookup.Examined
+			l.Blocks += r.VersionLookup.Blocks
+			l.Bytes += r.VersionLookup.Bytes
+			l.Examined += r.VersionLookup.Examined
 			return err
 		}
-		for _, p := range sc.Pass {
+		for _, p := range r.Pass {
 			l.box, l.newer = p.Box, p.Newest
 			if err := l.find(); err != nil {
 				l.box = whole

@@ -52,8 +52,8 @@ type Segment struct {
 	FirstLSN  uint64 `json:"first_index"` // the log entries of the shard that the segment covers
 	LastLSN   uint64 `json:"last_index"`
 	LastAcqNs int64  `json:"last_acq_ns"`
-	// PurgesAppliedAcqNs: rows that purges with this acq or a smaller one concern are not in the
-	// segment.
+	// PurgesAppliedAcqNs: rows that a purge, a split or a removal of a retention with this acq or a
+	// smaller one concerns are not in the segment.
 	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
 	// horizon, and the shard is a backdated one.

@@ -42,6 +42,9 @@ type Stats struct {
 	VersionsHidden    uint64 // rows that were met and left out for a newer version
 	Workers           int
 	TookNs            int64
+
+	Devices  int   // that a selector chose, and how long that took
+	SelectNs int64 // a part of TookNs
 }
 
 // Add adds what a reader did.
@@ -52,7 +55,7 @@ func (st *Stats) Add(w *blocks.Counts) {
 	st.RowsExamined += w.Examined
 	st.HeadRows += w.HeadRows
 	st.BytesRead += w.Bytes
-	st.VersionsHidden += w.Superseded
+	st.VersionsHidden += w.SupersededRows
 	st.Segments += w.Planned
 }
 
@@ -165,7 +168,7 @@ func (sc *Scan) Count() error {
 func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error {
 	// After CatchPageFaults, which looks for a fault in the files of the read states.
 	defer sc.UnpinStates()
-	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
+	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Files)
 }
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {

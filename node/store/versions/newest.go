@@ -104,29 +104,29 @@ func (r *Resolver) usesSupersededOfHeads(p *Partition) bool {
 func (r *Resolver) findFlagged(
 	p *Partition, seg *blocks.PlannedSegment, candidates []index.Candidate,
 ) error {
-	w := &r.VersionLookup
-	w.Box = &p.Box
+	g := &r.VersionLookup
+	g.Box = &p.Box
 	for len(candidates) > 0 {
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		n, selective := 1, w.IsSelective(seg, candidates[0])
+		n, selective := 1, g.IsSelective(seg, candidates[0])
 		for n < min(len(candidates), blocks.TaskBlocks) &&
-			w.IsSelective(seg, candidates[n]) == selective {
+			g.IsSelective(seg, candidates[n]) == selective {
 			n++
 		}
 		r.Readahead.Prefetch(seg.Segment, candidates[:n])
-		all, stay := r.Cache.Slots(n)
-		if err := w.OpenCached(seg, candidates[:n], all, selective); err != nil {
+		all, stay := r.OpenBlocks.Slots(n)
+		if err := g.OpenAll(seg, candidates[:n], all, selective); err != nil {
 			return err
 		}
-		for _, f := range all {
-			if err := r.addFlagged(p, seg, f); err != nil {
+		for _, open := range all {
+			if err := r.addFlagged(p, seg, open); err != nil {
 				return err
 			}
 		}
 		if stay {
-			seg.Cached = append(seg.Cached, all...)
+			seg.Open = append(seg.Open, all...)
 		}
 		candidates = candidates[n:]
 	}
@@ -134,25 +134,27 @@ func (r *Resolver) findFlagged(
 }
 
 // addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
-func (r *Resolver) addFlagged(p *Partition, seg *blocks.PlannedSegment, f *blocks.Cached) error {
-	w := &r.VersionLookup
-	if f.InSpans {
-		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
+func (r *Resolver) addFlagged(
+	p *Partition, seg *blocks.PlannedSegment, open *blocks.OpenBlock,
+) error {
+	g := &r.VersionLookup
+	if open.InSpans {
+		g.Chosen = open.Block.FlaggedSpans(open.Spans, g.Chosen[:0])
 	} else {
-		w.Chosen = f.Block.Flagged(append(w.Chosen[:0], f.Sel...))
+		g.Chosen = open.Block.Flagged(append(g.Chosen[:0], open.Sel...))
 	}
-	w.Batch.Reset()
-	if err := f.Block.Gather(w.Chosen, true, &w.Batch); err != nil {
+	g.Batch.Reset()
+	if err := open.Block.Gather(g.Chosen, true, &g.Batch); err != nil {
 		return err
 	}
-	if err := seg.RanksToAcqs(w.Batch.AcqNs); err != nil {
+	if err := seg.RanksToAcqs(g.Batch.AcqNs); err != nil {
 		return err
 	}
-	for i := range w.Batch.Len() {
-		if w.Batch.AcqNs[i] < p.fromNs {
+	for i := range g.Batch.Len() {
+		if g.Batch.AcqNs[i] < p.fromNs {
 			continue
 		}
-		if err := p.Newest.Add(&w.Batch, i); err != nil {
+		if err := p.Newest.Add(&g.Batch, i); err != nil {
 			return err
 		}
 	}

@@ -33,9 +33,9 @@ type Partition struct {
 var partitions = sync.Pool{New: func() any { return new(Partition) }}
 
 // NewPartition returns a partition of a read state, of no box yet.
-func NewPartition(now *shards.State) *Partition {
+func NewPartition(state *shards.State) *Partition {
 	p := partitions.Get().(*Partition)
-	p.State, p.fromNs, p.supersededBelowNs = now, math.MinInt64, math.MinInt64
+	p.State, p.fromNs, p.supersededBelowNs = state, math.MinInt64, math.MinInt64
 	return p
 }
 

@@ -70,7 +70,7 @@ type resolverBuffers struct {
 	Waiting       []*Partition    // not scanned yet; the last one comes next
 	Pass          []*Partition    // being scanned
 	VersionLookup blocks.Gatherer // opens blocks to find newer versions
-	Cache         blocks.Cache
+	OpenBlocks    blocks.OpenBlocks
 	flagged       []index.Candidate // in which to look for newer versions
 }
 
@@ -79,9 +79,9 @@ var resolvers = sync.Pool{New: func() any { return new(Resolver) }}
 
 // New returns a resolver of a source; GiveBack ends its use.
 func New(ctx context.Context, from *Access) *Resolver {
-	sc := resolvers.Get().(*Resolver)
-	sc.Begin(ctx, from)
-	return sc
+	r := resolvers.Get().(*Resolver)
+	r.Begin(ctx, from)
+	return r
 }
 
 // GiveBack ends the use of a resolver that New returned.
@@ -96,10 +96,10 @@ func (r *Resolver) Begin(ctx context.Context, from *Access) {
 	r.Readahead.Clock.Refresh()
 }
 
-// Mappings yields the files that are read, also those that a merge has replaced meanwhile.
-func (r *Resolver) Mappings(yield func(*segment.File) bool) {
-	for _, now := range r.States {
-		for file := range now.Mappings {
+// Files yields the files that are read, also those that a merge has replaced meanwhile.
+func (r *Resolver) Files(yield func(*segment.File) bool) {
+	for _, state := range r.States {
+		for file := range state.Files {
 			if !yield(file) {
 				return
 			}
@@ -114,7 +114,7 @@ func (r *Resolver) Reset() {
 	clear(r.Tombstones)
 	r.States, r.Tombstones = r.States[:0], r.Tombstones[:0]
 	r.Waiting, r.Pass = r.Waiting[:0], r.Pass[:0]
-	r.Cache.Reset()
+	r.OpenBlocks.Reset()
 	r.resolverState = resolverState{}
 }
 
@@ -126,8 +126,9 @@ func (r *Resolver) PinStates() {
 	r.trackBackdatedPuts()
 }
 
-// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
-// views that resolve versions the erases from before the time of an as-of query.
+// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, steps of
+// retentions and splits, and in views that resolve versions the erases from before the time of an
+// as-of query.
 func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	if from.Tree == nil && from.HistoryChanges == nil {
 		return
@@ -146,9 +147,9 @@ func (r *Resolver) pickTombstones(from *tombstone.Set) {
 
 // trackBackdatedPuts counts a backdated put as a change of the box below the horizon.
 func (r *Resolver) trackBackdatedPuts() {
-	for _, now := range r.States {
-		if now.Backdated != nil {
-			r.HistoryChangedAcqNs = now.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
+	for _, state := range r.States {
+		if state.Backdated != nil {
+			r.HistoryChangedAcqNs = state.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
 		}
 	}
 }
@@ -156,11 +157,11 @@ func (r *Resolver) trackBackdatedPuts() {
 // MakePartitions makes one partition of each read state, as long as it need not be divided, and
 // returns how many segments were planned.
 func (r *Resolver) MakePartitions() (segments int) {
-	for _, now := range r.States {
+	for _, state := range r.States {
 		if r.View != record.ViewAll && !r.BySeries {
-			clearHeads(now)
+			clearHeads(state)
 		}
-		p := NewPartition(now)
+		p := NewPartition(state)
 		p.Box = r.Box
 		r.Waiting = append(r.Waiting, p)
 	}
@@ -189,7 +190,7 @@ func (r *Resolver) NextPass() (bool, error) {
 		if p.Flagged-p.flaggedInHeads > limit && r.DivideByZones(p) {
 			continue
 		}
-		found := r.Cache.Taken
+		mark := r.OpenBlocks.Taken
 		err := r.FindNewest(p, limit)
 		if err == nil {
 			err = r.findNewerThanBackdated(p)
@@ -197,7 +198,7 @@ func (r *Resolver) NextPass() (bool, error) {
 		switch {
 		case errors.Is(err, ErrFull):
 			r.DivideByReadings(p)
-			r.Cache.Truncate(found)
+			r.OpenBlocks.Truncate(mark)
 			continue
 		case err != nil:
 			p.GiveBack()
@@ -219,7 +220,7 @@ func (r *Resolver) endPass() {
 	for _, p := range r.Pass {
 		p.GiveBack()
 	}
-	r.Cache.Truncate(0)
+	r.OpenBlocks.Truncate(0)
 	r.Pass = r.Pass[:0]
 }
 
@@ -229,8 +230,8 @@ func (r *Resolver) UnpinStates() {
 	for _, p := range r.Waiting {
 		p.GiveBack()
 	}
-	for _, now := range r.States {
-		now.Unpin()
+	for _, state := range r.States {
+		state.Unpin()
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 			known := seg.Segment.Superseded.Of(c.Block)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
 				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
-					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
+					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, searchedBelowNs)
 					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
@@ -59,12 +59,14 @@ func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRo
 }
 
 // keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
-// a newer version that came since: the next scan looks only for those that come from now on.
+// a newer version that came since: the next scan looks only for those that come from now on. Where
+// none came of any reading, there is nothing to spare the next scan.
 func (r *Resolver) keepHasNoNewer(
 	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) {
 	switch {
 	case !r.UseSuperseded || p.fromNs == math.MinInt64 || p.Flagged == 0:
+	case known != nil && p.Newest.len() == 0:
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
 	default:
@@ -98,6 +100,15 @@ type match struct {
 // rowsPerSearch: for a newer version for each of these rows of a block or more, all its rows are
 // looked up in the table, which takes some 10 ns each.
 const rowsPerSearch = 16
+
+// RowsToSearch returns about how many of the rows of a whole block take as long to decode as to
+// count those that have no newer version.
+func (p *Partition) RowsToSearch(rows int) int {
+	if p.fromNs == math.MinInt64 {
+		return rows
+	}
+	return min(rows, rowsPerSearch*p.Newest.len())
+}
 
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a
 // newer version in the partition, ascending, valid until the next call. It is not ok where other

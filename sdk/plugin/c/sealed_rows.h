@@ -151,9 +151,6 @@ SEALED_FORM u32 sealed_go_on(sealed_sum *s, const pentad_batch *b, u32 i, u32 to
   return k;
 }
 
-/* The same for words and numbers. */
-#define SEALED_NOW(type, p) (*(const volatile type *)(p))
-
 /* Adds rows from i on of which each is the next one of the chain of the row before it, or of the chain
  * that followed that one the last time; how many. It ends when a chain has several in a row.
  *

@@ -110,7 +110,7 @@ impl Chain {
         self.id == id && self.series == *series && self.key == key
     }
 
-    #[inline]
+    #[inline(never)]
     fn add(&mut self, from: u32, to: u32) -> Result<(), Error> {
         let runs = self.runs.get_mut();
         if let Some(last) = runs.last_mut() {
@@ -214,6 +214,7 @@ fn put_uvarint(out: &mut Out, mut v: u64) {
 }
 
 #[cold]
+#[inline(never)]
 fn damaged() -> Error { error(EPARTIAL, format_args!("a saved sum is damaged")) }
 
 fn take<'a>(saved: &mut In<'a>, n: usize) -> Result<&'a [u8], Error> {

@@ -32,6 +32,7 @@ Times
 type Flags struct {
 	Parts      [record.NumDims]string
 	View, AsOf string
+	selected   string // --select
 	last       uint32
 	Order      string
 	Limit      uint64
@@ -86,6 +87,9 @@ func (q *Flags) AddBox(c *cobra.Command) {
 	q.Readings = true
 	q.AddSelectors(c)
 	flags := c.Flags()
+	flags.Var((*cli.FilledFlag)(&q.selected), "select",
+		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
+			"as --cid; see pentad device --help)")
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
@@ -133,7 +137,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := q.readNames(ctx, a); err != nil {
 		return nil, err
 	}
-	query := &record.Query{Limit: q.Limit}
+	query := &record.Query{Limit: q.Limit, Select: q.selected}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil && record.Dim(d) == record.MID && q.named {

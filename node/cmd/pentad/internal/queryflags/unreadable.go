@@ -102,7 +102,8 @@ func (q *Flags) NoteUnreadable(
 		return nil
 	}
 	n, err := Count(ctx, db, &record.Query{Box: query.Box, View: query.View,
-		AsOfAcqNs: query.AsOfAcqNs, Filters: []record.PluginCall{q.unreadable.call}})
+		Select: query.Select, AsOfAcqNs: query.AsOfAcqNs,
+		Filters: []record.PluginCall{q.unreadable.call}})
 	if err != nil {
 		return err
 	}

@@ -131,8 +131,8 @@ func (a *app) makeKey(keys *seal.FileKeyring, f *makeFlags, shreddable bool) err
 		return err
 	}
 	return a.One([]output.Column{cli.Right("cid"), cli.Left("key"), cli.Left("shreddable"),
-		cli.Left("file")}, output.Int(f.cid), output.Text(seal.FormatKeyID(id)), output.Bool(shreddable),
-		output.Text(f.Keys))
+		cli.Left("file")}, output.Int(f.cid), output.Text(seal.FormatKeyID(id)),
+		output.Bool(shreddable), output.Text(f.Keys))
 }
 
 // shredFlags say whose key is destroyed.

@@ -79,6 +79,10 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 	if err != nil {
 		return nil, err
 	}
+	if query.Select != "" {
+		return nil, cli.Usagef("--select: this program could not check which devices the node " +
+			"added up; use --mid")
+	}
 	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
 	return query, err
 }

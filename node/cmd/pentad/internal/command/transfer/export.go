@@ -112,6 +112,10 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	if query.Select != "" && query.View == record.ViewAll {
+		return cli.Usagef("--select: devices may change while an export of all versions runs; " +
+			"leave out --view all and --acq, or use --asof")
+	}
 	db, err := queryflags.Connect(ctx, a.App, &e.query, query)
 	if err != nil {
 		return err
@@ -204,8 +208,10 @@ type exporter struct {
 	opened    *opened // nil: payloads are not decrypted
 	progress  *cli.Progress
 	horizonNs int64
-	count     uint64 // records in the box, of all versions: at least as many as there will be
-	records   int64  // written
+	// count is of the records in the box, of all versions and devices: at least as many as there
+	// will be.
+	count   uint64
+	records int64 // written
 }
 
 // fix chooses the records: all below the horizon, which no write changes any more.
@@ -244,7 +250,8 @@ func isWhole(q *record.Query) bool {
 // header says what was fixed.
 func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header {
 	h := &exchange.Header{Version: exchange.Version, Box: map[string]string{}, View: "all",
-		Last: x.query.Last, Horizon: timeparse.Format(x.horizonNs), Value: decoded}
+		Select: x.query.Select, Last: x.query.Last,
+		Horizon: timeparse.Format(x.horizonNs), Value: decoded}
 	box := x.query.Box
 	if isWhole(x.query) {
 		box = record.Box{}
