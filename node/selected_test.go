@@ -79,6 +79,13 @@ func (w *town) check(c *client.Client) {
 		if err != nil || n != uint64(len(want)) {
 			w.Fatalf("%s: %d readings, want %d; %v", text, n, len(want), err)
 		}
+		aggregate := *q
+		aggregate.Aggregate = record.PluginCall{Name: "count"}
+		groups, _, err := c.Aggregate(w.Context(), &aggregate)
+		if err != nil || len(groups) != min(1, len(want)) ||
+			len(want) > 0 && groups[0].Records != uint64(len(want)) {
+			w.Fatalf("%s: aggregated %+v, want %d; %v", text, groups, len(want), err)
+		}
 		x, err := c.Explain(w.Context(), q)
 		if err != nil || x.Devices != len(want) {
 			w.Fatalf("%s: explained with %d devices, want %d; %v", text, x.Devices, len(want), err)

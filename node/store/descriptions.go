@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/node/store/event"
@@ -21,6 +22,8 @@ const maxMarks = 50_000
 type descriptions struct {
 	mu      sync.RWMutex // guards tenants, and what is in them
 	tenants map[int32]*described
+
+	bytes atomic.Int64 // about what all indexes take
 
 	marksMu sync.Mutex // guards marks and events
 	marks   map[int32]*descriptionMarks
@@ -47,6 +50,19 @@ type eventMark struct {
 	acqNs int64
 	kind  event.Kind
 	done  bool
+}
+
+// keep makes the descriptions those of a tenant. The caller holds mu.
+func (t *descriptions) keep(cid int32, d *described) {
+	if t.tenants == nil {
+		t.tenants = map[int32]*described{}
+	}
+	t.tenants[cid] = d
+	bytes := int64(0)
+	for _, d := range t.tenants {
+		bytes += d.index.Bytes()
+	}
+	t.bytes.Store(bytes)
 }
 
 // describes reports whether a batch has descriptions.

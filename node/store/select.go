@@ -123,10 +123,7 @@ func (s *Store) selectChanged(
 	if err != nil {
 		return nil, horizon, false, err
 	}
-	if t.tenants == nil {
-		t.tenants = map[int32]*described{}
-	}
-	t.tenants[cid] = d
+	t.keep(cid, d)
 	d.fromNs = max(d.fromNs, t.done(cid, horizon)+1)
 	mids, known = d.selectAsOf(describedAsOf(q, horizon), selector)
 	return mids, horizon, known, nil

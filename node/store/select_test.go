@@ -113,3 +113,58 @@ func TestSelectSeesOwnWrites(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestSelectIsOfItsHorizon asks again as of the horizon of answers that came while devices were
+// described and their descriptions erased: the answer is the same.
+func TestSelectIsOfItsHorizon(t *testing.T) {
+	s := openTest(t, Options{})
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	const devices, writers, answers = 20, 3, 60
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range uint64(writers) {
+		rng := rand.New(rand.NewPCG(seed, w))
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := record.Key{CID: 1, MID: rng.Int64N(devices), CapNs: rng.Int64N(10),
+					MOID: record.DescriptionMOID}
+				b := &record.Batch{}
+				b.Append(key, randomDescription(rng))
+				key.MOID = 1
+				b.Append(key, []byte("x"))
+				_, err := s.Put(t.Context(), b, WriterSeq{})
+				if err == nil && rng.IntN(20) == 0 {
+					_, err = s.Erase(t.Context(), record.Box{record.MID: {record.At(key.MID)}})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	q := &record.Query{View: record.ViewLatest, Select: "type=meter",
+		Box: record.Box{record.CID: {record.At(1)}, record.MOID: {record.At(1)}}}
+	for range answers {
+		n, stats, err := s.Count(t.Context(), q)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		past := *q
+		past.View, past.AsOfAcqNs = record.ViewAsOf, stats.HorizonNs
+		again, _, err := s.Count(t.Context(), &past)
+		if err != nil || n != again {
+			t.Errorf("%d rows of horizon %d, and then %d; %v", n, stats.HorizonNs, again, err)
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+}

@@ -54,6 +54,8 @@ type Stats struct {
 	LogBytes     int64 // their bytes
 	LogUnsynced  int   // appends of a replica that wait for a sync
 
+	DescriptionBytes int64 // memory of the index of descriptions of devices
+
 	ScrubPassBytes int64 // bytes of segments read in the present pass in search of damage
 	ScrubLastNs    int64 // when the last pass ended, of several stores the oldest; 0: none has
 }
@@ -92,6 +94,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Rows += o.Rows
 	s.HeadRows += o.HeadRows
 	s.HeadBytes += o.HeadBytes
+	s.DescriptionBytes += o.DescriptionBytes
 	s.Segments += o.Segments
 	s.SegmentBytes += o.SegmentBytes
 	s.IndexBytes += o.IndexBytes
@@ -119,7 +122,8 @@ func (s *Store) Stats() Stats {
 		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
 	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
-		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
+		DescriptionBytes: s.described.bytes.Load(),
+		ScrubPassBytes:   s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	for _, sh := range s.allShards {
 		state := sh.State.Load()
 		for _, seg := range state.Sealed {
