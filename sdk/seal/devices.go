@@ -217,37 +217,53 @@ func (t *Tenant) deviceKey(
 // Errors: [ErrNoKey] if the tenant has no key; [ErrShredded] if the key of a device under the
 // current root was destroyed: a newer root is needed.
 func (t *Tenant) AddDevices(ctx context.Context, mids ...int64) error {
-	table, ok := t.keyring.(DeviceTable)
-	if !ok {
-		return nil
-	}
-	keyID, err := t.current(ctx)
-	if err != nil {
+	keyID, fresh, err := t.NewDevices(ctx, mids...)
+	if err != nil || len(fresh) == 0 {
 		return err
 	}
 	root, err := t.root(ctx, keyID)
 	if err != nil {
 		return err
 	}
-	fresh, aead := map[int64][]byte{}, wrapping(&root)
+	keys, aead := map[int64][]byte{}, wrapping(&root)
+	for _, mid := range fresh {
+		var k Key
+		_, _ = rand.Read(k[:]) // it does not return where there is no randomness
+		keys[mid] = aead.Seal(nil, nil, k[:], wrappedFor(t.cid, keyID, mid))
+	}
+	return t.keyring.(DeviceTable).AddDevices(ctx, t.cid, keyID, keys)
+}
+
+// NewDevices returns the current root key and which of some devices have no random key under it
+// yet: none where keys of devices are derived. A new device has no readings under that key: if it
+// has some, the keyring is older than these, e.g. restored from a copy, and a second key of the
+// device would be mixed up with its first one.
+//
+// Errors: as [Tenant.AddDevices].
+func (t *Tenant) NewDevices(
+	ctx context.Context, mids ...int64,
+) (keyID uint32, fresh []int64, err error) {
+	table, ok := t.keyring.(DeviceTable)
+	if !ok {
+		return 0, nil, nil
+	}
+	if keyID, err = t.current(ctx); err != nil {
+		return 0, nil, err
+	}
 	for _, mid := range mids {
 		_, random, err := table.Device(ctx, t.cid, keyID, mid)
 		switch {
 		case err == nil && !random:
-			return nil
+			return keyID, nil, nil
 		case err == nil:
 		case errors.Is(err, ErrNoKey):
-			var k Key
-			_, _ = rand.Read(k[:]) // it does not return where there is no randomness
-			fresh[mid] = aead.Seal(nil, nil, k[:], wrappedFor(t.cid, keyID, mid))
+			fresh = append(fresh, mid)
 		default:
-			return fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid, FormatKeyID(keyID), err)
+			return keyID, nil, fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid,
+				FormatKeyID(keyID), err)
 		}
 	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	return table.AddDevices(ctx, t.cid, keyID, fresh)
+	return keyID, fresh, nil
 }
 
 // readyDevice makes sure that a device has a key under the current root. Under a root whose devices

@@ -56,6 +56,17 @@ func OpenFileKeyring(path string) (*FileKeyring, error) {
 	return r, err
 }
 
+// Reload reads the file again, which another process may have changed.
+func (r *FileKeyring) Reload() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, err := readKeys(r.path)
+	if err == nil {
+		r.table = t
+	}
+	return err
+}
+
 func readKeys(path string) (keyTable, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

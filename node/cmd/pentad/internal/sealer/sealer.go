@@ -2,8 +2,8 @@
 // reads from files.
 //
 // It owns the flags that name the files and the writer of each series. It does not know where
-// readings come from nor where payloads go, and it asks no node. Its main type is [Sealer], used by
-// one goroutine; it starts none.
+// readings come from nor where payloads go, and it asks a node only whether the file of keys is an
+// old one. Its main type is [Sealer], used by one goroutine; it starts none.
 package sealer
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -79,6 +80,10 @@ type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
 
+	// Node is asked before a device gets a random key, so that it does not get a second one: the
+	// node that readings go to.
+	Node *client.Client
+
 	keys    *seal.FileKeyring
 	tenants map[int32]*seal.Tenant
 	writers map[record.Key]*seal.Writer // by cid, mid and moid
@@ -131,7 +136,7 @@ func (s *Sealer) AddDevices(ctx context.Context, b *record.Batch) error {
 			all = append(all, mid)
 		}
 		slices.Sort(all)
-		if err := noKey(t.AddDevices(ctx, all...), cid); err != nil {
+		if err := s.addDevices(ctx, t, cid, all); err != nil {
 			return err
 		}
 	}
@@ -147,6 +152,9 @@ func (s *Sealer) Seal(
 	if w == nil {
 		t, err := s.Tenant(k.CID)
 		if err != nil {
+			return dst, err
+		}
+		if err := s.addDevices(ctx, t, k.CID, []int64{k.MID}); err != nil {
 			return dst, err
 		}
 		if w, err = t.NewWriter(ctx, s.Schema, k.MID, k.MOID); err != nil {
