@@ -2,8 +2,8 @@
 // reads from files.
 //
 // It owns the flags that name the files and the writer of each series. It does not know where
-// readings come from nor where payloads go, and it asks no node. Its main type is [Sealer], used by
-// one goroutine; it starts none.
+// readings come from nor where payloads go, and it asks a node only whether the file of keys is an
+// old one. Its main type is [Sealer], used by one goroutine; it starts none.
 package sealer
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -59,9 +60,14 @@ func (f *Files) Open() (*Sealer, error) {
 
 // OpenKeys reads the file of keys, which has to be there.
 func (f *Files) OpenKeys() (*seal.FileKeyring, error) {
-	if _, err := os.Stat(f.Keys); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen",
-			f.Keys)
+	info, err := os.Stat(f.Keys)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Usagef("--keys: there is no file %s; name the one that readings were "+
+			"sealed with, or restore a copy of it; only for the first readings of all, make one "+
+			"with pentad seal keygen", f.Keys)
+	case err == nil && info.IsDir():
+		return nil, cli.Usagef("--keys %s: it is a folder; name the file in it", f.Keys)
 	}
 	return seal.OpenFileKeyring(f.Keys)
 }
@@ -73,6 +79,10 @@ const maxWriters = 1 << 14
 type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
+
+	// Node is asked before a device gets a random key, so that it does not get a second one: the
+	// node that readings go to.
+	Node *client.Client
 
 	keys    *seal.FileKeyring
 	tenants map[int32]*seal.Tenant
@@ -126,7 +136,7 @@ func (s *Sealer) AddDevices(ctx context.Context, b *record.Batch) error {
 			all = append(all, mid)
 		}
 		slices.Sort(all)
-		if err := noKey(t.AddDevices(ctx, all...), cid); err != nil {
+		if err := s.addDevices(ctx, t, cid, all); err != nil {
 			return err
 		}
 	}
@@ -144,6 +154,9 @@ func (s *Sealer) Seal(
 		if err != nil {
 			return dst, err
 		}
+		if err := s.addDevices(ctx, t, k.CID, []int64{k.MID}); err != nil {
+			return dst, err
+		}
 		if w, err = t.NewWriter(ctx, s.Schema, k.MID, k.MOID); err != nil {
 			return dst, noKey(err, k.CID)
 		}
@@ -155,10 +168,20 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// noKey says how to make a key that is not there.
+// noKey says what to do where a tenant has no key to seal with.
 func noKey(err error, cid int32) error {
 	if errors.Is(err, seal.ErrNoKey) {
-		return fmt.Errorf("%w; make one with pentad seal keygen --cid %d", err, cid)
+		return fmt.Errorf("%w; name the file that has one with --keys, or, if nothing of the "+
+			"tenant was ever sealed, make one with pentad seal keygen --cid %d", err, cid)
+	}
+	return err
+}
+
+// LostKey says what to do where the key of what is to be read is not there.
+func LostKey(err error) error {
+	if errors.Is(err, seal.ErrNoKey) {
+		return fmt.Errorf("%w; name the file that it was sealed with by --keys, or restore the "+
+			"newest copy of that file: no new key reads it", err)
 	}
 	return err
 }
@@ -172,7 +195,7 @@ func (s *Sealer) Open(ctx context.Context, k record.Key, payload []byte) (seal.O
 	o, err := t.Open(ctx, k, payload)
 	if err != nil {
 		return o, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
-			k.MOID, record.FormatNs(k.CapNs), err)
+			k.MOID, record.FormatNs(k.CapNs), LostKey(err))
 	}
 	return o, nil
 }

@@ -142,6 +142,7 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 		return err
 	}
 	defer db.Close()
+	keys.Node = db
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})
