@@ -207,13 +207,15 @@ func (f *SupersededFinder) search(
 	if err != nil {
 		return err
 	}
-	found := len(f.positions)
 	for i, m := range f.matches {
-		if m.newestNs > f.keys.AcqNs[i] {
-			f.positions = append(f.positions, uint16(m.row))
+		if m.newestNs <= f.keys.AcqNs[i] {
+			continue
+		}
+		at, known := slices.BinarySearch(f.positions, uint16(m.row))
+		if !known {
+			f.positions = slices.Insert(f.positions, at, uint16(m.row))
 		}
 	}
-	f.sortFound(found)
 	return nil
 }
 
@@ -236,14 +238,9 @@ func (f *SupersededFinder) lookUpAll(
 			f.positions = append(f.positions, uint16(i))
 		}
 	}
-	f.sortFound(found)
-	return nil
-}
-
-// sortFound brings the positions into order, of which those from one on were added.
-func (f *SupersededFinder) sortFound(from int) {
-	if from < len(f.positions) {
+	if found < len(f.positions) {
 		slices.Sort(f.positions)
 		f.positions = slices.Compact(f.positions)
 	}
+	return nil
 }
