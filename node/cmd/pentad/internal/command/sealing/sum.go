@@ -156,7 +156,7 @@ func (f *sumFlags) showSums(
 		for _, one := range all {
 			sums, err := f.decrypt(ctx, s, query, &groups[i], one.parts)
 			if err != nil {
-				return n, sealer.LostKey(err)
+				return n, advised(fmt.Errorf("%s%w", groupName(query.GroupBy, &groups[i]), err))
 			}
 			n.groups++
 			if sums.Authentic {
@@ -200,7 +200,7 @@ func (f *sumFlags) ask(
 	}
 	groups, end, err := db.Aggregate(ctx, query)
 	if err != nil {
-		return nil, err
+		return nil, advised(err)
 	}
 	return groups, queryflags.CheckEnd(end)
 }
