@@ -46,7 +46,7 @@ release: man ## build bin/release/*.tar.gz for linux, macOS and Windows, and SHA
 	@set -e; for p in $(PLATFORMS); do \
 		name=pentad_$(VERSION)_$$(echo $$p | tr / _); mkdir $(RELEASE)/$$name; \
 		case $$p in windows/*) exe=.exe;; *) exe=;; esac; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -trimpath -ldflags '-s -w' \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -buildvcs=true -trimpath -ldflags '-s -w' \
 			-o $(RELEASE)/$$name/pentad$$exe ./node/cmd/pentad; \
 		cp LICENSE README.md CHANGELOG.md $(RELEASE)/$$name; \
 		test "$$exe" || cp -r $(PACKAGING)/pentad.service bin/man $(RELEASE)/$$name; \
@@ -201,8 +201,7 @@ bench-tstorage: ## compare the TStorage gateway with the native client
 
 .PHONY: bench-sealed
 bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
-	$(GO) test -run '^$$' -bench 'Sealed$$' -benchtime 1x ./node
-	$(GO) test -run '^$$' -bench . ./sdk/seal
+	$(IN_BENCH) $(GO) run . sealed $(BENCH_FLAGS)
 
 bench-peers: ## install servers and a C compiler for make bench; as root, Debian
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server

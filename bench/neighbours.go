@@ -89,7 +89,7 @@ func (n *neighbours) run(ctx context.Context) (err error) {
 	asks := []func(context.Context) error{
 		func(ctx context.Context) error { return askRows(ctx, db) },
 		func(ctx context.Context) error { return askStats(ctx, db) }}
-	p := pluginFigures{piece: n.piece / tenantPieces}
+	p := pluginFigures{inTurns: inTurns{piece: n.piece / tenantPieces}}
 	for _, q := range longQuestions {
 		alone, beside := make([][]float64, len(asks)), make([][]float64, len(asks))
 		asked := 0

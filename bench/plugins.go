@@ -7,21 +7,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/bench/figure"
-	"github.com/pentad-db/pentad/bench/process"
 )
 
 // pluginFigures is one run of the figures of plugins.
 type pluginFigures struct {
+	inTurns
 	out    io.Writer
 	rows   int
-	rounds int
-	piece  time.Duration
 	peers  string
 	dir    string
 	pentad string
@@ -114,67 +111,4 @@ func missed(l figure.List) (n int) {
 		}
 	}
 	return n
-}
-
-// medianOf returns the median of values, which keep their order.
-func medianOf(values []float64) float64 { return median(append([]float64(nil), values...)) }
-
-// ratioOf returns the median of the ratios of values of the same round.
-func ratioOf(over, under []float64) float64 {
-	ratios := make([]float64, len(over))
-	for i := range over {
-		ratios[i] = over[i] / under[i]
-	}
-	return median(ratios)
-}
-
-// inTurn runs functions in turn, each for a piece in every round, and returns the ns of processor
-// time that a call of each took per round. What they do must be done by their own thread.
-func (p *pluginFigures) inTurn(functions ...func() error) (took [][]float64, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	took = make([][]float64, len(functions))
-	calls := make([]int, len(functions))
-	for i, f := range functions {
-		if calls[i], err = p.callsPerPiece(f); err != nil {
-			return nil, err
-		}
-	}
-	for range p.rounds {
-		for i, f := range functions {
-			spent, err := threadTime(f, calls[i])
-			if err != nil {
-				return nil, err
-			}
-			took[i] = append(took[i], float64(spent)/float64(calls[i]))
-		}
-	}
-	return took, nil
-}
-
-// callsPerPiece also warms what f uses.
-func (p *pluginFigures) callsPerPiece(f func() error) (int, error) {
-	for n := 1; ; n *= 2 {
-		spent, err := threadTime(f, n)
-		if err != nil {
-			return 0, err
-		}
-		if spent >= p.piece/4 {
-			return max(1, int(float64(n)*float64(p.piece)/float64(spent))), nil
-		}
-	}
-}
-
-func threadTime(f func() error, n int) (time.Duration, error) {
-	began, err := process.ThreadTime()
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		if err := f(); err != nil {
-			return 0, err
-		}
-	}
-	ended, err := process.ThreadTime()
-	return ended - began, err
 }

@@ -98,7 +98,7 @@ func TestQuantile(t *testing.T) {
 
 // TestInTurn wants all functions to be called as often in each round, and failures to be told.
 func TestInTurn(t *testing.T) {
-	p := pluginFigures{rounds: 3, piece: time.Microsecond}
+	p := inTurns{rounds: 3, piece: time.Microsecond}
 	took, err := p.inTurn(work, work)
 	if err != nil || len(took) != 2 || len(took[0]) != 3 || slices.Min(took[1]) <= 0 {
 		t.Errorf("%v, %v", took, err)

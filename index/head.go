@@ -32,7 +32,7 @@ const (
 // Head is the in-memory part of a shard: rows in the order of their arrival, and in cells by
 // tenant, quantity and device. One goroutine inserts; any number may scan meanwhile.
 type Head struct {
-	before *Watermarks // of everything older than this head; immutable
+	olderWatermarks *Watermarks // of everything older than this head; immutable
 
 	users        atomic.Int64
 	rowCount     atomic.Int64
@@ -55,6 +55,7 @@ type Head struct {
 	gone             bool // the memory of the rows
 	rows             appendedRows
 	rowsInCells      int // of the rows; the others are in no cell yet
+	searched         searchedRows
 	cells            cellTable
 	list             []*cell
 	leastMOID        int32 // of the cells
@@ -64,11 +65,11 @@ type Head struct {
 	spare            int // what bytes counts of memory that no row lies in yet
 }
 
-// NewHead returns an empty head that no one uses yet, see [Head.Pin]. before holds the
-// watermarks of everything older; the head keeps it and does not change it.
-func NewHead(before *Watermarks) *Head {
-	return &Head{before: before, cells: newCellTable(), leastMOID: math.MaxInt32,
-		watermarks: NewWatermarks()}
+// NewHead returns an empty head that no one uses yet, see [Head.Pin]. Of older, the
+// watermarks of everything older, the head keeps the pointer and changes nothing.
+func NewHead(older *Watermarks) *Head {
+	return &Head{olderWatermarks: older, cells: newCellTable(), leastMOID: math.MaxInt32,
+		watermarks: NewWatermarks(), searched: searchedRows{newerNs: record.Acq.Min()}}
 }
 
 // Pin begins a use of the head.
@@ -148,7 +149,7 @@ func (h *Head) Watermarks() *Watermarks {
 	h.fillCells()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	w := *h.before
+	w := *h.olderWatermarks
 	w.Raise(h.watermarks)
 	return &w
 }

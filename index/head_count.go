@@ -25,7 +25,7 @@ func (s *headScan) countAll() int {
 	h := s.head
 	from, to := s.rowIDs()
 	count := 0
-	for ids := s.ids(); len(ids) > 0; {
+	for ids := s.cellIDs(); len(ids) > 0; {
 		h.rlock()
 		for looked := 0; len(ids) > 0 && looked < scanLook/chunkRows; ids = ids[1:] {
 			n, chunks := s.countCell(h.list[ids[0]], from, to)
@@ -95,8 +95,8 @@ func (s *headScan) count(c *cell, k *chunk, from, to rowID) int {
 }
 
 func (s *headScan) acqOf(r *entry) int64 {
-	p, i := s.head.rows.row(r.at)
-	return p.rows.AcqNs[i]
+	g, i := s.head.rows.row(r.at)
+	return g.rows.AcqNs[i]
 }
 
 func (s *headScan) acqIn(acqNs int64) bool {

@@ -31,14 +31,18 @@ type headScan struct {
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
 	flags    []uint64
-	looked   int
+	looked   int // entries since the lock was let go
 	readings flaggedReadings
-	caps     []int64  // of the flagged readings, ascending
-	reached  bool     // some flagged row of a cell may supersede one older than the head
-	latest   bool     // the latest view is asked for
-	hidden   []uint64 // bitmap by row ID: rows that are left out for it in order of arrival
-	shownYet []rowID  // superseded rows of the cell, ascending, but by none with acq < below
-	left     int      // rows that were left out
+	caps     []int64 // of the flagged readings, ascending
+	// someAtMostWatermark: some flagged row of a cell may supersede one older than the head.
+	someAtMostWatermark bool
+	latest              bool // the latest view is asked for
+	// hidden is a bitmap by row ID: rows that are left out for it in order of arrival.
+	hidden []uint64
+	// supersededLater are the rows of the cell that only versions with acq >= below supersede, so
+	// that the scan shows them; ascending.
+	supersededLater []rowID
+	leftOut         int // rows that the latest view leaves out
 }
 
 // headScans keep the memory of their batches.
@@ -56,11 +60,11 @@ func (s *headScan) giveBack() {
 	if cap(s.hidden) > keptReadings {
 		s.hidden = nil
 	}
-	if cap(s.caps)+cap(s.shownYet) > keptReadings {
-		s.caps, s.shownYet = nil, nil
+	if cap(s.caps)+cap(s.supersededLater) > keptReadings {
+		s.caps, s.supersededLater = nil, nil
 	}
 	*s = headScan{batch: s.batch, flags: s.flags[:0], readings: s.readings, hidden: s.hidden[:0],
-		caps: s.caps[:0], shownYet: s.shownYet[:0]}
+		caps: s.caps[:0], supersededLater: s.supersededLater[:0]}
 	headScans.Put(s)
 }
 
@@ -92,20 +96,20 @@ func (h *Head) ScanLatest(
 	s.head, s.box, s.below, s.keysOnly, s.emit = h, box, belowAcqNs, keysOnly, emit
 	s.latest = true
 	err = s.run()
-	return s.left, err
+	return s.leftOut, err
 }
 
 func (s *headScan) run() error {
 	if lo, hi, ok := s.appendedRange(); ok {
 		if s.latest {
-			s.hideByArrival(s.ids())
+			s.hideByArrival(s.cellIDs())
 		}
 		return s.byArrival(lo, hi)
 	}
 	s.head.rlock()
 	s.bound = s.head.rows.bound(s.below)
 	s.head.mu.RUnlock()
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.cell(id); err != nil {
 			return err
 		}
@@ -113,11 +117,11 @@ func (s *headScan) run() error {
 	return s.flush()
 }
 
-// ids returns the cells that the box can meet.
-func (s *headScan) ids() []uint32 {
-	ids, ok := s.lookups()
+// cellIDs returns the cells that the box can meet.
+func (s *headScan) cellIDs() []uint32 {
+	ids, ok := s.lookUpCells()
 	if !ok {
-		ids = s.matching()
+		ids = s.matchingCells()
 	}
 	return ids
 }
@@ -174,7 +178,7 @@ func (s *headScan) byArrival(lo, hi int) error {
 			switch {
 			case !s.box.Contains(key):
 			case s.hides(row):
-				s.left++
+				s.leftOut++
 			default:
 				s.add(p, i, key, hasBit(p.flagged, i))
 			}
@@ -187,8 +191,8 @@ func (s *headScan) byArrival(lo, hi int) error {
 	return nil
 }
 
-// lookups returns the cells of the devices that the box names, when they are few.
-func (s *headScan) lookups() ([]uint32, bool) {
+// lookUpCells returns the cells of the devices that the box names, when they are few.
+func (s *headScan) lookUpCells() ([]uint32, bool) {
 	count := 1
 	for _, d := range []record.Dim{record.CID, record.MOID, record.MID} {
 		values := 0
@@ -235,23 +239,29 @@ func (s *headScan) eachKey(visit func(cellKey)) {
 	}
 }
 
-// matching returns the cells whose tenant, quantity, devices and caps the box allows.
-func (s *headScan) matching() []uint32 {
+// matchingCells returns the cells whose tenant, quantity, devices and caps the box allows.
+func (s *headScan) matchingCells() []uint32 {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
-		lowest := c.key.deviceRange << cellShift
-		if !s.box[record.CID].Contains(int64(c.key.cid)) ||
-			!s.box[record.MOID].Contains(int64(c.key.moid)) ||
-			!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {
-			continue
-		}
-		if unflagged, flagged := c.overlaps(s.box[record.Cap]); unflagged || flagged {
+		if s.meets(c) {
 			ids = append(ids, uint32(id))
 		}
 	}
 	return ids
+}
+
+// meets reports whether the box allows tenant, quantity, some device and some cap of a cell.
+func (s *headScan) meets(c *cell) bool {
+	lowest := c.key.deviceRange << cellShift
+	if !s.box[record.CID].Contains(int64(c.key.cid)) ||
+		!s.box[record.MOID].Contains(int64(c.key.moid)) ||
+		!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {
+		return false
+	}
+	unflagged, flagged := c.overlaps(s.box[record.Cap])
+	return unflagged || flagged
 }
 
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be
@@ -320,7 +330,7 @@ func (s *headScan) row(c *cell, r *entry) {
 		return
 	}
 	if s.hidesInCell(r) {
-		s.left++
+		s.leftOut++
 		return
 	}
 	p, i := s.head.rows.row(r.at)
@@ -340,7 +350,7 @@ func (s *headScan) addRun(lo, to int) int {
 	n, bytes := min(to-lo, p.rows.Len()-from), len(s.batch.Data)
 	if len(s.hidden) > 0 {
 		if n = s.shownRun(first, n); n == 0 {
-			s.left++
+			s.leftOut++
 			return 1
 		}
 	}

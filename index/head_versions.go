@@ -55,7 +55,7 @@ func (h *Head) ScanVersions(
 	s.head.rlock()
 	s.bound = s.head.rows.bound(belowAcqNs)
 	s.head.mu.RUnlock()
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.versions(id); err != nil {
 			return err
 		}
@@ -82,9 +82,9 @@ func (h *Head) ScanSuperseding(
 	if lo, hi, ok := s.appendedRange(); ok {
 		return s.supersedingByArrival(lo, hi)
 	}
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		if err := s.eachRow(id, (*chunk).flagged, func(c *cell, r *entry) {
-			if s.reaches(c, r) {
+			if s.atMostWatermark(c, r) {
 				s.row(c, r)
 			}
 		}); err != nil {
@@ -99,20 +99,20 @@ func (s *headScan) supersedingByArrival(lo, hi int) error {
 	for lo < hi {
 		s.head.rlock()
 		at := s.head.rows.nth(lo)
-		p, from := s.head.rows.row(at)
-		to := min(p.rows.Len(), from+hi-lo)
+		g, from := s.head.rows.row(at)
+		to := min(g.rows.Len(), from+hi-lo)
 		for i := from; i < to && !s.full(); i, lo = i+1, lo+1 {
-			if word := p.flagged[i>>6] >> (i & 63); word == 0 {
+			if word := g.flagged[i>>6] >> (i & 63); word == 0 {
 				skip := min(to-i, 64-i&63) - 1
 				i, lo = i+skip, lo+skip
 				continue
 			} else if word&1 == 0 {
 				continue
 			}
-			key := p.rows.Key(i)
-			reached := key.CapNs <= s.head.before[bucketOf(key.CID, key.MID, key.MOID)]
-			if reached && s.box.Contains(key) {
-				s.add(p, i, key, true)
+			key := g.rows.Key(i)
+			atMost := key.CapNs <= s.head.olderWatermarks[bucketOf(key.CID, key.MID, key.MOID)]
+			if atMost && s.box.Contains(key) {
+				s.add(g, i, key, true)
 			}
 		}
 		s.head.mu.RUnlock()
@@ -143,9 +143,9 @@ func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 			continue
 		}
 		_ = s.eachRow(id, (*chunk).flagged, func(_ *cell, r *entry) {
-			p, i := h.rows.row(r.at)
-			if !p.rows.Tomb(i) && (!hasBit(p.supersedesInHead, i) || !s.readings.again(r)) {
-				ranks = append(ranks, uint32(p.first+i))
+			g, i := h.rows.row(r.at)
+			if !g.rows.Tomb(i) && (!hasBit(g.supersedesInHead, i) || !s.readings.again(r)) {
+				ranks = append(ranks, uint32(g.first+i))
 			}
 		})
 	}
@@ -154,11 +154,11 @@ func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 
 // versions hands out the rows of a cell that may supersede another one.
 func (s *headScan) versions(id uint32) error {
-	if !s.compare(id, 0) || !s.readings.some && !s.reached {
+	if !s.compare(id, 0) || !s.readings.some && !s.someAtMostWatermark {
 		return nil
 	}
 	return s.eachRow(id, (*chunk).flagged, func(c *cell, r *entry) {
-		if s.reaches(c, r) || s.readings.again(r) {
+		if s.atMostWatermark(c, r) || s.readings.again(r) {
 			s.row(c, r)
 		}
 	})
@@ -175,7 +175,7 @@ func (s *headScan) compare(id uint32, from rowID) bool {
 	most := min(int(c.flagged), (len(c.flaggedChunks)-first)*chunkRows)
 	s.readings.begin(most, s.head.cells.rangeFactor, s.head.cells.pairFactor)
 	s.head.mu.RUnlock()
-	s.reached, s.caps = false, s.caps[:0]
+	s.someAtMostWatermark, s.caps = false, s.caps[:0]
 	if !some {
 		return false
 	}
@@ -183,7 +183,7 @@ func (s *headScan) compare(id uint32, from rowID) bool {
 	_ = s.eachRow(id, asked, func(c *cell, r *entry) {
 		s.readings.add(r)
 		s.caps = append(s.caps, r.cap)
-		s.reached = s.reached || s.reaches(c, r)
+		s.someAtMostWatermark = s.someAtMostWatermark || s.atMostWatermark(c, r)
 	})
 	slices.Sort(s.caps)
 	_ = s.eachRow(id, func(k *chunk) bool { return !asked(k) && s.hasCapIn(k.capLo, k.capHi) },
@@ -197,9 +197,9 @@ func (s *headScan) hasCapIn(lo, hi int64) bool {
 	return i < len(s.caps) && s.caps[i] <= hi
 }
 
-// reaches reports whether the watermark of what is older is not below the cap of a row.
-func (s *headScan) reaches(c *cell, r *entry) bool {
-	return r.cap <= s.head.before[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
+// atMostWatermark reports whether the cap of a row is not above the watermark of what is older.
+func (s *headScan) atMostWatermark(c *cell, r *entry) bool {
+	return r.cap <= s.head.olderWatermarks[bucketOf(c.key.cid, c.mid(r), c.key.moid)]
 }
 
 // eachRow calls visit with the rows of a cell in the chunks that are asked for and that the box and

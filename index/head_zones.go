@@ -16,7 +16,7 @@ func (h *Head) FlaggedZones(box *record.Box, visit func(FlaggedZone)) {
 	h.fillCells()
 	s := &headScan{head: h, box: box}
 	var found []FlaggedZone
-	for _, id := range s.ids() {
+	for _, id := range s.cellIDs() {
 		found = h.flaggedOf(id, box, found[:0])
 		for _, z := range found {
 			visit(z)

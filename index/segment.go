@@ -29,6 +29,7 @@ type Segment struct {
 	blocks   []BlockInfo
 	rows     uint32
 	onTime   uint32                // blocks before the first that holds late rows
+	flagged  int                   // rows that may supersede an older one
 	bounds   [record.NumDims]Bound // of acq: as acq
 	ranks    rankTable
 	postings [record.NumDims]postings
@@ -153,6 +154,9 @@ func (s *Segment) finish() {
 		}
 	}
 	s.bounds[record.Acq] = Bound{s.AcqOf(0), s.AcqOf(s.rows - 1)}
+	for i := range s.blocks {
+		s.flagged += int(s.blocks[i].Flagged)
+	}
 }
 
 // Bounds returns the smallest and greatest value of each dimension, acq as acquisition time.
@@ -160,6 +164,9 @@ func (s *Segment) Bounds() [record.NumDims]Bound { return s.bounds }
 
 // Rows returns the number of rows.
 func (s *Segment) Rows() int { return int(s.rows) }
+
+// Flagged returns the number of rows that may supersede an older one.
+func (s *Segment) Flagged() int { return s.flagged }
 
 // Blocks returns the number of blocks.
 func (s *Segment) Blocks() int { return len(s.blocks) }

@@ -193,7 +193,7 @@ func keyOfGroup(k record.Key, by record.GroupBy, cal *calendar.Calendar) (key gr
 	return key
 }
 
-// What joins needs readings in one stretch of time, of one series in a group.
+// A plugin that links predecessors needs one range of cap, and one series in a group.
 func TestDeltaQueries(t *testing.T) {
 	n := openTest(t, Options{})
 	a := &asker{t, n}

@@ -41,6 +41,7 @@ func packages() map[string][]string {
 		"sdk/record":  {"sdk/registry"}, "sdk/registry": {}, "sdk/api": {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
+		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/seal":   {"sdk/record"},
 		"sdk/client": {"sdk/record", "sdk/registry", "sdk/wire", "sdk/api", "sdk/plugin"},

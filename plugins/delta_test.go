@@ -201,11 +201,11 @@ func TestDeltaAgainstALoop(t *testing.T) {
 		if !bytes.Equal(statesOf(t, a), statesOf(t, other)) {
 			t.Fatalf("round %d: states differ in another order", round)
 		}
-		joins := []wasmhost.Predecessor(nil)
+		var links []wasmhost.Link
 		for i := 1; i < len(windows); i++ {
-			joins = append(joins, wasmhost.Predecessor{Group: uint32(i), Before: uint32(i - 1)})
+			links = append(links, wasmhost.Link{Group: uint32(i), Predecessor: uint32(i - 1)})
 		}
-		if err := a.LinkPredecessors(t.Context(), joins); err != nil {
+		if err := a.LinkPredecessors(t.Context(), links); err != nil {
 			t.Fatal(err)
 		}
 		results, err := a.Finish(t.Context())
@@ -273,15 +273,14 @@ func TestDeltaRefuses(t *testing.T) {
 	f(-100, series, points(record.Key{CID: 1, MID: 1, MOID: 3}, 3))
 	f(-100, series, points(record.Key{CID: 1, MID: 2, MOID: 4}, 3))
 	f(-102, "two readings of one cap", points(one, 2))
-	joined := newAggregate(t, m, nil)
+	linked := newAggregate(t, m, nil)
 	both := points(one, 1)
 	both.AppendStamped(record.Key{CID: 1, MID: 9, MOID: 3}, make([]byte, 8))
-	if err := joined.Add(t.Context(), both, []uint32{0, 1}, 2); err != nil {
+	if err := linked.Add(t.Context(), both, []uint32{0, 1}, 2); err != nil {
 		t.Fatal(err)
 	}
-	pairs := []wasmhost.Predecessor{{Group: 1, Before: 0}}
-	wantStatus(t, joined.LinkPredecessors(t.Context(), pairs), -100,
-		series)
+	links := []wasmhost.Link{{Group: 1, Predecessor: 0}}
+	wantStatus(t, linked.LinkPredecessors(t.Context(), links), -100, series)
 }
 
 // What was saved comes from outside.

@@ -129,8 +129,9 @@ func (e *entry) checkDescriptor(d *Descriptor) error {
 	case !grows && e.kinds&needMerge == 0:
 		return fmt.Errorf("it lacks the export %s, and does not say that its states grow (flag %d)",
 			exportMerge, plugin.FlagGrows)
-	case d.Flags&plugin.FlagLinks != 0 && e.kinds&needJoin == 0:
-		return fmt.Errorf("it says that its states join and lacks the export %s", exportJoin)
+	case d.Flags&plugin.FlagLinksPredecessors != 0 && e.kinds&needLinkPredecessor == 0:
+		return fmt.Errorf("it says that its states link predecessors and lacks the export %s",
+			exportLinkPredecessor)
 	case d.StateAlign == 0 || d.StateAlign > 64 || d.StateAlign&(d.StateAlign-1) != 0:
 		return fmt.Errorf("state alignment %d, want a power of two up to 64", d.StateAlign)
 	case d.StateSize == 0 || d.StateSize > maxStateSize || d.StateSize%d.StateAlign != 0:

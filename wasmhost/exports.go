@@ -8,21 +8,21 @@ import (
 
 // Names that the host calls, and those that it adds to an instrumented module.
 const (
-	exportMemory     = "memory"
-	exportABI        = "pentad_abi_1"
-	exportDescribe   = "pentad_describe"
-	exportAlloc      = "pentad_alloc"
-	exportInit       = "pentad_init"
-	exportFilter     = "pentad_filter"
-	exportStateInit  = "pentad_state_init"
-	exportAdd        = "pentad_add"
-	exportMerge      = "pentad_merge"
-	exportFinish     = "pentad_finish"
-	exportSave       = "pentad_save"
-	exportLoad       = "pentad_load"
-	exportJoin       = "pentad_join"
-	exportError      = "pentad_error"
-	exportInitialize = "_initialize"
+	exportMemory          = "memory"
+	exportABI             = "pentad_abi_1"
+	exportDescribe        = "pentad_describe"
+	exportAlloc           = "pentad_alloc"
+	exportInit            = "pentad_init"
+	exportFilter          = "pentad_filter"
+	exportStateInit       = "pentad_state_init"
+	exportAdd             = "pentad_add"
+	exportMerge           = "pentad_merge"
+	exportFinish          = "pentad_finish"
+	exportSave            = "pentad_save"
+	exportLoad            = "pentad_load"
+	exportLinkPredecessor = "pentad_link_predecessor"
+	exportError           = "pentad_error"
+	exportInitialize      = "_initialize"
 
 	exportFuel       = "pentad_fuel"
 	exportDepth      = "pentad_depth"
@@ -44,12 +44,12 @@ type signature struct {
 }
 
 const (
-	needAlways    = 1
-	needFilter    = 2
-	needAggregate = 4
-	needMerge     = 8  // of an aggregate whose states are plain bytes
-	needGrowth    = 16 // of one whose states grow
-	needJoin      = 32 // aggregate that links predecessors
+	needAlways          = 1
+	needFilter          = 2
+	needAggregate       = 4
+	needMerge           = 8  // of an aggregate whose states are plain bytes
+	needGrowth          = 16 // of one whose states grow
+	needLinkPredecessor = 32 // aggregate that links predecessors
 )
 
 var signatures = [...]signature{
@@ -63,14 +63,15 @@ var signatures = [...]signature{
 	{exportMerge, i32 + i32 + i32, i32, needMerge},
 	{exportSave, i32 + i32 + i32, i32, needGrowth},
 	{exportLoad, i32 + i32 + i32, i32, needGrowth},
-	{exportJoin, i32 + i32, i32, needJoin},
+	{exportLinkPredecessor, i32 + i32, i32, needLinkPredecessor},
 	{exportFinish, i32 + i32 + i32 + i32, i32, needAggregate},
 	{exportError, "", i64, 0},
 	{exportInitialize, "", "", 0},
 }
 
 // checkExports checks names and types of the exports and returns what the module can be: a set
-// of needFilter, and needAggregate with needMerge, needGrowth or both, and perhaps needJoin.
+// of needFilter, and needAggregate with needMerge, needGrowth or both, perhaps also with
+// needLinkPredecessor.
 func (m *parsed) checkExports() (kinds byte, err error) {
 	for name := range m.exports {
 		if strings.HasPrefix(name, exportFuel) || strings.HasPrefix(name, exportDepth) {
@@ -105,8 +106,8 @@ func (m *parsed) checkExports() (kinds byte, err error) {
 			kinds |= needAggregate | need
 		}
 	}
-	if kinds&needAggregate != 0 && missing[needJoin] == "" {
-		kinds |= needJoin
+	if kinds&needAggregate != 0 && missing[needLinkPredecessor] == "" {
+		kinds |= needLinkPredecessor
 	}
 	if kinds == 0 {
 		return 0, fmt.Errorf("export %q (of a filter) and %q (of an aggregate) are missing; "+

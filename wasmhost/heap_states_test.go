@@ -159,8 +159,10 @@ func TestHeapStatesDeclared(t *testing.T) {
 		growing(a)
 		a.data[descAt] = descriptor(nil)
 	})
-	f("without join", "states join and lacks the export pentad_join", func(a *asm) {
-		a.data[descAt] = descriptor(func(field func(int, uint32)) { field(32, plugin.FlagLinks) })
+	f("without link", "lacks the export pentad_link_predecessor", func(a *asm) {
+		a.data[descAt] = descriptor(func(field func(int, uint32)) {
+			field(32, plugin.FlagLinksPredecessors)
+		})
 	})
 	f("half of it", "a plugin is one of the two", func(a *asm) {
 		growing(a)

@@ -26,8 +26,8 @@ type partialStates struct {
 // MaxPartials returns how many partial states an instance can have. It is 0 for a plugin whose
 // states own heap memory, link predecessors or are large.
 func (d *Descriptor) MaxPartials() int {
-	if d.Kinds&plugin.KindAggregate == 0 || d.Flags&(plugin.FlagGrows|plugin.FlagLinks) != 0 ||
-		d.StateSize > maxPartialStateBytes {
+	const no = plugin.FlagGrows | plugin.FlagLinksPredecessors
+	if d.Kinds&plugin.KindAggregate == 0 || d.Flags&no != 0 || d.StateSize > maxPartialStateBytes {
 		return 0
 	}
 	return min(maxPartials, perSlice(int(d.StateSize)))

@@ -8,22 +8,22 @@ import (
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
-// joining makes of the good plugin one whose states take the sum of the one before them: the lower
+// linking makes of the good plugin one whose states take the sum of their predecessor: the lower
 // half of it becomes the upper half of their count.
-func joining(change code) func(a *asm) {
+func linking(change code) func(a *asm) {
 	return func(a *asm) {
 		a.data[descAt] = descriptor(func(field func(int, uint32)) {
-			field(32, plugin.FlagLinks)
+			field(32, plugin.FlagLinksPredecessors)
 		})
-		a.funcs = append(a.funcs, asmFunc{export: exportJoin, params: i32 + i32, results: i32,
-			code: cat(store(4, get(0), cat(get(1), load(8))), change)})
+		a.funcs = append(a.funcs, asmFunc{export: exportLinkPredecessor, params: i32 + i32,
+			results: i32, code: cat(store(4, get(0), cat(get(1), load(8))), change)})
 	}
 }
 
-// Join tells each state of its neighbour, in the order of the pairs.
+// Each state gets its predecessor, in the order of the links.
 func TestLinkPredecessors(t *testing.T) {
 	h := newTestHost(t, Options{})
-	m := mustLoad(t, h, good(joining(i32c(0))))
+	m := mustLoad(t, h, good(linking(i32c(0))))
 	defer m.Close()
 	a, err := m.NewAggregate(t.Context(), nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func TestLinkPredecessors(t *testing.T) {
 	if err := a.Add(t.Context(), values(10, 20, 30), []uint32{2, 0, 1}, 3); err != nil {
 		t.Fatal(err)
 	}
-	pairs := []Predecessor{{Group: 0, Before: 2}, {Group: 1, Before: 0}, {Group: 1, Before: 2}}
-	if err := a.LinkPredecessors(t.Context(), pairs); err != nil {
+	links := []Link{{0, 2}, {1, 0}, {1, 2}}
+	if err := a.LinkPredecessors(t.Context(), links); err != nil {
 		t.Fatal(err)
 	}
 	results, err := a.Finish(t.Context())
@@ -48,12 +48,12 @@ func TestLinkPredecessors(t *testing.T) {
 	}
 }
 
-// A join that fails or does not end is an error of the plugin, after which its instance is gone.
+// A link that fails or does not end is an error of the plugin, after which its instance is gone.
 func TestLinkPredecessorsFails(t *testing.T) {
 	h := newTestHost(t, Options{})
 	f := func(kind ErrorKind, c code) {
 		t.Helper()
-		m := mustLoad(t, h, good(joining(c)))
+		m := mustLoad(t, h, good(linking(c)))
 		defer m.Close()
 		a, err := m.NewAggregate(t.Context(), nil)
 		if err != nil {
@@ -64,9 +64,9 @@ func TestLinkPredecessorsFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e *Error
-		err = a.LinkPredecessors(t.Context(), []Predecessor{{Group: 1, Before: 0}})
-		if !errors.As(err, &e) || e.Kind != kind || e.Export != exportJoin {
-			t.Errorf("%v, want kind %v of %s", err, kind, exportJoin)
+		err = a.LinkPredecessors(t.Context(), []Link{{Group: 1, Predecessor: 0}})
+		if !errors.As(err, &e) || e.Kind != kind || e.Export != exportLinkPredecessor {
+			t.Errorf("%v, want kind %v of %s", err, kind, exportLinkPredecessor)
 		}
 		if _, err := a.Finish(t.Context()); err == nil {
 			t.Error("the instance is still there")

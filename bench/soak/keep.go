@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -61,9 +62,11 @@ func cursor(ctx context.Context, w *worker) error {
 }
 
 func (s *Soak) verify(ctx context.Context, w *worker) error {
-	r, err := w.db.Verify(ctx, client.VerifyOptions{BytesPerSec: 50 << 20})
+	var first client.Damage
+	r, err := w.db.Verify(ctx, client.VerifyOptions{BytesPerSec: 50 << 20,
+		Damage: func(d client.Damage) { first = cmp.Or(first, d) }})
 	if err == nil && r.Damages > 0 {
-		err = fmt.Errorf("a verification names %d damaged places", r.Damages)
+		err = fmt.Errorf("a verification names %d damaged places, one is %+v", r.Damages, first)
 	}
 	if err == nil {
 		s.checked.Add(1)

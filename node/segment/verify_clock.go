@@ -29,7 +29,7 @@ func NewVerifyClock(now func() time.Time) *VerifyClock {
 	return c
 }
 
-// Refresh reads the time. Readers call it when they begin, and before each lot of blocks.
+// Refresh reads the time. Readers call it when they begin, and before each task.
 func (c *VerifyClock) Refresh() {
 	if c != nil {
 		c.second.Store(1 + uint32(c.now().Sub(c.start)/time.Second))

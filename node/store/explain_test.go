@@ -68,33 +68,34 @@ func checkExplained(
 	t *testing.T, s *Store, q *record.Query, x *api.Explanation, dropped map[string]int,
 ) {
 	t.Helper()
-	zones := x.ByZones.CID + x.ByZones.MID + x.ByZones.MOID + x.ByZones.Cap + x.ByZones.Acq
-	if x.Blocks != x.ByBounds+x.ByLists+zones+x.Candidates {
+	by := x.DroppedByZones
+	zones := by.CID + by.MID + by.MOID + by.Cap + by.Acq
+	if x.Blocks != x.DroppedByBounds+x.DroppedByLists+zones+x.Candidates {
 		t.Fatalf("blocks do not add up: %+v", x)
 	}
 	if q.View == record.ViewAll && (x.Opened != uint64(x.Candidates) || x.Hidden != 0) ||
 		x.Opened > 0 != (x.OpenedBytes > 0) || x.Examined > x.Opened*64 {
 		t.Fatalf("what was opened: %+v", x)
 	}
-	dropped["lists"] += x.ByLists
-	dropped["bounds"] += x.ByBounds
+	dropped["lists"] += x.DroppedByLists
+	dropped["bounds"] += x.DroppedByBounds
 	dropped["zones"] += zones
 	dropped["inside"] += x.Inside
 	box := widened(q, x.HorizonNs)
 	sum, at := 0, 0
 	for _, sh := range s.shards {
-		now := sh.State.Load()
-		for i := len(now.Sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
+		state := sh.State.Load()
+		for i := len(state.Sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
 			seg := &x.Segments[at]
-			if seg.ID != now.Sealed[i].Meta.ID {
+			if seg.ID != state.Sealed[i].Meta.ID {
 				break // the shard was not asked
 			}
 			at++
 			sum += seg.Candidates
 			dropped[seg.SkippedBy]++
-			if want := meeting(now.Sealed[i], &box); seg.Candidates != want ||
-				seg.Shard != sh.ID || seg.Blocks != now.Sealed[i].Index.Blocks() ||
-				seg.SkippedBy != skippedBy(now.Sealed[i], &box) {
+			if want := meeting(state.Sealed[i], &box); seg.Candidates != want ||
+				seg.Shard != sh.ID || seg.Blocks != state.Sealed[i].Index.Blocks() ||
+				seg.SkippedBy != skippedBy(state.Sealed[i], &box) {
 				t.Fatalf("%d blocks meet %v: %+v", want, box, seg)
 			}
 		}

@@ -259,9 +259,9 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.PinWithBackdated()
-		defer now.Unpin()
-		parts = now.AppendBelow(parts, f.next)
+		state := sh.PinWithBackdated()
+		defer state.Unpin()
+		parts = state.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {
 		for _, part := range parts {
@@ -361,13 +361,13 @@ func (f *Feed) events(dst []event.Event, endNs int64) []event.Event {
 }
 
 // notifyFeeds tells those that wait of rows that are visible.
-func notifyFeeds(feeds *notify.Notifier, group []*putRequest) {
+func notifyFeeds(feeds *notify.Notifier, writeGroup []*putRequest) {
 	if !feeds.HasWaiters() {
 		return
 	}
 	var b bounds.Box
 	first := true
-	for _, r := range group {
+	for _, r := range writeGroup {
 		for i := range r.byShard {
 			one := bounds.OfRows(&r.byShard[i].rows)
 			if first {

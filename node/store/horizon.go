@@ -38,7 +38,7 @@ func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {
 // logLease logs a lease up to now: no acq below it is allocated any more.
 func (s *Store) logLease() error {
 	ns := s.oracle.LeaseTarget()
-	file, err := s.appendLog(s.nextAcqEntries(ns, false))
+	file, err := s.appendLog(s.progressEntries(ns, false))
 	if err != nil {
 		return fmt.Errorf("log lease: %w", err)
 	}

@@ -42,7 +42,7 @@ type Options struct {
 	// Default 2 GiB. A node sets it to a quarter of its memory, at most 2 GiB (mostHeadBytes in
 	// node/node.go), and in a cluster divides that among its replicas.
 	HeadBytes int64
-	LogFiles  int           // log files after which the shard that pins the oldest is sealed; 16
+	LogFiles  int           // log files after which the shard that keeps the oldest is sealed; 16
 	Workers   int           // goroutines of one scan at most; default GOMAXPROCS
 	PutWait   time.Duration // how long a put waits for space in the heads; default 10 s
 	Index     index.Options // how rows are clustered into blocks

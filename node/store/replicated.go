@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/acqtime"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/manifest"
@@ -117,56 +116,6 @@ func (s *Store) lastApplied() acqtime.Applied {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	return s.applied
-}
-
-// nextAcqEntry is the log entry that says below which acq none is allocated any more, of a
-// stand-alone store or a replica.
-func (s *Store) nextAcqEntry(ns int64, closedCleanly bool) wal.Entry {
-	if s.replicated {
-		return appliedEntry(s.lastApplied())
-	}
-	return layout.NextAcqEntry(ns, closedCleanly)
-}
-
-// nextAcqEntries are the log entries of an append without rows: how many lines the manifest has,
-// and the next acq.
-func (s *Store) nextAcqEntries(ns int64, closedCleanly bool) []wal.Entry {
-	s.manifestMu.Lock()
-	n := s.manifest.Number
-	s.manifestMu.Unlock()
-	return []wal.Entry{layout.ManifestLinesEntry(n), s.nextAcqEntry(ns, closedCleanly)}
-}
-
-// recordLogEnd makes the manifest name the last append of the log that is durable, so that the loss
-// of its newest files, or of its end, is noticed. Without space it is left undone.
-func (s *Store) recordLogEnd() error {
-	s.manifestMu.Lock()
-	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.SyncedLogSeq >= s.log.LastSynced() ||
-		s.manifest.ErrUnwrittenAfter() != nil {
-		return nil
-	}
-	if err := s.manifest.Append(manifest.Edit{}); err != nil && !durable.IsNoSpace(err) {
-		return fmt.Errorf("note the end of the log: %w", err)
-	}
-	return nil
-}
-
-// logEnd is how far the log was at some time.
-type logEnd struct {
-	appended uint64 // the last that is durable
-	files    int
-}
-
-// recordQuietLogEnd records the end of a log that was written and is not any more since an earlier
-// time, and of one that began a new file since: what is not noted is at most a file. It costs no
-// put a sync of its own.
-func (s *Store) recordQuietLogEnd(before logEnd) (logEnd, error) {
-	now := logEnd{s.log.LastSynced(), s.log.Stats().Files}
-	if now.appended == before.appended || now.files != before.files {
-		return now, s.recordLogEnd()
-	}
-	return now, nil
 }
 
 // saveWriters makes the file of writers hold the results that the log does, and returns the edit

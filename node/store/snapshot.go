@@ -91,7 +91,7 @@ func (s *Store) linkFiles(tmp string, info *layout.Snapshot) ([]byte, error) {
 	info.Segments = len(s.manifest.Live)
 	m := *s.manifest
 	m.NextAcqNs, m.Applied = info.AcqNs, s.lastApplied()
-	end := s.nextAcqEntry(info.AcqNs, true)
+	end := s.progressEntry(info.AcqNs, true)
 	return m.Snapshot(), s.log.LinkTo(filepath.Join(tmp, layout.LogDir), []wal.Entry{end})
 }
 

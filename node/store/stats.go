@@ -125,19 +125,19 @@ func (s *Store) Stats() Stats {
 		DescriptionBytes: s.described.bytes.Load(),
 		ScrubPassBytes:   s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	for _, sh := range s.allShards {
-		now := sh.State.Load()
-		for _, seg := range now.Sealed {
+		state := sh.State.Load()
+		for _, seg := range state.Sealed {
 			st.Rows += int64(seg.Meta.Rows)
 			st.SegmentBytes += seg.File.Size()
 			st.IndexBytes += seg.File.IndexBytes()
 		}
-		st.Segments += len(now.Sealed)
-		for _, f := range now.Immutable {
-			st.HeadRows += int64(f.Head.Rows())
-			st.HeadBytes += f.Head.Bytes()
+		st.Segments += len(state.Sealed)
+		for _, immutable := range state.Immutable {
+			st.HeadRows += int64(immutable.Head.Rows())
+			st.HeadBytes += immutable.Head.Bytes()
 		}
-		st.HeadRows += int64(now.Head.Rows())
-		st.HeadBytes += now.Head.Bytes()
+		st.HeadRows += int64(state.Head.Rows())
+		st.HeadBytes += state.Head.Bytes()
 	}
 	st.Rows += st.HeadRows
 	log := s.log.Stats()

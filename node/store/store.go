@@ -86,7 +86,7 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
+	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and logRemovals.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
 	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
@@ -104,7 +104,9 @@ type Store struct {
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
 
-	begun bool // the manifest has the timeline of this process, or needs none; of the committer
+	// timelineDurable: the manifest has the timeline of this process, or needs none; of the
+	// committer.
+	timelineDurable bool
 
 	nextID   atomic.Uint64 // of the next segment file
 	throttle throttle.Throttle
@@ -204,7 +206,7 @@ func (s *Store) Close() error {
 	s.scans.Pool.Wait()
 	err := s.recordLogEnd()
 	if err == nil {
-		_, err = s.appendLog(s.nextAcqEntries(s.oracle.Finish(), true))
+		_, err = s.appendLog(s.progressEntries(s.oracle.Finish(), true))
 	}
 	if errors.Is(err, durable.ErrNoSpace) {
 		err = nil // the next Open waits a second for the clock, as after a crash
@@ -216,12 +218,12 @@ func (s *Store) Close() error {
 func (s *Store) closeFiles() error {
 	var errs []error
 	for _, sh := range s.allShards {
-		now := sh.State.Load()
-		for _, seg := range now.Sealed {
+		state := sh.State.Load()
+		for _, seg := range state.Sealed {
 			seg.Partials.Drop()
 			errs = append(errs, seg.File.Close())
 		}
-		now.UnpinHeads()
+		state.UnpinHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())

@@ -78,15 +78,15 @@ func TestModelSuperseded(t *testing.T) {
 // keptSuperseded returns how many superseded rows the segments of a store keep.
 func keptSuperseded(s *Store) (rows int) {
 	for _, sh := range s.shards {
-		now := sh.Pin()
-		for _, seg := range now.Sealed {
+		state := sh.Pin()
+		for _, seg := range state.Sealed {
 			for b := range seg.Index.Blocks() {
 				if known := seg.Superseded.Of(uint32(b)); known != nil {
 					rows += len(known.Positions)
 				}
 			}
 		}
-		now.Unpin()
+		state.Unpin()
 	}
 	return rows
 }

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // A store is verified while it is written, sealed and merged: nothing is found, and nothing waits.
@@ -59,6 +62,27 @@ func TestVerifyDuringEverything(t *testing.T) {
 	if err != nil || report.Rows != st.Rows || report.Segments != st.Segments || progress == 0 ||
 		report.Bytes < st.SegmentBytes {
 		t.Errorf("%+v, %v; %+v", report, err, st)
+	}
+}
+
+// Files of the log are removed while it is verified, and the newest one is not: that is no gap.
+func TestVerifyWhileLogFilesAreRemoved(t *testing.T) {
+	s := openTest(t, Options{})
+	for i := range 3 {
+		s.log.Roll()
+		mustPut(t, s, batchOf(record.Key{MID: int64(i)}), WriterSeq{})
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(s.log.Files())))
+	report, err := s.Verify(t.Context(), check.Options{Progress: func(done *api.CheckReport) {
+		if done.LogFiles == 1 {
+			if err := s.log.Remove(newest); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err != nil || report.Damages > 0 || newest < 3 || report.LogFiles != 2 {
+		t.Errorf("%+v, %v; files of the log up to %d, of which 2 were to be read", report, err,
+			newest)
 	}
 }
 

@@ -1,8 +1,8 @@
 /* delta: what a register that counts upwards has counted, over resets, roll-overs and exchanges.
  *
  * Rows come in no order, so a state keeps all readings of its series, sorted by cap in chunks, and
- * adds up the steps between them when it is finished. The step to the first one starts at the last
- * reading before, of which the host tells by pentad_join.
+ * adds up the steps between them when it is finished. The step to the first one starts at the
+ * preceding reading, which is in the predecessor of the state: pentad_link_predecessor takes it.
  */
 #include "columns.h"
 
@@ -18,8 +18,9 @@ typedef struct {
   i64 mid;
   i32 cid, moid;
   u64 invalid;
-  reading before;
-  u32 named, has_before; /* whether mid, cid and moid are those of a row, and whether before is */
+  reading preceding;
+  u32 named; /* whether mid, cid and moid are those of a row */
+  u32 has_preceding;
   u32 readings, chunks, room, at; /* room of many; at: the chunk that got the last reading */
   union { chunk *only; chunk **many; }; /* many from two chunks on */
 } state;
@@ -41,7 +42,8 @@ typedef struct { i32 cid, moid; i64 mid; u64 invalid; reading r[]; } saved;
 PENTAD_MODULE(PENTAD_AGGREGATE,
               PENTAD_GID | PENTAD_RUNS | PENTAD_OFFSETS | PENTAD_DATA | PENTAD_CAP | PENTAD_CID |
                   PENTAD_MID | PENTAD_MOID,
-              sizeof(state), 8, sizeof(result), 32, PENTAD_GROWS | PENTAD_JOINS, "delta",
+              sizeof(state), 8, sizeof(result), 32, PENTAD_GROWS | PENTAD_LINKS_PREDECESSORS,
+              "delta",
               "{\"name\":\"delta\",\"version\":\"1\","
               "\"about\":\"what a register counted: sum of its steps, over resets and roll-overs\","
               PENTAD_NUMBER_PAYLOAD "\"params\":[" PENTAD_NUMBER_PARAMS ","
@@ -360,16 +362,17 @@ PENTAD_EXPORT(pentad_load) i32 pentad_load(state *s, const saved *in, u32 size) 
   return n ? merge(s, in->r, n) : PENTAD_OK;
 }
 
-PENTAD_EXPORT(pentad_join) i32 pentad_join(state *s, state *before) {
-  if (before->named && !same_series(s, before->cid, before->mid, before->moid))
-    return two_series();
-  if (before->readings) {
-    chunk *c = chunks_of(before)[before->chunks - 1];
-    s->before = c->r[c->used - 1];
-    s->has_before = 1;
+PENTAD_EXPORT(pentad_link_predecessor)
+i32 pentad_link_predecessor(state *s, state *predecessor) {
+  state *p = predecessor;
+  if (p->named && !same_series(s, p->cid, p->mid, p->moid)) return two_series();
+  if (p->readings) {
+    chunk *c = chunks_of(p)[p->chunks - 1];
+    s->preceding = c->r[c->used - 1];
+    s->has_preceding = 1;
   } else {
-    s->before = before->before;
-    s->has_before = before->has_before;
+    s->preceding = p->preceding;
+    s->has_preceding = p->has_preceding;
   }
   return PENTAD_OK;
 }
@@ -402,7 +405,7 @@ PENTAD_EXPORT(pentad_finish) i32 pentad_finish(state *s, u32 n, result *out, u32
   for (u32 k = 0; k < n; k++, s++) {
     result r = {.readings = s->readings, .invalid = s->invalid, .from = __builtin_nan(""),
                 .to = __builtin_nan("")};
-    reading last = s->has_before || !s->readings ? s->before : chunks_of(s)[0]->r[0];
+    reading last = s->has_preceding || !s->readings ? s->preceding : chunks_of(s)[0]->r[0];
     if (s->readings) r.from_cap = last.cap, r.from = last.x;
     for (u32 i = 0; i < s->chunks; i++) {
       chunk *c = chunks_of(s)[i];

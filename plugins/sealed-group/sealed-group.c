@@ -1,6 +1,6 @@
 /* sealed-group: adds up sealed payloads for each equality tag, without a key. Of each tag one record
  * is kept, as it came, so that who has the key learns the value that the tag is of. */
-#include "sealed_sum.h"
+#include "sealed_rows.h"
 
 enum { MOST_EXAMPLE = 4096 };
 
@@ -96,12 +96,14 @@ static i32 no_memory(void) {
                                     "series, or a shorter time");
 }
 
-PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
-  for (u32 i = 0, run = 0; i < b->n; i++) {
-    u32 size, gid = sealed_gid(b, i, &run);
+/* Adds rows of one state, those of a tag at once where they come together; a status. */
+static i32 add_rows(state *s, const pentad_batch *b, u32 from, u32 to) {
+  for (u32 i = from; i < to; from = i) {
+    u32 size;
     const u8 *p = pentad_payload(b, i, &size);
     if (!sealed_is(&sealed.schema, p, size)) return sealed_other(&sealed.schema, p, size, i);
-    group *g = find_group(states + gid, pentad_u64(p + tag_at));
+    u64 tag = pentad_u64(p + tag_at);
+    group *g = find_group(s, tag);
     if (!g) return no_memory();
     if (!g->example) {
       if (size > MOST_EXAMPLE)
@@ -115,20 +117,35 @@ PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
       g->moid = b->moid[i];
       g->cap = b->cap[i];
     }
-    if (!sealed_add(&g->sum, b, i, p)) return no_memory();
+    for (i++; i < to; i++) {
+      p = pentad_payload(b, i, &size);
+      if (size < sealed.schema.prefix || pentad_u64(p + tag_at) != tag) break;
+    }
+    i32 status = sealed_add_rows(&g->sum, b, from, i);
+    if (status) return status;
   }
   return PENTAD_OK;
 }
 
+PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, state *states) {
+  i32 status = PENTAD_OK;
+  if (!b->runs)
+    for (u32 i = 0; i < b->n && !status; i++)
+      status = add_rows(states + (b->gid ? b->gid[i] : 0), b, i, i + 1);
+  for (u32 r = 0, from = 0; r < b->n_runs && !status; from = b->runs[r++].end)
+    status = add_rows(states + b->runs[r].gid, b, from, b->runs[r].end);
+  return status;
+}
+
 /* Writes a state: its size, or a status. */
-static i32 put_groups(pentad_out *o, const state *s) {
+static i32 put_groups(pentad_out *o, state *s) {
   u8 *from = o->at, front[SEALED_FRONT];
   sealed_front(front, SEALED_PARTIAL_GROUPS);
   if (sealed_has_room(o)) {
     pentad_put(o, front, sizeof front);
     sealed_put_uvarint(o, s->n);
   }
-  for (const group *g = s->groups; g < s->groups + s->n && sealed_has_room(o); g++) {
+  for (group *g = s->groups; g < s->groups + s->n && sealed_has_room(o); g++) {
     pentad_put(o, &g->tag, 8);
     pentad_put(o, &g->cid, 4);
     pentad_put(o, &g->mid, 8);

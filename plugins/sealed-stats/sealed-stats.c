@@ -1,5 +1,5 @@
 /* sealed-stats: adds up sealed payloads, without a key. The result is a partial of sdk/seal. */
-#include "sealed_sum.h"
+#include "sealed_rows.h"
 
 PENTAD_MODULE(PENTAD_AGGREGATE,
               PENTAD_GID | PENTAD_RUNS | PENTAD_OFFSETS | PENTAD_DATA | PENTAD_CID | PENTAD_MID |
@@ -23,13 +23,7 @@ PENTAD_EXPORT(pentad_state_init) void pentad_state_init(sealed_sum *s, u32 n) {
 }
 
 PENTAD_EXPORT(pentad_add) i32 pentad_add(const pentad_batch *b, sealed_sum *states) {
-  for (u32 i = 0, run = 0; i < b->n; i++) {
-    u32 size, gid = sealed_gid(b, i, &run);
-    const u8 *p = pentad_payload(b, i, &size);
-    if (!sealed_is(&sealed.schema, p, size)) return sealed_other(&sealed.schema, p, size, i);
-    if (!sealed_add(states + gid, b, i, p)) return sealed_no_memory();
-  }
-  return PENTAD_OK;
+  return sealed_add_batch(states, b);
 }
 
 PENTAD_EXPORT(pentad_save) i32 pentad_save(sealed_sum *s, u8 *out, u32 cap) {

@@ -14,16 +14,16 @@ type Explanation struct {
 	HeadFound   uint64        `json:"head_rows_found"` // of the rows found
 	Segments    []SegmentPlan `json:"segments"`        // by shard, newest first
 
-	Blocks      int       `json:"blocks"` // of all these segments
-	ByBounds    int       `json:"blocks_dropped_by_bounds"`
-	ByLists     int       `json:"blocks_dropped_by_lists"`
-	ByZones     DimCounts `json:"blocks_dropped_by_zones"`
-	Candidates  int       `json:"candidates"`
-	Inside      int       `json:"candidates_inside"`
-	Opened      uint64    `json:"blocks_opened"` // more than once where versions are looked up
-	OpenedBytes uint64    `json:"bytes_opened"`
-	Examined    uint64    `json:"rows_examined"` // rows of the opened blocks
-	Found       uint64    `json:"rows_found"`
+	Blocks          int       `json:"blocks"` // of all these segments
+	DroppedByBounds int       `json:"blocks_dropped_by_bounds"`
+	DroppedByLists  int       `json:"blocks_dropped_by_lists"`
+	DroppedByZones  DimCounts `json:"blocks_dropped_by_zones"`
+	Candidates      int       `json:"candidates"`
+	Inside          int       `json:"candidates_inside"`
+	Opened          uint64    `json:"blocks_opened"` // more than once where versions are looked up
+	OpenedBytes     uint64    `json:"bytes_opened"`
+	Examined        uint64    `json:"rows_examined"` // rows of the opened blocks
+	Found           uint64    `json:"rows_found"`
 
 	// Partials are the block partials that the aggregate uses, and PartialsKnown those of them in
 	// the partial cache: an aggregate does not open their blocks.
@@ -60,14 +60,14 @@ type SegmentPlan struct {
 	Rows      int    `json:"rows"`
 	Backdated bool   `json:"backdated,omitempty"` // its rows were put below the horizon
 	// All blocks are dropped if SkippedBy names a dimension; the fields below Bytes are 0 then.
-	Blocks     int       `json:"blocks"`
-	Bytes      int64     `json:"bytes"` // of the file
-	SkippedBy  string    `json:"skipped_by,omitempty"`
-	Lists      int       `json:"lists"` // posting lists, and unions of them, that were read
-	Listed     int       `json:"blocks_left_by_lists"`
-	ByZones    DimCounts `json:"blocks_dropped_by_zones"`
-	Candidates int       `json:"candidates"`
-	Inside     int       `json:"candidates_inside"` // candidates that are completely inside the box
+	Blocks         int       `json:"blocks"`
+	Bytes          int64     `json:"bytes"` // of the file
+	SkippedBy      string    `json:"skipped_by,omitempty"`
+	Lists          int       `json:"lists"` // posting lists, and unions of them, that were read
+	Listed         int       `json:"blocks_left_by_lists"`
+	DroppedByZones DimCounts `json:"blocks_dropped_by_zones"`
+	Candidates     int       `json:"candidates"`
+	Inside         int       `json:"candidates_inside"` // candidates wholly inside the box
 }
 
 // DimCounts is a count for each dimension.

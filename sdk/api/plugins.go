@@ -15,11 +15,11 @@ type PluginInfo struct {
 	Versions    int    `json:"versions"`              // of the name
 	Filter      bool   `json:"filter"`
 	Aggregate   bool   `json:"aggregate"`
-	// Links says that the plugin needs the record before each window.
-	Links    bool            `json:"links_predecessors,omitempty"`
-	Standard bool            `json:"standard"`         // part of the node
-	Damage   string          `json:"damage,omitempty"` // why the node cannot use it
-	Doc      json.RawMessage `json:"doc,omitempty"`    // a plugin.Doc
+	// LinksPredecessors says that the plugin needs the last reading before each window.
+	LinksPredecessors bool            `json:"links_predecessors,omitempty"`
+	Standard          bool            `json:"standard"`         // part of the node
+	Damage            string          `json:"damage,omitempty"` // why the node cannot use it
+	Doc               json.RawMessage `json:"doc,omitempty"`    // a plugin.Doc
 }
 
 // Ref names exactly this version, as name@digest.

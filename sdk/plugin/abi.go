@@ -35,10 +35,10 @@ const (
 
 // Flags of a descriptor, which say what the host may do with states and what people may expect.
 const (
-	FlagMergeOrdered     = 1 // the order of merging matters
-	FlagDependsOnBatches = 2 // a floating-point result depends on how rows are cut into batches
-	FlagGrows            = 4 // states own memory and move only through pentad_save and pentad_load
-	FlagLinks            = 8 // pentad_join tells a state what lies before it
+	FlagMergeOrdered      = 1 // the order of merging matters
+	FlagDependsOnBatches  = 2 // a floating-point result depends on how rows are cut into batches
+	FlagGrows             = 4 // states own memory and move only through pentad_save and pentad_load
+	FlagLinksPredecessors = 8 // pentad_link_predecessor gives a state its predecessor
 )
 
 // Statuses that a guest returns. Modules may use -100 and below for errors of their own.

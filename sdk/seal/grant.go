@@ -195,7 +195,7 @@ func (g *Grant) write(file *grantFile) error {
 	return nil
 }
 
-// WindowSum is the sum of a window as a node made it, sealed.
+// WindowSum is the sum of the latest versions of a window as a node made it, sealed.
 type WindowSum struct {
 	Window  uint64
 	Partial *Partial
@@ -309,7 +309,7 @@ func (g *Grant) token(
 ) (Token, uint32, error) {
 	spec, l := &g.file.Spec, &g.schema.lanes[g.lane]
 	sums, err := t.Decrypt(ctx, one.Partial, Expect{Series: spec.has, MinCount: spec.MinCount,
-		RequireMAC: true})
+		RequireMAC: true, NoDeltas: true})
 	if err != nil {
 		return Token{}, 0, fmt.Errorf("window %d: %w", one.Window, err)
 	}

@@ -214,6 +214,22 @@ func TestDifferencesOfWindows(t *testing.T) {
 	}
 }
 
+// TestDeltasAreNotReleased: a window with a correction by difference has no token, as its sum of
+// latest versions is wrong, and a node can say of any reading that it is one.
+func TestDeltasAreNotReleased(t *testing.T) {
+	g := newGranted(t)
+	p := NewPartial(g.schema)
+	g.add(1, []int64{1, 2, 3, 4}, p)
+	changed := g.add(2, []int64{5})[0]
+	changed[20] |= flagDelta
+	if err := p.Add(record.Key{CID: 1, MID: 2, MOID: 7}, changed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.release(3, p); !errors.Is(err, ErrUnexpected) {
+		t.Errorf("a window with a correction by difference: %v", err)
+	}
+}
+
 // TestGrantIsRefused: grants that could not hold what they promise, and files that others may read.
 func TestGrantIsRefused(t *testing.T) {
 	g := newGranted(t)

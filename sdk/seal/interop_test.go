@@ -31,6 +31,7 @@ type vectors struct {
 	Payloads []payloadVector `json:"payloads"`
 	Partials []partialVector `json:"partials"`
 	Order    []orderVector   `json:"order"`
+	Tokens   []tokenVector   `json:"tokens"`
 }
 
 type schemaVector struct {
@@ -66,6 +67,17 @@ type orderVector struct {
 	Value  int64  `json:"value"`
 	Exact  bool   `json:"exact"` // its tag is not that of a bucket
 	Tag    string `json:"tag"`
+}
+
+// tokenVector is what a query selects by: a range, or a value in a time.
+type tokenVector struct {
+	Schema uint16     `json:"schema"`
+	Field  string     `json:"field"`
+	Range  *[2]int64  `json:"range,omitempty"`
+	Value  string     `json:"value,omitempty"` // of a range there is none
+	During [2]int64   `json:"during_ns"`
+	Series [][2]int64 `json:"series"` // mid and moid
+	Token  string     `json:"token"`
 }
 
 // vectorDefinitions are the schemas of the vectors: the lean one of SEALING.md, and one with all
@@ -142,6 +154,7 @@ func makeVectors(t *testing.T) *vectors {
 		}
 		v.addPartial(t, tenant, p)
 	}
+	v.addTokens(t, tenant, schemas[1])
 	return v
 }
 
@@ -195,6 +208,49 @@ func (v *vectors) addOrder(s *Schema, keys *seriesKeys) {
 				f.Order.Width == 0, hex.EncodeToString(o.tag(nil, f, sec.width, value))})
 		}
 	}
+}
+
+// addTokens adds tokens of all kinds: with and without ends, of 8 and 16 bytes, of buckets, of
+// texts and of numbers in periods, of the scope of a device and of a tenant.
+func (v *vectors) addTokens(t *testing.T, tenant *Tenant, s *Schema) {
+	t.Helper()
+	add := func(one tokenVector) {
+		one.Schema, one.Series = s.ID(), [][2]int64{{-1, 7}, {1 << 40, 7}, {-1, 8}, {-1, 7}}
+		var series []Series
+		for _, id := range one.Series {
+			series = append(series, Series{MID: id[0], MOID: int32(id[1])})
+		}
+		i, err := s.fieldOf(one.Field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, value := context.Background(), Value{Text: one.Value}
+		switch f := &s.def.Fields[i]; {
+		case one.Range != nil:
+			one.Token, err = tenant.RangeToken(ctx, s, one.Field, Range{one.Range[0], one.Range[1]},
+				series...)
+		default:
+			if f.Kind == Number {
+				if value.Number, err = f.Parse(one.Value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			one.Token, err = tenant.EqualToken(ctx, s, one.Field, value, Period{one.During[0],
+				one.During[1]}, series...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Tokens = append(v.Tokens, one)
+	}
+	add(tokenVector{Field: "energy", Range: &[2]int64{-500, 1000}})
+	add(tokenVector{Field: "energy", Range: &[2]int64{7, 1e6}})
+	add(tokenVector{Field: "energy", Range: &[2]int64{-1e6, 1e6}})
+	add(tokenVector{Field: "far", Range: &[2]int64{-1 << 40, 1 << 39}})
+	add(tokenVector{Field: "coarse", Range: &[2]int64{-900, 299}})
+	add(tokenVector{Field: "coarse", Range: &[2]int64{0, 5000}})
+	add(tokenVector{Field: "state", Value: "läuft"})
+	add(tokenVector{Field: "coarse", Value: "-31", During: [2]int64{-1, 2 * 86400e9}})
 }
 
 func readVectors(t *testing.T) *vectors {
@@ -266,6 +322,12 @@ func TestVectors(t *testing.T) {
 	if fmt.Sprint(got.Order) != fmt.Sprint(v.Order) {
 		t.Error("order tags differ from those of the file")
 	}
+	got.addTokens(t, tenant, schemas[1])
+	for i := range got.Tokens {
+		if i >= len(v.Tokens) || got.Tokens[i].Token != v.Tokens[i].Token {
+			t.Errorf("token %d is %s, which is not that of the file", i+1, got.Tokens[i].Token)
+		}
+	}
 }
 
 // TestPython checks the vectors by the implementation in Python.
@@ -283,7 +345,8 @@ func TestPython(t *testing.T) {
 		required.Skip(t, required.Sealed, "the implementation in Python; apt-get install "+
 			"python3-cryptography")
 	}
-	if err != nil || !strings.HasPrefix(string(out), "checked 36 payloads, 2 partials, 72 ") {
+	const want = "checked 36 payloads, 2 partials, 72 order tags, 8 tokens"
+	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

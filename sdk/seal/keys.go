@@ -28,6 +28,7 @@ const (
 	labelOrder    = "ore"
 	labelEqual    = "bidx"
 	labelWrap     = "wrap"
+	labelImport   = "import"
 )
 
 // derive returns a key of a parent: HKDF-Expand with SHA-256 over

@@ -20,6 +20,10 @@ type Expect struct {
 	MinCount, MaxCount uint64
 	// RequireMAC rejects sums that are not authenticated.
 	RequireMAC bool
+	// NoDeltas rejects sums with corrections by difference. Set it for sums of latest versions,
+	// which such a correction makes wrong; no MAC proves which records are some, so that a node
+	// could also say it of readings, and they would not count in a mean.
+	NoDeltas bool
 }
 
 // Sums are what a partial says, decrypted.
@@ -39,7 +43,7 @@ type Sums struct {
 // calls of the cipher for each run of records, or where runs are short a keystream from the first
 // to the last.
 //
-// Errors: [ErrUnexpected], [ErrTampered], [ErrNoKey].
+// Errors: [ErrUnexpected], [ErrTampered], [ErrImplausible], [ErrNoKey].
 func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, error) {
 	s, err := t.schema(p.schema.ID())
 	if err != nil {
@@ -74,11 +78,24 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 		return nil, fmt.Errorf("sum of %d records says that it is of %d: %w", records,
 			p.count+p.deltas, ErrTampered)
 	}
+	if e.NoDeltas && p.deltas > 0 {
+		return nil, fmt.Errorf("sum with %d corrections by difference, which belong into sums of "+
+			"all versions only: %w", p.deltas, ErrUnexpected)
+	}
 	if p.count < e.MinCount || e.MaxCount > 0 && p.count > e.MaxCount {
 		return nil, fmt.Errorf("sum of %d readings: %w", p.count, ErrUnexpected)
 	}
+	if p.count > s.def.MaxRecords {
+		return nil, fmt.Errorf("sum of %d readings: max_records of schema %d is %d, beyond which "+
+			"it may have overflowed; ask for fewer readings at once, and give a schema with a "+
+			"greater max_records another number: %w", p.count, s.ID(), s.def.MaxRecords,
+			ErrUnexpected)
+	}
 	out := &Sums{schema: s, count: p.count, times: p.times, lanes: d.finish()}
-	return out, d.authenticate(out, p, e)
+	if err := d.authenticate(out, p, e); err != nil {
+		return nil, err
+	}
+	return out, out.checkPlausible(p.deltas)
 }
 
 // decryption takes the pads of records from the sums of their lanes.

@@ -8,13 +8,13 @@ import (
 // GroupState is one group of an aggregate before it is finished: what the plugin has of it, to be
 // merged with that of other sources.
 type GroupState struct {
-	CID     int32
-	MID     int64
-	MOID    int32
-	CapNs   int64
-	Before  bool // what lies before the box, and is no group of the answer
-	Records uint64
-	State   []byte
+	CID         int32
+	MID         int64
+	MOID        int32
+	CapNs       int64
+	Predecessor bool // its rows are before the box, and it is no group of the answer
+	Records     uint64
+	State       []byte
 }
 
 const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
@@ -22,9 +22,9 @@ const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
 // MaxStatesBytes bounds what AppendStates is given at once: more goes into another frame.
 const MaxStatesBytes = 8 << 20
 
-// AppendStates appends a states frame: count u32, then cid i32, mid i64, moid i32, cap i64, before
-// u8, zero [7], records u64 and the state with a length u32 before it. The states are short enough
-// for a frame.
+// AppendStates appends a states frame: count u32, then cid i32, mid i64, moid i32, cap i64,
+// predecessor u8, zero [7], records u64 and the state with a length u32 before it. The states are
+// short enough for a frame.
 func AppendStates(dst []byte, states []GroupState) []byte {
 	dst, start := beginFrame(dst, FrameStates)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(states)))
@@ -34,7 +34,7 @@ func AppendStates(dst []byte, states []GroupState) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(s.MID))
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(s.MOID))
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(s.CapNs))
-		dst = append(dst, boolByte(s.Before), 0, 0, 0, 0, 0, 0, 0)
+		dst = append(dst, boolByte(s.Predecessor), 0, 0, 0, 0, 0, 0, 0)
 		dst = binary.LittleEndian.AppendUint64(dst, s.Records)
 		dst = appendBytes(dst, s.State)
 	}
@@ -51,11 +51,11 @@ func ParseStates(payload []byte, dst []GroupState) ([]GroupState, error) {
 	dst = slices.Grow(dst, int(count))
 	for range count {
 		s := GroupState{CID: int32(d.u32()), MID: d.i64(), MOID: int32(d.u32()), CapNs: d.i64()}
-		before := d.u64()
-		if before > 1 {
+		predecessor := d.u64()
+		if predecessor > 1 {
 			return nil, badFrame("reserved bytes of a state are not zero")
 		}
-		s.Before, s.Records, s.State = before == 1, d.u64(), d.bytes()
+		s.Predecessor, s.Records, s.State = predecessor == 1, d.u64(), d.bytes()
 		dst = append(dst, s)
 	}
 	return dst, d.end("states")

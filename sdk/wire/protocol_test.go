@@ -111,7 +111,7 @@ func testClusterExamples(same func(string, []byte, error) []byte,
 }
 
 func exampleStates() []GroupState {
-	return []GroupState{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Before: true, Records: 1,
+	return []GroupState{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Predecessor: true, Records: 1,
 		State: []byte("half")}}
 }
 

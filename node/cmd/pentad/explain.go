@@ -136,9 +136,9 @@ func explainTree(x *client.Explanation) string {
 			output.Thousands(x.HeadRows), count(x.HeadFound))},
 		segmentsBranch(x.Segments),
 		{text: "blocks: " + n(x.Blocks), subs: []branch{
-			{text: "dropped by bounds of segments: " + n(x.ByBounds)},
-			{text: "dropped by posting lists: " + n(x.ByLists)},
-			{text: zonesText(x.ByZones)},
+			{text: "dropped by bounds of segments: " + n(x.DroppedByBounds)},
+			{text: "dropped by posting lists: " + n(x.DroppedByLists)},
+			{text: zonesText(x.DroppedByZones)},
 			{text: candidatesText(x.Candidates, x.Inside)}}},
 		opened,
 		{text: fmt.Sprintf("rows found: %s; versions hidden by newer ones: %s", count(x.Found),
@@ -185,7 +185,7 @@ func segmentBranch(s *client.SegmentPlan) branch {
 			output.Size(s.Bytes), n(s.Rows), n(s.Blocks)),
 		subs: []branch{
 			{text: fmt.Sprintf("posting lists: %s; blocks left: %s", n(s.Lists), n(s.Listed))},
-			{text: zonesText(s.ByZones)},
+			{text: zonesText(s.DroppedByZones)},
 			{text: candidatesText(s.Candidates, s.Inside)}},
 	}
 }

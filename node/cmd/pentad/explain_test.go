@@ -13,7 +13,7 @@ import (
 func TestExplainTree(t *testing.T) {
 	few := segmentsBranch([]client.SegmentPlan{{SkippedBy: "cap"}, {ID: 1234, Shard: 2,
 		Rows: 1 << 20, Blocks: 512, Bytes: 9_800_000, Lists: 3, Listed: 40, Candidates: 28,
-		Inside: 3, ByZones: client.DimCounts{MID: 8, Acq: 4}}, {SkippedBy: "mid"},
+		Inside: 3, DroppedByZones: client.DimCounts{MID: 8, Acq: 4}}, {SkippedBy: "mid"},
 		{SkippedBy: "cap"}})
 	tree := branch{subs: []branch{few, {text: "end"}}}
 	want := `├─ sealed segments: 4

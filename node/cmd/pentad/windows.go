@@ -114,7 +114,7 @@ func (a *app) windows(ctx context.Context, q *windowsFlags) error {
 	if !info.Aggregate {
 		return cli.Usagef("--agg %s: a filter, not an aggregate; use --filter", name)
 	}
-	if info.Links && q.group == "" {
+	if info.LinksPredecessors && q.group == "" {
 		query.GroupBy = query.GroupBy.BySeries(&query.Box)
 	}
 	query.Aggregate = call

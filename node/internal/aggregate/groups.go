@@ -17,7 +17,7 @@ import (
 type groupKey struct {
 	cid, moid   int32
 	mid, cap    int64
-	predecessor bool // rows before the box, which are not part of the answer
+	predecessor bool // of rows before the box: it is no group of the answer
 }
 
 func (k groupKey) compare(o groupKey) int {

@@ -37,14 +37,14 @@ func PredecessorQuery(q *record.Query, horizonNs int64) (*record.Query, bool) {
 	return &back, true
 }
 
-// predecessors returns the pairs of groups and their predecessors, given the order of their keys.
-func predecessors(keys []groupKey, order []int) (pairs []wasmhost.Predecessor) {
+// linksOf returns the groups with their predecessors, given the order of their keys.
+func linksOf(keys []groupKey, order []int) (links []wasmhost.Link) {
 	for i := 1; i < len(order); i++ {
 		a, b := keys[order[i-1]], keys[order[i]]
 		if a.cid == b.cid && a.mid == b.mid && a.moid == b.moid {
-			pairs = append(pairs, wasmhost.Predecessor{Group: uint32(order[i]),
-				Before: uint32(order[i-1])})
+			links = append(links, wasmhost.Link{Group: uint32(order[i]),
+				Predecessor: uint32(order[i-1])})
 		}
 	}
-	return pairs
+	return links
 }

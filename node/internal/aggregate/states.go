@@ -52,7 +52,7 @@ func (s *States) Add(module *registry.Version, states []wire.GroupState) error {
 				module.Name, len(from.State), size)}
 		}
 		s.append(size, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
-			predecessor: from.Before}, from.Records, from.State)
+			predecessor: from.Predecessor}, from.Records, from.State)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *States) Each(module *registry.Version, emit func(wire.GroupState) error
 			n, rest = int(binary.LittleEndian.Uint32(rest)), rest[4:]
 		}
 		err := emit(wire.GroupState{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
-			Before: k.predecessor, Records: s.counts[i], State: rest[:n]})
+			Predecessor: k.predecessor, Records: s.counts[i], State: rest[:n]})
 		if err != nil {
 			return err
 		}

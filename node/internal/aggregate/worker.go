@@ -78,7 +78,8 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(inUse bool) []byte {
 // with groups, and for states that cannot be partial.
 func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.PartialSink {
 	if a.groups.all() && a.guest.SavesPartials() && k.cache != nil {
-		a.savedSink = &savedSink{ctx: ctx, cache: k, aggregator: a}
+		a.savedSink = savedSinks.Get().(*savedSink)
+		a.savedSink.ctx, a.savedSink.cache, a.savedSink.aggregator = ctx, k, a
 		return a.savedSink
 	}
 	if a.partialSink = newPartialSink(ctx, k, a); a.partialSink == nil {
@@ -210,6 +211,10 @@ func CloseAll(workers []*Worker) {
 			a.partialSink.giveBack()
 			a.partialSink = nil
 		}
+		if a.savedSink != nil {
+			a.savedSink.giveBack()
+			a.savedSink = nil
+		}
 	}
 }
 
@@ -246,10 +251,10 @@ func (into *Worker) fits(from *Worker) bool {
 			into.guest.MemoryBytes()+from.guest.MemoryBytes() <= most+most/2)
 }
 
-// Finish links groups with their predecessors if joins says that the module needs that, and
-// returns their results in the order of keys, up to a limit; 0 for none.
+// Finish links groups with their predecessors if the module needs that, as link says, and returns
+// their results in the order of keys, up to a limit; 0 for none.
 func (into *Worker) Finish(
-	ctx context.Context, limit uint64, joins bool,
+	ctx context.Context, limit uint64, link bool,
 ) ([]wire.Group, error) {
 	if len(into.groups.keys) == 0 {
 		return nil, nil
@@ -261,8 +266,8 @@ func (into *Worker) Finish(
 	slices.SortFunc(order, func(a, b int) int {
 		return into.groups.keys[a].compare(into.groups.keys[b])
 	})
-	if joins {
-		err := into.guest.LinkPredecessors(ctx, predecessors(into.groups.keys, order))
+	if link {
+		err := into.guest.LinkPredecessors(ctx, linksOf(into.groups.keys, order))
 		if err != nil {
 			return nil, err
 		}

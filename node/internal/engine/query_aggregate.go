@@ -106,9 +106,9 @@ func (f *AggregateResult) close() {
 }
 
 func (f *AggregateResult) find(ctx context.Context) error {
-	e, q, joins := f.engine, f.q, f.module.LinksPredecessors()
+	e, q, link := f.engine, f.q, f.module.LinksPredecessors()
 	cal, err := calendar.ForWindow(q.GroupBy.Window)
-	if err == nil && joins {
+	if err == nil && link {
 		err = aggregate.CheckPredecessors(q.Query)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	if err != nil || len(workers) == 0 || f.over.Used() {
 		return err
 	}
-	f.groups, err = workers[0].Finish(ctx, q.Limit, joins)
+	f.groups, err = workers[0].Finish(ctx, q.Limit, link)
 	return err
 }
 

@@ -71,9 +71,9 @@ func addExplanation(x, o *api.Explanation) {
 	x.HeadRows += o.HeadRows
 	x.HeadFound += o.HeadFound
 	x.Blocks += o.Blocks
-	x.ByBounds += o.ByBounds
-	x.ByLists += o.ByLists
-	x.ByZones.Add(o.ByZones)
+	x.DroppedByBounds += o.DroppedByBounds
+	x.DroppedByLists += o.DroppedByLists
+	x.DroppedByZones.Add(o.DroppedByZones)
 	x.Candidates += o.Candidates
 	x.Inside += o.Inside
 	x.Opened += o.Opened

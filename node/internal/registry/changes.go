@@ -49,7 +49,7 @@ func (r *Registry) Info(v *Version) api.PluginInfo {
 }
 
 func describe(out *api.PluginInfo, d wasmhost.Descriptor) {
-	out.Links = d.Flags&plugin.FlagLinks != 0
+	out.LinksPredecessors = d.Flags&plugin.FlagLinksPredecessors != 0
 	out.Filter, out.Aggregate = d.Kinds&plugin.KindFilter != 0, d.Kinds&plugin.KindAggregate != 0
 	if len(d.Doc) > 0 {
 		out.Doc = d.Doc

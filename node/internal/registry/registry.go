@@ -56,9 +56,10 @@ type Version struct {
 // Ref names exactly this version.
 func (v *Version) Ref() string { return v.Name + "@" + v.SHA256 }
 
-// LinksPredecessors reports whether the module needs the states of predecessors, plugin.FlagLinks.
+// LinksPredecessors reports whether the module links states with their predecessors:
+// plugin.FlagLinksPredecessors.
 func (v *Version) LinksPredecessors() bool {
-	return v.Module.Describe().Flags&plugin.FlagLinks != 0
+	return v.Module.Describe().Flags&plugin.FlagLinksPredecessors != 0
 }
 
 // StateBytes returns the size of its states, 0 if sizes vary.

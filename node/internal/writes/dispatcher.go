@@ -76,7 +76,7 @@ func (d *Dispatcher) checkOpen() error {
 }
 
 // groups returns the groups of the cluster.
-func (d *Dispatcher) groups(m *member.Member) Groups { return New(m, &d.Writers) }
+func (d *Dispatcher) groups(m *member.Member) Groups { return NewGroups(m, &d.Writers) }
 
 // Put stores a batch; see [store.Store.Put].
 func (d *Dispatcher) Put(

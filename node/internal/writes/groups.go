@@ -39,8 +39,8 @@ type Groups struct {
 	writers *puts.WriterPool
 }
 
-// New returns the groups of a cluster. Puts without a writer get one of the pool.
-func New(m Leaders, writers *puts.WriterPool) Groups { return Groups{m, writers} }
+// NewGroups returns the groups of a cluster. Puts without a writer get one of the pool.
+func NewGroups(m Leaders, writers *puts.WriterPool) Groups { return Groups{m, writers} }
 
 // RemovedBefore returns nil for the error of a removal that found nothing: an earlier attempt, or
 // another client, has removed it.

@@ -71,11 +71,11 @@ func (x *explaining) add(seg api.SegmentPlan) {
 	x.out.Segments = append(x.out.Segments, seg)
 	x.out.Blocks += seg.Blocks
 	if seg.SkippedBy != "" {
-		x.out.ByBounds += seg.Blocks
+		x.out.DroppedByBounds += seg.Blocks
 		return
 	}
-	x.out.ByLists += seg.Blocks - seg.Listed
-	x.out.ByZones.Add(seg.ByZones)
+	x.out.DroppedByLists += seg.Blocks - seg.Listed
+	x.out.DroppedByZones.Add(seg.DroppedByZones)
 	x.out.Candidates += seg.Candidates
 	x.out.Inside += seg.Inside
 }
@@ -96,7 +96,7 @@ func explainSegment(sealed *shards.Segment, box *record.Box) api.SegmentPlan {
 		return out
 	}
 	out.Lists, out.Listed = plan.Stats.Lists, plan.Stats.Listed
-	out.ByZones = dimCounts(plan.Stats.DroppedByZones)
+	out.DroppedByZones = dimCounts(plan.Stats.DroppedByZones)
 	out.Candidates, out.Inside = len(plan.Candidates), plan.Stats.Inside
 	return out
 }

@@ -21,7 +21,7 @@ import (
 // newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
-	p.supersededBelowNs = math.MinInt64
+	p.knownBelowNs = math.MinInt64
 	if !r.UseSuperseded || p.State.Backdated != nil {
 		return math.MinInt64
 	}
@@ -35,10 +35,10 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 			known := seg.Segment.Superseded.Of(c.Block)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
 				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
-					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
+					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, searchedBelowNs)
-					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
+					p.knownBelowNs = max(p.knownBelowNs, searchedBelowNs)
 					continue
 				}
 			}
@@ -59,12 +59,14 @@ func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRo
 }
 
 // keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
-// a newer version that came since: the next scan looks only for those that come from now on.
+// a newer version that came since: the next scan looks only for those that come from now on. Where
+// none came of any reading, there is nothing to spare the next scan.
 func (r *Resolver) keepHasNoNewer(
 	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) {
 	switch {
-	case !r.UseSuperseded || p.fromNs == math.MinInt64 || p.Flagged == 0:
+	case !r.UseSuperseded || p.newestFromNs == math.MinInt64 || p.Flagged == 0:
+	case known != nil && p.Newest.len() == 0:
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
 	default:
@@ -75,8 +77,8 @@ func (r *Resolver) keepHasNoNewer(
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
 func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockInfo) bool {
-	return p.fromNs == math.MinInt64 ||
-		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.fromNs
+	return p.newestFromNs == math.MinInt64 ||
+		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.newestFromNs
 }
 
 // SupersededFinder finds the superseded rows of whole blocks. One goroutine uses it; the zero value
@@ -99,6 +101,15 @@ type match struct {
 // looked up in the table, which takes some 10 ns each.
 const rowsPerSearch = 16
 
+// RowsToSearch returns about how many of the rows of a whole block take as long to decode as to
+// count those that have no newer version.
+func (p *Partition) RowsToSearch(rows int) int {
+	if p.newestFromNs == math.MinInt64 {
+		return rows
+	}
+	return min(rows, rowsPerSearch*p.Newest.len())
+}
+
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a
 // newer version in the partition, ascending, valid until the next call. It is not ok where other
 // rows may have to be removed too, or what is known is not used. What it finds is kept for other
@@ -108,7 +119,7 @@ const rowsPerSearch = 16
 func (f *SupersededFinder) Find(
 	r *Resolver, p *Partition, seg *blocks.PlannedSegment, number uint32, b *segment.Block,
 ) (positions []uint16, ok bool, err error) {
-	if !r.UseSuperseded || p.fromNs == math.MinInt64 || b.HasTombs() {
+	if !r.UseSuperseded || p.newestFromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
 	}
 	info, known := seg.Index.Block(number), seg.SupersededOf(number)

@@ -39,7 +39,7 @@ export const RUNS: u32 = 256;
 export const MERGE_ORDERED: u32 = 1;
 export const DEPENDS_ON_BATCHES: u32 = 2;
 export const GROWS: u32 = 4;
-export const JOINS: u32 = 8;
+export const LINKS_PREDECESSORS: u32 = 8;
 
 /** What pentad_describe points to. */
 @unmanaged

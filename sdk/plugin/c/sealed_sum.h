@@ -1,7 +1,7 @@
-/* sealed_sum.h: adds up payloads of sdk/seal, without a key. A sum keeps the lanes, still encrypted,
+/* sealed_sum.h: sums of payloads of sdk/seal, without a key. A sum keeps the lanes, still encrypted,
  * and which records it is of: the runs of sequence numbers of each chain, in the order in which they
- * came. Rows of a block mostly go on where the row before them ended, so that is looked for first.
- * A written sum is a partial of sdk/seal; sdk/seal/SEALING.md has both layouts.
+ * came. A written sum is a partial of sdk/seal; sdk/seal/SEALING.md has both layouts. sealed_rows.h
+ * adds the rows of a batch.
  *
  * Sums grow: the module has PENTAD_GROWS, and needs cid, mid, moid and cap.
  */
@@ -10,29 +10,37 @@
 
 #include "sealed.h"
 
-enum { SEALED_MAX_LANES = 2048, SEALED_MAX_SLOTS = 4096, SEALED_PARTIAL_MAC = 1,
-       SEALED_PARTIAL_GROUPS = 2, SEALED_FRONT = 7 };
+enum { SEALED_MAX_LANES = 2048, SEALED_MAX_SLOTS = 4096, SEALED_MAX_SORTED = 1 << 13,
+       SEALED_PARTIAL_MAC = 1, SEALED_PARTIAL_GROUPS = 2, SEALED_FRONT = 7,
+       SEALED_SERIES = 32 /* the least bytes of a series with a chain */ };
 
 typedef unsigned __int128 u128;
 typedef __int128 i128;
 
 typedef struct { u32 from, to; } sealed_run;
 
+/* The end of the last run is that in last; in r it is what it was when the run began, until
+ * sealed_end_runs. */
 typedef struct {
+  u64 front, id; /* the first 16 bytes of its payloads */
   i64 mid;
   i32 cid, moid;
-  u64 id;
-  u32 key, runs, room, unsorted;
+  u32 runs, room, unsorted;
   sealed_run *r;
-  u32 next; /* in the list of its slot, from 1 */
+  u32 next;   /* in the list of its slot, from 1 */
+  u32 follow; /* where the chain is that came after this one, in bytes from the first */
+  u64 last;   /* the 8 bytes behind those, of the last record, without what says it corrects */
 } sealed_chain;
+
+_Static_assert(sizeof(sealed_chain) == 64, "a chain is one line of the cache");
 
 typedef struct {
   u64 count, deltas;
   u128 *sums; /* of lanes, then time and its square of each trend, then MACs in two of 96 bits */
   sealed_chain *chains;
   u32 *slots; /* lists of chains by hash: the number of the first, from 1 */
-  u32 n, room, last, n_slots;
+  u32 n, room, n_slots, placed; /* the first ones of n are in slots */
+  u32 last; /* where the chain of the last row is, in bytes from the first */
 } sealed_sum;
 
 /* The layout of the payloads that are added. */
@@ -42,6 +50,7 @@ static struct {
   u8 widths[SEALED_MAX_LANES], is_trend[SEALED_MAX_LANES];
   u32 lanes, n_trends, end; /* end: of the lanes */
   u32 lean;                 /* one lane of 8 bytes is all there is */
+  u64 upper;                /* of the 8 bytes that a sequence number is in, what else is in them */
 } sealed;
 
 static inline u32 sealed_mac(void) { return sealed.schema.flags & SEALED_MAC; }
@@ -75,6 +84,7 @@ static inline i32 sealed_layout(const u8 *p, u32 size) {
     if (next != ',' && next != 0) return sealed_bad_layout();
   }
   sealed.end = at;
+  sealed.upper = (u64)(sealed.schema.check << 8 | sealed.schema.flags) << 32;
   sealed.lean = sealed.lanes == 1 && sealed.widths[0] == 8 && !sealed.n_trends && !sealed_mac();
   if (at + (sealed_mac() ? 16 : 0) > sealed.schema.prefix) return sealed_bad_layout();
   return (i32)sealed.schema.prefix;
@@ -85,52 +95,77 @@ static inline i32 sealed_no_memory(void) {
                                     "shorter time");
 }
 
-static inline void sealed_place(sealed_sum *s, u32 number) {
-  sealed_chain *c = s->chains + number;
-  u32 *slot = s->slots + (sealed_hash(c->mid, c->cid, c->moid, c->id) & (s->n_slots - 1));
-  c->next = *slot;
-  *slot = number + 1;
-}
-
-/* More room for chains; 0 when there is no memory. There is no fuel to place more than some thousand
- * chains again, so from then on lists grow instead of the table. */
-static inline u32 sealed_grow(sealed_sum *s) {
-  u32 room = s->room ? 2 * s->room : 4;
+/* More room for chains; 0 when there is no memory. */
+static inline u32 sealed_grow(sealed_sum *s, u32 room) {
   sealed_chain *more = pentad_regrow(s->chains, s->n * sizeof(sealed_chain), room * sizeof(sealed_chain));
   if (!more) return 0;
   s->chains = more;
   s->room = room;
-  if (s->n_slots == SEALED_MAX_SLOTS) return 1;
-  u32 *slots = (u32 *)pentad_alloc(room * sizeof(u32));
-  if (!slots) return 0;
-  __builtin_memset(slots, 0, room * sizeof(u32));
-  s->slots = slots;
-  s->n_slots = room;
-  for (u32 i = 0; i < s->n; i++) sealed_place(s, i);
   return 1;
 }
 
-/* The chain of a series, 0 when there is no memory. */
-static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u32 key) {
-  u32 at = s->n_slots ? s->slots[sealed_hash(mid, cid, moid, id) & (s->n_slots - 1)] : 0;
-  for (; at; at = s->chains[at - 1].next) {
-    sealed_chain *c = s->chains + at - 1;
-    if (c->id == id && c->mid == mid && c->cid == cid && c->moid == moid && c->key == key) {
-      s->last = at - 1;
-      return c;
-    }
+/* Places chains in the slots in which they are looked for; 0 when there is no memory. There is no fuel
+ * to place more than some thousand again, so from then on lists grow instead of the table. */
+static inline u32 sealed_place(sealed_sum *s) {
+  if (s->n_slots < s->room && s->n_slots < SEALED_MAX_SLOTS) {
+    u32 n = 4;
+    while (n < s->room && n < SEALED_MAX_SLOTS) n *= 2;
+    u32 *slots = (u32 *)pentad_alloc(n * sizeof(u32));
+    if (!slots) return 0;
+    __builtin_memset(slots, 0, n * sizeof(u32));
+    s->slots = slots;
+    s->n_slots = n;
+    s->placed = 0;
   }
-  if (s->n == s->room && !sealed_grow(s)) return 0;
-  s->chains[s->n] = (sealed_chain){mid, cid, moid, id, key, 0, 0, 0, 0, 0};
-  s->last = s->n;
-  sealed_place(s, s->n);
+  while (s->placed < s->n) {
+    sealed_chain *c = s->chains + s->placed++;
+    u32 *slot = s->slots + (sealed_hash(c->mid, c->cid, c->moid, c->id) & (s->n_slots - 1));
+    c->next = *slot;
+    *slot = s->placed;
+  }
+  return 1;
+}
+
+/* The chain that is so many bytes behind the first. */
+static inline sealed_chain *sealed_at(const sealed_sum *s, u32 bytes) {
+  return (sealed_chain *)((u8 *)s->chains + bytes);
+}
+
+/* A chain that is not there yet; 0 when there is no memory. */
+static inline sealed_chain *sealed_new(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u64 front) {
+  if (s->n == s->room && !sealed_grow(s, s->room ? 2 * s->room : 4)) return 0;
+  s->chains[s->n] = (sealed_chain){.front = front, .id = id, .mid = mid, .cid = cid, .moid = moid,
+                                   .follow = s->n * sizeof(sealed_chain)};
   return s->chains + s->n++;
+}
+
+/* The first 16 bytes of payloads have the key, too. */
+static inline u64 sealed_front_of(u32 key) {
+  return (u64)key << 32 | sealed.schema.schema << 16 | 0x0101;
+}
+
+/* The chain of a series, which follows the last one; 0 when there is no memory. */
+static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u64 front) {
+  if (s->placed < s->n && !sealed_place(s)) return 0;
+  u32 at = s->n_slots ? s->slots[sealed_hash(mid, cid, moid, id) & (s->n_slots - 1)] : 0;
+  sealed_chain *c = 0;
+  for (; at; at = c->next) {
+    c = s->chains + at - 1;
+    if (c->id == id && c->mid == mid && c->cid == cid && c->moid == moid && c->front == front) break;
+  }
+  if (!at) c = sealed_new(s, mid, cid, moid, id, front);
+  if (!c || (s->placed < s->n && !sealed_place(s))) return 0;
+  u32 bytes = (u32)((u8 *)c - (u8 *)s->chains);
+  if (bytes != s->last) sealed_at(s, s->last)->follow = bytes;
+  s->last = bytes;
+  return c;
 }
 
 /* Adds a run to a chain; 0 when there is no memory. */
 static inline u32 sealed_add_run(sealed_chain *c, u32 from, u32 to) {
-  if (c->runs && c->r[c->runs - 1].to + 1 == from) {
-    c->r[c->runs - 1].to = to;
+  u32 last = (u32)c->last;
+  if (c->runs && last + 1 == from) {
+    c->last = sealed.upper | to;
     return 1;
   }
   if (c->runs == c->room) {
@@ -140,9 +175,49 @@ static inline u32 sealed_add_run(sealed_chain *c, u32 from, u32 to) {
     c->r = more;
     c->room = room;
   }
-  if (c->runs && c->r[c->runs - 1].to >= from) c->unsorted = 1;
+  if (c->runs) {
+    c->r[c->runs - 1].to = last;
+    c->unsorted |= last >= from;
+  }
   c->r[c->runs++] = (sealed_run){from, to};
+  c->last = sealed.upper | to;
   return 1;
+}
+
+/* Sorts runs and joins those that touch; runs that overlap are kept, so that who reads them sees it.
+ * Shell's sort, by Ciura's steps. */
+PENTAD_COLD static void sealed_sort_runs(sealed_chain *c) {
+  static const u16 steps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+  sealed_run *r = c->r;
+  for (u32 k = 0; k < sizeof steps / sizeof *steps; k++)
+    for (u32 step = steps[k], i = step; i < c->runs; i++) {
+      sealed_run x = r[i];
+      u32 at = i;
+      for (; at >= step && r[at - step].from > x.from; at -= step) r[at] = r[at - step];
+      r[at] = x;
+    }
+  u32 n = 0;
+  c->unsorted = 0;
+  for (u32 i = 1; i < c->runs; i++) {
+    c->unsorted |= r[i].from <= r[n].to;
+    if (r[n].to + 1 == r[i].from)
+      r[n].to = r[i].to;
+    else
+      r[++n] = r[i];
+  }
+  c->runs = n + 1;
+  c->last = sealed.upper | r[n].to;
+}
+
+/* Ends the last run of each chain, and sorts what there is fuel for. */
+static inline void sealed_end_runs(sealed_sum *s) {
+  u32 left = SEALED_MAX_SORTED;
+  for (sealed_chain *c = s->chains; c < s->chains + s->n; c++) {
+    if (c->runs) c->r[c->runs - 1].to = (u32)c->last;
+    if (!c->unsorted || c->runs > left) continue;
+    left -= c->runs;
+    sealed_sort_runs(c);
+  }
 }
 
 /* The sums of a state that has some; 0 when there is no memory. */
@@ -159,62 +234,6 @@ static inline u128 sealed_load(const u8 *p, u32 width) {
   if (width == 8) return pentad_u64(p);
   if (width == 4) return (u32)pentad_i32(p);
   return (u128)pentad_u64(p + 8) << 64 | pentad_u64(p);
-}
-
-/* The time of a record in units, rounded down. */
-static inline i64 sealed_units(u32 trend, i64 cap) {
-  i64 ns = (i64)((u64)cap - (u64)sealed.trends[trend].origin), unit = sealed.trends[trend].unit;
-  i64 n = ns / unit;
-  return ns % unit < 0 ? n - 1 : n;
-}
-
-/* The square of a number, of 128 bits. */
-static inline u128 sealed_square(i64 v) {
-  u64 n = v < 0 ? -(u64)v : (u64)v, low = (u32)n, high = n >> 32;
-  return ((u128)(high * high) << 64) + ((u128)(low * high) << 33) + low * low;
-}
-
-/* Adds what a payload has, behind its header. */
-static inline void sealed_add_lanes(u128 *sums, const u8 *p, i64 cap, u32 delta) {
-  const u8 *at = p + SEALED_HEADER;
-  if (sealed.lean) { /* modulo 2^64, as its lane is */
-    *(u64 *)sums += pentad_u64(at);
-    return;
-  }
-  u32 trend = 0;
-  for (u32 i = 0; i < sealed.lanes; at += sealed.widths[i++]) {
-    sums[i] += sealed_load(at, sealed.widths[i]);
-    if (sealed.is_trend[i]) {
-      i64 t = delta ? 0 : sealed_units(trend, cap);
-      sums[sealed.lanes + 2 * trend] += (u128)(i128)t;
-      sums[sealed.lanes + 2 * trend++ + 1] += sealed_square(t);
-    }
-  }
-  if (sealed_mac()) { /* 96 bits each, so that nothing is lost of 192 */
-    u128 mac = sealed_load(p + sealed.schema.prefix - 16, 16), low = mac & (((u128)1 << 96) - 1);
-    u128 *out = sums + sealed.lanes + 2 * sealed.n_trends, sum = out[0] + low;
-    out[0] = sum & (((u128)1 << 96) - 1);
-    out[1] += (sum >> 96) + (mac >> 96);
-  }
-}
-
-/* Adds payload p of row i, which sealed_is of the layout; 0 when there is no memory. */
-static inline u32 sealed_add(sealed_sum *s, const pentad_batch *b, u32 i, const u8 *p) {
-  u64 id = sealed_chain_of(p);
-  u32 key = sealed_key_of(p), seq = sealed_seq_of(p), delta = sealed_flags_of(p) & SEALED_DELTA;
-  sealed_chain *c = s->n ? s->chains + s->last : 0;
-  if (!c || c->id != id || c->mid != b->mid[i] || c->moid != b->moid[i] || c->cid != b->cid[i] ||
-      c->key != key)
-    c = sealed_find(s, b->mid[i], b->cid[i], b->moid[i], id, key);
-  if (!c || !sealed_add_run(c, seq, seq)) return 0;
-  u128 *sums = sealed_sums_of(s);
-  if (!sums) return 0;
-  if (delta)
-    s->deltas++;
-  else
-    s->count++;
-  sealed_add_lanes(sums, p, b->cap[i], delta);
-  return 1;
 }
 
 /* Whether there is room for a few numbers, which then need no further check. */
@@ -294,8 +313,9 @@ static inline void sealed_put_chains(pentad_out *o, const sealed_sum *s) {
     sealed_put_uvarint(o, n);
     for (; n; n--, c++) {
       if (!sealed_has_room(o)) return;
+      u32 key = (u32)(c->front >> 32);
       __builtin_memcpy(o->at, &c->id, 8);
-      __builtin_memcpy(o->at + 8, &c->key, 4);
+      __builtin_memcpy(o->at + 8, &key, 4);
       o->at += 12;
       sealed_put_runs(o, c);
     }
@@ -311,7 +331,8 @@ static inline void sealed_front(u8 out[SEALED_FRONT], u32 extra) {
 }
 
 /* Writes a state as a partial: its size, or a status. */
-static inline i32 sealed_put(pentad_out *o, const sealed_sum *s) {
+static inline i32 sealed_put(pentad_out *o, sealed_sum *s) {
+  sealed_end_runs(s);
   u8 *from = o->at;
   u8 front[SEALED_FRONT];
   sealed_front(front, 0);
@@ -334,9 +355,10 @@ static inline i32 sealed_put(pentad_out *o, const sealed_sum *s) {
 }
 
 static inline u64 sealed_take_uvarint(pentad_in *in) {
+  if (in->at < in->end && *in->at < 128) return *in->at++;
   u64 v = 0;
-  for (u32 shift = 0; shift < 64; shift += 7) {
-    u8 b = *pentad_take(in, 1);
+  for (u32 shift = 0; shift < 64 && in->at < in->end; shift += 7) {
+    u8 b = *in->at++;
     v |= (u64)(b & 127) << shift;
     if (b < 128) return v;
   }
@@ -357,6 +379,7 @@ static inline u32 sealed_take_runs(pentad_in *in, sealed_chain *c) {
       if (!in->cut && !sealed_add_run(c, (u32)from, (u32)to)) return 0;
       next = to + 1;
     }
+    in->cut |= !c->runs;
     return 1;
   }
   u64 first = sealed_take_uvarint(in), n = sealed_take_uvarint(in);
@@ -365,6 +388,29 @@ static inline u32 sealed_take_runs(pentad_in *in, sealed_chain *c) {
   const u8 *bits = pentad_take(in, (n + 7) / 8);
   for (u64 k = 0; k < n && !in->cut; k++)
     if (bits[k / 8] >> k % 8 & 1 && !sealed_add_run(c, (u32)(first + k), (u32)(first + k))) return 0;
+  return 1;
+}
+
+/* The chains of a partial: 0 when there is no memory. An empty sum takes them as they are. */
+static inline u32 sealed_take_chains(pentad_in *in, sealed_sum *s) {
+  u64 series = sealed_take_uvarint(in);
+  u32 fresh = !s->n, room = (u32)(in->end - in->at) / SEALED_SERIES + 1;
+  if (room > series) room = (u32)series;
+  if (fresh && room > s->room && !sealed_grow(s, room)) return 0;
+  for (; series && !in->cut; series--) {
+    const u8 *p = pentad_take(in, 16);
+    if (in->cut) break;
+    i32 cid = pentad_i32(p), moid = pentad_i32(p + 12);
+    i64 mid = pentad_i64(p + 4);
+    for (u64 n = sealed_take_uvarint(in); n && !in->cut; n--) {
+      p = pentad_take(in, 12);
+      if (in->cut) break;
+      u64 id = pentad_u64(p), front = sealed_front_of((u32)pentad_i32(p + 8));
+      sealed_chain *c = fresh ? sealed_new(s, mid, cid, moid, id, front)
+                              : sealed_find(s, mid, cid, moid, id, front);
+      if (!c || !sealed_take_runs(in, c)) return 0;
+    }
+  }
   return 1;
 }
 
@@ -393,19 +439,7 @@ static inline u32 sealed_take(pentad_in *in, sealed_sum *s) {
     mac[0] = sum & (((u128)1 << 96) - 1);
     mac[1] += part[1] + (sum >> 96);
   }
-  for (u64 series = sealed_take_uvarint(in); series && !in->cut; series--) {
-    i32 cid = pentad_i32(pentad_take(in, 4));
-    i64 mid = pentad_i64(pentad_take(in, 8));
-    i32 moid = pentad_i32(pentad_take(in, 4));
-    for (u64 n = sealed_take_uvarint(in); n && !in->cut; n--) {
-      u64 id = pentad_u64(pentad_take(in, 8));
-      u32 key = (u32)pentad_i32(pentad_take(in, 4));
-      if (in->cut) break;
-      sealed_chain *c = sealed_find(s, mid, cid, moid, id, key);
-      if (!c || !sealed_take_runs(in, c)) return 0;
-    }
-  }
-  return 1;
+  return sealed_take_chains(in, s);
 }
 
 /* The status of a load that came to its end. */
@@ -429,15 +463,6 @@ static inline i32 sealed_framed(pentad_out *o, u8 *front, i32 written) {
   if (o->full) return PENTAD_ECAP;
   __builtin_memcpy(front, &written, 4);
   return PENTAD_OK;
-}
-
-/* The group of row i. *run is 0 at the first row. */
-static inline u32 sealed_gid(const pentad_batch *b, u32 i, u32 *run) {
-  if (b->runs) {
-    while (b->runs[*run].end <= i) (*run)++;
-    return b->runs[*run].gid;
-  }
-  return b->gid ? b->gid[i] : 0;
 }
 
 #endif

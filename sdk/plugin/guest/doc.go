@@ -10,8 +10,8 @@
 //	func main() {}
 //
 // States that have no greatest size are those of a [Growing] aggregate, registered with
-// RegisterGrowing. Either kind may be a [Joining] one, and any plugin a [Fronting] one. What a
-// plugin prints is shown with the error that a query ends in.
+// RegisterGrowing. Either kind may be a [PredecessorLinker], and any plugin a [Fronting] one. What
+// a plugin prints is shown with the error that a query ends in.
 //
 // The package owns the exports of ABI.md, the memory that they take addresses in and the order of
 // their calls. It knows nothing of hosts. Its main types are [Aggregate], [Filter] and [Batch]. It
@@ -54,11 +54,11 @@ type Aggregate[S any] interface {
 	Finish(s *S, dst []byte) ([]byte, error)
 }
 
-// Joining is what an aggregate of either kind has beside, whose states are told what lies before
-// them. ABI.md says which state that is; plugin.FlagLinks is added.
-type Joining[S any] interface {
-	// Join tells a state of the one before it, which stays as it is.
-	Join(s, before *S) error
+// PredecessorLinker is what an aggregate of either kind implements in addition, whose states need
+// their predecessors. ABI.md says which states these are; plugin.FlagLinksPredecessors is added.
+type PredecessorLinker[S any] interface {
+	// LinkPredecessor takes from the predecessor of s what s needs. The predecessor stays as it is.
+	LinkPredecessor(s, predecessor *S) error
 }
 
 // Fronting is what a plugin of any kind has beside, that reads payloads at their front only. A node

@@ -75,10 +75,10 @@ func exportLoad(state, in, size uint32) int32 {
 	return registered.load(state, in, size)
 }
 
-//go:wasmexport pentad_join
-func exportJoin(state, before uint32) int32 {
+//go:wasmexport pentad_link_predecessor
+func exportLinkPredecessor(state, predecessor uint32) int32 {
 	defer ended()
-	return registered.join(state, before)
+	return registered.linkPredecessor(state, predecessor)
 }
 
 //go:wasmexport pentad_error

@@ -92,11 +92,11 @@ func (t *growingStates[S]) load(array, src []byte) error {
 	return t.aggregate.Load(t.at(array, 0), src)
 }
 
-func (t *growingStates[S]) joins() bool {
-	_, ok := t.aggregate.(Joining[S])
+func (t *growingStates[S]) linksPredecessors() bool {
+	_, ok := t.aggregate.(PredecessorLinker[S])
 	return ok
 }
 
-func (t *growingStates[S]) join(state, before []byte) error {
-	return t.aggregate.(Joining[S]).Join(t.at(state, 0), t.at(before, 0))
+func (t *growingStates[S]) linkPredecessor(state, predecessor []byte) error {
+	return t.aggregate.(PredecessorLinker[S]).LinkPredecessor(t.at(state, 0), t.at(predecessor, 0))
 }

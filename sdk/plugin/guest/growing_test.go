@@ -113,61 +113,63 @@ func TestGrowingLife(t *testing.T) {
 	}
 }
 
-// chained are sums, each of which has what lies before it in it.
+// chained are sums, each of which has its predecessor in it.
 type chained struct{ *sum }
 
-func (chained) Join(s, before *total) error {
-	if before.n < 0 {
+func (chained) LinkPredecessor(s, predecessor *total) error {
+	if predecessor.n < 0 {
 		return errors.New("below nothing")
 	}
-	s.n += before.n
+	s.n += predecessor.n
 	return nil
 }
 
-// tailed are lists, each of which has the one before it behind it.
+// tailed are lists, each of which has its predecessor behind it.
 type tailed struct{ *lists }
 
-func (tailed) Join(s, before *list) error {
-	s.seen = append(s.seen, before.seen...)
+func (tailed) LinkPredecessor(s, predecessor *list) error {
+	s.seen = append(s.seen, predecessor.seen...)
 	return nil
 }
 
-func TestJoining(t *testing.T) {
+func TestLinkPredecessor(t *testing.T) {
 	m, c := &module{}, chained{fixedSum()}
 	m.setAggregate(newStates[total](c), c)
 	d := m.memory.view(m.descriptor(), plugin.DescriptorSize)
-	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagLinks {
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagLinksPredecessors {
 		t.Errorf("flags %d", flags)
 	}
 	array := m.memory.alloc(64)
 	states := cells[total](m.array(array, 2))
 	states[0].n, states[1].n = 40, 2
-	if status := m.join(array+8, array); status != 0 || states[1].n != 42 || states[0].n != 40 {
+	status := m.linkPredecessor(array+8, array)
+	if status != 0 || states[1].n != 42 || states[0].n != 40 {
 		t.Errorf("status %d, states %v", status, states)
 	}
 	states[0].n = -1
-	if status := m.join(array+8, array); status != statusOwn || string(m.text) != "below nothing" {
+	status = m.linkPredecessor(array+8, array)
+	if status != statusOwn || string(m.text) != "below nothing" {
 		t.Errorf("status %d, %s", status, m.text)
 	}
 
 	g, l := &module{}, tailed{&lists{}}
 	g.setGrowing(newGrowing[list](l), l)
 	d = g.memory.view(g.descriptor(), plugin.DescriptorSize)
-	if flags := binary.LittleEndian.Uint32(d[32:]); flags != plugin.FlagLinks|plugin.FlagGrows|
-		plugin.FlagMergeOrdered {
+	if flags := binary.LittleEndian.Uint32(d[32:]); flags !=
+		plugin.FlagLinksPredecessors|plugin.FlagGrows|plugin.FlagMergeOrdered {
 		t.Errorf("flags %d", flags)
 	}
 	at := g.memory.alloc(64)
 	g.states.reset(g.array(at, 2))
-	if status := g.join(at, at+4); status != 0 {
+	if status := g.linkPredecessor(at, at+4); status != 0 {
 		t.Error(status)
 	}
 	out := g.memory.alloc(64)
 	if n := g.save(at, out, 64); n != 1 || g.memory.view(out, 1)[0] != '<' {
 		t.Errorf("%d bytes, %x", n, g.memory.view(out, 64))
 	}
-	if status := newLists().join(0, 0); status != plugin.StatusUnsupported {
-		t.Errorf("states that do not join are joined: %d", status)
+	if status := newLists().linkPredecessor(0, 0); status != plugin.StatusUnsupported {
+		t.Errorf("states that link no predecessors are linked: %d", status)
 	}
 }
 

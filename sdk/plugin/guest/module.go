@@ -81,8 +81,8 @@ func (m *module) descriptor() uint32 {
 	if m.growing != nil {
 		d.Flags |= plugin.FlagGrows
 	}
-	if m.states != nil && m.states.joins() {
-		d.Flags |= plugin.FlagLinks
+	if m.states != nil && m.states.linksPredecessors() {
+		d.Flags |= plugin.FlagLinksPredecessors
 	}
 	at := m.memory.alloc(plugin.DescriptorSize)
 	dst := m.memory.view(at, plugin.DescriptorSize)[:0]
@@ -190,12 +190,13 @@ func (m *module) merge(dst, src, n uint32) int32 {
 	return plugin.StatusOK
 }
 
-// join tells a state of the one before it.
-func (m *module) join(state, before uint32) int32 {
-	if m.states == nil || !m.states.joins() {
+// linkPredecessor hands a state its predecessor.
+func (m *module) linkPredecessor(state, predecessor uint32) int32 {
+	if m.states == nil || !m.states.linksPredecessors() {
 		return plugin.StatusUnsupported
 	}
-	if err := m.states.join(m.array(state, 1), m.array(before, 1)); err != nil {
+	err := m.states.linkPredecessor(m.array(state, 1), m.array(predecessor, 1))
+	if err != nil {
 		return m.fail(err, statusOwn)
 	}
 	return plugin.StatusOK

@@ -18,8 +18,8 @@ type states interface {
 	add(b *Batch, array []byte) error
 	merge(dst, src []byte) error
 	finish(array []byte, i int, dst []byte) ([]byte, error)
-	joins() bool
-	join(state, before []byte) error // of arrays of one; only if it joins
+	linksPredecessors() bool
+	linkPredecessor(state, predecessor []byte) error // arrays of one; only if it links them
 }
 
 type typedStates[S any] struct{ aggregate Aggregate[S] }
@@ -86,13 +86,14 @@ func (t *typedStates[S]) finish(array []byte, i int, dst []byte) ([]byte, error)
 	return t.aggregate.Finish(&cells[S](array)[i], dst)
 }
 
-func (t *typedStates[S]) joins() bool {
-	_, ok := t.aggregate.(Joining[S])
+func (t *typedStates[S]) linksPredecessors() bool {
+	_, ok := t.aggregate.(PredecessorLinker[S])
 	return ok
 }
 
-func (t *typedStates[S]) join(state, before []byte) error {
-	return t.aggregate.(Joining[S]).Join(&cells[S](state)[0], &cells[S](before)[0])
+func (t *typedStates[S]) linkPredecessor(state, predecessor []byte) error {
+	return t.aggregate.(PredecessorLinker[S]).LinkPredecessor(&cells[S](state)[0],
+		&cells[S](predecessor)[0])
 }
 
 // resultSize is the size of all results by the document, 0 when they differ.

@@ -116,8 +116,8 @@ pub unsafe fn load<G: Growing>(g: &G, s: *mut G::State, saved: *const u8, n: u32
     status(g.load(&mut *s, In::new(column(saved, n))))
 }
 
-pub unsafe fn join<S, J: Joining<S>>(j: &J, s: *mut S, before: *const S) -> i32 {
-    status(j.join(&mut *s, &*before))
+pub unsafe fn link_predecessor<S, L: PredecessorLinker<S>>(l: &L, s: *mut S, p: *const S) -> i32 {
+    status(l.link_predecessor(&mut *s, &*p))
 }
 
 pub unsafe fn finish<S>(states: *const S, n: u32, out: *mut u8, room: u32, differ: bool,
@@ -140,10 +140,10 @@ pub unsafe fn finish<S>(states: *const S, n: u32, out: *mut u8, room: u32, diffe
     out.used as i32
 }
 
-/// Makes a type the module's aggregate. With `joins` it is a [`Joining`], too.
+/// Makes a type the module's aggregate; with `links_predecessors` also a [`PredecessorLinker`].
 macro_rules! aggregate {
-    ($plugin:ty $(, $joins:ident)?) => {
-        crate::pentad::export_all!($plugin, Aggregate, 0 $(, $joins)?, {
+    ($plugin:ty $(, $links:ident)?) => {
+        crate::pentad::export_all!($plugin, Aggregate, 0 $(, $links)?, {
             #[no_mangle]
             unsafe extern "C" fn pentad_merge(dst: *mut State, src: *const State, n: u32) -> i32 {
                 pentad::merge(plugin(), dst, src, n)
@@ -152,10 +152,10 @@ macro_rules! aggregate {
     };
 }
 
-/// Makes a type the module's aggregate, whose states grow. With `joins` it is a [`Joining`], too.
+/// Makes a type the module's aggregate, whose states grow; `links_predecessors` as there.
 macro_rules! growing {
-    ($plugin:ty $(, $joins:ident)?) => {
-        crate::pentad::export_all!($plugin, Growing, pentad::GROWS $(, $joins)?, {
+    ($plugin:ty $(, $links:ident)?) => {
+        crate::pentad::export_all!($plugin, Growing, pentad::GROWS $(, $links)?, {
             #[no_mangle]
             unsafe extern "C" fn pentad_save(s: *const State, out: *mut u8, room: u32) -> i32 {
                 pentad::save(plugin(), s, out, room)
@@ -170,12 +170,12 @@ macro_rules! growing {
 
 /// The exports that all aggregates have, and more.
 macro_rules! export_all {
-    ($plugin:ty, $kind:ident, $flags:expr, joins, {$($more:item)*}) => {
-        crate::pentad::export_all!($plugin, $kind, $flags | pentad::JOINS, {
+    ($plugin:ty, $kind:ident, $flags:expr, links_predecessors, {$($more:item)*}) => {
+        crate::pentad::export_all!($plugin, $kind, $flags | pentad::LINKS_PREDECESSORS, {
             $($more)*
             #[no_mangle]
-            unsafe extern "C" fn pentad_join(s: *mut State, before: *const State) -> i32 {
-                pentad::join(plugin(), s, before)
+            unsafe extern "C" fn pentad_link_predecessor(s: *mut State, p: *const State) -> i32 {
+                pentad::link_predecessor(plugin(), s, p)
             }
         });
     };

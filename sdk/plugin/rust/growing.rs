@@ -40,14 +40,14 @@ fn room_for<T>(n: usize) -> Result<*mut T, Error> {
     }
 }
 
-/// A list of values that grows. What it grew out of is not freed.
-pub struct List<T: Copy + 'static> {
+/// A list of values that grows. What it grew out of is not freed, and values are not dropped.
+pub struct List<T: 'static> {
     at: *mut T,
     used: usize,
     room: usize,
 }
 
-impl<T: Copy> List<T> {
+impl<T> List<T> {
     pub const fn new() -> Self {
         List { at: ptr::NonNull::dangling().as_ptr(), used: 0, room: 0 }
     }
@@ -68,6 +68,9 @@ impl<T: Copy> List<T> {
         Ok(())
     }
 
+    /// Keeps the first n values.
+    pub fn truncate(&mut self, n: usize) { self.used = self.used.min(n); }
+
     #[inline(never)]
     fn grow(&mut self) -> Result<(), Error> {
         let room = (2 * self.room).max(4);
@@ -79,12 +82,12 @@ impl<T: Copy> List<T> {
     }
 }
 
-impl<T: Copy> Deref for List<T> {
+impl<T> Deref for List<T> {
     type Target = [T];
     fn deref(&self) -> &[T] { unsafe { slice::from_raw_parts(self.at, self.used) } }
 }
 
-impl<T: Copy> DerefMut for List<T> {
+impl<T> DerefMut for List<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         unsafe { slice::from_raw_parts_mut(self.at, self.used) }
     }
@@ -112,6 +115,10 @@ pub fn keep(src: &[u8]) -> Result<&'static [u8], Error> {
 /// What save wrote, from the front on. It may come from anywhere: each end is checked.
 pub struct In<'a>(&'a [u8]);
 
+#[cold]
+#[inline(never)]
+fn no_end() -> Error { error(EPAYLOAD, format_args!("a saved number does not end")) }
+
 impl<'a> In<'a> {
     pub(super) fn new(saved: &'a [u8]) -> Self { In(saved) }
     pub fn is_empty(&self) -> bool { self.0.is_empty() }
@@ -122,6 +129,33 @@ impl<'a> In<'a> {
         let (first, rest) = self.0.split_at(n);
         self.0 = rest;
         Ok(first)
+    }
+    /// A number of 7 bits a byte, the lowest first; all bytes but the last have the highest bit.
+    #[inline]
+    pub fn uvarint(&mut self) -> Result<u64, Error> {
+        match self.0.first() {
+            Some(&b) if b < 128 => {
+                self.0 = &self.0[1..];
+                Ok(b as u64)
+            }
+            _ => self.long_uvarint(),
+        }
+    }
+    #[inline(never)]
+    fn long_uvarint(&mut self) -> Result<u64, Error> {
+        let (mut v, mut shift) = (0, 0);
+        for (i, &b) in self.0.iter().enumerate() {
+            v |= ((b & 127) as u64) << shift;
+            shift += 7;
+            if b < 128 {
+                self.0 = &self.0[i + 1..];
+                return Ok(v);
+            }
+            if shift > 63 {
+                break;
+            }
+        }
+        Err(no_end())
     }
     pub fn u64(&mut self) -> Result<u64, Error> { Ok(u64_at(self.bytes(8)?, 0)) }
     pub fn i64(&mut self) -> Result<i64, Error> { Ok(self.u64()? as i64) }

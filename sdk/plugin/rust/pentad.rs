@@ -33,11 +33,11 @@ pub const OFFSETS: u32 = 64; // of payloads, together with DATA
 pub const DATA: u32 = 128;
 pub const RUNS: u32 = 256;
 
-/// Flags of a description. Those of states that grow or join are added by the macros.
+/// Flags of a description. The macros add those of states that grow or link predecessors.
 pub const MERGE_ORDERED: u32 = 1;
 pub const DEPENDS_ON_BATCHES: u32 = 2;
 pub const GROWS: u32 = 4;
-pub const JOINS: u32 = 8;
+pub const LINKS_PREDECESSORS: u32 = 8;
 
 /// Statuses of an error. Modules may use -100 and below.
 pub const EPARAM: i32 = -1;
@@ -78,11 +78,11 @@ pub trait Aggregate: Sized {
     fn finish(&self, s: &Self::State, out: &mut Out);
 }
 
-/// What an [`Aggregate`] or [`Growing`] has beside, whose states are told what lies before them:
-/// name it as `aggregate!(Step, joins)`. ABI.md says which state that is.
-pub trait Joining<State> {
-    /// Tells a state of the one before it, which stays as it is.
-    fn join(&self, s: &mut State, before: &State) -> Result<(), Error>;
+/// What an [`Aggregate`] or [`Growing`] implements in addition, whose states need their
+/// predecessors: `aggregate!(Step, links_predecessors)`. ABI.md says which states these are.
+pub trait PredecessorLinker<State> {
+    /// Takes from the predecessor of s what s needs. The predecessor stays as it is.
+    fn link_predecessor(&self, s: &mut State, predecessor: &State) -> Result<(), Error>;
 }
 
 /// Decides which records are kept.

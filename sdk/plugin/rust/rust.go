@@ -5,12 +5,13 @@ package rust
 
 import "embed"
 
-//go:embed pentad.rs exports.rs growing.rs columns.rs
+//go:embed pentad.rs exports.rs growing.rs columns.rs sealed.rs sealed_sum.rs
 var files embed.FS
 
 // Names returns the names of the files.
 func Names() []string {
-	return []string{"pentad.rs", "exports.rs", "growing.rs", "columns.rs"}
+	return []string{"pentad.rs", "exports.rs", "growing.rs", "columns.rs", "sealed.rs",
+		"sealed_sum.rs"}
 }
 
 // File returns a file by its name. The bytes belong to the caller.

@@ -215,11 +215,11 @@ func growingRound(
 		}
 	}
 	var want []byte
-	var pairs []wasmhost.Predecessor
+	var links []wasmhost.Link
 	for g := range models {
 		want = append(want, models[g].saved()...)
 		if g > 0 && r.IntN(3) > 0 {
-			pairs = append(pairs, wasmhost.Predecessor{Group: uint32(g), Before: uint32(g - 1)})
+			links = append(links, wasmhost.Link{Group: uint32(g), Predecessor: uint32(g - 1)})
 			if models[g].before = models[g-1].last; len(models[g-1].counts) == 0 {
 				models[g].before = models[g-1].before
 			}
@@ -235,7 +235,7 @@ func growingRound(
 		if err := errors.Join(err, err2); err != nil || string(saved) != string(want) {
 			t.Fatalf("%s, language %d: states %x, %v; want %x", what, i, saved, err, want)
 		}
-		err = a.LinkPredecessors(t.Context(), pairs)
+		err = a.LinkPredecessors(t.Context(), links)
 		results, err2 := a.Finish(t.Context())
 		if err := errors.Join(err, err2); err != nil || len(results) != len(models) {
 			t.Fatalf("%s, language %d: %d results, %v", what, i, len(results), err)

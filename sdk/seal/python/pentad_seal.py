@@ -1,4 +1,4 @@
-"""Sealed payloads of pentad in Python: open, sum, order tags. SEALING.md describes the bytes.
+"""Sealed payloads of pentad in Python: open, sum, tokens. SEALING.md describes the bytes.
 
 It is written from that document and not from the Go package, so that the two check each other.
 It needs Python 3.9 and the package cryptography (Debian: python3-cryptography).
@@ -6,7 +6,8 @@ It needs Python 3.9 and the package cryptography (Debian: python3-cryptography).
     tenant = Tenant({1: root}, cid=1, definitions=[json.load(open("meters.json"))])
     values, opaque = tenant.open(mid, moid, cap_ns, payload)
     count, sums = tenant.sum(partial)      # of the plugin sealed-stats
-    tag = tenant.order_tag(schema, "energy", key_id, mid, moid, units)
+    token = tenant.range_token(schema, "energy", low, high, [(mid, moid)])  # of sealed-range
+    token = tenant.equal_token(schema, "state", "on", [(mid, moid)])        # of sealed-equal
 
 `python3 pentad_seal.py vectors.json` checks the vectors of testdata.
 """
@@ -68,7 +69,7 @@ class Schema:
         self.id, self.fields = definition["schema"], definition["fields"]
         self.records = definition["max_records"]
         self.envelope, self.mac = definition.get("envelope", False), definition.get("mac")
-        self.lanes, self.row, self.order, self.mac_at = [], [], {}, 0
+        self.lanes, self.row, self.order, self.equal, self.mac_at = [], [], {}, {}, 0
         for i, f in enumerate(self.fields):
             self._add_lanes(i, f)
         self.lanes.sort(key=lambda lane: lane.width == 4)  # stable
@@ -81,10 +82,14 @@ class Schema:
                 wide = not f["order"].get("width") and f["max"] > 2**31 - 1
                 self.order[i] = (at, 16 if wide else 8)
                 at += self.order[i][1]
-        at += 8 * sum(1 for f in self.fields if f.get("equal") is not None)
+        for i, f in enumerate(self.fields):
+            if f.get("equal") is not None:
+                self.equal[i] = (at, 8)
+                at += 8
         if self.mac is not None:
             self.mac_at, at = at, at + 16
         self.prefix = at
+        self.flags = (MAC if self.mac is not None else 0) | (ENVELOPE if self.envelope else 0)
         self.fingerprint = hashlib.sha256(self._text()).digest()
 
     def _add_lanes(self, i, f):
@@ -136,6 +141,14 @@ class Schema:
             if equal is not None:
                 b += struct.pack(">q", equal.get("period_ns", 0))
         return b
+
+
+    def field(self, name):
+        """The number of a field."""
+        for i, f in enumerate(self.fields):
+            if f["name"] == name:
+                return i
+        raise SealError("schema %d has no field %r" % (self.id, name))
 
 
 class Header:
@@ -333,9 +346,9 @@ class Tenant:
         return count, lanes
 
     def order_tag(self, schema_id, name, key_id, mid, moid, units):
-        """The order tag of a number: what a range token has of each of its bounds."""
+        """The order tag of a number: what a range token has of each of its ends."""
         s = self.schemas[schema_id]
-        i = next(i for i, f in enumerate(s.fields) if f["name"] == name)
+        i = s.field(name)
         f, (_, width) = s.fields[i], s.order[i]
         root, device, _ = self._keys(s, key_id, mid, moid)
         key = derive(root if f["order"].get("scope") else device, b"ore", struct.pack(">i", moid),
@@ -354,6 +367,66 @@ class Tenant:
             g = block[index // 4] >> 2 * (index % 4) & 3
             out = out << 2 | (x >> n - 1 - j & 1) + g & 3
         return out.to_bytes(width, "big")
+
+
+    def equal_tag(self, schema_id, name, key_id, mid, moid, value, period=0):
+        """The equality tag of a text or of a number in units."""
+        s = self.schemas[schema_id]
+        f = s.fields[s.field(name)]
+        root, device, _ = self._keys(s, key_id, mid, moid)
+        key = derive(root if f["equal"].get("scope") else device, b"bidx", struct.pack(">i", moid),
+                     s.fingerprint, struct.pack(">H", f["id"]), struct.pack(">q", period))
+        form = b"t" + value.encode() if f["kind"] == "text" else b"n" + struct.pack(">q", value)
+        return hmac.new(key, form, hashlib.sha256).digest()[:8]
+
+    def range_token(self, schema_id, name, low, high, series):
+        """What sealed-range selects numbers from low to high by, in units and both included.
+
+        None is no end. Series are pairs of mid and moid that the query may have records of.
+        """
+        s = self.schemas[schema_id]
+        i = s.field(name)
+        f, most = s.fields[i], s.fields[i]["max"]
+        if i not in s.order:
+            raise SealError("field %r of schema %d has no order" % (name, schema_id))
+        low, high = -most if low is None else low, most if high is None else high
+        if low > high or low > most or high < -most:
+            raise SealError("no value is from %d to %d" % (low, high))
+        ends = [low if low > -most else None, high if high < most else None]
+        o = f["order"]
+        if o.get("width"):
+            begins = [v + k for k, v in enumerate(ends) if v is not None]
+            for v in begins:
+                n = v - o.get("low", 0)
+                if n <= 0 or n % o["width"] or n // o["width"] >= o["buckets"]:
+                    raise SealError("the range cuts a bucket; begin and end where buckets do")
+        return self._token(s, s.order[i], o, series, lambda key_id, mid, moid: [
+            "-" if v is None else self.order_tag(schema_id, name, key_id, mid, moid, v).hex()
+            for v in ends])
+
+    def equal_token(self, schema_id, name, value, series, from_ns=0, to_ns=1):
+        """What sealed-equal selects a value by, in caps from from_ns to below to_ns.
+
+        Only fields whose tags are those of periods look at the time.
+        """
+        s = self.schemas[schema_id]
+        i = s.field(name)
+        if i not in s.equal:
+            raise SealError("field %r of schema %d has no equality" % (name, schema_id))
+        period = s.fields[i]["equal"].get("period_ns", 0)
+        periods = range(from_ns // period, (to_ns - 1) // period + 1) if period else [0]
+        return self._token(s, s.equal[i], s.fields[i]["equal"], series, lambda key_id, mid, moid: [
+            self.equal_tag(schema_id, name, key_id, mid, moid, value, p).hex() for p in periods])
+
+    def _token(self, s, place, part, series, tags):
+        """SCHEMA:CHECK P FLAGS OFFSET WIDTH, and the tags of each series under each key."""
+        text = "%d:%s %d %d %d %d" % (s.id, s.fingerprint[:3].hex(), s.prefix, s.flags, *place)
+        tenant = part.get("scope")
+        for mid, moid in dict.fromkeys((0 if tenant else mid, moid) for mid, moid in series):
+            for key_id in sorted(self.roots):
+                text += ";%d %s %d %s" % (key_id, "*" if tenant else mid, moid,
+                                          ",".join(tags(key_id, mid, moid)))
+        return text
 
 
 def compare_order(a, b):
@@ -399,8 +472,18 @@ def check_vectors(path):
             if o["exact"]:
                 assert compare_order(tag, other) == (o["value"] > value) - (o["value"] < value)
         tags.setdefault((o["field"], o["mid"]), []).append((o["value"], tag))
-    print("checked %d payloads, %d partials, %d order tags" % (
-        len(v["payloads"]), len(v["partials"]), len(v["order"])))
+    for o in v["tokens"]:
+        series, (from_ns, to_ns) = [tuple(one) for one in o["series"]], o["during_ns"]
+        if "range" in o:
+            token = t.range_token(o["schema"], o["field"], *o["range"], series)
+        else:
+            s = t.schemas[o["schema"]]
+            text = s.fields[s.field(o["field"])]["kind"] == "text"
+            value = o["value"] if text else int(o["value"])
+            token = t.equal_token(o["schema"], o["field"], value, series, from_ns, to_ns)
+        assert token == o["token"], (o, token)
+    print("checked %d payloads, %d partials, %d order tags, %d tokens" % (
+        len(v["payloads"]), len(v["partials"]), len(v["order"]), len(v["tokens"])))
 
 
 if __name__ == "__main__":

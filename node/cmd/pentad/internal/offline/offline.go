@@ -144,7 +144,7 @@ func keyOf(k record.Key, by record.GroupBy, cal *calendar.Calendar) (g groupKey)
 type part struct {
 	guest  *wasmhost.Aggregate
 	cal    *calendar.Calendar // nil where groups have no window
-	joins  bool
+	links  bool               // states with their predecessors
 	ids    map[groupKey]uint32
 	keys   []groupKey
 	counts []uint64
@@ -154,7 +154,7 @@ func (r *Runner) newPart(
 	ctx context.Context, params []byte, by record.GroupBy,
 ) (p *part, err error) {
 	p = &part{ids: map[groupKey]uint32{},
-		joins: r.module.Describe().Flags&plugin.FlagLinks != 0}
+		links: r.module.Describe().Flags&plugin.FlagLinksPredecessors != 0}
 	if by.Window != (record.Window{}) {
 		if p.cal, err = calendar.New(by.Window); err != nil {
 			return nil, err
@@ -182,26 +182,26 @@ func (p *part) add(ctx context.Context, b *record.Batch, by record.GroupBy) erro
 	return p.guest.Add(ctx, b, gid, len(p.keys))
 }
 
-// join tells each group of the one before it, if the module asks for it.
-func (p *part) join(ctx context.Context) error {
-	if !p.joins {
+// linkPredecessors gives each group its predecessor, if the module needs that.
+func (p *part) linkPredecessors(ctx context.Context) error {
+	if !p.links {
 		return nil
 	}
 	order := slices.SortedFunc(slices.Values(p.keys), groupKey.compare)
-	var pairs []wasmhost.Predecessor
+	var links []wasmhost.Link
 	for i := 1; i < len(order); i++ {
 		a, b := order[i-1], order[i]
 		if a.cap = b.cap; a == b {
-			pairs = append(pairs, wasmhost.Predecessor{Group: p.ids[order[i]],
-				Before: p.ids[order[i-1]]})
+			links = append(links, wasmhost.Link{Group: p.ids[order[i]],
+				Predecessor: p.ids[order[i-1]]})
 		}
 	}
-	return p.guest.LinkPredecessors(ctx, pairs)
+	return p.guest.LinkPredecessors(ctx, links)
 }
 
 // finish returns the groups by key.
 func (p *part) finish(ctx context.Context) ([]wire.Group, error) {
-	if err := p.join(ctx); err != nil {
+	if err := p.linkPredecessors(ctx); err != nil {
 		return nil, err
 	}
 	results, err := p.guest.Finish(ctx)

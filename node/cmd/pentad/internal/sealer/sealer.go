@@ -91,6 +91,19 @@ func (s *Sealer) Tenant(cid int32) (*seal.Tenant, error) {
 	return s.tenants[cid], nil
 }
 
+// ImportID turns a digest of what readings of some tenants come from into one from which nothing
+// follows without the keys of all of them.
+func (s *Sealer) ImportID(ctx context.Context, cids []int32, digest []byte) ([]byte, error) {
+	for _, cid := range cids {
+		id, err := s.keys.ImportID(ctx, cid, digest)
+		if err != nil {
+			return nil, noKey(err, cid)
+		}
+		digest = id[:]
+	}
+	return digest, nil
+}
+
 // AddDevices makes keys for the devices of records where these are random, all at once.
 func (s *Sealer) AddDevices(ctx context.Context, b *record.Batch) error {
 	mids := map[int32]map[int64]bool{}

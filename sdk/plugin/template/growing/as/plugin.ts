@@ -1,8 +1,8 @@
 // PLUGIN_NAME: the different texts in payloads, how often each came, and which one held when a
 // window began. pentad.ts says what there is, and growing.ts what states that grow are made of.
 import {
-  AGGREGATE, Batch, CAP, DATA, Descriptor, ECAP, ENOMEM, EPAYLOAD, GID, GROWS, JOINS, OFFSETS, OK,
-  descriptor, fail, textParam, textParamSize,
+  AGGREGATE, Batch, CAP, DATA, Descriptor, ECAP, ENOMEM, EPAYLOAD, GID, GROWS,
+  LINKS_PREDECESSORS, OFFSETS, OK, descriptor, fail, textParam, textParamSize,
 } from "./pentad";
 import { In, Out, compareBytes, hasRoom, keepBytes } from "./growing";
 
@@ -24,7 +24,7 @@ class State {
   list: Text[] = []; // in the order of their bytes
   cap: i64 = i64.MIN_VALUE; // of the last text
   last: Text = NONE;
-  before: Text = NONE; // the last one before the window
+  preceding: Text = NONE; // the last one before the window
 
   /** State i of an array. */
   @inline
@@ -72,7 +72,7 @@ export function pentad_describe(): Descriptor {
   d.stateSize = 4;
   d.stateAlign = 4;
   d.paramsMax = 8 + 8; // of the text, and the most that it has
-  d.flags = GROWS | JOINS;
+  d.flags = GROWS | LINKS_PREDECESSORS;
   return d;
 }
 
@@ -147,9 +147,9 @@ export function pentad_load(state: usize, from: usize, size: u32): i32 {
   return OK;
 }
 
-export function pentad_join(state: usize, other: usize): i32 {
-  const before = State.at(other, 0);
-  State.at(state, 0).before = before.list.length ? before.last : before.before;
+export function pentad_link_predecessor(state: usize, predecessor: usize): i32 {
+  const p = State.at(predecessor, 0);
+  State.at(state, 0).preceding = p.list.length ? p.last : p.preceding;
   return OK;
 }
 
@@ -157,7 +157,7 @@ export function pentad_join(state: usize, other: usize): i32 {
 export function pentad_finish(states: usize, n: u32, to: usize, room: u32): i32 {
   if (n != 1) throw new Error("finish takes one state");
   const s = State.at(states, 0), out = new Out(to + 4, room - 4); // the size stands before it
-  out.text(s.before.at, s.before.size);
+  out.text(s.preceding.at, s.preceding.size);
   out.u64(<u64>s.list.length);
   for (let i = 0; i < s.list.length; i++) {
     const t = s.list[i];

@@ -3,7 +3,8 @@
  *
  * pentad.h says what there is; the functions below are called by the node, in this order:
  * pentad_init once, pentad_state_init for new groups, pentad_add for each batch, pentad_save and
- * pentad_load for what goes from one instance to another, pentad_join, pentad_finish at the end.
+ * pentad_load for what goes from one instance to another, pentad_link_predecessor, pentad_finish at
+ * the end.
  */
 #include "pentad.h"
 
@@ -17,7 +18,7 @@ typedef struct { text text; u64 count; } entry;
  * may hold addresses of what it owns. */
 typedef struct {
   i64 cap;           /* of the last text */
-  text last, before; /* before: the last one before the window */
+  text last, preceding; /* preceding: the last one before the window */
   entry *entries;    /* in the order of their bytes */
   u32 used, room;
 } state;
@@ -27,7 +28,7 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
               sizeof(state), 8,                                       /* and its alignment */
               0,     /* bytes of a result: they differ */
               8 + 8, /* bytes of parameters: of a text 8, and the most that it has */
-              PENTAD_GROWS | PENTAD_JOINS, "PLUGIN_NAME",
+              PENTAD_GROWS | PENTAD_LINKS_PREDECESSORS, "PLUGIN_NAME",
               "{\"name\":\"PLUGIN_NAME\",\"version\":\"1\","
               "\"about\":\"texts and how often each came\",\"payload\":[\"bytes\"],\"params\":["
               "{\"name\":\"until\",\"type\":\"text\",\"size\":8,\"default\":\";\","
@@ -144,8 +145,9 @@ PENTAD_EXPORT(pentad_load) i32 pentad_load(state *s, const u8 *saved, u32 size) 
   return PENTAD_OK;
 }
 
-PENTAD_EXPORT(pentad_join) i32 pentad_join(state *s, const state *before) {
-  s->before = before->used ? before->last : before->before;
+PENTAD_EXPORT(pentad_link_predecessor)
+i32 pentad_link_predecessor(state *s, const state *predecessor) {
+  s->preceding = predecessor->used ? predecessor->last : predecessor->preceding;
   return PENTAD_OK;
 }
 
@@ -155,7 +157,7 @@ PENTAD_EXPORT(pentad_finish) i32 pentad_finish(const state *s, u32 n, u8 *out, u
   pentad_out o = {out, out + room, 0};
   u32 size = 0; /* of the result, which stands before it */
   pentad_put(&o, &size, 4);
-  pentad_put_text(&o, s->before.at, s->before.size);
+  pentad_put_text(&o, s->preceding.at, s->preceding.size);
   pentad_put_u64(&o, s->used);
   for (u32 i = 0; i < s->used; i++) {
     pentad_put_text(&o, s->entries[i].text.at, s->entries[i].text.size);

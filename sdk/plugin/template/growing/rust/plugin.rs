@@ -4,7 +4,7 @@
 
 mod pentad;
 
-use pentad::{keep, Batch, Description, Error, Growing, In, Joining, List, Out, Params};
+use pentad::{keep, Batch, Description, Error, Growing, In, List, Out, Params, PredecessorLinker};
 
 const MAX_TEXT: usize = 32; // bytes: to compare long ones takes more fuel than a row has
 
@@ -20,7 +20,7 @@ struct State {
     entries: List<Entry>, // in the order of their bytes
     cap: i64,             // of the last text
     last: &'static [u8],
-    before: &'static [u8], // the last one before the window
+    preceding: &'static [u8], // the last one before the window
 }
 
 impl State {
@@ -94,7 +94,7 @@ impl Growing for Texts {
     }
 
     fn fresh(&self) -> State {
-        State { entries: List::new(), cap: i64::MIN, last: b"", before: b"" }
+        State { entries: List::new(), cap: i64::MIN, last: b"", preceding: b"" }
     }
 
     fn add(&self, b: &Batch, states: &mut [State]) -> Result<(), Error> {
@@ -126,7 +126,7 @@ impl Growing for Texts {
     }
 
     fn finish(&self, s: &State, out: &mut Out) {
-        out.text(s.before);
+        out.text(s.preceding);
         out.u64(s.entries.len() as u64);
         for e in s.entries.iter() {
             out.text(e.text);
@@ -135,11 +135,12 @@ impl Growing for Texts {
     }
 }
 
-impl Joining<State> for Texts {
-    fn join(&self, s: &mut State, before: &State) -> Result<(), Error> {
-        s.before = if before.entries.is_empty() { before.before } else { before.last };
+impl PredecessorLinker<State> for Texts {
+    fn link_predecessor(&self, s: &mut State, predecessor: &State) -> Result<(), Error> {
+        let p = predecessor;
+        s.preceding = if p.entries.is_empty() { p.preceding } else { p.last };
         Ok(())
     }
 }
 
-pentad::growing!(Texts, joins);
+pentad::growing!(Texts, links_predecessors);

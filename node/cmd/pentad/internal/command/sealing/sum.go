@@ -213,6 +213,7 @@ func (f *sumFlags) decrypt(
 	}
 	by := query.GroupBy
 	return t.Decrypt(ctx, p, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+		NoDeltas: query.View != record.ViewAll,
 		Series: func(mid int64, moid int32) bool {
 			return query.Box[record.MID].Contains(mid) && (!by.MID || mid == g.MID) &&
 				query.Box[record.MOID].Contains(int64(moid)) && (!by.MOID || moid == g.MOID)

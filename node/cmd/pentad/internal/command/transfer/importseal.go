@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
@@ -134,6 +138,46 @@ func shredded(err error) error {
 			err)
 	}
 	return err
+}
+
+// keyed turns the digest of a file into one that says nothing of the file without the keys of its
+// tenants: a node sees it, and without keys it would confirm guesses of the readings. No digest is
+// returned for a file without records.
+func (r *mappedImport) keyed(ctx context.Context, name string, digest []byte) ([]byte, error) {
+	cids, err := r.tenants(ctx, name)
+	if err != nil || len(cids) == 0 {
+		return nil, err
+	}
+	return r.sealed.ImportID(ctx, cids, digest)
+}
+
+// tenants are those that a file has records of. The file is read for it, unless all are of one.
+func (r *mappedImport) tenants(ctx context.Context, name string) ([]int32, error) {
+	if cid := r.mapping.CID; cid != nil && cid.Constant != nil {
+		return []int32{int32(*cid.Constant)}, nil
+	}
+	found := map[int32]bool{}
+	look := r.opt
+	look.Dry, look.Rejects, look.Repeats = true, nil, false
+	look.Send = func(_ context.Context, b *record.Batch) error {
+		for _, cid := range b.CID {
+			found[cid] = true
+		}
+		return nil
+	}
+	im, err := csvimport.New(r.mapping, look)
+	if err != nil {
+		return nil, err
+	}
+	in, shown, err := input.Open(ctx, r.app.App, name)
+	if err != nil {
+		return nil, err
+	}
+	err = importMappedFile(ctx, im, r.mapping, r.format, shown, in)
+	if endsEqually(err) {
+		err = nil
+	}
+	return slices.Sorted(maps.Keys(found)), cli.FirstError(err, in.Close())
 }
 
 // identify writes to a digest what decides the records, in addition to the mapping. Keys do not: an
