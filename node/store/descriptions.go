@@ -45,6 +45,7 @@ type descriptionMarks struct {
 	mids map[int64]int64 // the greatest acq of rows that describe a device
 	// anyNs is the greatest acq of what may have changed any device, 0 for nothing.
 	anyNs int64
+	asked bool // a query was about the tenant: before, devices are not told apart
 }
 
 // eventMark tells apart events.
@@ -85,6 +86,10 @@ func (t *descriptions) markRows(rows *record.Batch) {
 			continue
 		}
 		m := t.marksOf(rows.CID[i])
+		if !m.asked {
+			m.anyNs = max(m.anyNs, rows.AcqNs[i])
+			continue
+		}
 		if m.mids[rows.MID[i]] = max(m.mids[rows.MID[i]], rows.AcqNs[i]); len(m.mids) > maxMarks {
 			m.forgetDevices()
 		}
@@ -140,6 +145,7 @@ func (t *descriptions) changed(cid int32) (mids []int64, any bool) {
 	t.marksMu.Lock()
 	defer t.marksMu.Unlock()
 	m := t.marksOf(cid)
+	m.asked = true
 	for mid := range m.mids {
 		mids = append(mids, mid)
 	}
