@@ -93,8 +93,8 @@ func newSealedStreams(t *testing.T, r *rand.Rand, s *seal.Schema) *sealedStreams
 }
 
 // row returns the next record: mostly of one stream, or of some in turn, with gaps and corrections;
-// nil when the stream is at its end.
-func (x *sealedStreams) row(i int) (record.Key, []byte) {
+// a bad one when the stream is at its end.
+func (x *sealedStreams) row(i int) (k record.Key, p []byte, bad bool) {
 	if len(x.open) == 0 || x.IntN(40) == 0 {
 		x.open = x.Perm(len(x.all))[:1+x.IntN(len(x.all))]
 		if x.IntN(2) == 0 {
@@ -102,16 +102,19 @@ func (x *sealedStreams) row(i int) (record.Key, []byte) {
 		}
 	}
 	s := &x.all[x.open[i%len(x.open)]]
-	if x.IntN(60) == 0 && s.next < 1<<31 {
+	if x.IntN(60) == 0 && s.next > 0 && s.next < 1<<31 {
 		s.next += x.Uint32N(3)
 	}
-	if s.next == 0 { // it was the last one
-		x.open = nil
-		return s.key, nil
+	if x.IntN(20) == 0 {
+		s = x.mistaken(s)
 	}
-	p := bytes.Clone(x.payload)
+	p = bytes.Clone(x.payload)
 	copy(p, s.header[:])
 	binary.LittleEndian.PutUint32(p[16:], s.next)
+	if s.next == 0 { // the one before was the last
+		p[20] |= byte(x.IntN(2)) // as if it went on
+		return s.key, p, true
+	}
 	s.next++
 	if x.IntN(60) == 0 {
 		p[20] |= []byte{1, 3}[x.IntN(2)] // corrections, by difference or not
@@ -122,9 +125,23 @@ func (x *sealedStreams) row(i int) (record.Key, []byte) {
 	if x.varied && x.IntN(3) > 0 {
 		p = append(p, make([]byte, x.IntN(9))...)
 	}
-	k := s.key
+	k = s.key
 	k.CapNs = x.Int64N(1e15) - 5e14
-	return k, p
+	return k, p, false
+}
+
+// mistaken returns a stream of another series that goes on as this one would, if there is one, and
+// lets this one go on behind that.
+func (x *sealedStreams) mistaken(s *sealedStream) *sealedStream {
+	for _, i := range x.Perm(len(x.all)) {
+		o := &x.all[i]
+		if o.key != s.key && o.header == s.header && o.next != 0 && o.next < s.next {
+			o.next = s.next
+			s.next++
+			return o
+		}
+	}
+	return s
 }
 
 // broken changes a payload so that it is none of the schema.
@@ -165,15 +182,16 @@ func TestSealedRows(t *testing.T) {
 		b, gid := &record.Batch{}, []uint32(nil)
 		group, bad := uint32(0), false
 		for i := range 1 + r.IntN(3000) {
-			k, p := x.row(i)
-			if p == nil {
-				continue
-			}
+			k, p, odd := x.row(i)
+			bad = bad || odd
 			if r.IntN(1+r.IntN(50)) == 0 {
 				group = r.Uint32N(uint32(groups))
 			}
-			if r.IntN(20_000) == 0 {
+			if !bad && r.IntN(20_000) == 0 {
 				p, bad = x.broken(p), true
+			}
+			if bad {
+				// It is the last one.
 			} else if err := want[group].Add(k, p); err != nil {
 				t.Fatal(err)
 			}

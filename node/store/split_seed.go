@@ -125,7 +125,7 @@ func (s *Store) linkSeed(
 	}
 	m := *s.manifest
 	m.Store, m.Replicated, m.Applied, m.NextAcqNs = group, true, at, at.NextNs
-	m.SyncedLogSeq, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
+	m.SyncedAppend, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
 	m.Lineage = nil                                      // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],

@@ -179,22 +179,23 @@ static inline v128_t greater(v128_t d) {
 
 static inline v128_t zero(v128_t d) { return wasm_i64x2_eq(d, wasm_i64x2_splat(0)); }
 
+/* Those of the second words count where the first ones are equal. */
+static inline v128_t both(v128_t d, const words *y, const word *end) {
+  return wasm_v128_or(d, wasm_v128_and(zero(d), difference(y, end)));
+}
+
 /* Which of two tags are in the range, two bits. */
 static inline u32 two_inside(const u8 *p, const u8 *q, const end *low, const end *high,
                              const u32 width) {
   words x = words_of(p, q);
   v128_t d = difference(&x, &low->first), e = difference(&x, &high->first);
-  v128_t above = greater(d), beyond = greater(e);
   if (width == 16) {
     words y = words_of(p + 8, q + 8);
-    v128_t f = difference(&y, &low->second), g = difference(&y, &high->second);
-    above = wasm_v128_or(above, wasm_v128_and(zero(d), wasm_v128_or(greater(f), zero(f))));
-    beyond = wasm_v128_or(beyond, wasm_v128_and(zero(e), greater(g)));
-  } else {
-    above = wasm_v128_or(above, zero(d));
+    d = both(d, &y, &low->second);
+    e = both(e, &y, &high->second);
   }
-  above = wasm_v128_or(above, low->open);
-  beyond = wasm_v128_andnot(beyond, high->open);
+  v128_t above = wasm_v128_or(wasm_v128_or(greater(d), zero(d)), low->open);
+  v128_t beyond = wasm_v128_andnot(greater(e), high->open);
   return wasm_i64x2_bitmask(wasm_v128_andnot(above, beyond));
 }
 

@@ -253,7 +253,7 @@ func (s *segmentStates) takeFrom(p *savedSink) {
 
 // mergeSegment merges all states of a segment.
 func (p *savedSink) mergeSegment(s *segmentStates) error {
-	if s.split || len(s.states) == 1 {
+	if s.split || len(s.states) == 1 || !s.set.Cached() {
 		return p.merge(s.states)
 	}
 	rows, bytes := uint32(0), 0

@@ -83,6 +83,10 @@ func (s *Set) AddAll(o *Set) {
 	}
 }
 
+// Cached reports whether all states of the set were in the table, under the same numbers: without
+// that there is no union of them.
+func (s *Set) Cached() bool { return !s.mixed }
+
 // unions are states of several partials together.
 type unions struct {
 	age    uint32 // how many entries of the table were replaced: numbers mean others since then

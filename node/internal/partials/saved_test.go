@@ -68,6 +68,9 @@ func TestUnions(t *testing.T) {
 			table.PutUnion(&set, model[name])
 		}
 		table.Unlock()
+		if ok && !set.Cached() {
+			t.Fatalf("%s has a union, though not all of them are cached", name)
+		}
 		if st := c.Stats(); st.Bytes > limit {
 			t.Fatalf("%d bytes, more than %d", st.Bytes, limit)
 		}

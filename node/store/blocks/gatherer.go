@@ -113,7 +113,16 @@ func (g *Gatherer) scanBlocks(
 	return nil
 }
 
-// GatherBlock adds the rows of a block that lie in the box to the batch.
+// GatherBlock adds the rows of a block that lie in the box to the batch. The first that holds:
+//
+//	the block stayed open                 takeOpen, with the rows that were found then
+//	few rows of it are to be looked at    gatherSelective
+//	the residual is 0, rows are taken     gatherWhole, in spans; RowHider.FindSuperseded
+//	rows are counted, none can be hidden  count, which looks at no row of a sub-run in the box
+//	rows are counted                      Choose
+//	else                                  Choose, dropSuperseded, TakeChosen
+//
+// RowHider drops of the rows that are taken those that it hides.
 func (g *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 	if open := seg.findOpen(c.Block); open != nil {
 		return g.takeOpen(seg, open)
@@ -133,12 +142,12 @@ func (g *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
 		return g.gatherWhole(seg, c.Block, g.Block)
 	}
 	if g.CountOnly && c.Residual&ResidualTombstones == 0 {
-		g.Rows += uint64(g.count(seg, info, c.Residual))
+		g.Counts.Rows += uint64(g.count(seg, info, c.Residual))
 		return nil
 	}
 	g.Chosen = g.Choose(seg, info, c.Residual)
 	if g.CountOnly {
-		g.Rows += uint64(len(g.Chosen))
+		g.Counts.Rows += uint64(len(g.Chosen))
 		return nil
 	}
 	g.dropSuperseded(seg, c.Block)
@@ -157,7 +166,7 @@ func (g *Gatherer) dropSuperseded(seg *PlannedSegment, number uint32) {
 			rest = rest[1:]
 		}
 		if len(rest) > 0 && uint32(rest[0]) == at {
-			g.SupersededRows++
+			g.Counts.SupersededRows++
 			continue
 		}
 		g.Chosen[k] = at
@@ -188,9 +197,9 @@ func (g *Gatherer) beginWhole(
 	if err != nil || !g.supersededKnown {
 		return false, err
 	}
-	g.SupersededRows += uint64(len(g.supersededPositions))
+	g.Counts.SupersededRows += uint64(len(g.supersededPositions))
 	if g.CountShown {
-		g.Rows += uint64(b.Rows() - len(g.supersededPositions))
+		g.Counts.Rows += uint64(b.Rows() - len(g.supersededPositions))
 	}
 	return g.CountShown, nil
 }
@@ -289,7 +298,7 @@ func (g *Gatherer) Flush() error {
 	if n == 0 {
 		return nil
 	}
-	g.Rows += uint64(n)
+	g.Counts.Rows += uint64(n)
 	err := g.Consumer.Rows(&g.Batch)
 	g.Batch.Reset()
 	if g.payloadBuffer.end(&g.Batch) {

@@ -37,7 +37,7 @@ type Reader struct {
 
 // readerState is what a reader works at, and what it has done.
 type readerState struct {
-	Counts
+	Counts     Counts
 	Ctx        context.Context // of the task whose CPU time is shared; nil: it is not
 	CPU        cpushare.Worker // the share of the query in the processors, if it has one
 	steps      int             // blocks opened, see step
@@ -91,11 +91,11 @@ func (r *Reader) openAs(
 	if err != nil {
 		return nil, err
 	}
-	r.Blocks++
-	r.Bytes += uint64(info.Size)
-	r.Examined += uint64(info.Rows)
+	r.Counts.Blocks++
+	r.Counts.Bytes += uint64(info.Size)
+	r.Counts.Examined += uint64(info.Rows)
 	if c.Residual == 0 {
-		r.Inside++
+		r.Counts.Inside++
 	}
 	return info, nil
 }

@@ -173,7 +173,7 @@ func (r *Reader) searchResidual(seg *PlannedSegment, p *Prefetched) {
 // takePrefetched adds the rows of a block to the batch.
 func (g *Gatherer) takePrefetched(seg *PlannedSegment, p *Prefetched) error {
 	if g.CountOnly || p.rows == 0 {
-		g.Rows += uint64(p.rows)
+		g.Counts.Rows += uint64(p.rows)
 		return nil
 	}
 	if err := g.flushFull(); err != nil {

@@ -47,12 +47,12 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		return fmt.Errorf("list log: %w", err)
 	}
 	if len(entries) == 0 && m != nil &&
-		(len(m.Live) > 0 || m.SyncedLogSeq > 0 || m.FirstLogFile > 0) {
+		(len(m.Live) > 0 || m.SyncedAppend > 0 || m.FirstLogFile > 0) {
 		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
-		l.durable = m.SyncedLogSeq
+		l.durable = m.SyncedAppend
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())

@@ -102,7 +102,7 @@ func (d *comparison) run() error {
 		}
 		return d.flush()
 	}, d.Files)
-	d.reader.Rows, d.VersionLookup.Rows = 0, 0
+	d.reader.Counts.Rows, d.VersionLookup.Counts.Rows = 0, 0
 	d.stats.Add(&d.reader.Counts)
 	d.stats.Add(&d.VersionLookup.Counts)
 	return err
@@ -134,7 +134,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 		p.GiveBack()
 		return err
 	}
-	limit := d.MaxReadings
+	limit := d.Access.MaxReadings
 	if !p.Planned {
 		d.PlanPartition(p)
 		d.stats.Segments += len(p.Segments)
@@ -245,7 +245,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 			continue
 		}
 		seg := blocks.Plan(sealed, box, d.before)
-		for c := range d.Readahead.Each(sealed, seg.Plan.Candidates) {
+		for c := range d.Access.Readahead.Each(sealed, seg.Plan.Candidates) {
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
 				break
 			}
@@ -329,13 +329,13 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 			return
 		}
 		err = h.Scan(&p.Box, d.UpperAcqNs, false, func(b *record.Batch, _ []uint64) error {
-			d.reader.HeadRows += uint64(b.Len())
+			d.reader.Counts.HeadRows += uint64(b.Len())
 			return d.takeNew(b)
 		})
 	})
 	g := &d.reader
 	for _, seg := range p.Segments {
-		for c := range d.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
+		for c := range d.Access.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue

@@ -111,7 +111,7 @@ func (d *comparison) lookInSegment(sealed *shards.Segment) error {
 		info := sealed.Index.Block(c.Block)
 		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
 	})
-	for c := range d.Readahead.Each(sealed, l.candidates) {
+	for c := range d.Access.Readahead.Each(sealed, l.candidates) {
 		if err := d.Ctx.Err(); err != nil {
 			return err
 		}

@@ -122,13 +122,13 @@ func (r *repair) find() error {
 			return err
 		}
 	}
-	if r.report.File == "" && r.number < r.manifest.SyncedLogSeq {
+	if r.report.File == "" && r.number < r.manifest.SyncedAppend {
 		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
 		r.report.Reason = fmt.Sprintf("the log ends at append %d, and append %d was durable",
-			r.number, r.manifest.SyncedLogSeq)
+			r.number, r.manifest.SyncedAppend)
 	}
 	return r.ctx.Err()
 }
@@ -203,7 +203,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	if opens := torn && newest && r.number >= r.manifest.SyncedLogSeq; tail != nil && !opens &&
+	if opens := torn && newest && r.number >= r.manifest.SyncedAppend; tail != nil && !opens &&
 		r.report.File == "" {
 		r.found(tail)
 	}

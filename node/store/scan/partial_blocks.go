@@ -110,7 +110,7 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.Readahead.Prefetch(t.segment.Segment, open)
+	w.scan.Access.Readahead.Prefetch(t.segment.Segment, open)
 	defer w.ClosePrefetchRing()
 	next := 0
 	for i, c := range candidates {

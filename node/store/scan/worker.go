@@ -35,7 +35,7 @@ func (w *worker) reset() {
 
 // DropHidden removes what is not to be shown of the partition that is being scanned.
 func (w *worker) DropHidden(b *record.Batch, start int) {
-	w.SupersededRows += w.scan.DropSuperseded(w.partition, b, start)
+	w.Counts.SupersededRows += w.scan.DropSuperseded(w.partition, b, start)
 }
 
 // FindSuperseded finds the superseded rows of a block of the partition that is being scanned.
@@ -102,7 +102,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Partials, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.Readahead.Prefetch(t.segment.Segment, candidates)
+	w.scan.Access.Readahead.Prefetch(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 
@@ -111,16 +111,16 @@ func (w *worker) scanHead(t *task) error {
 	sc := w.scan
 	if sc.countOnly && len(sc.Tombstones) == 0 && sc.CountsHead(t.partition, t.head) {
 		n, err := sc.CountHead(t.partition, t.head)
-		w.Rows += n
-		w.HeadRows += n
+		w.Counts.Rows += n
+		w.Counts.HeadRows += n
 		return err
 	}
 	superseded, err := sc.ScanHead(t.partition, t.head, w.KeysOnly(), func(b *record.Batch) error {
-		w.Rows += uint64(b.Len())
-		w.HeadRows += uint64(b.Len())
+		w.Counts.Rows += uint64(b.Len())
+		w.Counts.HeadRows += uint64(b.Len())
 		return w.Consumer.Rows(b)
 	})
-	w.SupersededRows += superseded
+	w.Counts.SupersededRows += superseded
 	return err
 }
 

@@ -100,7 +100,7 @@ func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.PlannedSegment) 
 	g := &r.VersionLookup
 	g.Box = &p.Box
 	wanted := r.blocksWithNewer(p, seg)
-	for c := range r.Readahead.Each(seg.Segment, wanted) {
+	for c := range r.Access.Readahead.Each(seg.Segment, wanted) {
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}

@@ -44,8 +44,8 @@ type Resolver struct {
 
 // resolverState is what is asked, and what came of it.
 type resolverState struct {
-	Access
-	Ctx context.Context
+	Access Access
+	Ctx    context.Context
 
 	Box            record.Box      // what rows must satisfy to be looked at
 	NewestAcqs     record.RangeSet // acqs of the newest versions that are shown; empty: any
@@ -77,10 +77,10 @@ type resolverBuffers struct {
 // resolvers are kept with the memory that they have gathered.
 var resolvers = sync.Pool{New: func() any { return new(Resolver) }}
 
-// New returns a resolver of a source; GiveBack ends its use.
+// New returns a resolver of a store; GiveBack ends its use.
 func New(ctx context.Context, from *Access) *Resolver {
 	r := resolvers.Get().(*Resolver)
-	r.Begin(ctx, from)
+	r.Reuse(ctx, from)
 	return r
 }
 
@@ -90,10 +90,10 @@ func (r *Resolver) GiveBack() {
 	resolvers.Put(r)
 }
 
-// Begin begins a use of the resolver, which is new or was reset.
-func (r *Resolver) Begin(ctx context.Context, from *Access) {
+// Reuse begins a use of the resolver, which is new or was reset.
+func (r *Resolver) Reuse(ctx context.Context, from *Access) {
 	r.Ctx, r.Access, r.VersionLookup.Ctx = ctx, *from, ctx
-	r.Readahead.Clock.Refresh()
+	r.Access.Readahead.Clock.Refresh()
 }
 
 // Files yields the files that are read, also those that a merge has replaced meanwhile.
@@ -121,7 +121,7 @@ func (r *Resolver) Reset() {
 // PinStates pins the read states of the box, and picks the tombstones that cover rows of it.
 func (r *Resolver) PinStates() {
 	var all *tombstone.Set
-	r.States, all = r.Pin(&r.Box, r.States)
+	r.States, all = r.Access.Pin(&r.Box, r.States)
 	r.pickTombstones(all)
 	r.trackBackdatedPuts()
 }
@@ -176,7 +176,7 @@ func (r *Resolver) MakePartitions() (segments int) {
 // fit it alone. It reports whether there are any.
 func (r *Resolver) NextPass() (bool, error) {
 	r.endPass()
-	limit := r.MaxReadings
+	limit := r.Access.MaxReadings
 	for len(r.Waiting) > 0 {
 		last := len(r.Waiting) - 1
 		p := r.Waiting[last]
@@ -190,22 +190,13 @@ func (r *Resolver) NextPass() (bool, error) {
 		if p.Flagged-p.flaggedInHeads > limit && r.DivideByZones(p) {
 			continue
 		}
-		mark := r.OpenBlocks.Taken
-		err := r.FindNewest(p, limit)
-		if err == nil {
-			err = r.findNewerThanBackdated(p)
-		}
-		switch {
-		case errors.Is(err, ErrFull):
-			r.DivideByReadings(p)
-			r.OpenBlocks.Truncate(mark)
-			continue
-		case err != nil:
+		divided, err := r.resolve(p, limit)
+		if err != nil {
 			p.GiveBack()
 			return false, err
 		}
-		if p.Newest.len() > 0 && r.UseSuperseded {
-			p.Newest.sortRecent(p.supersededBelowNs)
+		if divided {
+			continue
 		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
@@ -213,6 +204,25 @@ func (r *Resolver) NextPass() (bool, error) {
 		}
 	}
 	return len(r.Pass) > 0, nil
+}
+
+// resolve finds the newest versions of the readings of a partition, or divides it where these are
+// more than a limit.
+func (r *Resolver) resolve(p *Partition, limit int) (divided bool, err error) {
+	mark := r.OpenBlocks.Taken
+	err = r.FindNewest(p, limit)
+	if err == nil {
+		err = r.findNewerThanBackdated(p)
+	}
+	if errors.Is(err, ErrFull) {
+		r.DivideByReadings(p)
+		r.OpenBlocks.Truncate(mark)
+		return true, nil
+	}
+	if err == nil && p.Newest.len() > 0 && r.UseSuperseded {
+		p.Newest.sortRecent(p.knownBelowNs)
+	}
+	return false, err
 }
 
 // endPass gives back what the pass took.
@@ -250,7 +260,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	if p.findFlagged(); !p.someFlagged {
 		return
 	}
-	p.fromNs = r.newerFrom(p)
+	p.newestFromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
@@ -260,7 +270,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	}
 	p.flaggedInHeads = 0
 	p.EachHead(func(h *index.Head) { p.flaggedInHeads += h.Flagged() })
-	if p.Flagged+p.flaggedInHeads > r.MaxReadings {
+	if p.Flagged+p.flaggedInHeads > r.Access.MaxReadings {
 		p.flaggedInHeads = 0
 		p.eachHeadZone(func(z index.FlaggedZone) { p.flaggedInHeads += z.Flagged })
 	}

@@ -21,7 +21,7 @@ import (
 // newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
-	p.supersededBelowNs = math.MinInt64
+	p.knownBelowNs = math.MinInt64
 	if !r.UseSuperseded || p.State.Backdated != nil {
 		return math.MinInt64
 	}
@@ -38,7 +38,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, searchedBelowNs)
-					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
+					p.knownBelowNs = max(p.knownBelowNs, searchedBelowNs)
 					continue
 				}
 			}
@@ -65,7 +65,7 @@ func (r *Resolver) keepHasNoNewer(
 	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) {
 	switch {
-	case !r.UseSuperseded || p.fromNs == math.MinInt64 || p.Flagged == 0:
+	case !r.UseSuperseded || p.newestFromNs == math.MinInt64 || p.Flagged == 0:
 	case known != nil && p.Newest.len() == 0:
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
@@ -77,8 +77,8 @@ func (r *Resolver) keepHasNoNewer(
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
 func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockInfo) bool {
-	return p.fromNs == math.MinInt64 ||
-		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.fromNs
+	return p.newestFromNs == math.MinInt64 ||
+		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.newestFromNs
 }
 
 // SupersededFinder finds the superseded rows of whole blocks. One goroutine uses it; the zero value
@@ -104,7 +104,7 @@ const rowsPerSearch = 16
 // RowsToSearch returns about how many of the rows of a whole block take as long to decode as to
 // count those that have no newer version.
 func (p *Partition) RowsToSearch(rows int) int {
-	if p.fromNs == math.MinInt64 {
+	if p.newestFromNs == math.MinInt64 {
 		return rows
 	}
 	return min(rows, rowsPerSearch*p.Newest.len())
@@ -119,7 +119,7 @@ func (p *Partition) RowsToSearch(rows int) int {
 func (f *SupersededFinder) Find(
 	r *Resolver, p *Partition, seg *blocks.PlannedSegment, number uint32, b *segment.Block,
 ) (positions []uint16, ok bool, err error) {
-	if !r.UseSuperseded || p.fromNs == math.MinInt64 || b.HasTombs() {
+	if !r.UseSuperseded || p.newestFromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
 	}
 	info, known := seg.Index.Block(number), seg.SupersededOf(number)
