@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/quantity"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -73,6 +75,10 @@ const maxWriters = 1 << 14
 type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
+
+	// Declared are the quantities that a node declares: readings of one that is not bytes are
+	// refused, as plugins would read what is encrypted as its values.
+	Declared []plugin.Quantity
 
 	keys    *seal.FileKeyring
 	tenants map[int32]*seal.Tenant
@@ -140,6 +146,9 @@ func (s *Sealer) Seal(
 	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
 	w := s.writers[series]
 	if w == nil {
+		if err := s.fits(k.MOID); err != nil {
+			return dst, err
+		}
 		t, err := s.Tenant(k.CID)
 		if err != nil {
 			return dst, err
@@ -153,6 +162,18 @@ func (s *Sealer) Seal(
 		s.writers[series] = w
 	}
 	return w.Append(dst, r)
+}
+
+// fits says why a quantity does not take encrypted readings, nil if it does.
+func (s *Sealer) fits(moid int32) error {
+	for i := range s.Declared {
+		if q := &s.Declared[i]; q.MOID == moid && q.Type != "bytes" {
+			return fmt.Errorf("%s is declared as %s, and encrypted readings are bytes; use "+
+				"another quantity, or declare it with pentad quantity set %d --type bytes",
+				quantity.Label(q), q.Type, moid)
+		}
+	}
+	return nil
 }
 
 // noKey says how to make a key that is not there.

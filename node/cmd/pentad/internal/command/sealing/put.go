@@ -142,6 +142,9 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 		return err
 	}
 	defer db.Close()
+	if keys.Declared, err = db.Quantities(ctx); err != nil {
+		return err
+	}
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})

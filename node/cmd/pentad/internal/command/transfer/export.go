@@ -34,9 +34,9 @@ has the decoded number, null where the payload is not one; fields of a struct ar
 --value selects another type, --value none omits the column. Ids are numbers, as import reads them:
 --names only selects; pentad get --names -o csv writes names.
 
---open decrypts payloads (pentad seal), into a file that only its owner may read: each field is a column value_NAME, a number with digits
+--open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
-encrypted, so that an import restores the records as they are.
+encrypted, so that an import restores the records as they are. Only its owner may read the file.
 
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
