@@ -46,7 +46,7 @@ release: man ## build bin/release/*.tar.gz for linux, macOS and Windows, and SHA
 	@set -e; for p in $(PLATFORMS); do \
 		name=pentad_$(VERSION)_$$(echo $$p | tr / _); mkdir $(RELEASE)/$$name; \
 		case $$p in windows/*) exe=.exe;; *) exe=;; esac; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -trimpath -ldflags '-s -w' \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} GOARM=7 $(GO) build -buildvcs=true -trimpath -ldflags '-s -w' \
 			-o $(RELEASE)/$$name/pentad$$exe ./node/cmd/pentad; \
 		cp LICENSE README.md CHANGELOG.md $(RELEASE)/$$name; \
 		test "$$exe" || cp -r $(PACKAGING)/pentad.service bin/man $(RELEASE)/$$name; \

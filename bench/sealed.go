@@ -52,11 +52,11 @@ func sealedCommand(out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sealed",
 		Short: "Measure sums and filters of sealed payloads against plain ones",
-		Long: `Measure questions about sealed payloads against the same questions about payloads that are the same
-bytes but for the number, a float64 in the place of the encrypted lane: plugins by themselves, and
-queries from memory, from files and with kept states. Next to these, plain rows of the same size
-whose number comes first, so that the rest of a payload is not read, and what clients pay: to seal,
-to decrypt, and with Paillier.
+		Long: `Measure questions about sealed payloads against the same ones about plain payloads: the same bytes
+with a float64 in the place of the lane that is added up or of the tag that is compared. There are
+plugins by themselves, and queries from memory, from files and with kept states. Next to these,
+plain rows of the same size whose number comes first, so that the rest of a payload is not read, and
+what clients pay: to seal, to decrypt, and with Paillier.
 
 Figures are medians of rounds in which what is compared takes turns. What runs on one thread is
 measured in processor time of that thread, queries in time. Sums are decrypted and compared; wrong
@@ -67,7 +67,7 @@ machines differ.`,
 	}
 	f := c.Flags()
 	f.IntVar(&s.rows, "rows", 1_000_000, "records of each store")
-	f.IntVar(&s.devices, "devices", 100, "devices that they are of")
+	f.IntVar(&s.devices, "devices", 20, "devices that they are of")
 	f.IntVar(&s.rounds, "rounds", 21, "rounds of each measurement")
 	f.DurationVar(&s.piece, "piece", 20*time.Millisecond,
 		"how long a measurement on one thread takes in each round")
@@ -96,7 +96,8 @@ func (s *sealedFigures) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(s.work)) }()
 	steps := map[string]func(context.Context) error{"plugins": s.guests, "sums": s.sums,
 		"ranges": s.ranges, "clients": s.clients, "paillier": s.paillier}
-	for name := range strings.SplitSeq(cmp.Or(s.only, "plugins,sums,ranges,clients,paillier"), ",") {
+	const all = "plugins,sums,ranges,clients,paillier"
+	for name := range strings.SplitSeq(cmp.Or(s.only, all), ",") {
 		step, ok := steps[name]
 		if !ok {
 			return fmt.Errorf("--only %s: no part has this name", name)

@@ -20,6 +20,7 @@ const (
 	sealedMOID   = 9
 	sealedGrowth = 1009 // from one mid to the next, so that devices are of many shards
 	sealedLane   = 24   // where the lane of a sum begins
+	sealedTag    = 32   // where the tag of the ordered schema begins
 	sealedBatch  = 10_000
 	quarterHour  = int64(900e9)
 )
@@ -125,24 +126,20 @@ func (d *sealedData) fill(ctx context.Context, rows, inRow, perBatch int) error 
 	return nil
 }
 
-// plain returns the same records with numbers that are not sealed: in the place of the first lane,
-// or at the front of a payload that is zero but for it.
-func (d *sealedData) plain(inFront bool) []*record.Batch {
+// plain returns the same records with numbers that are not sealed, at an offset: at the front the
+// rest of a payload is zero.
+func (d *sealedData) plain(offset int) []*record.Batch {
 	rng := rand.New(rand.NewPCG(1, 2)) // that of fill
 	out := make([]*record.Batch, len(d.batches))
 	for i, sealed := range d.batches {
 		b := *sealed
 		b.Data = append([]byte(nil), b.Data...)
-		if inFront {
+		if offset == 0 {
 			clear(b.Data)
 		}
 		for row := range b.Len() {
-			p := b.Payload(row)
-			if !inFront {
-				p = p[sealedLane:]
-			}
 			v := float64(rng.Int64N(2001)-1000) / 1000
-			binary.LittleEndian.PutUint64(p, math.Float64bits(v))
+			binary.LittleEndian.PutUint64(b.Payload(row)[offset:], math.Float64bits(v))
 		}
 		out[i] = &b
 	}
@@ -205,11 +202,10 @@ func pluginCall(
 	return nil, call, fmt.Errorf("there is no plugin %q", name)
 }
 
-// inPlace are the parameters of a number in the place of the first lane.
-func inPlace(more ...string) map[string]string {
-	out := map[string]string{"offset": fmt.Sprint(sealedLane)}
-	for i := 0; i+1 < len(more); i += 2 {
-		out[more[i]] = more[i+1]
-	}
-	return out
+// inLane are the parameters of a number in the place of the first lane.
+func inLane() map[string]string { return map[string]string{"offset": fmt.Sprint(sealedLane)} }
+
+// inTag are those of a range of numbers in the place of the tag.
+func inTag() map[string]string {
+	return map[string]string{"offset": fmt.Sprint(sealedTag), "low": "0", "high": "0.5"}
 }

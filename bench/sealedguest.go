@@ -44,7 +44,7 @@ func (s *sealedFigures) guests(ctx context.Context) error {
 }
 
 func (s *sealedFigures) guestData(
-	ctx context.Context, def seal.Definition, inRow int,
+	ctx context.Context, def seal.Definition, inRow, offset int,
 ) (*sealedData, []*record.Batch, error) {
 	d, err := newSealedData(ctx, def, guestDevices)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *sealedFigures) guestData(
 	if err := d.fill(ctx, guestRows, inRow, perBatch); err != nil {
 		return nil, nil, err
 	}
-	return d, d.plain(false), nil
+	return d, d.plain(offset), nil
 }
 
 // guestTook adds what two plugins took for the rows.
@@ -73,7 +73,7 @@ func (s *sealedFigures) sumInGuest(
 	ctx context.Context, h *wasmhost.Host, about string, def seal.Definition, inRow int,
 	bar float64,
 ) error {
-	d, plain, err := s.guestData(ctx, def, inRow)
+	d, plain, err := s.guestData(ctx, def, inRow, sealedLane)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *sealedFigures) sumInGuest(
 		}
 		return run, equal(ctx, result)
 	}
-	stats, err := fold("stats", inPlace(), plain, d.plainEqual)
+	stats, err := fold("stats", inLane(), plain, d.plainEqual)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *sealedFigures) sumInGuest(
 
 // rangeInGuest measures the filters: both keep the same rows.
 func (s *sealedFigures) rangeInGuest(ctx context.Context, h *wasmhost.Host, inRow int) error {
-	d, plain, err := s.guestData(ctx, sealedOrdered(), inRow)
+	d, plain, err := s.guestData(ctx, sealedOrdered(), inRow, sealedTag)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *sealedFigures) rangeInGuest(ctx context.Context, h *wasmhost.Host, inRo
 		}
 		return run, kept, run()
 	}
-	between, want, err := keep("between", inPlace("low", "0", "high", "0.5"), plain)
+	between, want, err := keep("between", inTag(), plain)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 const (
 	keptAfter   = 3 // queries until states of blocks are kept
-	coldRounds  = 5
+	coldRounds  = 11
 	sealedInRow = 100 // readings of a device that come together
 )
 
@@ -185,8 +185,8 @@ func (s *sealedFigures) sumStores(
 	}{
 		{"sealed", "sealed-stats", map[string]string{"layout": d.schema.Layout()}, d.batches,
 			d.sealedEqual},
-		{"plain", "stats", inPlace(), d.plain(false), d.plainEqual},
-		{"plain with the number first", "stats", nil, d.plain(true), d.plainEqual},
+		{"plain", "stats", inLane(), d.plain(sealedLane), d.plainEqual},
+		{"plain with the number first", "stats", nil, d.plain(0), d.plainEqual},
 	} {
 		x, err := s.openStore(ctx, fmt.Sprintf("%s %d", c.name, len(s.figures)), c.rows)
 		if err != nil {

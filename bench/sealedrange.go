@@ -40,7 +40,7 @@ func (s *sealedFigures) rangesOf(ctx context.Context, h *wasmhost.Host) (err err
 		rows         []*record.Batch
 	}{
 		{"sealed", "sealed-range", map[string]string{"token": token}, d.batches},
-		{"plain", "between", inPlace("low", "0", "high", "0.5"), d.plain(false)},
+		{"plain", "between", inTag(), d.plain(sealedTag)},
 	} {
 		x, err := s.openStore(ctx, "ordered "+c.name, c.rows)
 		if err != nil {

@@ -24,20 +24,20 @@ const (
 // derive sets the units from what the rows are: as many cuts through devices as through the time
 // they cover and through the order in which they came. The hundredth of the caps at either end may
 // be garbage and does not count.
-func (p *Clusterer) derive(items []item) {
+func (c *Clusterer) derive(items []item) {
 	step := max(1, len(items)/derivedFrom)
-	p.keys = p.keys[:0]
+	c.keys = c.keys[:0]
 	mids := make([]uint64, 0, 2*derivedFrom)
 	ranks := make([]uint64, 0, 2*derivedFrom)
 	for from := 0; from < len(items); from += step {
 		i := min(anyOf(from, step), len(items)-1)
-		p.keys = append(p.keys, uint64(items[i].cap)^1<<63)
+		c.keys = append(c.keys, uint64(items[i].cap)^1<<63)
 		mids = append(mids, uint64(items[i].mid))
 		ranks = append(ranks, uint64(items[i].rank))
 	}
-	p.unitMID = spanOfMost(mids)
-	p.unitCapNs = spanOfMost(p.keys)
-	p.unitRank = spanOfMost(ranks)
+	c.unitMID = spanOfMost(mids)
+	c.unitCapNs = spanOfMost(c.keys)
+	c.unitRank = spanOfMost(ranks)
 }
 
 // anyOf returns one of the positions [from, from+n), as a hash of from says. Where devices take
@@ -56,39 +56,39 @@ func spanOfMost(numbers []uint64) float64 {
 
 // fitSeries makes the unit of devices smaller where blocks would have fewer readings of a series
 // than they should have at least, and that of caps where they would have more than enough. The
-// items are sorted by group, and each stands for this many rows. Late rows are too few for that.
+// items are sorted by pair, and each stands for this many rows. Late rows are too few for that.
 //
-// A block that has one n-th of the devices and one t-th of the time of a group holds readings/t
+// A block that has one n-th of the devices and one t-th of the time of a pair holds readings/t
 // rows of each of its series, and there are n*t of them.
-func (p *Clusterer) fitSeries(items []item, each float64) {
-	found, blocks := p.countSeries(items)
+func (c *Clusterer) fitSeries(items []item, each float64) {
+	found, blocks := c.countSeries(items)
 	rows := float64(len(items)) * each
-	blocks = max(1, blocks*each/float64(p.opt.BlockRows))
+	blocks = max(1, blocks*each/float64(c.opt.BlockRows))
 	readings := rows / seriesSeen(float64(found), rows, 1/each)
 	has := readings / math.Sqrt(blocks) // with as many cuts through devices as through time
 	switch {
 	case has < seriesReadings:
-		p.unitMID /= min(blocks, math.Pow(seriesReadings/has, 2))
+		c.unitMID /= min(blocks, math.Pow(seriesReadings/has, 2))
 	case has > enoughReadings:
-		cuts := min(blocks, math.Pow(has/enoughReadings, 2), p.unitCapNs/float64(shapeTime))
-		p.unitCapNs /= max(1, cuts)
+		cuts := min(blocks, math.Pow(has/enoughReadings, 2), c.unitCapNs/float64(shapeTime))
+		c.unitCapNs /= max(1, cuts)
 	}
 }
 
-// countSeries returns how many series the items are of, and how many items the group of an item
+// countSeries returns how many series the items are of, and how many items the pair of an item
 // has on average.
-func (p *Clusterer) countSeries(items []item) (found int, group float64) {
-	p.seen = emptied(p.seen, len(p.mids))[:len(p.mids)]
-	clear(p.seen)
+func (c *Clusterer) countSeries(items []item) (found int, ofPair float64) {
+	c.seen = emptied(c.seen, len(c.mids))[:len(c.mids)]
+	clear(c.seen)
 	first, squares := 0, 0.0
 	for i := range items {
 		it := &items[i]
-		if it.group != items[first].group {
+		if it.pair != items[first].pair {
 			squares += float64(i-first) * float64(i-first)
 			first = i
 		}
-		if p.seen[it.mid] != it.group+1 {
-			p.seen[it.mid] = it.group + 1
+		if c.seen[it.mid] != it.pair+1 {
+			c.seen[it.mid] = it.pair + 1
 			found++
 		}
 	}

@@ -59,12 +59,12 @@ type Layout struct {
 
 // item is a row while it is being sorted.
 type item struct {
-	key   uint64 // the dimension that is being split, order-preserving
-	cap   int64
-	mid   uint32 // ordinal among the distinct devices
-	rank  uint32
-	row   uint32 // number of the row in the batch
-	group uint32 // ordinal among the distinct pairs of tenant and quantity
+	key  uint64 // the dimension that is being split, order-preserving
+	cap  int64
+	mid  uint32 // ordinal among the distinct devices
+	rank uint32
+	row  uint32 // number of the row in the batch
+	pair uint32 // ordinal among the distinct pairs of tenant and quantity
 }
 
 // Clusterer clusters one batch after another and keeps its memory from one to the next.
@@ -72,18 +72,18 @@ type Clusterer struct {
 	opt    Options
 	layout *Layout
 	mids   []int64  // ordinal -> device
-	cids   []int32  // group -> its tenant, ascending
-	moids  []int32  // group -> its quantity
+	cids   []int32  // pair -> its tenant, ascending
+	moids  []int32  // pair -> its quantity
 	keys   []uint64 // of the sub-run being sorted
 	sorted []item
 	sorter keySorter
 
-	all, grouped  []item   // the rows being clustered
-	seen          []uint32 // by device, see countSeries
-	ordinalsByRow struct {
-		mids, cids, moids, groups []uint32
-		pairs                     []int64
-		table                     []uint32
+	all, sortedByPair []item   // the rows being clustered
+	seen              []uint32 // by device, see countSeries
+	ordinalsByRow     struct {
+		mids, cids, moids, pairs []uint32
+		pairKeys                 []int64
+		table                    []uint32
 	}
 
 	// The sides of the shape that blocks strive for: a smaller one splits its dimension more often.
@@ -94,43 +94,43 @@ type Clusterer struct {
 func NewClusterer(opt Options) *Clusterer { return new(Clusterer).With(opt) }
 
 // With makes it follow other options.
-func (p *Clusterer) With(opt Options) *Clusterer {
-	p.opt = opt.withDefaults()
-	return p
+func (c *Clusterer) With(opt Options) *Clusterer {
+	c.opt = opt.withDefaults()
+	return c
 }
 
 // Cluster clusters rows that have acqs and are in acq order, in the memory of a layout. The same
 // rows give the same layout.
 //
 // Cost: about 0.15 us a row.
-func (p *Clusterer) Cluster(rows *record.Batch, to *Layout) {
-	items := p.begin(rows, to)
+func (c *Clusterer) Cluster(rows *record.Batch, to *Layout) {
+	items := c.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(i)
 	}
-	onTime := splitLate(items, p.opt.LateNs)
-	p.clusterItems(items[:onTime], false)
+	onTime := splitLate(items, c.opt.LateNs)
+	c.clusterItems(items[:onTime], false)
 	to.OnTime = len(to.BlockEnds)
-	p.clusterItems(items[onTime:], true)
-	p.layout = nil // it may be a part of something large
+	c.clusterItems(items[onTime:], true)
+	c.layout = nil // it may be a part of something large
 }
 
 // ClusterTile clusters rows that are all late, or all on time, in the memory of a layout. AcqNs
 // holds their ranks, in any order.
-func (p *Clusterer) ClusterTile(rows *record.Batch, late bool, to *Layout) {
-	items := p.begin(rows, to)
+func (c *Clusterer) ClusterTile(rows *record.Batch, late bool, to *Layout) {
+	items := c.begin(rows, to)
 	for i := range items {
 		items[i].rank = uint32(rows.AcqNs[i])
 	}
-	p.clusterItems(items, late)
+	c.clusterItems(items, late)
 	if !late {
 		to.OnTime = len(to.BlockEnds)
 	}
-	p.layout = nil
+	c.layout = nil
 }
 
 // begin empties a layout, makes space for this many rows in it, and lists them.
-func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
+func (c *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	n := rows.Len()
 	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]
 	l.OnTime = 0
@@ -138,61 +138,61 @@ func (p *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	l.Keys.CID, l.Keys.MID = emptied(l.Keys.CID, n), emptied(l.Keys.MID, n)
 	l.Keys.MOID, l.Keys.CapNs = emptied(l.Keys.MOID, n), emptied(l.Keys.CapNs, n)
 	l.Keys.AcqNs = emptied(l.Keys.AcqNs, n)
-	p.layout = l
-	return p.items(rows)
+	c.layout = l
+	return c.items(rows)
 }
 
 // clusterItems clusters the late rows, or the others.
-func (p *Clusterer) clusterItems(items []item, late bool) {
+func (c *Clusterer) clusterItems(items []item, late bool) {
 	if len(items) > 0 {
-		items = p.sortByGroup(items)
-		p.derive(items)
+		items = c.sortByPair(items)
+		c.derive(items)
 		if !late {
-			p.fitSeries(items, 1)
+			c.fitSeries(items, 1)
 		}
-		p.split(items)
+		c.split(items)
 	}
 }
 
 // items lists the rows, without their ranks.
-func (p *Clusterer) items(rows *record.Batch) []item {
-	n := &p.ordinalsByRow
+func (c *Clusterer) items(rows *record.Batch) []item {
+	n := &c.ordinalsByRow
 	var cids, moids []int32
-	n.mids, p.mids = ordinals(rows.MID, n.mids, &n.table)
+	n.mids, c.mids = ordinals(rows.MID, n.mids, &n.table)
 	n.cids, cids = ordinals(rows.CID, n.cids, &n.table)
 	n.moids, moids = ordinals(rows.MOID, n.moids, &n.table)
-	groups := p.groups(cids, moids)
-	p.all = emptied(p.all, rows.Len())[:rows.Len()]
-	for i := range p.all {
-		p.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], group: groups[i]}
+	pairs := c.pairs(cids, moids)
+	c.all = emptied(c.all, rows.Len())[:rows.Len()]
+	for i := range c.all {
+		c.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], pair: pairs[i]}
 	}
-	return p.all
+	return c.all
 }
 
-// groups numbers the distinct pairs of tenant and quantity, whose ordinals are known.
-func (p *Clusterer) groups(cids, moids []int32) []uint32 {
-	n, width := &p.ordinalsByRow, int64(len(moids))
-	p.cids, p.moids = p.cids[:0], p.moids[:0]
+// pairs numbers the distinct pairs of tenant and quantity, whose ordinals are known.
+func (c *Clusterer) pairs(cids, moids []int32) []uint32 {
+	n, width := &c.ordinalsByRow, int64(len(moids))
+	c.cids, c.moids = c.cids[:0], c.moids[:0]
 	if len(moids) == 1 { // as in most tiles of a merge
 		for _, cid := range cids {
-			p.cids, p.moids = append(p.cids, cid), append(p.moids, moids[0])
+			c.cids, c.moids = append(c.cids, cid), append(c.moids, moids[0])
 		}
 		return n.cids
 	}
-	n.pairs = emptied(n.pairs, len(n.cids))[:len(n.cids)]
-	for i := range n.pairs {
-		n.pairs[i] = int64(n.cids[i])*width + int64(n.moids[i])
+	n.pairKeys = emptied(n.pairKeys, len(n.cids))[:len(n.cids)]
+	for i := range n.pairKeys {
+		n.pairKeys[i] = int64(n.cids[i])*width + int64(n.moids[i])
 	}
-	var pairs []int64
-	n.groups, pairs = ordinals(n.pairs, n.groups, &n.table)
-	for _, pair := range pairs {
-		p.cids, p.moids = append(p.cids, cids[pair/width]), append(p.moids, moids[pair%width])
+	var distinct []int64
+	n.pairs, distinct = ordinals(n.pairKeys, n.pairs, &n.table)
+	for _, key := range distinct {
+		c.cids, c.moids = append(c.cids, cids[key/width]), append(c.moids, moids[key%width])
 	}
-	return n.groups
+	return n.pairs
 }
 
 // splitLate moves the late rows behind the others, keeping the order, and returns where they start.
-// A row is late, or astray, when its cap is further from those of most rows that came about the
+// A row is late when its cap is further from those of most rows that came about the
 // same time than these are from each other, and lateNs.
 func splitLate(items []item, lateNs int64) int {
 	late := make([]item, 0, len(items)/16)
@@ -222,45 +222,45 @@ func splitLate(items []item, lateNs int64) int {
 	return k
 }
 
-// sortByGroup returns the items sorted by tenant and quantity, those of one group in the order that
+// sortByPair returns the items sorted by tenant and quantity, those of one pair in the order that
 // they had.
-func (p *Clusterer) sortByGroup(items []item) []item {
-	if len(p.cids) == 1 {
+func (c *Clusterer) sortByPair(items []item) []item {
+	if len(c.cids) == 1 {
 		return items
 	}
-	next := make([]uint32, len(p.cids)+1)
+	next := make([]uint32, len(c.cids)+1)
 	for i := range items {
-		next[items[i].group+1]++
+		next[items[i].pair+1]++
 	}
-	for g := range p.cids {
-		next[g+1] += next[g]
+	for pair := range c.cids {
+		next[pair+1] += next[pair]
 	}
-	p.grouped = emptied(p.grouped, len(items))
-	out := p.grouped[:len(items)]
+	c.sortedByPair = emptied(c.sortedByPair, len(items))
+	out := c.sortedByPair[:len(items)]
 	for i := range items {
-		g := items[i].group
-		out[next[g]] = items[i]
-		next[g]++
+		pair := items[i].pair
+		out[next[pair]] = items[i]
+		next[pair]++
 	}
 	return out
 }
 
 // split divides items until they fit a block.
-func (p *Clusterer) split(items []item) {
-	for len(items) > p.opt.BlockRows {
+func (c *Clusterer) split(items []item) {
+	for len(items) > c.opt.BlockRows {
 		runtime.Gosched() // queries come first
-		at := p.cut(items)
-		p.split(items[:at])
+		at := c.cut(items)
+		c.split(items[:at])
 		items = items[at:]
 	}
 	if len(items) > 0 {
-		p.leaf(items)
+		c.leaf(items)
 	}
 }
 
 // widest returns which of device, cap and rank is widest in its unit, and how wide: 0 where all
 // rows agree.
-func (p *Clusterer) widest(items []item) (record.Dim, float64) {
+func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 	lo, hi := items[0], items[0]
 	for i := range items {
 		it := &items[i]
@@ -268,47 +268,47 @@ func (p *Clusterer) widest(items []item) (record.Dim, float64) {
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
 		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
 	}
-	best, width := record.MID, float64(hi.mid-lo.mid)/p.unitMID
-	if w := float64(uint64(hi.cap)-uint64(lo.cap)) / p.unitCapNs; w > width {
+	best, width := record.MID, float64(hi.mid-lo.mid)/c.unitMID
+	if w := float64(uint64(hi.cap)-uint64(lo.cap)) / c.unitCapNs; w > width {
 		best, width = record.Cap, w
 	}
-	if w := float64(hi.rank-lo.rank) / p.unitRank; w > width {
+	if w := float64(hi.rank-lo.rank) / c.unitRank; w > width {
 		best, width = record.Acq, w
 	}
 	return best, width
 }
 
-// cut divides items that are sorted by group and returns where: between tenants, then between
+// cut divides items that are sorted by pair and returns where: between tenants, then between
 // quantities, so that blocks are constant in them, which costs no bits and no filter; then along
 // the widest dimension.
-func (p *Clusterer) cut(items []item) int {
-	if at, _ := p.border(items); at > 0 {
+func (c *Clusterer) cut(items []item) int {
+	if at, _ := c.border(items); at > 0 {
 		return at
 	}
-	d, _ := p.widest(items)
+	d, _ := c.widest(items)
 	setKeys(items, d)
-	at := max(1, (len(items)/2+p.opt.BlockRows/2)/p.opt.BlockRows) * p.opt.BlockRows
+	at := max(1, (len(items)/2+c.opt.BlockRows/2)/c.opt.BlockRows) * c.opt.BlockRows
 	selectNth(items, at)
 	return at
 }
 
 // border returns the border between tenants, or quantities of the one tenant, that is nearest to
 // the middle; 0 where there is none.
-func (p *Clusterer) border(items []item) (int, record.Dim) {
-	first, middle := items[0].group, items[len(items)/2].group
-	last := items[len(items)-1].group
+func (c *Clusterer) border(items []item) (int, record.Dim) {
+	first, middle := items[0].pair, items[len(items)/2].pair
+	last := items[len(items)-1].pair
 	if first == last {
 		return 0, 0
 	}
-	dim, value := record.CID, func(g uint32) int32 { return p.cids[g] }
-	if p.cids[first] == p.cids[last] {
-		dim, value = record.MOID, func(g uint32) int32 { return p.moids[g] }
+	dim, value := record.CID, func(pair uint32) int32 { return c.cids[pair] }
+	if c.cids[first] == c.cids[last] {
+		dim, value = record.MOID, func(pair uint32) int32 { return c.moids[pair] }
 	}
 	below := sort.Search(len(items), func(i int) bool {
-		return value(items[i].group) >= value(middle)
+		return value(items[i].pair) >= value(middle)
 	})
 	upTo := sort.Search(len(items), func(i int) bool {
-		return value(items[i].group) > value(middle)
+		return value(items[i].pair) > value(middle)
 	})
 	half := len(items) / 2
 	if below == 0 || upTo < len(items) && upTo-half < half-below {
@@ -332,7 +332,7 @@ func setKeys(items []item, d record.Dim) {
 }
 
 // leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
-func (p *Clusterer) leaf(items []item) {
+func (c *Clusterer) leaf(items []item) {
 	setKeys(items, record.Cap)
 	n := len(items)
 	var ends [subRuns]int
@@ -343,41 +343,41 @@ func (p *Clusterer) leaf(items []item) {
 		}
 	}
 	multiSelect(items, 0, ends[:subRuns-1])
-	base := uint32(len(p.layout.Order))
+	base := uint32(len(c.layout.Order))
 	var subs [subRuns]uint32
 	start := 0
 	for i, end := range ends {
-		p.sortRun(items[start:end])
+		c.sortRun(items[start:end])
 		start = end
 		subs[i] = base + uint32(end)
 	}
-	p.emit(items)
-	p.layout.BlockEnds = append(p.layout.BlockEnds, base+uint32(n))
-	p.layout.SubEnds = append(p.layout.SubEnds, subs)
+	c.emit(items)
+	c.layout.BlockEnds = append(c.layout.BlockEnds, base+uint32(n))
+	c.layout.SubEnds = append(c.layout.SubEnds, subs)
 }
 
 // emit appends the rows of a block, in their order, to the layout.
-func (p *Clusterer) emit(items []item) {
-	l, keys := p.layout, &p.layout.Keys
+func (c *Clusterer) emit(items []item) {
+	l, keys := c.layout, &c.layout.Keys
 	for i := range items {
 		it := &items[i]
 		l.Order = append(l.Order, it.row)
-		keys.CID = append(keys.CID, p.cids[it.group])
-		keys.MID = append(keys.MID, p.mids[it.mid])
-		keys.MOID = append(keys.MOID, p.moids[it.group])
+		keys.CID = append(keys.CID, c.cids[it.pair])
+		keys.MID = append(keys.MID, c.mids[it.mid])
+		keys.MOID = append(keys.MOID, c.moids[it.pair])
 		keys.CapNs = append(keys.CapNs, it.cap)
 		keys.AcqNs = append(keys.AcqNs, int64(it.rank))
 	}
 }
 
 func compareItems(a, b item) int {
-	return cmp.Or(cmp.Compare(a.group, b.group),
+	return cmp.Or(cmp.Compare(a.pair, b.pair),
 		cmp.Compare(a.mid, b.mid), cmp.Compare(a.cap, b.cap), cmp.Compare(a.rank, b.rank))
 }
 
 // sortRun sorts a sub-run. Numbers sort several times as fast as items: where device and cap fit
 // 64 bits together with the index, they are sorted at once, otherwise cap after device.
-func (p *Clusterer) sortRun(items []item) {
+func (c *Clusterer) sortRun(items []item) {
 	if len(items) < 2 {
 		return
 	}
@@ -386,10 +386,10 @@ func (p *Clusterer) sortRun(items []item) {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
-		lo.group, hi.group = min(lo.group, it.group), max(hi.group, it.group)
+		lo.pair, hi.pair = min(lo.pair, it.pair), max(hi.pair, it.pair)
 	}
 	midBits := bits.Len32(hi.mid - lo.mid)
-	seriesBits := bits.Len32(hi.group-lo.group) + midBits
+	seriesBits := bits.Len32(hi.pair-lo.pair) + midBits
 	capBits := bits.Len64(uint64(hi.cap) - uint64(lo.cap))
 	indexBits := bits.Len(uint(len(items) - 1))
 	if seriesBits+indexBits > 64 {
@@ -397,34 +397,34 @@ func (p *Clusterer) sortRun(items []item) {
 		return
 	}
 	withCap := seriesBits+capBits+indexBits <= 64
-	p.keys = p.keys[:0]
+	c.keys = c.keys[:0]
 	for i := range items {
 		it := &items[i]
-		key := uint64(it.group-lo.group)<<midBits | uint64(it.mid-lo.mid)
+		key := uint64(it.pair-lo.pair)<<midBits | uint64(it.mid-lo.mid)
 		if withCap {
 			key = key<<capBits | (uint64(it.cap) - uint64(lo.cap))
 		}
-		p.keys = append(p.keys, key<<indexBits|uint64(i))
+		c.keys = append(c.keys, key<<indexBits|uint64(i))
 	}
 	keyBits := seriesBits + indexBits
 	if withCap {
 		keyBits += capBits
 	}
-	p.sorter.sort(p.keys, keyBits)
-	p.sorted = slices.Grow(p.sorted[:0], len(items))
-	for _, key := range p.keys {
-		p.sorted = append(p.sorted, items[key&(1<<indexBits-1)])
+	c.sorter.sort(c.keys, keyBits)
+	c.sorted = slices.Grow(c.sorted[:0], len(items))
+	for _, key := range c.keys {
+		c.sorted = append(c.sorted, items[key&(1<<indexBits-1)])
 	}
-	copy(items, p.sorted)
-	p.sortTies(items, indexBits, withCap)
+	copy(items, c.sorted)
+	c.sortTies(items, indexBits, withCap)
 }
 
 // sortTies brings items whose numbers tie into order: rows of one device, of one cap too when the
 // caps are in the numbers.
-func (p *Clusterer) sortTies(items []item, indexBits int, withCap bool) {
+func (c *Clusterer) sortTies(items []item, indexBits int, withCap bool) {
 	for from := 0; from < len(items); {
 		to := from + 1
-		for to < len(items) && p.keys[to]>>indexBits == p.keys[from]>>indexBits {
+		for to < len(items) && c.keys[to]>>indexBits == c.keys[from]>>indexBits {
 			to++
 		}
 		if tied := items[from:to]; len(tied) > 1 {

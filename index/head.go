@@ -55,6 +55,7 @@ type Head struct {
 	gone             bool // the memory of the rows
 	rows             appendedRows
 	rowsInCells      int // of the rows; the others are in no cell yet
+	searched         searchedRows
 	cells            cellTable
 	list             []*cell
 	leastMOID        int32 // of the cells
@@ -68,7 +69,7 @@ type Head struct {
 // watermarks of everything older, the head keeps the pointer and changes nothing.
 func NewHead(older *Watermarks) *Head {
 	return &Head{olderWatermarks: older, cells: newCellTable(), leastMOID: math.MaxInt32,
-		watermarks: NewWatermarks()}
+		watermarks: NewWatermarks(), searched: searchedRows{newerNs: record.Acq.Min()}}
 }
 
 // Pin begins a use of the head.

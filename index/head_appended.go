@@ -41,23 +41,23 @@ func (a *appendedRows) append(b *record.Batch, from int) int {
 		a.groups = append(a.groups, a.newRowGroup())
 		last++
 	}
-	p := a.groups[last]
-	at := p.rows.Len()
+	g := a.groups[last]
+	at := g.rows.Len()
 	n := min(b.Len()-from, rowGroupRows-at)
 	bytes := payloadBytes(b, from, from+n)
-	p.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
-	p.rows.AppendRows(b, from, from+n)
-	for len(p.flagged) < (at+n+63)/64 {
-		p.flagged, p.supersedesInHead = append(p.flagged, 0), append(p.supersedesInHead, 0)
+	g.grow(a.memoryFor(n, bytes), n, bytes, b.Offsets != nil)
+	g.rows.AppendRows(b, from, from+n)
+	for len(g.flagged) < (at+n+63)/64 {
+		g.flagged, g.supersedesInHead = append(g.flagged, 0), append(g.supersedesInHead, 0)
 	}
 	return n
 }
 
 // takes reports whether there is space for rows of a batch. A row group that is empty takes any
 // payload.
-func (p *rowGroup) takes(b *record.Batch, from int) bool {
-	at := p.rows.Len()
-	return at == 0 || at < rowGroupRows && len(p.rows.Data)+
+func (g *rowGroup) takes(b *record.Batch, from int) bool {
+	at := g.rows.Len()
+	return at == 0 || at < rowGroupRows && len(g.rows.Data)+
 		payloadBytes(b, from, from+min(b.Len()-from, rowGroupRows-at)) <= rowGroupBytes
 }
 
@@ -81,8 +81,8 @@ func (a *appendedRows) memoryFor(rows, bytes int) *memory {
 // grow makes space for some more rows. On the heap it doubles: append makes less of it, and would
 // copy the rows of small heads several times. From a memory, which takes nothing back, it is for a
 // whole group like these rows, and some more when their sizes vary.
-func (p *rowGroup) grow(m *memory, n, bytes int, vary bool) {
-	r := &p.rows
+func (g *rowGroup) grow(m *memory, n, bytes int, vary bool) {
+	r := &g.rows
 	if more := growthFor(len(r.MID), cap(r.MID), n, rowGroupRows); more > 0 {
 		if m != nil {
 			more = rowGroupRows - len(r.MID)
@@ -123,14 +123,14 @@ func growthFor(length, capacity, n, limit int) int {
 // newRowGroup makes space for all rows of a row group, unless it is the first: most heads of many
 // shards stay small.
 func (a *appendedRows) newRowGroup() *rowGroup {
-	p := &rowGroup{}
+	g := &rowGroup{}
 	if len(a.groups) == 0 {
-		return p
+		return g
 	}
 	before := a.groups[len(a.groups)-1]
-	p.first = before.first + before.rows.Len()
-	p.grow(&a.memory, before.rows.Len(), len(before.rows.Data), before.rows.Offsets != nil)
-	return p
+	g.first = before.first + before.rows.Len()
+	g.grow(&a.memory, before.rows.Len(), len(before.rows.Data), before.rows.Offsets != nil)
+	return g
 }
 
 // spare returns how much of its memory the last group has that no row lies in yet. Of a slab of its
@@ -167,8 +167,8 @@ func (a *appendedRows) below(acqNs int64) int {
 	if i == 0 {
 		return 0
 	}
-	p := a.groups[i-1]
-	return p.first + sort.Search(p.rows.Len(), func(k int) bool { return p.rows.AcqNs[k] >= acqNs })
+	g := a.groups[i-1]
+	return g.first + sort.Search(g.rows.Len(), func(k int) bool { return g.rows.AcqNs[k] >= acqNs })
 }
 
 // bound returns the row ID after that of the last row with an acq below a time. Rows yet to come

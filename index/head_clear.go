@@ -97,8 +97,8 @@ next:
 		}
 		for n := range k.rows {
 			r := &k.rows[n]
-			p, at := s.head.rows.row(r.at)
-			if p.rows.Tomb(at) || hasBit(p.supersedesInHead, at) && s.readings.again(r) {
+			g, at := s.head.rows.row(r.at)
+			if g.rows.Tomb(at) || hasBit(g.supersedesInHead, at) && s.readings.again(r) {
 				numbers = numbers[:from]
 				continue next
 			}
@@ -142,8 +142,8 @@ func (h *Head) clearChunk(c *cell, chunk uint32, numbers []uint32, older []Serie
 	}
 	for i := range rows {
 		rows[i].flagged = false
-		p, at := h.rows.row(rows[i].at)
-		p.flagged[at>>6] &^= 1 << (at & 63)
+		g, at := h.rows.row(rows[i].at)
+		g.flagged[at>>6] &^= 1 << (at & 63)
 	}
 	c.flagged -= uint32(len(rows))
 	return len(rows)

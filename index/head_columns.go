@@ -40,11 +40,11 @@ func even(b *record.Batch) bool { return b.Offsets == nil && len(b.Tombs) == 0 }
 // by row takes three times as long.
 func (s *headScan) appendUniform(c *cell, rows []entry) bool {
 	b, stride := &s.batch, 0
-	p, _ := s.head.rows.row(rows[0].at)
+	g, _ := s.head.rows.row(rows[0].at)
 	if !s.keysOnly {
-		stride = p.rows.Stride
+		stride = g.rows.Stride
 	}
-	if !even(&p.rows) || stride > shortBytes ||
+	if !even(&g.rows) || stride > shortBytes ||
 		b.Len() > 0 && (b.Offsets != nil || b.Stride != stride) {
 		return false
 	}
@@ -84,12 +84,12 @@ func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 	acqs, data := extend(&s.batch.AcqNs, len(chosen)), extend(&s.batch.Data, len(chosen)*stride)
 	for i := 0; i < len(chosen); {
 		at, n := rows[chosen[i]].at, 1
-		p, row := s.head.rows.row(at)
+		g, row := s.head.rows.row(at)
 		for i+n < len(chosen) && rows[chosen[i+n]].at == at+rowID(n) && row+n < rowGroupRows {
 			n++
 		}
-		copy(acqs[i:i+n], p.rows.AcqNs[row:])
-		copy(data[i*stride:(i+n)*stride], p.rows.Data[row*stride:])
+		copy(acqs[i:i+n], g.rows.AcqNs[row:])
+		copy(data[i*stride:(i+n)*stride], g.rows.Data[row*stride:])
 		i += n
 	}
 }

@@ -95,8 +95,8 @@ func (s *headScan) count(c *cell, k *chunk, from, to rowID) int {
 }
 
 func (s *headScan) acqOf(r *entry) int64 {
-	p, i := s.head.rows.row(r.at)
-	return p.rows.AcqNs[i]
+	g, i := s.head.rows.row(r.at)
+	return g.rows.AcqNs[i]
 }
 
 func (s *headScan) acqIn(acqNs int64) bool {

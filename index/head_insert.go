@@ -16,7 +16,8 @@ type cellInsert struct {
 	supersedesInHead, compared bool
 }
 
-// Insert adds stamped rows, in acq order and above all rows before. Payloads are copied.
+// Insert adds rows that have their acqs, in acq order and above all rows before. Payloads are
+// copied.
 //
 // Cost: about 10 ns a row, and 50 more once it goes into its cell.
 func (h *Head) Insert(b *record.Batch) {
@@ -41,9 +42,9 @@ func (h *Head) fillCellsLocked() {
 		int64(0)
 	for all := h.rows.len(); h.rowsInCells < all; {
 		at := h.rows.nth(h.rowsInCells)
-		p, from := h.rows.row(at)
-		flagged += h.insertIntoCells(&p.rows, from, p.rows.Len(), at)
-		h.rowsInCells = p.first + p.rows.Len()
+		g, from := h.rows.row(at)
+		flagged += h.insertIntoCells(&g.rows, from, g.rows.Len(), at)
+		h.rowsInCells = g.first + g.rows.Len()
 	}
 	h.flagged.Add(flagged)
 	h.bytes.Add(int64(len(h.list)-cells)*cellMemory +
@@ -88,7 +89,7 @@ func (h *Head) lookUp(b *record.Batch, from int, rows []cellInsert) {
 
 // insertSome puts rows that were looked up into their cells, and returns how many are flagged.
 func (h *Head) insertSome(b *record.Batch, from int, rows []cellInsert, at rowID) (flagged int64) {
-	p, n := h.rows.row(at)
+	g, n := h.rows.row(at)
 	m := h.rows.memoryFor(0, 0)
 	for k := range rows {
 		c, supersedesInHead, i := rows[k].cell, rows[k].supersedesInHead, from+k
@@ -102,11 +103,11 @@ func (h *Head) insertSome(b *record.Batch, from int, rows []cellInsert, at rowID
 		}
 		bucket := bucketOf(b.CID[i], b.MID[i], b.MOID[i])
 		if supersedesInHead {
-			setBit(p.supersedesInHead, n)
+			setBit(g.supersedesInHead, n)
 		}
-		if supersedesInHead || r.cap <= h.olderWatermarks[bucket] || p.rows.Tomb(n) {
+		if supersedesInHead || r.cap <= h.olderWatermarks[bucket] || g.rows.Tomb(n) {
 			r.flagged = true
-			setBit(p.flagged, n)
+			setBit(g.flagged, n)
 			flagged++
 		}
 		h.watermarks[bucket] = max(h.watermarks[bucket], r.cap)

@@ -111,9 +111,9 @@ func (h *Head) ChunkRows(
 		if !box[record.MID].Contains(c.mid(r)) || !box[record.Cap].Contains(r.cap) {
 			continue
 		}
-		p, at := h.rows.row(r.at)
-		if k := p.rows.Key(at); k.AcqNs < belowAcqNs && box[record.Acq].Contains(k.AcqNs) {
-			dst = append(dst, HeadRow{Key: k, Flagged: r.flagged, Tomb: p.rows.Tomb(at),
+		g, at := h.rows.row(r.at)
+		if k := g.rows.Key(at); k.AcqNs < belowAcqNs && box[record.Acq].Contains(k.AcqNs) {
+			dst = append(dst, HeadRow{Key: k, Flagged: r.flagged, Tomb: g.rows.Tomb(at),
 				Row: uint32(chunk*chunkRows + i)})
 		}
 	}
@@ -126,15 +126,15 @@ func (h *Head) Gather(rows []uint64, keysOnly bool, limitBytes int, dst *record.
 	h.rlock()
 	defer h.mu.RUnlock()
 	for n, at := range rows {
-		p, i := h.rows.row(h.list[at>>32].row(uint32(at)).at)
+		g, i := h.rows.row(h.list[at>>32].row(uint32(at)).at)
 		var payload []byte
 		if !keysOnly {
-			payload = p.rows.Payload(i)
+			payload = g.rows.Payload(i)
 		}
 		if n > 0 && len(dst.Data)+len(payload) > limitBytes {
 			return n
 		}
-		dst.AppendStamped(p.rows.Key(i), payload)
+		dst.AppendStamped(g.rows.Key(i), payload)
 	}
 	return len(rows)
 }

@@ -245,17 +245,23 @@ func (s *headScan) matchingCells() []uint32 {
 	defer s.head.mu.RUnlock()
 	var ids []uint32
 	for id, c := range s.head.list {
-		lowest := c.key.deviceRange << cellShift
-		if !s.box[record.CID].Contains(int64(c.key.cid)) ||
-			!s.box[record.MOID].Contains(int64(c.key.moid)) ||
-			!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {
-			continue
-		}
-		if unflagged, flagged := c.overlaps(s.box[record.Cap]); unflagged || flagged {
+		if s.meets(c) {
 			ids = append(ids, uint32(id))
 		}
 	}
 	return ids
+}
+
+// meets reports whether the box allows tenant, quantity, some device and some cap of a cell.
+func (s *headScan) meets(c *cell) bool {
+	lowest := c.key.deviceRange << cellShift
+	if !s.box[record.CID].Contains(int64(c.key.cid)) ||
+		!s.box[record.MOID].Contains(int64(c.key.moid)) ||
+		!s.box[record.MID].Intersects(lowest, lowest+1<<cellShift-1) {
+		return false
+	}
+	unflagged, flagged := c.overlaps(s.box[record.Cap])
+	return unflagged || flagged
 }
 
 // cell copies the matching rows of a cell. Rows are only ever appended, so that the lock may be

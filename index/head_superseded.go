@@ -47,8 +47,9 @@ func (v *version) compare(o *version) int {
 // or in newer ones, oldest first, that came since this was called last. All heads are pinned, and
 // rows are inserted into the last one only.
 //
-// Cost: a look at each cell; where versions came, a comparison of each row of the chunks that can
-// hold older ones; 16 bytes are kept for each superseded row.
+// Cost: a look at each flagged row that came, or where that is less at each cell; in cells that got
+// some, a comparison of each row of the chunks that can hold older ones; 16 bytes are kept for each
+// superseded row.
 func (h *Head) FindSuperseded(box *record.Box, newer []*Head) {
 	some := h.Flagged() > 0
 	for _, n := range newer {
@@ -60,29 +61,129 @@ func (h *Head) FindSuperseded(box *record.Box, newer []*Head) {
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box = h, box
-	cells := s.cellsWithNewer(newer)
-	if len(cells) == 0 {
-		return
+	cells, now, all := s.cellsWithNewer(newer)
+	if len(cells) > 0 {
+		h.finding.Lock()
+		defer h.finding.Unlock()
 	}
-	h.finding.Lock()
-	defer h.finding.Unlock()
 	f := supersededFinder{most: maxReadings - 1}
 	for _, id := range cells {
 		for f.find(s, id, newer) {
 		}
 	}
+	if all {
+		h.raiseSearched(now)
+	}
 }
 
-// cellsWithNewer returns the cells in which FindSuperseded has not looked at all flagged rows.
-func (s *headScan) cellsWithNewer(newer []*Head) (cells []uint32) {
-	all := s.cellIDs()
+// searchedRows says at which flagged rows FindSuperseded has looked, whatever their cells.
+type searchedRows struct {
+	rows    int   // the first of the head
+	newerNs int64 // rows of newer heads with smaller acqs
+}
+
+func (h *Head) raiseSearched(to searchedRows) {
+	h.rlock()
+	known := h.searched
+	h.mu.RUnlock()
+	if known.rows >= to.rows && known.newerNs >= to.newerNs {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.searched.rows = max(h.searched.rows, to.rows)
+	h.searched.newerNs = max(h.searched.newerNs, to.newerNs)
+}
+
+// cellsWithNewer returns the cells of the box in which FindSuperseded has not looked at all flagged
+// rows. Where these are all such cells, what has been searched is now as far as it says.
+func (s *headScan) cellsWithNewer(newer []*Head) (cells []uint32, now searchedRows, all bool) {
 	newer = slices.DeleteFunc(slices.Clone(newer), func(n *Head) bool { return n.Flagged() == 0 })
-	for from := 0; from < len(all); from += scanLook / chunkRows {
+	if ids, ok := s.lookUpCells(); ok {
+		return s.notSearched(ids, len(newer) > 0), now, false
+	}
+	h := s.head
+	h.rlock()
+	known, count := h.searched, len(h.list)
+	now = searchedRows{rows: h.rowsInCells, newerNs: known.newerNs}
+	keys := h.flaggedKeys(nil, known.rows, count)
+	h.mu.RUnlock()
+	for _, n := range newer {
+		n.rlock()
+		if n.rowsInCells > 0 {
+			keys = n.flaggedKeys(keys, n.rows.below(known.newerNs), count)
+			p, at := n.rows.row(n.rows.nth(n.rowsInCells - 1))
+			now.newerNs = max(now.newerNs, p.rows.AcqNs[at]+1)
+		}
+		n.mu.RUnlock()
+	}
+	if len(keys) > count { // it is less to look at each cell
+		ids := s.matchingCells()
+		return s.notSearched(ids, len(newer) > 0), now, len(ids) >= count
+	}
+	cells, all = s.cellsOf(keys)
+	return cells, now, all
+}
+
+// flaggedKeys appends the cells of the flagged rows that are in cells, from the n-th row that came
+// on, until there are more than a number.
+func (h *Head) flaggedKeys(keys []cellKey, n, most int) []cellKey {
+	for n < h.rowsInCells && len(keys) <= most {
+		p, from := h.rows.row(h.rows.nth(n))
+		to := min(p.rows.Len(), h.rowsInCells-p.first)
+		n = p.first + to
+		for i := from; i < to; i++ {
+			word := p.flagged[i>>6] >> (i & 63)
+			if word == 0 {
+				i |= 63
+				continue
+			}
+			if i += bits.TrailingZeros64(word); i >= to {
+				break
+			}
+			key := cellKey{p.rows.CID[i], p.rows.MOID[i], p.rows.MID[i] >> cellShift}
+			if len(keys) > 0 && keys[len(keys)-1] == key {
+				continue
+			}
+			if keys = append(keys, key); len(keys) > most {
+				break
+			}
+		}
+	}
+	return keys
+}
+
+// cellsOf returns the cells with some keys that the box meets, and whether it meets all of them.
+func (s *headScan) cellsOf(keys []cellKey) (cells []uint32, all bool) {
+	s.head.rlock()
+	defer s.head.mu.RUnlock()
+	all = true
+	for _, key := range keys {
+		id, ok := s.head.find(key)
+		switch {
+		case !ok: // of a newer head
+		case s.meets(s.head.list[id]):
+			cells = append(cells, id)
+		default:
+			all = false
+		}
+	}
+	slices.Sort(cells)
+	return slices.Compact(cells), all
+}
+
+// notSearched returns those of some cells in which FindSuperseded has not looked at all flagged
+// rows, all of them if there are newer heads.
+func (s *headScan) notSearched(ids []uint32, newer bool) (cells []uint32) {
+	if newer {
+		return ids
+	}
+	for from := 0; from < len(ids); from += scanLook / chunkRows {
 		s.head.rlock()
-		for _, id := range all[from:min(len(all), from+scanLook/chunkRows)] {
+		for _, id := range ids[from:min(len(ids), from+scanLook/chunkRows)] {
 			c := s.head.list[id]
 			below, _ := c.searched()
-			if c.flagged > 0 && c.flaggedFrom(below) < len(c.flaggedChunks) || len(newer) > 0 {
+			if c.flagged > 0 && c.flaggedFrom(below) < len(c.flaggedChunks) {
 				cells = append(cells, id)
 			}
 		}
@@ -217,9 +318,11 @@ func (f *supersededFinder) addOlder(s *headScan, id uint32, below rowID) {
 }
 
 func (f *supersededFinder) addOlderOf(s *headScan, k *chunk, number int, below rowID) {
+	least, greatest := s.caps[0], s.caps[len(s.caps)-1] // mostly one row came, so they are the same
 	for n := range k.rows {
 		r := &k.rows[n]
-		if !s.readings.has(r) || r.superseded || r.at >= below {
+		if r.cap < least || r.cap > greatest || r.superseded || r.at >= below ||
+			!s.readings.has(r) {
 			continue
 		}
 		p, at := s.head.rows.row(r.at)

@@ -13,9 +13,10 @@ import (
 
 // headsModel is heads of which the last takes rows, and all of these rows.
 type headsModel struct {
-	heads []*Head
-	rows  record.Batch
-	of    []int // the head of each row
+	heads   []*Head
+	rows    record.Batch
+	of      []int // the head of each row
+	devices int64
 }
 
 // someRows makes stamped rows of few readings, in order of cap or not, with some tombstones.
@@ -23,7 +24,7 @@ func (m *headsModel) someRows(rng *rand.Rand, n int) *record.Batch {
 	b := new(record.Batch)
 	acqNs, late := int64(m.rows.Len()*2), rng.IntN(2) == 0
 	for i := range n {
-		k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(6) * 100, CapNs: rng.Int64N(80),
+		k := record.Key{CID: rng.Int32N(2), MID: rng.Int64N(m.devices) * 100, CapNs: rng.Int64N(80),
 			AcqNs: acqNs + int64(i*2)}
 		if !late {
 			k.CapNs = 80 + int64(m.rows.Len()+i)/50
@@ -72,7 +73,7 @@ func TestSuperseded(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 12 {
-		m := &headsModel{heads: []*Head{NewHead(NewWatermarks())}}
+		m := &headsModel{heads: []*Head{NewHead(NewWatermarks())}, devices: 6 + 60*rng.Int64N(2)}
 		for range 60 {
 			m.insert(m.someRows(rng, 1+rng.IntN(100)))
 			if rng.IntN(15) == 0 {
@@ -184,7 +185,7 @@ func TestSupersededWhileInserting(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	h := NewHead(NewWatermarks())
-	all := &headsModel{heads: []*Head{NewHead(NewWatermarks())}}
+	all := &headsModel{heads: []*Head{NewHead(NewWatermarks())}, devices: 6}
 	var batches []*record.Batch
 	for range 80 {
 		batches = append(batches, all.someRows(rng, 50))

@@ -99,20 +99,20 @@ func (s *headScan) supersedingByArrival(lo, hi int) error {
 	for lo < hi {
 		s.head.rlock()
 		at := s.head.rows.nth(lo)
-		p, from := s.head.rows.row(at)
-		to := min(p.rows.Len(), from+hi-lo)
+		g, from := s.head.rows.row(at)
+		to := min(g.rows.Len(), from+hi-lo)
 		for i := from; i < to && !s.full(); i, lo = i+1, lo+1 {
-			if word := p.flagged[i>>6] >> (i & 63); word == 0 {
+			if word := g.flagged[i>>6] >> (i & 63); word == 0 {
 				skip := min(to-i, 64-i&63) - 1
 				i, lo = i+skip, lo+skip
 				continue
 			} else if word&1 == 0 {
 				continue
 			}
-			key := p.rows.Key(i)
+			key := g.rows.Key(i)
 			atMost := key.CapNs <= s.head.olderWatermarks[bucketOf(key.CID, key.MID, key.MOID)]
 			if atMost && s.box.Contains(key) {
-				s.add(p, i, key, true)
+				s.add(g, i, key, true)
 			}
 		}
 		s.head.mu.RUnlock()
@@ -143,9 +143,9 @@ func (h *Head) UnconfirmedFlags() (ranks []uint32) {
 			continue
 		}
 		_ = s.eachRow(id, (*chunk).flagged, func(_ *cell, r *entry) {
-			p, i := h.rows.row(r.at)
-			if !p.rows.Tomb(i) && (!hasBit(p.supersedesInHead, i) || !s.readings.again(r)) {
-				ranks = append(ranks, uint32(p.first+i))
+			g, i := h.rows.row(r.at)
+			if !g.rows.Tomb(i) && (!hasBit(g.supersedesInHead, i) || !s.readings.again(r)) {
+				ranks = append(ranks, uint32(g.first+i))
 			}
 		})
 	}

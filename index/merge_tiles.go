@@ -32,7 +32,7 @@ func MergeTiles(
 	if len(items) == 0 {
 		return []Tile{all}
 	}
-	items = d.sortByGroup(items)
+	items = d.sortByPair(items)
 	d.derive(items)
 	if !late {
 		d.fitSeries(items, max(1, each))

@@ -18,7 +18,8 @@ const (
 )
 
 // Candidate is a block that a box can meet. Residual has a bit for each dimension in which the
-// block reaches outside the box; 0 means that all its rows are in the box.
+// block reaches outside the box; after Plan, 0 means that all its rows are in the box. The bits
+// above those of dimensions are the caller's.
 type Candidate struct {
 	Block    uint32
 	Residual uint8

@@ -101,6 +101,8 @@ func (r collector) Collect(out chan<- prometheus.Metric) {
 	gauge("store_rows", "Rows stored, all versions.", float64(st.Rows))
 	gauge("store_head_rows", "Rows in heads.", float64(st.HeadRows))
 	gauge("store_head_bytes", "Memory of heads.", float64(st.HeadBytes))
+	gauge("store_description_bytes", "Memory of the index of descriptions of devices.",
+		float64(st.DescriptionBytes))
 	gauge("store_segments", "Sealed segments.", float64(st.Segments))
 	gauge("store_segment_bytes", "Bytes of sealed segments.", float64(st.SegmentBytes))
 	gauge("store_index_bytes", "Bytes of segments that are not blocks.",

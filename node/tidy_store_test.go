@@ -4,14 +4,15 @@ package node_test
 // the store than it names.
 func storePackages() map[string][]string {
 	return map[string][]string{
-		"node/store": {"sdk/record", "sdk/api", "index", "node/segment", "node/wal",
+		"node/store": {"sdk/record", "sdk/registry", "sdk/api", "index", "node/segment", "node/wal",
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
 			"node/store/acqtime", "node/store/retention", "node/store/layout", "node/store/check",
 			"node/store/manifest", "node/store/background", "node/store/blocks",
-			"node/store/bounds", "node/store/commands", "node/store/damage", "node/store/diff",
-			"node/store/digest", "node/store/headbudget", "node/store/mergepolicy",
+			"node/store/bounds", "node/store/commands", "node/store/damage", "node/store/devices",
+			"node/store/diff", "node/store/digest", "node/store/headbudget",
+			"node/store/mergepolicy",
 			"node/store/mirror", "node/store/notify", "node/store/scan", "node/store/shards",
 			"node/store/throttle", "node/store/tombstone", "node/store/versions",
 			"node/store/workers", "node/store/writers", "golang.org/x/sys"},
@@ -23,7 +24,7 @@ func storePackages() map[string][]string {
 		"node/store/dump": {"sdk/record", "sdk/api", "index", "node/internal/durable",
 			"node/segment", "node/wal", "node/store/check", "node/store/layout",
 			"node/store/manifest", "node/store/writers"},
-		"node/store/acqtime": {},
+		"node/store/acqtime": {}, "node/store/devices": {"sdk/registry"},
 		"node/store/layout": {"sdk/record", "index", "node/segment", "node/wal",
 			"node/internal/durable", "node/internal/slots", "node/internal/formats",
 			"node/internal/journal", "golang.org/x/sys"},

@@ -39,13 +39,14 @@ func packages() map[string][]string {
 		"sdk/crc32c":  {}, // these two may be imported by every package
 		"sdk/excerpt": {},
 		"sdk/where":   {"sdk/plugin"},
-		"sdk/record":  {"sdk/where"}, "sdk/api": {"sdk/record"},
+		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {},
+		"sdk/api":    {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/seal":   {"sdk/record"},
-		"sdk/client": {"sdk/record", "sdk/wire", "sdk/api", "sdk/plugin"},
+		"sdk/client": {"sdk/record", "sdk/registry", "sdk/wire", "sdk/api", "sdk/plugin"},
 		"index":      {"sdk/record", "github.com/RoaringBitmap/roaring/v2", "golang.org/x/sys"},
 		"wasmhost": {"sdk/record", "sdk/plugin", "github.com/tetratelabs/wazero",
 			"golang.org/x/sys"}, "plugins": {"sdk/plugin"},

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	maxSavedSize = 1 << 20 // of one state
+	maxSavedSize  = 1 << 20 // of one state
+	leastTransfer = 16 << 10
 
 	// fuelHeapState is the budget of a call that may walk the heap memory of one state: 32 units
 	// for each byte of the largest, or 10 ms, as lists of small numbers take 30 for each byte
@@ -33,7 +34,7 @@ func heapStateBudget(g *guest, s *states) int64 {
 
 // save returns all states as the ABI has them: the size and the bytes of each.
 func (s *states) save(ctx context.Context, g *guest) ([]byte, error) {
-	if err := s.reserve(g); err != nil {
+	if err := s.reserve(g, maxSavedSize); err != nil {
 		return nil, err
 	}
 	var all []byte
@@ -70,10 +71,16 @@ func (s *states) saveAt(g *guest, at uint32) ([]byte, error) {
 	return g.view(exportSave, s.transfer, uint32(length))
 }
 
-// reserve allocates the guest memory for the transfer of saved states.
-func (s *states) reserve(g *guest) (err error) {
-	if s.transfer == 0 {
-		s.transfer, err = g.alloc(maxSavedSize)
+// reserve allocates the guest memory for the transfer of a saved state of this size. It at least
+// doubles, since guests never free; most queries need little, and what an instance has is cleared
+// for the next use.
+func (s *states) reserve(g *guest, size int) (err error) {
+	if size <= s.transferSize {
+		return nil
+	}
+	want := min(maxSavedSize, max(size, 2*s.transferSize, leastTransfer))
+	if s.transfer, err = g.alloc(uint32(want)); err == nil {
+		s.transferSize = want
 	}
 	return err
 }
@@ -90,29 +97,33 @@ func (s *states) load(ctx context.Context, g *guest, src []byte, gid []uint32) e
 	if err := s.growTo(ctx, g, len(saved), gid); err != nil {
 		return err
 	}
-	if err := s.reserve(g); err != nil {
-		return err
-	}
 	for i, bytes := range saved {
 		if err := g.pause(ctx); err != nil {
 			return err
 		}
-		dst, err := g.view(exportAlloc, s.transfer, uint32(len(bytes)))
-		if err != nil {
-			return err
-		}
-		copy(dst, bytes)
 		group := i
 		if gid != nil {
 			group = int(gid[i])
 		}
-		err = g.checkZero(&s.loadF, heapStateBudget(g, s), uint64(s.at(group)),
-			uint64(s.transfer), uint64(len(bytes)))
-		if err != nil {
+		if err := s.loadAt(g, bytes, s.at(group)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// loadAt merges a saved state into that at an address.
+func (s *states) loadAt(g *guest, saved []byte, at uint32) error {
+	if err := s.reserve(g, len(saved)); err != nil {
+		return err
+	}
+	dst, err := g.view(exportAlloc, s.transfer, uint32(len(saved)))
+	if err != nil {
+		return err
+	}
+	copy(dst, saved)
+	return g.checkZero(&s.loadF, heapStateBudget(g, s), uint64(at), uint64(s.transfer),
+		uint64(len(saved)))
 }
 
 // parseSaved splits saved states; they alias src.

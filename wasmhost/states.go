@@ -41,6 +41,8 @@ type states struct {
 	out      uint32 // region for results
 	outSize  uint32
 	transfer uint32 // region for a saved state
+
+	transferSize int
 }
 
 func newStates(g *guest) states {

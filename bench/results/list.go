@@ -109,9 +109,9 @@ func alone() []Measurement {
 			Args: args("plugins")},
 		{Name: "sealed", Title: "Sealed payloads",
 			About: "Sums and filters of encrypted payloads, without a key, compared with the " +
-				"same questions about plain ones: the same bytes with a float64 in place of the " +
-				"encrypted lane. The bars are for these; rows whose number comes first need " +
-				"not be read to their end.",
+				"same questions about plain ones: the same bytes with a float64 in place of " +
+				"the lane that is added up or the tag that is compared. The bars are for " +
+				"these; rows whose number comes first need not be read to their end.",
 			Args: args("sealed")},
 		{Name: "last", Title: "Last readings",
 			About: "The last readings of 4,000 of 50,000 devices: a micro-benchmark of the store.",

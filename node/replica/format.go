@@ -14,7 +14,8 @@ const (
 	flushMagic       = 0x31525450 // "PTR1"
 	flushVersion     = 2          // 1: first; 2: whole sectors, masked
 	flushHeaderBytes = 40         // magic u32, version u16, zero u16, sequence u64, start u64,
-	//                               size u32, frames u32, weak u32, crc u32 of all of it but itself
+	//                               size u32, frames u32, nearZero u32, crc u32 of all of it but
+	//                               itself
 	frameHeaderBytes = 40 // size u32, crc u32, group u32, kind u8, zero [3], number u64,
 	//                       term u64, index u64
 

@@ -18,7 +18,11 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 		return c.translateDictionary(set, dst)
 	}
 	base := int64(c.base)
-	for _, r := range set {
+	first := 0
+	if len(set) > manyMatches {
+		first = sort.Search(len(set), func(i int) bool { return set[i].To > base })
+	}
+	for _, r := range set[first:] {
 		if r.To <= base || r.From >= r.To {
 			continue
 		}
@@ -26,6 +30,9 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 		if r.From > base {
 			low = uint64(r.From) - c.base
 			low = low/c.gcd + min(low%c.gcd, 1)
+		}
+		if low > c.low {
+			break // and so does what follows
 		}
 		high := min((uint64(r.To-1)-c.base)/c.gcd, c.low)
 		if low <= high {
@@ -39,7 +46,11 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 // translateDictionary is translate for a dictionary-encoded column.
 func (c *column) translateDictionary(set record.RangeSet, dst []match) (matches []match, all bool) {
 	entries := len(c.dict) / 8
-	for _, r := range set {
+	near := set
+	if entries > 0 && len(set) > manyMatches {
+		near = set.Near(c.entry(0), c.entry(uint64(entries-1)))
+	}
+	for _, r := range near {
 		low := sort.Search(entries, func(i int) bool { return c.entry(uint64(i)) >= r.From })
 		end := sort.Search(entries, func(i int) bool { return c.entry(uint64(i)) >= r.To })
 		if low < end {

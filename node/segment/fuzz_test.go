@@ -26,8 +26,8 @@ func FuzzParseRowsEntry(f *testing.F) {
 	stamped := &record.Batch{}
 	stamped.AppendStamped(record.Key{MID: 1, AcqNs: 3}, []byte("a"))
 	stamped.AppendStamped(record.Key{MID: 2, AcqNs: 9}, []byte("bc"))
-	f.Add(AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 3, Stamped: true}, stamped, nil))
-	shared := &RowsHeader{FirstAcqNs: 3, Stamped: true, EqualAcqs: true}
+	f.Add(AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 3, HasAcqs: true}, stamped, nil))
+	shared := &RowsHeader{FirstAcqNs: 3, HasAcqs: true, EqualAcqs: true}
 	f.Add(AppendRowsEntry(nil, shared, stamped, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var h RowsHeader

@@ -26,7 +26,7 @@ const (
 )
 
 // RowsHeader precedes the rows of one batch and shard in the log. The acquisition times of the
-// rows are consecutive from FirstAcqNs on, unless they are Stamped.
+// rows are consecutive from FirstAcqNs on, unless it HasAcqs.
 type RowsHeader struct {
 	Writer          [16]byte // who sent the batch, zero when no one asked for exactly-once
 	Seq             uint64   // the writer's number of the batch
@@ -35,14 +35,14 @@ type RowsHeader struct {
 	BatchFirstAcqNs int64  // first acq of the whole batch, for the answer to a retry
 	BatchRecords    uint32 // records of the whole batch
 	BatchEntries    uint32 // entries that the batch was split into, all in one log append
-	Stamped         bool   // the rows bring ascending acquisition times; the first is FirstAcqNs
+	HasAcqs         bool   // the rows bring ascending acquisition times; first is FirstAcqNs
 	EqualAcqs       bool   // some of these may be equal
 	Packed          bool   // columns are packed, for an entry that is sent and stored several times
 }
 
 // AppendRowsEntry appends the data of a log entry that holds the rows of b that rows names, all
-// of them when rows is nil. Unless h says that they are stamped, only the first of their
-// acquisition times is kept, in h.
+// of them when rows is nil. Unless h.HasAcqs, only the first of their acquisition times is kept,
+// in h.
 //
 // Cost: a copy; about 5 ns a row for payloads of 16 bytes.
 func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) []byte {
@@ -59,7 +59,7 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	if tombs {
 		flags |= rowsHaveTombs
 	}
-	if h.Stamped {
+	if h.HasAcqs {
 		flags |= rowsHaveAcqs
 	}
 	if h.EqualAcqs {
@@ -68,7 +68,7 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	if h.Persistent {
 		flags |= rowsPersistent
 	}
-	packed := h.Packed && !h.Stamped && canPack(uint64(n))
+	packed := h.Packed && !h.HasAcqs && canPack(uint64(n))
 	if packed {
 		flags |= rowsPacked
 	}
@@ -93,7 +93,7 @@ func AppendRowsEntry(dst []byte, h *RowsHeader, b *record.Batch, rows []uint32) 
 	dst = appendInts(dst, b.CapNs, rows)
 	dst = appendInts(dst, b.CID, rows)
 	dst = appendInts(dst, b.MOID, rows)
-	if h.Stamped {
+	if h.HasAcqs {
 		dst = appendInts(dst, b.AcqNs, rows)
 	}
 	if tombs {
@@ -206,13 +206,13 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	h.BatchEntries = binary.LittleEndian.Uint32(src[52:])
 	stride := binary.LittleEndian.Uint32(src[56:])
 	flags := binary.LittleEndian.Uint32(src[60:])
-	h.Stamped, h.EqualAcqs = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
+	h.HasAcqs, h.EqualAcqs = flags&rowsHaveAcqs != 0, flags&rowsShareAcqs != 0
 	h.Packed, h.Persistent = flags&rowsPacked != 0, flags&rowsPersistent != 0
 	if flags&rowsPackedBefore != 0 {
 		return fmt.Errorf("rows entry with flags %#x: an older version of pentad wrote it; "+
 			"open it with that one", flags)
 	}
-	if flags&^rowsFlags != 0 || h.EqualAcqs && !h.Stamped {
+	if flags&^rowsFlags != 0 || h.EqualAcqs && !h.HasAcqs {
 		return fmt.Errorf("rows entry with flags %#x; this program knows %#x, and %#x only "+
 			"with %#x", flags, rowsFlags, rowsShareAcqs, rowsHaveAcqs)
 	}
@@ -229,7 +229,7 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 	if stride == variedPayloads {
 		rowBytes += 4
 	}
-	if h.Stamped {
+	if h.HasAcqs {
 		rowBytes += 8
 	}
 	tombBytes := uint64(flags&rowsHaveTombs) * ((rows + 7) / 8)
@@ -255,7 +255,7 @@ func ParseRowsEntry(src []byte, h *RowsHeader, b *record.Batch) error {
 
 // parseAcqs gives n rows their acquisition times.
 func parseAcqs(src []byte, h *RowsHeader, b *record.Batch, n int) (rest []byte, err error) {
-	if h.Stamped {
+	if h.HasAcqs {
 		b.AcqNs, src = parseInts(b.AcqNs, src, n)
 		before := h.FirstAcqNs
 		for i, acq := range b.AcqNs {

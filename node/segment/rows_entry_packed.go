@@ -247,7 +247,7 @@ type packedShape struct {
 
 // parsePackedRows reads what follows the header of a packed entry.
 func parsePackedRows(src []byte, h *RowsHeader, s packedShape, b *record.Batch) error {
-	if !canPack(s.rows) || h.Stamped {
+	if !canPack(s.rows) || h.HasAcqs {
 		return fmt.Errorf("packed rows entry of %d rows; it has 1 to %d, without acquisition times",
 			s.rows, record.MaxBatchRecords)
 	}

@@ -36,7 +36,7 @@ func TestRowsEntryModel(t *testing.T) {
 			BatchFirstAcqNs: rng.Int64(), BatchRecords: rng.Uint32(), Writer: [16]byte{1, 15: 9},
 			Persistent: rng.IntN(2) == 0}
 		if rows == nil && rng.IntN(2) == 0 {
-			h.Stamped, b.AcqNs = true, make([]int64, b.Len())
+			h.HasAcqs, b.AcqNs = true, make([]int64, b.Len())
 			for i, acq := 0, h.FirstAcqNs; i < b.Len(); i++ {
 				b.AcqNs[i] = acq
 				acq += 1 + rng.Int64N(3)
@@ -45,7 +45,7 @@ func TestRowsEntryModel(t *testing.T) {
 				b.AcqNs[1] = b.AcqNs[0]
 			}
 		}
-		h.Packed = !h.Stamped && len(want) > 0 && rng.IntN(2) == 0
+		h.Packed = !h.HasAcqs && len(want) > 0 && rng.IntN(2) == 0
 		entry := AppendRowsEntry([]byte("before"), &h, b, rows)
 		var gotHeader RowsHeader
 		if err := ParseRowsEntry(entry[6:], &gotHeader, &got); err != nil {
@@ -57,7 +57,7 @@ func TestRowsEntryModel(t *testing.T) {
 		}
 		for k, i := range want {
 			key := b.Key(int(i))
-			if !h.Stamped {
+			if !h.HasAcqs {
 				key.AcqNs = h.FirstAcqNs + int64(k)
 			}
 			if got.Key(k) != key || got.Tomb(k) != b.Tomb(int(i)) ||
@@ -124,7 +124,7 @@ func TestRowsEntryHostile(t *testing.T) {
 	stamped := func(acqs ...int64) {
 		t.Helper()
 		b.AcqNs = acqs
-		entry := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 5, Stamped: true}, b, nil)
+		entry := AppendRowsEntry(nil, &RowsHeader{FirstAcqNs: 5, HasAcqs: true}, b, nil)
 		if ParseRowsEntry(entry, &RowsHeader{}, &record.Batch{}) == nil {
 			t.Errorf("acquisition times %d parse", acqs)
 		}
@@ -135,7 +135,7 @@ func TestRowsEntryHostile(t *testing.T) {
 	stamped(5, 6, math.MaxInt64)
 	b.AcqNs = []int64{5, 6, 5}
 	falling := AppendRowsEntry(nil,
-		&RowsHeader{FirstAcqNs: 5, Stamped: true, EqualAcqs: true}, b, nil)
+		&RowsHeader{FirstAcqNs: 5, HasAcqs: true, EqualAcqs: true}, b, nil)
 	if ParseRowsEntry(falling, &RowsHeader{}, &record.Batch{}) == nil {
 		t.Error("shared acquisition times that fall parse")
 	}

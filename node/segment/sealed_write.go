@@ -115,23 +115,24 @@ func writeAndRename(
 }
 
 // check refuses a run that would make a segment with lost or doubled rows.
-func (p *RowRun) check() error {
-	n := p.Rows.Len()
-	if err := p.Rows.CheckShape(); err != nil {
+func (run *RowRun) check() error {
+	n := run.Rows.Len()
+	if err := run.Rows.CheckShape(); err != nil {
 		return err
 	}
-	if err := p.Keys.CheckShape(); err != nil {
+	if err := run.Keys.CheckShape(); err != nil {
 		return err
 	}
-	if p.Keys.Len() != n || len(p.Keys.AcqNs) != n {
-		return fmt.Errorf("%d rows, but %d keys with %d ranks", n, p.Keys.Len(), len(p.Keys.AcqNs))
+	if run.Keys.Len() != n || len(run.Keys.AcqNs) != n {
+		return fmt.Errorf("%d rows, but %d keys with %d ranks", n, run.Keys.Len(),
+			len(run.Keys.AcqNs))
 	}
-	if len(p.Order) != n || p.Flags != nil && len(p.Flags) < (n+63)/64 {
+	if len(run.Order) != n || run.Flags != nil && len(run.Flags) < (n+63)/64 {
 		return fmt.Errorf("%d rows, but an order of %d and %d words of flags",
-			n, len(p.Order), len(p.Flags))
+			n, len(run.Order), len(run.Flags))
 	}
 	start := uint32(0)
-	for i, end := range p.BlockEnds {
+	for i, end := range run.BlockEnds {
 		if end <= start || end-start > maxBlockRows || uint64(end) > uint64(n) {
 			return fmt.Errorf("block %d holds rows %d to %d of %d; a block has 1 to %d rows",
 				i, start, end, n, maxBlockRows)
@@ -151,12 +152,12 @@ type ranks struct {
 }
 
 // add notes the ranks of a run.
-func (r *ranks) add(p *RowRun) error {
-	for k, i := range p.Order {
-		if int64(i) >= int64(p.Rows.Len()) {
-			return fmt.Errorf("the order names row %d of %d", i, p.Rows.Len())
+func (r *ranks) add(run *RowRun) error {
+	for k, i := range run.Order {
+		if int64(i) >= int64(run.Rows.Len()) {
+			return fmt.Errorf("the order names row %d of %d", i, run.Rows.Len())
 		}
-		rank := uint64(p.Keys.AcqNs[k])
+		rank := uint64(run.Keys.AcqNs[k])
 		if rank >= maxSegmentBlocks*maxBlockRows {
 			return fmt.Errorf("rank %d, at most %d", rank, maxSegmentBlocks*maxBlockRows)
 		}
@@ -285,22 +286,22 @@ func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	}, w.flush()
 }
 
-func (w *sealedWriter) writeRun(p *RowRun) error {
-	if err := p.check(); err != nil {
+func (w *sealedWriter) writeRun(run *RowRun) error {
+	if err := run.check(); err != nil {
 		return err
 	}
-	if err := w.ranks.add(p); err != nil {
+	if err := w.ranks.add(run); err != nil {
 		return err
 	}
-	if len(w.offsets)+len(p.BlockEnds) > maxSegmentBlocks {
+	if len(w.offsets)+len(run.BlockEnds) > maxSegmentBlocks {
 		return fmt.Errorf("more than %d blocks", maxSegmentBlocks)
 	}
 	start := uint32(0)
-	for _, end := range p.BlockEnds {
+	for _, end := range run.BlockEnds {
 		runtime.Gosched() // writing is done in the background, and queries come first
 		at := uint64(w.offset())
-		size, err := w.writeBlock(len(w.offsets), rowsOf{p.Rows, p.Order[start:end], p.Keys, start},
-			p.Flags)
+		of := rowsOf{run.Rows, run.Order[start:end], run.Keys, start}
+		size, err := w.writeBlock(len(w.offsets), of, run.Flags)
 		if err != nil {
 			return err
 		}

@@ -168,9 +168,9 @@ func (s *Store) countByAcq(rows *record.Batch) (acqCounts, error) {
 		there[acq] = 0
 	}
 	for _, sh := range s.shards {
-		now := sh.PinWithBackdated()
-		there.count(now)
-		now.Unpin()
+		state := sh.PinWithBackdated()
+		there.count(state)
+		state.Unpin()
 	}
 	return there, nil
 }
@@ -340,10 +340,10 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 	for i := range put.byShard {
 		rows := &put.byShard[i]
 		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
-		now := p.shard.Pin()
-		p.old = now.Head
+		state := p.shard.Pin()
+		p.old = state.Head
 		p.head = shards.WithRows(p.old, p.rows)
-		now.Unpin()
+		state.Unpin()
 		heads = append(heads, p)
 	}
 	return heads, nil
@@ -363,7 +363,7 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 	for _, p := range heads {
 		e := p.shard.NextEntry()
 		e.Data = segment.AppendRowsEntry(nil, &segment.RowsHeader{
-			FirstAcqNs: p.rows.AcqNs[0], Stamped: true, EqualAcqs: true,
+			FirstAcqNs: p.rows.AcqNs[0], HasAcqs: true, EqualAcqs: true,
 			BatchFirstAcqNs: putNs, BatchRecords: uint32(put.rows),
 			BatchEntries: uint32(len(heads)),
 		}, p.rows, nil)
@@ -385,6 +385,9 @@ func (s *Store) commitBackdated(put *putRequest, heads []backdatedHead) (putNs i
 		grown += p.head.GrowthSinceLastCall() - p.old.Bytes()
 	}
 	s.backdatedSeq.Add(1)
+	for _, p := range heads {
+		s.described.markRows(p.rows) // they are visible
+	}
 	s.headBudget.Add(grown)
 	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, []*putRequest{put})

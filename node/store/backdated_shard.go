@@ -101,8 +101,8 @@ func newestPutOf(run []*shards.Segment) int64 {
 type acqCounts map[int64]int
 
 // count adds how many rows a read state holds at the acqs, without reading them.
-func (c acqCounts) count(now *shards.State) {
-	for _, below := range now.AppendBelow(nil, math.MinInt64) {
+func (c acqCounts) count(state *shards.State) {
+	for _, below := range state.AppendBelow(nil, math.MinInt64) {
 		for acq := range c {
 			c[acq] += below(acq+1) - below(acq)
 		}

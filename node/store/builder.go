@@ -129,7 +129,7 @@ func (b *Builder) Finish(ctx context.Context, state manifest.Edit, writersDir st
 	}
 	state.Format, state.Shards = manifest.FormatVersion, len(b.next)/2
 	state.Store = manifest.NewStoreID()
-	state.Number, state.SyncedLogSeq, state.FirstLogFile = 1, 0, 1
+	state.Number, state.SyncedAppend, state.FirstLogFile = 1, 0, 1
 	state.NextAcqNs, state.Add, state.EmptyLSNRanges = b.untilNs, b.live, nil
 	state.Replicated, state.Applied = false, nil
 	state.Slots, state.IndexBase = nil, 0

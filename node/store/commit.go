@@ -39,7 +39,8 @@ func resultOf(a writers.Result, duplicate bool) PutResult {
 // WriterSeq identifies a batch for exactly-once puts. The zero ID asks for no protection.
 type WriterSeq = writers.Seq
 
-// putRequest is one batch on its way; done is closed by the committer after result or err is set.
+// putRequest is one batch on its way; done is closed after result or err is set: by the
+// committer, or by put when it could not be queued.
 type putRequest struct {
 	writer  WriterSeq
 	byShard []shardRows
@@ -60,8 +61,9 @@ type shardRows struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first result and stores nothing.
 //
-// Errors: ErrReplicated; *record.InvalidError; ErrClosed; ErrOverloaded; writers.ErrTooOld;
-// durable.ErrNoSpace until there is space again; a failed log (wal.ErrFailed) stays failed.
+// Errors: ErrReplicated; ErrIsCopy; *record.InvalidError; ErrClosed; ErrOverloaded;
+// writers.ErrTooOld; writers.ErrTooMany; durable.ErrNoSpace until there is space again; ErrFailed
+// and wal.ErrFailed until the store is opened again.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
 	return s.put(ctx, b, w, nil)
@@ -210,9 +212,10 @@ func splitByShard(b *record.Batch, shards int) []shardRows {
 // int of 32 bits.
 func share(bytes, some, n int) int { return int(int64(bytes) * int64(some) / int64(n)) }
 
-// commitLoop commits puts. Only the committer assigns acqs, writes the log and inserts into heads:
-// this goroutine or, for a while, one that called onCommitter. The loop holds committerLock when it
-// begins and keeps it when it ends, so that then no goroutine becomes the committer any more.
+// commitLoop commits puts. Only the committer assigns acqs, inserts into heads and writes the log,
+// but for the end that Close writes: this goroutine or, for a while, one that called onCommitter.
+// The loop holds committerLock when it begins and keeps it when it ends, so that then no goroutine
+// becomes the committer any more.
 func (s *Store) commitLoop() {
 	defer close(s.drained)
 	s.sealHeadsOfReplay()
@@ -340,15 +343,15 @@ func (r *putRequest) fail(err error) {
 	close(r.done)
 }
 
-// stamp gives the rows of a batch consecutive acquisition times, shard by shard.
+// stamp gives the rows of a batch consecutive acqs, shard by shard.
 func (s *Store) stamp(r *putRequest) {
 	r.result = writers.Result{Seq: r.writer.Seq, FirstNs: s.oracle.Reserve(r.rows),
 		Records: uint32(r.rows)}
 	acq := r.result.FirstNs
 	for i := range r.byShard {
-		stamps := r.byShard[i].rows.AcqNs
-		for k := range stamps {
-			stamps[k] = acq
+		acqs := r.byShard[i].rows.AcqNs
+		for k := range acqs {
+			acqs[k] = acq
 			acq++
 		}
 	}
@@ -371,6 +374,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 		for i := range r.byShard {
 			head := s.shards[r.byShard[i].shard].State.Load().Head
 			head.Insert(&r.byShard[i].rows)
+			s.described.markRows(&r.byShard[i].rows)
 			grown += head.GrowthSinceLastCall()
 		}
 	}
@@ -380,7 +384,7 @@ func (s *Store) insert(writeGroup []*putRequest) {
 // appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
 func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
-	if !s.begun {
+	if !s.timelineDurable {
 		s.manifestMu.Lock()
 		err = s.beginLogging()
 		s.manifestMu.Unlock()
@@ -399,6 +403,6 @@ func (s *Store) beginLogging() error {
 			return fmt.Errorf("begin a timeline: %w", err)
 		}
 	}
-	s.begun = true
+	s.timelineDurable = true
 	return nil
 }

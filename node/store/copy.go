@@ -142,7 +142,7 @@ func stampShardRows(byShard []shardRows, b *record.Batch, shards int) {
 func appendStamped(dst []byte, put *putRequest, i int) []byte {
 	rows := &put.byShard[i].rows
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
-		FirstAcqNs: rows.AcqNs[0], Stamped: true,
+		FirstAcqNs: rows.AcqNs[0], HasAcqs: true,
 		BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
 		BatchEntries: uint32(len(put.byShard)),
 	}, rows, nil)

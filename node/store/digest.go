@@ -75,18 +75,18 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 	}
 	var all rowCounters
 	for _, sh := range s.shards {
-		now := sh.Pin()
-		defer now.Unpin()
+		state := sh.Pin()
+		defer state.Unpin()
 		if !sh.Backdated.State.Load().IsEmpty() {
 			return nil, ErrBelow
 		}
-		for _, seg := range now.Sealed {
+		for _, seg := range state.Sealed {
 			all.segments = append(all.segments, seg.Index)
 		}
-		for _, f := range now.Immutable {
-			all.heads = append(all.heads, f.Head)
+		for _, immutable := range state.Immutable {
+			all.heads = append(all.heads, immutable.Head)
 		}
-		all.heads = append(all.heads, now.Head)
+		all.heads = append(all.heads, state.Head)
 	}
 	end, done := all.below(toNs), all.below(fromNs)
 	for done+rows < end && len(cuts) < digest.MaxSlices {

@@ -117,7 +117,7 @@ func (s *Store) logEdit(count int, build func(acqNs int64) (manifest.Edit, error
 		s.oracle.Cancel()
 	}
 	if err != nil {
-		return fmt.Errorf("log event: %w", err) // as with a put, the horizon stays below for good
+		return fmt.Errorf("log event: %w", err) // as with a put
 	}
 	s.recordLogFile(file, nil)
 	e, err := s.appendEvents(acq, build)

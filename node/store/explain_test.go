@@ -84,18 +84,18 @@ func checkExplained(
 	box := widened(q, x.HorizonNs)
 	sum, at := 0, 0
 	for _, sh := range s.shards {
-		now := sh.State.Load()
-		for i := len(now.Sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
+		state := sh.State.Load()
+		for i := len(state.Sealed) - 1; i >= 0 && at < len(x.Segments); i-- {
 			seg := &x.Segments[at]
-			if seg.ID != now.Sealed[i].Meta.ID {
+			if seg.ID != state.Sealed[i].Meta.ID {
 				break // the shard was not asked
 			}
 			at++
 			sum += seg.Candidates
 			dropped[seg.SkippedBy]++
-			if want := meeting(now.Sealed[i], &box); seg.Candidates != want ||
-				seg.Shard != sh.ID || seg.Blocks != now.Sealed[i].Index.Blocks() ||
-				seg.SkippedBy != skippedBy(now.Sealed[i], &box) {
+			if want := meeting(state.Sealed[i], &box); seg.Candidates != want ||
+				seg.Shard != sh.ID || seg.Blocks != state.Sealed[i].Index.Blocks() ||
+				seg.SkippedBy != skippedBy(state.Sealed[i], &box) {
 				t.Fatalf("%d blocks meet %v: %+v", want, box, seg)
 			}
 		}

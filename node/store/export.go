@@ -125,27 +125,27 @@ func (x *Export) state() (manifest.Edit, error) {
 func (e *exporter) writeShards() error {
 	var sources []*shards.State
 	for _, sh := range e.store.shards {
-		now := sh.Pin()
-		defer now.Unpin()
-		sources = append(sources, now)
-		for _, seg := range now.Sealed {
+		state := sh.Pin()
+		defer state.Unpin()
+		sources = append(sources, state)
+		for _, seg := range state.Sealed {
 			e.total += int64(seg.Meta.Rows)
 		}
-		for _, f := range now.Immutable {
-			e.total += int64(f.Head.Rows())
+		for _, immutable := range state.Immutable {
+			e.total += int64(immutable.Head.Rows())
 		}
-		e.total += int64(now.Head.Rows())
+		e.total += int64(state.Head.Rows())
 	}
-	for shard, now := range sources {
-		if err := e.shard(uint32(shard), now); err != nil {
+	for shard, state := range sources {
+		if err := e.shard(uint32(shard), state); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *exporter) shard(shard uint32, now *shards.State) error {
-	for _, seg := range now.Sealed {
+func (e *exporter) shard(shard uint32, state *shards.State) error {
+	for _, seg := range state.Sealed {
 		if err := e.segment(seg); err != nil {
 			return err
 		}
@@ -154,12 +154,12 @@ func (e *exporter) shard(shard uint32, now *shards.State) error {
 			return err
 		}
 	}
-	for _, f := range now.Immutable {
-		if err := e.head(shard, f.Head); err != nil {
+	for _, immutable := range state.Immutable {
+		if err := e.head(shard, immutable.Head); err != nil {
 			return err
 		}
 	}
-	return e.head(shard, now.Head)
+	return e.head(shard, state.Head)
 }
 
 func (e *exporter) progress() error {

@@ -14,22 +14,22 @@ import (
 // backdated exports all backdated rows, if some came since those that the caller has.
 func (e *exporter) backdated() ([]uint64, error) {
 	sources := e.store.pinBackdated()
-	for _, now := range sources {
-		defer now.Unpin()
+	for _, state := range sources {
+		defer state.Unpin()
 	}
 	known := e.opt.Aside
 	if known == nil {
 		known = make([]uint64, len(sources))
 	}
 	var marks []uint64
-	for _, now := range sources {
-		marks = append(marks, now.LastBackdated())
+	for _, state := range sources {
+		marks = append(marks, state.LastBackdated())
 	}
 	if slices.Equal(marks, known) {
 		return nil, nil
 	}
-	for shard, now := range sources {
-		if err := e.backdatedShard(uint32(len(sources)+shard), now); err != nil {
+	for shard, state := range sources {
+		if err := e.backdatedShard(uint32(len(sources)+shard), state); err != nil {
 			return nil, err
 		}
 	}
@@ -48,15 +48,15 @@ func (s *Store) pinBackdated() []*shards.State {
 		if puts&1 == 0 && s.backdatedSeq.Load() == puts {
 			return all
 		}
-		for _, now := range all {
-			now.Unpin()
+		for _, state := range all {
+			state.Unpin()
 		}
 		runtime.Gosched() // the committer is in the midst of it
 	}
 }
 
-func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
-	for _, seg := range now.Sealed {
+func (e *exporter) backdatedShard(shard uint32, state *shards.State) error {
+	for _, seg := range state.Sealed {
 		meta := e.numberSegment(seg.Meta)
 		text, err := json.Marshal(meta)
 		if err == nil {
@@ -72,12 +72,12 @@ func (e *exporter) backdatedShard(shard uint32, now *shards.State) error {
 			return err
 		}
 	}
-	for _, f := range now.Immutable {
-		if err := e.backdatedHead(shard, f.Head, f.Info.PutNs); err != nil {
+	for _, immutable := range state.Immutable {
+		if err := e.backdatedHead(shard, immutable.Head, immutable.Info.PutNs); err != nil {
 			return err
 		}
 	}
-	return e.backdatedHead(shard, now.Head, now.Info.PutNs)
+	return e.backdatedHead(shard, state.Head, state.Info.PutNs)
 }
 
 func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) error {

@@ -259,9 +259,9 @@ func (f *Feed) sliceEnd(horizon int64) (endNs int64, passed int, err error) {
 	}
 	var parts []func(acqNs int64) int
 	for _, sh := range s.shards {
-		now := sh.PinWithBackdated()
-		defer now.Unpin()
-		parts = now.AppendBelow(parts, f.next)
+		state := sh.PinWithBackdated()
+		defer state.Unpin()
+		parts = state.AppendBelow(parts, f.next)
 	}
 	below := func(acqNs int64) (rows int) {
 		for _, part := range parts {

@@ -32,7 +32,7 @@ func (s *Store) progressEntries(ns int64, closedCleanly bool) []wal.Entry {
 func (s *Store) recordLogEnd() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if s.opt.keepSnapshot || s.manifest.SyncedLogSeq >= s.log.LastSynced() ||
+	if s.opt.keepSnapshot || s.manifest.SyncedAppend >= s.log.LastSynced() ||
 		s.manifest.ErrUnwrittenAfter() != nil {
 		return nil
 	}

@@ -192,7 +192,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	err = segment.CatchPageFaults(func() error {
 		watermarks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionWatermarks)
 		return err
-	}, m.mappings)
+	}, m.files)
 	if err != nil {
 		return err
 	}

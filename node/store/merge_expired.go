@@ -130,8 +130,8 @@ func (s *Store) dropRemovableFromLog() {
 	due := r.dropLogAt != 0 && s.retentionClock.MonotonicNs() >= r.dropLogAt
 	held := false // a file of then has rows
 	for file, last := range s.logFiles {
-		for _, index := range last {
-			held = held || file <= r.file && index > 0
+		for _, lsn := range last {
+			held = held || file <= r.file && lsn > 0
 		}
 	}
 	if due {

@@ -46,14 +46,14 @@ func (s *Store) purgedFrom(seg *shards.Segment, by []*tombstone.Range) (g purged
 	err = segment.CatchPageFaults(func() error {
 		g, err = s.findPurged(seg, by)
 		return err
-	}, m.mappings)
+	}, m.files)
 	return g, s.damaged.Note(err)
 }
 
 func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRows, error) {
 	var g purgedRows
-	w := new(blocks.Reader)
-	w.CopyBlocks = true // its ranks decide what goes
+	r := new(blocks.Reader)
+	r.CopyBlocks = true // its ranks decide what goes
 	var keys record.Batch
 	part := &blocks.PlannedSegment{Plan: new(index.Plan)}
 	for _, h := range by {
@@ -64,23 +64,23 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		if g.ranks == nil {
 			g.ranks = make([]uint64, (seg.Index.Rows()+63)/64)
 		}
-		w.Box = &h.Box
-		part.Begin(seg, w.Box, nil)
+		r.Box = &h.Box
+		part.Begin(seg, r.Box, nil)
 		s.readahead.Prefetch(seg, part.Plan.Candidates)
 		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {
 				return g, ErrClosed
 			}
-			info, err := w.Open(part, c)
+			info, err := r.Open(part, c)
 			if err != nil {
 				return g, err
 			}
-			w.Chosen = w.Choose(part, info, c.Residual)
+			r.Chosen = r.Choose(part, info, c.Residual)
 			if h.KeptSlots.To > 0 {
-				w.Chosen = w.OutsideSlots(h.KeptSlots, w.Chosen)
+				r.Chosen = r.OutsideSlots(h.KeptSlots, r.Chosen)
 			}
 			keys.Reset()
-			if err := w.Block.Gather(w.Chosen, true, &keys); err != nil {
+			if err := r.Block.Gather(r.Chosen, true, &keys); err != nil {
 				return g, err
 			}
 			for i, rank := range keys.AcqNs {

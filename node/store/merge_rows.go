@@ -72,7 +72,7 @@ func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
 		defer close(full)
 		failed = segment.CatchPageFaults(func() error {
 			return m.cluster(full, empty, stop)
-		}, m.mappings)
+		}, m.files)
 	})
 	var err error
 	for p := range full {
@@ -128,8 +128,8 @@ func (m *merger) cluster(
 	return nil
 }
 
-// mappings yields the files that are read.
-func (m *merger) mappings(yield func(*segment.File) bool) {
+// files yields the files that are read.
+func (m *merger) files(yield func(*segment.File) bool) {
 	for _, seg := range m.run {
 		if !yield(seg.File) {
 			return
@@ -282,9 +282,9 @@ func (m *merger) acqOf(rank int64) int64 {
 
 // gather adds the rows of a tile that lie in one input.
 func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
-	w := &m.reader
+	r := &m.reader
 	planned := blocks.PlannedSegment{Plan: &m.plan}
-	planned.Begin(seg, w.Box, m.tombstones)
+	planned.Begin(seg, r.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
 	m.store.readahead.Prefetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
@@ -292,13 +292,13 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 			continue
 		}
 		runtime.Gosched() // queries come first
-		info, err := w.Open(&planned, c)
+		info, err := r.Open(&planned, c)
 		if err != nil {
 			return err
 		}
-		w.Chosen = w.Choose(&planned, info, c.Residual)
+		r.Chosen = r.Choose(&planned, info, c.Residual)
 		start := m.rows.Len()
-		if err := w.Block.Gather(w.Chosen, false, &m.rows); err != nil {
+		if err := r.Block.Gather(r.Chosen, false, &m.rows); err != nil {
 			return err
 		}
 		for k, rank := range m.rows.AcqNs[start:] {

@@ -46,6 +46,14 @@ func (m *model) add(b *record.Batch, parts []shardRows, res PutResult) {
 
 // query answers like DESIGN says: resolve versions over everything, then apply the box.
 func (m *model) query(q *record.Query) []modelRow {
+	if q.Select != "" {
+		selected := *q
+		if selected.Box[record.MID] = m.selectDevices(q); len(selected.Box[record.MID]) == 0 {
+			return nil
+		}
+		selected.Select = ""
+		return m.query(&selected)
+	}
 	best := map[record.Key]int64{}
 	until := record.Acq.Max()
 	if q.View == record.ViewAsOf {
@@ -179,6 +187,7 @@ type shape struct {
 	// neverShown: retentions never show again what they hid, which a copy that was made meanwhile
 	// does not have.
 	neverShown bool
+	described  bool // some records describe devices, and queries select by that
 }
 
 // edge draws a value of a dimension at or near one of its limits or zero, or anywhere. With a limit
@@ -237,6 +246,13 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 			k.CapNs = nowNs + rng.Int64N(int64(3*time.Hour))
 		}
 		sh.wilden(rng, &k)
+		if sh.described && rng.IntN(3) == 0 {
+			k.MOID = record.DescriptionMOID
+			if rng.IntN(20) > 0 {
+				b.Append(k, randomDescription(rng))
+				continue
+			}
+		}
 		if rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
 			b.AppendTomb(k)
 			continue
@@ -285,6 +301,10 @@ func (sh shape) query(rng *rand.Rand, m *model) *record.Query {
 		a, b := someAcq(), someAcq()
 		q.Box[record.Acq] = append(q.Box[record.Acq],
 			record.Range{From: min(a, b), To: max(a, b) + 1})
+	}
+	if sh.described && rng.IntN(3) > 0 {
+		q.Select = randomSelector(rng)
+		q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(sh.cids))}
 	}
 	if err := q.Normalize(); err != nil {
 		panic(err)

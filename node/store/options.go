@@ -28,6 +28,9 @@ const (
 	defaultLogFiles = 16
 	// defaultMaxReadings bounds what a scan keeps to resolve versions to some 20 MiB.
 	defaultMaxReadings = 1 << 18
+	// maxDescriptionBytes has space for 3 million devices of a tenant; one with more gets no index,
+	// and a query that selects devices scans the descriptions.
+	maxDescriptionBytes = 512 << 20
 )
 
 // Options of a store. The zero value of each field but Dir works.
@@ -39,7 +42,7 @@ type Options struct {
 	// Default 2 GiB. A node sets it to a quarter of its memory, at most 2 GiB (mostHeadBytes in
 	// node/node.go), and in a cluster divides that among its replicas.
 	HeadBytes int64
-	LogFiles  int           // log files after which the shard that pins the oldest is sealed; 16
+	LogFiles  int           // log files after which the shard that keeps the oldest is sealed; 16
 	Workers   int           // goroutines of one scan at most; default GOMAXPROCS
 	PutWait   time.Duration // how long a put waits for space in the heads; default 10 s
 	Index     index.Options // how rows are clustered into blocks
@@ -77,6 +80,8 @@ type Options struct {
 
 	maxReadings int // readings that a scan keeps at once to resolve versions; 2^18
 
+	descriptionBytes int64 // of the index of the descriptions of a tenant, at most
+
 	parallelRows int // rows read that make a second worker pay; tests are small
 
 	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
@@ -108,6 +113,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.blockNow = time.Now
 	}
 	o.maxReadings = cmp.Or(o.maxReadings, defaultMaxReadings)
+	o.descriptionBytes = cmp.Or(o.descriptionBytes, maxDescriptionBytes)
 	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",

@@ -29,8 +29,8 @@ func (s *Store) pin(
 		if same && puts&1 == 0 {
 			return states, tombstones
 		}
-		for _, now := range states[from:] {
-			now.Unpin()
+		for _, state := range states[from:] {
+			state.Unpin()
 		}
 		states = states[:from]
 		runtime.Gosched() // the committer is in the midst of it

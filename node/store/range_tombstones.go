@@ -6,6 +6,8 @@ import "github.com/pentad-db/pentad/node/store/tombstone"
 // manifestMu.
 func (s *Store) publishTombstones() {
 	m := s.manifest
-	s.tombstones.Store(tombstone.NewSet(s.everyEvent(), m.Policies, m.Steps.Held))
+	events := s.everyEvent()
+	s.tombstones.Store(tombstone.NewSet(events, m.Policies, m.Steps.Held))
+	s.described.markEvents(events, s.oracle.NextNs())
 	s.trackLogRemovals()
 }

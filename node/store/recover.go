@@ -70,7 +70,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	}
 	s.retentionClock.Stepped(s.manifest.Steps)
 	s.log, report.Log, err = wal.Open(filepath.Join(s.opt.Dir, layout.LogDir),
-		wal.Options{Durable: s.manifest.SyncedLogSeq, Oldest: s.manifest.FirstLogFile}, r.entry)
+		wal.Options{Durable: s.manifest.SyncedAppend, Oldest: s.manifest.FirstLogFile}, r.entry)
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 		return 0, 0
 	}
 	for _, sh := range s.allShards {
-		now := sh.Pin()
-		for _, seg := range now.Sealed {
+		state := sh.Pin()
+		for _, seg := range state.Sealed {
 			if n := estimateSegmentRows(seg, box); n > 0 {
 				rows += n
 				bytes += uint64(float64(seg.File.Size()) * float64(n) / float64(seg.Meta.Rows))
@@ -67,11 +67,11 @@ func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 			rows += n
 			bytes += n * uint64(h.Bytes()) / uint64(max(1, h.Rows()))
 		}
-		count(now.Head)
-		for _, f := range now.Immutable {
-			count(f.Head)
+		count(state.Head)
+		for _, immutable := range state.Immutable {
+			count(immutable.Head)
 		}
-		now.Unpin()
+		state.Unpin()
 	}
 	return rows, bytes
 }
@@ -86,7 +86,7 @@ func estimateSegmentRows(seg *shards.Segment, box *record.Box) (rows uint64) {
 	err := segment.CatchPageFaults(func() error {
 		part.Begin(seg, box, nil)
 		return nil
-	}, (&merger{run: []*shards.Segment{seg}}).mappings)
+	}, (&merger{run: []*shards.Segment{seg}}).files)
 	if err != nil {
 		return 0
 	}

@@ -101,8 +101,8 @@ func (a *aging) stored() (rows map[int32]int, oldest map[int32]int64) {
 	a.Helper()
 	rows, oldest = map[int32]int{}, map[int32]int64{}
 	for _, sh := range a.s.allShards {
-		now := sh.State.Load()
-		m := &merger{store: a.s, run: now.Sealed}
+		state := sh.State.Load()
+		m := &merger{store: a.s, run: state.Sealed}
 		for _, late := range []bool{false, true} {
 			err := m.eachBlock(late, func(int) error {
 				var keys record.Batch
@@ -330,10 +330,10 @@ func minDelayOf(r retention.Rule) int64 {
 // inHeads counts the rows of a tenant that heads show.
 func (a *aging) inHeads(cid int32) (n int) {
 	for _, sh := range a.s.allShards {
-		now := sh.State.Load()
-		heads := []*index.Head{now.Head}
-		for _, f := range now.Immutable {
-			heads = append(heads, f.Head)
+		state := sh.State.Load()
+		heads := []*index.Head{state.Head}
+		for _, immutable := range state.Immutable {
+			heads = append(heads, immutable.Head)
 		}
 		box := boxOf(record.CID, int64(cid), int64(cid)+1)
 		for _, head := range heads {

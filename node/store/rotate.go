@@ -5,7 +5,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/shards"
 )
 
-// rotateFull rotates the heads that are full, the head that pins the oldest log file if there are
+// rotateFull rotates the heads that are full, the head that keeps the oldest log file if there are
 // too many, and the largest ones while all together exceed half the budget. It runs on the
 // committer: nothing is inserted meanwhile.
 func (s *Store) rotateFull() {
@@ -14,7 +14,7 @@ func (s *Store) rotateFull() {
 			s.rotate(sh)
 		}
 	}
-	if sh := s.shardPinningLog(); sh != nil {
+	if sh := s.shardKeepingLog(); sh != nil {
 		s.rotate(sh)
 	}
 	for {

@@ -101,6 +101,9 @@ func (s *Store) CountConcurrent(
 
 // newScan begins a scan up to the horizon.
 func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
+	if q.Select != "" {
+		return s.newSelectScan(ctx, q)
+	}
 	horizon, err := s.ExtendHorizon(ctx)
 	if err != nil {
 		return nil, err

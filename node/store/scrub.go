@@ -84,8 +84,8 @@ func (s *Store) stopScrubOnClose(cancel func()) {
 // caller.
 func (b *scrubber) next() (best *shards.Segment) {
 	for _, sh := range b.s.allShards {
-		now := sh.Pin()
-		for _, seg := range now.Sealed {
+		state := sh.Pin()
+		for _, seg := range state.Sealed {
 			if seg.Meta.ID >= b.pass.Segment && (best == nil || seg.Meta.ID < best.Meta.ID) {
 				if best != nil {
 					best.Unpin()
@@ -94,7 +94,7 @@ func (b *scrubber) next() (best *shards.Segment) {
 				seg.Pin()
 			}
 		}
-		now.Unpin()
+		state.Unpin()
 	}
 	return best
 }

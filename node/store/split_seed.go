@@ -111,7 +111,7 @@ func (s *Store) linkSeed(
 	tmp, group string, keep slots.Range, acqNs int64, at acqtime.Applied,
 ) ([]byte, error) {
 	for _, sh := range s.allShards {
-		if now := sh.State.Load(); len(now.Immutable) > 0 || now.Head.Rows() > 0 {
+		if state := sh.State.Load(); len(state.Immutable) > 0 || state.Head.Rows() > 0 {
 			return nil, errors.New("rows were put after the store was sealed")
 		}
 	}
@@ -125,7 +125,7 @@ func (s *Store) linkSeed(
 	}
 	m := *s.manifest
 	m.Store, m.Replicated, m.Applied, m.NextAcqNs = group, true, at, at.NextNs
-	m.SyncedLogSeq, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
+	m.SyncedAppend, m.FirstLogFile, m.LogEnd = 0, 0, nil // of a log that the seed does not have
 	m.Lineage = nil                                      // replicas have none
 	if keep != (slots.Range{To: slots.Count}) {
 		m.Events = append(m.Events[:len(m.Events):len(m.Events)],

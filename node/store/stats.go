@@ -54,6 +54,8 @@ type Stats struct {
 	LogBytes     int64 // their bytes
 	LogUnsynced  int   // appends of a replica that wait for a sync
 
+	DescriptionBytes int64 // memory of the index of descriptions of devices
+
 	ScrubPassBytes int64 // bytes of segments read in the present pass in search of damage
 	ScrubLastNs    int64 // when the last pass ended, of several stores the oldest; 0: none has
 }
@@ -92,6 +94,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Rows += o.Rows
 	s.HeadRows += o.HeadRows
 	s.HeadBytes += o.HeadBytes
+	s.DescriptionBytes += o.DescriptionBytes
 	s.Segments += o.Segments
 	s.SegmentBytes += o.SegmentBytes
 	s.IndexBytes += o.IndexBytes
@@ -119,21 +122,22 @@ func (s *Store) Stats() Stats {
 		Blocks:        s.counters.blocksScanned.Load(), ScrubBytes: s.counters.scrubBytes.Load(),
 		ScrubDamages: s.counters.scrubDamages.Load(), ScrubPasses: s.counters.scrubPasses.Load(),
 	}, MergeErr: s.mergeErr.Err(), Shards: len(s.shards), Writers: s.writers.Count(),
-		ScrubPassBytes: s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
+		DescriptionBytes: s.described.bytes.Load(),
+		ScrubPassBytes:   s.scrubPassBytes.Load(), ScrubLastNs: s.scrubLastNs.Load()}
 	for _, sh := range s.allShards {
-		now := sh.State.Load()
-		for _, seg := range now.Sealed {
+		state := sh.State.Load()
+		for _, seg := range state.Sealed {
 			st.Rows += int64(seg.Meta.Rows)
 			st.SegmentBytes += seg.File.Size()
 			st.IndexBytes += seg.File.IndexBytes()
 		}
-		st.Segments += len(now.Sealed)
-		for _, f := range now.Immutable {
-			st.HeadRows += int64(f.Head.Rows())
-			st.HeadBytes += f.Head.Bytes()
+		st.Segments += len(state.Sealed)
+		for _, immutable := range state.Immutable {
+			st.HeadRows += int64(immutable.Head.Rows())
+			st.HeadBytes += immutable.Head.Bytes()
 		}
-		st.HeadRows += int64(now.Head.Rows())
-		st.HeadBytes += now.Head.Bytes()
+		st.HeadRows += int64(state.Head.Rows())
+		st.HeadBytes += state.Head.Bytes()
 	}
 	st.Rows += st.HeadRows
 	log := s.log.Stats()

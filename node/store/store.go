@@ -86,7 +86,7 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and removals.
+	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and logRemovals.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
 	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
@@ -94,6 +94,7 @@ type Store struct {
 	logRemovals            logRemovals         // rows that retentions remove from the log
 
 	readahead blocks.Readahead // of segments, for all that reads them
+	described descriptions     // of devices, for queries that select by them
 	scans     scan.Runner      // what all scans share
 
 	damaged *damage.Tracker
@@ -103,7 +104,9 @@ type Store struct {
 
 	scrubLastNs, scrubPassBytes atomic.Int64 // see Stats
 
-	begun bool // the manifest has the timeline of this process, or needs none; of the committer
+	// timelineDurable: the manifest has the timeline of this process, or needs none; of the
+	// committer.
+	timelineDurable bool
 
 	nextID   atomic.Uint64 // of the next segment file
 	throttle throttle.Throttle
@@ -215,12 +218,12 @@ func (s *Store) Close() error {
 func (s *Store) closeFiles() error {
 	var errs []error
 	for _, sh := range s.allShards {
-		now := sh.State.Load()
-		for _, seg := range now.Sealed {
+		state := sh.State.Load()
+		for _, seg := range state.Sealed {
 			seg.Partials.Drop()
 			errs = append(errs, seg.File.Close())
 		}
-		now.UnpinHeads()
+		state.UnpinHeads()
 	}
 	if s.manifest != nil {
 		errs = append(errs, s.manifest.Close())

@@ -13,9 +13,9 @@ import (
 // flagged returns how many rows of the sealed segments are flagged, and of how many.
 func flagged(s *Store) (flagged, rows int) {
 	for _, sh := range s.shards {
-		now := sh.Pin()
-		defer now.Unpin()
-		for _, seg := range now.Sealed {
+		state := sh.Pin()
+		defer state.Unpin()
+		for _, seg := range state.Sealed {
 			for i := range seg.Index.Blocks() {
 				flagged += int(seg.Index.Block(uint32(i)).Flagged)
 			}

@@ -22,11 +22,11 @@ var appendBuffers = sync.Pool{New: func() any { return new([]byte) }}
 //
 // Errors: ErrNoSpace when there is no space, and the log is as it was; after any other failed write
 // or sync the same error, an ErrFailed, for ever.
-func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
-	if fileSeq, err = l.Write(entries); err == nil {
+func (l *Log) Append(entries []Entry) (fileNumber uint64, err error) {
+	if fileNumber, err = l.Write(entries); err == nil {
 		err = l.Sync()
 	}
-	return fileSeq, err
+	return fileNumber, err
 }
 
 // Write writes the entries as one append and leaves it to the next Sync, Append or new file to make
@@ -34,7 +34,7 @@ func (l *Log) Append(entries []Entry) (fileSeq uint64, err error) {
 // or not at all, and none without all that came before it.
 //
 // Errors: as of Append.
-func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
+func (l *Log) Write(entries []Entry) (fileNumber uint64, err error) {
 	size := uint64(0)
 	for i := range entries {
 		size += uint64(entries[i].size())
@@ -43,7 +43,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 		return 0, fmt.Errorf("append to log: %d bytes at once, at most %d", size,
 			maxAppendBytes)
 	}
-	seq, unsynced, err := l.state()
+	number, unsynced, err := l.state()
 	if err == nil && unsynced >= maxUnsynced {
 		err = l.Sync()
 	}
@@ -56,7 +56,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	_, unsynced, _ = l.state()
 	memory := appendBuffers.Get().(*[]byte)
 	defer appendBuffers.Put(memory)
-	encoded := encodeAppend((*memory)[:0], seq+1, unsynced, uint64(l.size), entries, int(size))
+	encoded := encodeAppend((*memory)[:0], number+1, unsynced, uint64(l.size), entries, int(size))
 	if *memory = encoded; cap(encoded) > maxKeptBytes {
 		*memory = nil
 	}
@@ -65,7 +65,7 @@ func (l *Log) Write(entries []Entry) (fileSeq uint64, err error) {
 	}
 	l.size += int64(len(encoded))
 	l.mu.Lock()
-	l.seq++
+	l.appendNumber++
 	l.noSpace, l.noSpaceBytes = nil, 0
 	l.sizes[l.number] = l.size
 	l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Log) Sync() error {
 
 // syncNewest is Sync for a caller that holds syncing.
 func (l *Log) syncNewest() error {
-	seq, unsynced, err := l.state()
+	number, unsynced, err := l.state()
 	if err != nil || unsynced == 0 {
 		return err
 	}
@@ -92,11 +92,11 @@ func (l *Log) syncNewest() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.synced = seq
+	l.synced = number
 	return nil
 }
 
-// LastSynced returns the sequence of the last append that is known to be durable.
+// LastSynced returns the number of the last append that is known to be durable.
 func (l *Log) LastSynced() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,10 +104,10 @@ func (l *Log) LastSynced() uint64 {
 }
 
 // state returns the number of the last append, and how many up to it wait for a sync.
-func (l *Log) state() (seq, unsynced uint64, err error) {
+func (l *Log) state() (number, unsynced uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seq, l.seq - l.synced, l.failed
+	return l.appendNumber, l.appendNumber - l.synced, l.failed
 }
 
 // undo cuts off what was written of an append that the disk has no space for, and syncs the cut:

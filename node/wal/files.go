@@ -62,14 +62,14 @@ func (l *Log) roll() error {
 	return nil
 }
 
-// Remove deletes the files numbered below belowFileSeq, but never the newest. What it could not
+// Remove deletes the files numbered below belowNumber, but never the newest. What it could not
 // delete it tries again the next time.
-func (l *Log) Remove(belowFileSeq uint64) error {
+func (l *Log) Remove(belowNumber uint64) error {
 	l.mu.Lock()
 	numbers := slices.Sorted(maps.Keys(l.sizes))
 	l.mu.Unlock()
 	for i, number := range numbers {
-		if number >= belowFileSeq || i == len(numbers)-1 {
+		if number >= belowNumber || i == len(numbers)-1 {
 			break
 		}
 		if err := l.dir.Remove(fileName(number)); err != nil && !os.IsNotExist(err) {

@@ -15,10 +15,10 @@ import (
 const (
 	magic       = 0x314c5450 // "PTL1"
 	version     = 2          // 1: first; 2: whole sectors, masked; a checksum of the header
-	headerBytes = 48         // magic u32, version u16, unsynced u16, sequence u64, start
-	//                               u64, bytes u64, frames u32, weak u32, crc u32 of what follows
-	//                               the header, crc u32 of the header before it
-	frameHeaderBytes = 28 // bytes u32, shard u32, term u64, lsn u64, kind u8, zero [3]
+	headerBytes = 48         // magic u32, version u16, unsynced u16, number u64, start
+	//                               u64, size u64, entries u32, nearZero u32, crc u32 of what
+	//                               follows the header, crc u32 of the header before it
+	entryHeaderBytes = 28 // bytes u32, shard u32, term u64, lsn u64, kind u8, zero [3]
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 	maxUnsynced = math.MaxUint16
 )
 
-// Entry is one frame of the log. Data is opaque; what Append gets stays the caller's, what replay
+// Entry is one entry of the log. Data is opaque; what Append gets stays the caller's, what replay
 // hands out is valid during the call.
 type Entry struct {
 	Shard uint32
@@ -40,12 +40,12 @@ type Entry struct {
 	Rest  []byte // of the data, for Append: what lies elsewhere; replay hands out none
 }
 
-func (e *Entry) size() int { return frameHeaderBytes + len(e.Data) + len(e.Rest) }
+func (e *Entry) size() int { return entryHeaderBytes + len(e.Data) + len(e.Rest) }
 
 // encodeAppend appends an append that starts at an offset of its file; unsynced appends before it
-// wait for a sync, and size is that of its frames.
+// wait for a sync, and size is that of its entries.
 func encodeAppend(
-	dst []byte, seq, unsynced, start uint64, entries []Entry, size int,
+	dst []byte, number, unsynced, start uint64, entries []Entry, size int,
 ) []byte {
 	at := len(dst)
 	whole := int(sector.Round(headerBytes + uint64(size)))
@@ -68,7 +68,7 @@ func encodeAppend(
 	binary.LittleEndian.PutUint32(head, magic)
 	binary.LittleEndian.PutUint16(head[4:], version)
 	binary.LittleEndian.PutUint16(head[6:], uint16(unsynced))
-	binary.LittleEndian.PutUint64(head[8:], seq)
+	binary.LittleEndian.PutUint64(head[8:], number)
 	binary.LittleEndian.PutUint64(head[16:], start)
 	binary.LittleEndian.PutUint64(head[24:], uint64(end-at-headerBytes))
 	binary.LittleEndian.PutUint32(head[32:], uint32(len(entries)))
@@ -85,18 +85,18 @@ func StartsFile(start []byte) bool {
 
 // rawAppend is an append whose checksums hold; body aliases the file.
 type rawAppend struct {
-	seq      uint64
+	number   uint64
 	unsynced uint64 // appends just before it that were not known to be synced
 	entries  uint32
-	size     uint64 // of the frames
+	size     uint64 // of the entries
 	bytes    uint64 // of the append in the file
-	body     []byte // masked frames and padding, until unmask
+	body     []byte // masked entries and padding, until unmask
 }
 
-// unmask returns the frames. It changes the bytes that were parsed, so it is called once.
-func (f *rawAppend) unmask() []byte {
-	sector.Mask(f.body)
-	return f.body[:f.size]
+// unmask returns the entries. It changes the bytes that were parsed, so it is called once.
+func (a *rawAppend) unmask() []byte {
+	sector.Mask(a.body)
+	return a.body[:a.size]
 }
 
 // appendError says why no append can be read at an offset. Torn: a part of it never reached the
@@ -147,33 +147,33 @@ func parseAppend(data []byte, at uint64) (rawAppend, *appendError) {
 	if binary.LittleEndian.Uint64(src[16:]) != at {
 		return damaged("the append was written for another offset")
 	}
-	f := rawAppend{seq: binary.LittleEndian.Uint64(src[8:]),
+	a := rawAppend{number: binary.LittleEndian.Uint64(src[8:]),
 		unsynced: uint64(binary.LittleEndian.Uint16(src[6:])),
 		entries:  binary.LittleEndian.Uint32(src[32:]), size: binary.LittleEndian.Uint64(src[24:])}
-	if f.size > maxAppendBytes {
-		return damaged("an append of %d bytes, at most %d", f.size, maxAppendBytes)
+	if a.size > maxAppendBytes {
+		return damaged("an append of %d bytes, at most %d", a.size, maxAppendBytes)
 	}
-	if f.unsynced >= f.seq {
-		return damaged("append %d cannot follow %d that were not synced", f.seq, f.unsynced)
+	if a.unsynced >= a.number {
+		return damaged("append %d cannot follow %d that were not synced", a.number, a.unsynced)
 	}
-	f.bytes = sector.Round(headerBytes + f.size)
-	if f.bytes > uint64(len(src)) {
+	a.bytes = sector.Round(headerBytes + a.size)
+	if a.bytes > uint64(len(src)) {
 		return torn("the file ends inside an append")
 	}
-	f.body = src[headerBytes:f.bytes:f.bytes]
-	if crc32c.Sum(f.body) == binary.LittleEndian.Uint32(src[40:]) {
-		return f, nil
+	a.body = src[headerBytes:a.bytes:a.bytes]
+	if crc32c.Sum(a.body) == binary.LittleEndian.Uint32(src[40:]) {
+		return a, nil
 	}
-	zero := sector.Zero(src[sector.Size:f.bytes])
+	zero := sector.Zero(src[sector.Size:a.bytes])
 	if nearZeroSectors := binary.LittleEndian.Uint32(src[36:]); zero > nearZeroSectors {
 		return torn("%d of the %d sectors of an append are not written", zero-nearZeroSectors,
-			f.bytes/sector.Size)
+			a.bytes/sector.Size)
 	}
 	return damaged("the checksum of an append differs, although all of its sectors were written")
 }
 
 // isVersion1 reports whether a whole append of version 1 starts here, which had one checksum for a
-// header of 40 bytes and its frames. From version 2 on, the first 48 bytes are those of the header
+// header of 40 bytes and its entries. From version 2 on, the first 48 bytes are those of the header
 // and their checksum in every version.
 func isVersion1(src []byte) bool {
 	const header = 40
@@ -188,20 +188,20 @@ func isVersion1(src []byte) bool {
 	return sum == binary.LittleEndian.Uint32(src[header-4:])
 }
 
-func parseFrame(src []byte) (e Entry, rest []byte, reason string) {
-	if len(src) < frameHeaderBytes {
-		return e, nil, "an append ends inside the header of a frame"
+func parseEntry(src []byte) (e Entry, rest []byte, reason string) {
+	if len(src) < entryHeaderBytes {
+		return e, nil, "an append ends inside the header of an entry"
 	}
 	size := uint64(binary.LittleEndian.Uint32(src))
-	if size > uint64(len(src)-frameHeaderBytes) {
-		return e, nil, "a frame is longer than its append"
+	if size > uint64(len(src)-entryHeaderBytes) {
+		return e, nil, "an entry is longer than its append"
 	}
 	if src[25]|src[26]|src[27] != 0 {
-		return e, nil, "reserved bytes of a frame are not zero"
+		return e, nil, "reserved bytes of an entry are not zero"
 	}
 	return Entry{
 		Shard: binary.LittleEndian.Uint32(src[4:]), Term: binary.LittleEndian.Uint64(src[8:]),
 		LSN: binary.LittleEndian.Uint64(src[16:]), Kind: src[24],
-		Data: src[frameHeaderBytes : frameHeaderBytes+size : frameHeaderBytes+size],
-	}, src[frameHeaderBytes+size:], ""
+		Data: src[entryHeaderBytes : entryHeaderBytes+size : entryHeaderBytes+size],
+	}, src[entryHeaderBytes+size:], ""
 }

@@ -19,7 +19,7 @@ type Stats struct {
 	Unsynced int // appends that wait for a sync
 }
 
-// Log is an append-only sequence of appends over numbered files. One goroutine at a time may
+// Log is an append-only series of appends over numbered files. One goroutine at a time may
 // append, write or roll, one at a time may remove; these, Sync and Stats may run beside one
 // another.
 type Log struct {
@@ -36,7 +36,7 @@ type Log struct {
 
 	mu           sync.Mutex // guards what follows
 	sizes        map[uint64]int64
-	seq          uint64 // of the last append
+	appendNumber uint64 // of the last append
 	synced       uint64 // of the last append that is known to be durable
 	failed       error  // once set, returned for ever: what a failed sync left on disk is unknown
 	noSpace      error  // the lack of space that the last append met
@@ -49,7 +49,7 @@ type Log struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := Stats{Files: len(l.sizes), Unsynced: int(l.seq - l.synced)}
+	st := Stats{Files: len(l.sizes), Unsynced: int(l.appendNumber - l.synced)}
 	for _, size := range l.sizes {
 		st.Bytes += size
 	}

@@ -285,7 +285,7 @@ func TestCrashes(t *testing.T) {
 				acked = append(acked, entries)
 			}
 			// An append is in progress: written, but not synced.
-			half := encodeAppend(nil, l.seq+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
+			half := encodeAppend(nil, l.appendNumber+1, 0, uint64(l.size), randomEntries(rng, 0), 0)
 			if _, err := l.newest.WriteAt(half[:rng.IntN(len(half))], l.size); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func TestTornTailHoldsAppend(t *testing.T) {
 	decoy := encodeAppend(nil, 3, 0, 0, nil, 0)
 	sector.Mask(decoy) // so that it can be read in the file
 	for range 2 {
-		lead := make([]byte, sector.Size-headerBytes-frameHeaderBytes)
+		lead := make([]byte, sector.Size-headerBytes-entryHeaderBytes)
 		if _, err := l.Append([]Entry{{Data: slices.Concat(lead, decoy, decoy)}}); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// FileBytes is the size from which on a new file is started; default 64 MiB.
 	FileBytes int64
-	// Durable is the sequence of an append that is known to have been synced; 0: none is. A log
+	// Durable is the number of an append that is known to have been synced; 0: none is. A log
 	// that ends before it is damaged.
 	Durable uint64
 	// Oldest is the number of a file before which nothing is needed any more; 0: not known. A log
@@ -71,7 +71,7 @@ func openFolder(
 		return nil, o.report, fmt.Errorf("open log: %w", err)
 	}
 	if err = o.resyncTail(); err == nil {
-		l.synced = l.seq
+		l.synced = l.appendNumber
 		err = dir.Sync() // the name of the file, too, may not have been synced yet
 	}
 	if err != nil {
@@ -141,10 +141,10 @@ func (o *opener) files() error {
 			return err
 		}
 	}
-	if o.log.seq < o.log.opt.Durable {
+	if o.log.appendNumber < o.log.opt.Durable {
 		o.number = max(o.number, 1)
 		return o.corrupt(o.log.size, fmt.Sprintf("the log ends at append %d, and append %d was "+
-			"durable: its newest files or the end of this one are missing", o.log.seq,
+			"durable: its newest files or the end of this one are missing", o.log.appendNumber,
 			o.log.opt.Durable))
 	}
 	return nil
@@ -162,10 +162,10 @@ func (o *opener) file(last bool) error {
 	}
 	at := uint64(0)
 	for at < uint64(len(data)) {
-		f, err := parseAppend(data, at)
-		if err == nil && o.log.seq != 0 && f.seq != o.log.seq+1 {
+		a, err := parseAppend(data, at)
+		if err == nil && o.log.appendNumber != 0 && a.number != o.log.appendNumber+1 {
 			return o.corrupt(int64(at),
-				fmt.Sprintf("append %d follows append %d", f.seq, o.log.seq))
+				fmt.Sprintf("append %d follows append %d", a.number, o.log.appendNumber))
 		}
 		if err != nil {
 			if err := o.mend(data, at, last, err); err != nil {
@@ -173,12 +173,12 @@ func (o *opener) file(last bool) error {
 			}
 			break
 		}
-		if err := o.replayAppend(&f, at); err != nil {
+		if err := o.replayAppend(&a, at); err != nil {
 			return err
 		}
-		o.log.seq = f.seq
-		o.starts, o.unsyncedTail = append(o.starts, int64(at)), f.unsynced+1
-		at += f.bytes
+		o.log.appendNumber = a.number
+		o.starts, o.unsyncedTail = append(o.starts, int64(at)), a.unsynced+1
+		at += a.bytes
 	}
 	o.report.Files++
 	o.log.number, o.log.size = o.number, int64(at)
@@ -192,10 +192,10 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *appendError) err
 	if err := cause.of(o.log.Path(o.number)); err != nil {
 		return err
 	}
-	if !last || !cause.torn || o.log.seq < o.log.opt.Durable {
+	if !last || !cause.torn || o.log.appendNumber < o.log.opt.Durable {
 		return o.corrupt(int64(at), cause.reason)
 	}
-	if next, found := proofAfter(data, at, o.log.seq); found {
+	if next, found := proofAfter(data, at, o.log.appendNumber); found {
 		return o.corrupt(int64(at), fmt.Sprintf("%s, but a good append follows at offset %d",
 			cause.reason, next))
 	}
@@ -207,12 +207,12 @@ func (o *opener) mend(data []byte, at uint64, last bool, cause *appendError) err
 	return nil
 }
 
-func (o *opener) replayAppend(f *rawAppend, at uint64) error {
+func (o *opener) replayAppend(a *rawAppend, at uint64) error {
 	o.report.Appends++
 	at += headerBytes
-	src := f.unmask()
-	for range f.entries {
-		e, rest, reason := parseFrame(src)
+	src := a.unmask()
+	for range a.entries {
+		e, rest, reason := parseEntry(src)
 		if reason != "" {
 			return o.corrupt(int64(at), reason)
 		}
@@ -227,7 +227,7 @@ func (o *opener) replayAppend(f *rawAppend, at uint64) error {
 		src = rest
 	}
 	if len(src) > 0 {
-		return o.corrupt(int64(at), "bytes follow the last frame of an append")
+		return o.corrupt(int64(at), "bytes follow the last entry of an append")
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 // Append is one append of a log file as it lies there. What it holds is valid during the call
 // that hands it out.
 type Append struct {
-	Offset   int64
-	Bytes    int64 // with its header
-	Sequence uint64
-	Entries  []Entry
+	Offset  int64
+	Bytes   int64  // with its header
+	Number  uint64 // 1 for the first append of a log, then one more each
+	Entries []Entry
 }
 
 // ReadFile hands out the appends of a log file, and changes nothing. It goes on behind damage
@@ -27,7 +27,7 @@ type Append struct {
 // Errors: of the file system, wrapped; *formats.Error; what visit returns ends the reading.
 // Cost: the file in memory, as in opening a log.
 func ReadFile(
-	path string, size int64, visit func(f *Append, damage *durable.CorruptError) error,
+	path string, size int64, visit func(a *Append, damage *durable.CorruptError) error,
 ) (tail *durable.CorruptError, torn bool, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func readFile(
 ) (tail *durable.CorruptError, torn bool, err error) {
 	at, last := uint64(0), uint64(0)
 	for at < uint64(len(data)) {
-		f, bad := parseAppend(data, at)
+		a, bad := parseAppend(data, at)
 		if bad != nil && bad.other != nil {
 			return nil, false, bad.of(path)
 		}
@@ -62,22 +62,22 @@ func readFile(
 			at = next
 			continue
 		}
-		if err := visitAppend(path, &f, at, visit); err != nil {
+		if err := visitAppend(path, &a, at, visit); err != nil {
 			return nil, false, err
 		}
-		last = f.seq
-		at += f.bytes
+		last = a.number
+		at += a.bytes
 	}
 	return nil, false, nil
 }
 
 func visitAppend(
-	path string, f *rawAppend, at uint64, visit func(*Append, *durable.CorruptError) error,
+	path string, a *rawAppend, at uint64, visit func(*Append, *durable.CorruptError) error,
 ) error {
-	out := Append{Offset: int64(at), Bytes: int64(f.bytes), Sequence: f.seq}
-	src := f.unmask()
-	for range f.entries {
-		e, rest, reason := parseFrame(src)
+	out := Append{Offset: int64(at), Bytes: int64(a.bytes), Number: a.number}
+	src := a.unmask()
+	for range a.entries {
+		e, rest, reason := parseEntry(src)
 		if reason != "" {
 			return visit(nil, &durable.CorruptError{File: path, Offset: int64(at), Reason: reason})
 		}
@@ -86,16 +86,16 @@ func visitAppend(
 	}
 	if len(src) > 0 {
 		return visit(nil, &durable.CorruptError{File: path, Offset: int64(at),
-			Reason: "bytes follow the last frame of an append"})
+			Reason: "bytes follow the last entry of an append"})
 	}
 	return visit(&out, nil)
 }
 
-// appendAfter finds a good append of this log anywhere after an offset: one with a higher sequence
+// appendAfter finds a good append of this log anywhere after an offset: one with a higher number
 // than the last. Appends begin where sectors do.
 func appendAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 	for at = at/sector.Size*sector.Size + sector.Size; at < uint64(len(data)); at += sector.Size {
-		if f, err := parseAppend(data, at); err == nil && f.seq > last {
+		if a, err := parseAppend(data, at); err == nil && a.number > last {
 			return at, true
 		}
 	}
@@ -111,7 +111,7 @@ func proofAfter(data []byte, at, last uint64) (offset uint64, found bool) {
 			return 0, false
 		}
 		at = next
-		if f, err := parseAppend(data, at); err == nil && f.seq-1-f.unsynced > last {
+		if a, err := parseAppend(data, at); err == nil && a.number-1-a.unsynced > last {
 			return at, true
 		}
 	}

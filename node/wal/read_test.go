@@ -45,7 +45,7 @@ func TestReadFile(t *testing.T) {
 		t.Fatalf("%d appends of %d, damage %v, %v", len(appends), len(all), damaged, tail)
 	}
 	for i := range all {
-		if !sameEntries(appends[i].Entries, all[i]) || appends[i].Sequence != uint64(i+1) ||
+		if !sameEntries(appends[i].Entries, all[i]) || appends[i].Number != uint64(i+1) ||
 			appends[i].Offset+appends[i].Bytes != ends[i] {
 			t.Fatalf("append %d is %+v", i, appends[i])
 		}

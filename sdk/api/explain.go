@@ -34,8 +34,12 @@ type Explanation struct {
 	PartialsKnown uint64 `json:"partials_known,omitempty"`
 	// Hidden are the versions that were read and dropped because of a newer one. With last n most
 	// are not read.
-	Hidden  uint64 `json:"versions_hidden"`
-	Workers int    `json:"workers"`
+	Hidden uint64 `json:"versions_hidden"`
+	// Devices are those that the selector of the query chose, in SelectNs, a part of TookNs.
+	Devices  int   `json:"devices,omitzero"`
+	SelectNs int64 `json:"select_ns,omitzero"`
+
+	Workers int `json:"workers"`
 	// PlanNs is a part of TookNs. With last n, segments are planned as they are read, and PlanNs
 	// does not include that.
 	PlanNs int64 `json:"plan_ns"`

@@ -281,7 +281,7 @@ func (c *Client) eachOf(
 		err = fmt.Errorf("the answer is incomplete: %s", end.Reason)
 	}
 	if err != nil {
-		return fmt.Errorf("read names of devices: %w", err)
+		return fmt.Errorf("read devices: %w", err)
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package record
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/where"
 )
 
@@ -30,35 +32,50 @@ func (s RangeSet) Contains(v int64) bool {
 	if len(s) == 0 {
 		return true
 	}
-	for _, r := range s {
-		if v < r.From {
-			return false
-		}
-		if v < r.To {
-			return true
-		}
-	}
-	return false
+	i := s.firstBehind(v)
+	return i < len(s) && s[i].From <= v
 }
 
-// Intersects reports whether the set has a value in [lo, hi], both included.
-func (s RangeSet) Intersects(lo, hi int64) bool {
-	for _, r := range s {
-		if r.From <= hi && lo < r.To {
-			return true
+// fewRanges are looked through one by one.
+const fewRanges = 8
+
+// firstBehind returns the index of the first range of a normalized set that ends behind a value.
+func (s RangeSet) firstBehind(v int64) int {
+	if len(s) > fewRanges {
+		return sort.Search(len(s), func(i int) bool { return s[i].To > v })
+	}
+	for i := range s {
+		if s[i].To > v {
+			return i
 		}
 	}
-	return len(s) == 0
+	return len(s)
+}
+
+// Intersects reports whether a normalized set has a value in [lo, hi], both included.
+func (s RangeSet) Intersects(lo, hi int64) bool {
+	i := s.firstBehind(lo)
+	return i < len(s) && s[i].From <= hi || len(s) == 0
 }
 
 // Covers reports whether every value in [lo, hi], both included, lies in a normalized set.
 func (s RangeSet) Covers(lo, hi int64) bool {
-	for _, r := range s {
-		if r.From <= lo && hi < r.To {
-			return true
-		}
+	i := s.firstBehind(lo)
+	return i < len(s) && s[i].From <= lo && hi < s[i].To || len(s) == 0
+}
+
+// Near returns the ranges of a normalized set that have values in [lo, hi], both included. It
+// aliases the set, and is empty also where the set is.
+func (s RangeSet) Near(lo, hi int64) RangeSet {
+	s = s[s.firstBehind(lo):]
+	end := len(s)
+	if len(s) > fewRanges {
+		end = sort.Search(len(s), func(i int) bool { return s[i].From > hi })
 	}
-	return len(s) == 0
+	for end > 0 && s[end-1].From > hi {
+		end--
+	}
+	return s[:end]
 }
 
 // Overlaps reports whether two normalized sets have a value in common.
@@ -167,6 +184,9 @@ type Query struct {
 	Order     Order
 	Limit     uint64 // records (with an aggregate: groups) at most; 0 means no limit
 	KeysOnly  bool   // leave payloads out of the answer
+	// Select chooses devices by what is said of them, in the language of [registry.ParseSelector]:
+	// only records of these are seen. It is about the devices of one tenant. Empty: all devices.
+	Select string
 	// Verify compares everything that is read with its checksum, and not only what was not verified
 	// lately: for an answer that is stored elsewhere, under checksums of its own.
 	Verify bool
@@ -215,6 +235,9 @@ func (q *Query) Normalize() error {
 			return invalid("where", OutOfRange, "%v", err)
 		}
 	}
+	if err := q.normalizeSelect(); err != nil {
+		return err
+	}
 	if len(q.Filters) > MaxFilters {
 		return invalid("filter", TooMany, "%d filters, at most %d", len(q.Filters), MaxFilters)
 	}
@@ -228,6 +251,24 @@ func (q *Query) Normalize() error {
 		}
 	}
 	return q.Aggregate.validate("aggregate")
+}
+
+// normalizeSelect brings the selector into the form of its own [registry.Selector.String].
+func (q *Query) normalizeSelect() error {
+	if q.Select == "" {
+		return nil
+	}
+	s, err := registry.ParseSelector(q.Select)
+	if err != nil {
+		return invalid("select", OutOfRange, "%v", err)
+	}
+	if !q.Box.Pins(CID) {
+		return invalid("select", Inconsistent, "devices are those of a tenant; choose one by cid")
+	}
+	if text := s.String(); len(text) <= registry.MaxSelectorBytes {
+		q.Select = text
+	}
+	return nil
 }
 
 func (c PluginCall) validate(part string) error {

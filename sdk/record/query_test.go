@@ -56,6 +56,43 @@ func TestRangeSets(t *testing.T) {
 	}
 }
 
+// TestSetsOfManyRanges looks in sets that are searched.
+func TestSetsOfManyRanges(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 3000 {
+		q := Query{}
+		for range 1 + rng.IntN(40) {
+			from := rng.Int64N(200)
+			q.Box[MID] = append(q.Box[MID], Range{from, from + 1 + rng.Int64N(3)})
+		}
+		if err := q.Normalize(); err != nil {
+			t.Fatal(err)
+		}
+		set := q.Box[MID]
+		lo := rng.Int64N(220) - 5
+		hi := lo + rng.Int64N(10)*rng.Int64N(10)
+		meets, covers := false, true
+		for v := lo; v <= hi; v++ {
+			in := slices.ContainsFunc(set, func(r Range) bool { return r.Contains(v) })
+			meets, covers = meets || in, covers && in
+			if set.Contains(v) != in {
+				t.Fatalf("%v contains %d: %v", set, v, !in)
+			}
+		}
+		if set.Intersects(lo, hi) != meets || set.Covers(lo, hi) != covers {
+			t.Fatalf("%v and [%d, %d]: intersects %v, covers %v", set, lo, hi, !meets, !covers)
+		}
+		near := slices.DeleteFunc(slices.Clone(set), func(r Range) bool {
+			return r.To <= lo || r.From > hi
+		})
+		if !slices.Equal(set.Near(lo, hi), near) {
+			t.Fatalf("%v near [%d, %d]: %v, want %v", set, lo, hi, set.Near(lo, hi), near)
+		}
+	}
+}
+
 func TestBoxContains(t *testing.T) {
 	key := Key{CID: 1, MID: -2, MOID: -3, CapNs: 4, AcqNs: 5}
 	var box Box
@@ -107,6 +144,10 @@ func TestNormalizeRefuses(t *testing.T) {
 	f("last", OutOfRange, "1048577 readings", func(q *Query) {
 		q.View, q.Last = ViewLatest, MaxLast+1
 	})
+	f("select", OutOfRange, "selector, at its end: want a value behind type=", func(q *Query) {
+		q.Select = "type="
+	})
+	f("select", Inconsistent, "those of a tenant", func(q *Query) { q.Select = "type=x" })
 	f("order", OutOfRange, "3 is not an order", func(q *Query) { q.Order = 3 })
 	f("order", Inconsistent, "groups have no acq", func(q *Query) {
 		q.Order, q.Aggregate.Name = OrderAcq, "count"

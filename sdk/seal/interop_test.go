@@ -210,8 +210,8 @@ func (v *vectors) addOrder(s *Schema, keys *seriesKeys) {
 	}
 }
 
-// addTokens adds tokens of all kinds: with and without ends, of 8 and 16 bytes, of buckets, of texts
-// and of numbers in periods, of the scope of a device and of a tenant.
+// addTokens adds tokens of all kinds: with and without ends, of 8 and 16 bytes, of buckets, of
+// texts and of numbers in periods, of the scope of a device and of a tenant.
 func (v *vectors) addTokens(t *testing.T, tenant *Tenant, s *Schema) {
 	t.Helper()
 	add := func(one tokenVector) {
@@ -345,8 +345,8 @@ func TestPython(t *testing.T) {
 		required.Skip(t, required.Sealed, "the implementation in Python; apt-get install "+
 			"python3-cryptography")
 	}
-	if err != nil || !strings.HasPrefix(string(out), "checked 36 payloads, 2 partials, 72 order tags, "+
-		"8 tokens") {
+	const want = "checked 36 payloads, 2 partials, 72 order tags, 8 tokens"
+	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

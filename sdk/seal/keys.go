@@ -28,6 +28,8 @@ const (
 	labelOrder    = "ore"
 	labelEqual    = "bidx"
 	labelWrap     = "wrap"
+	labelID       = "id"
+	labelImport   = "import"
 )
 
 // derive returns a key of a parent: HKDF-Expand with SHA-256 over

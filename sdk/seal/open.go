@@ -10,7 +10,8 @@ import (
 )
 
 // ErrTampered says that a payload, or a sum, is not what was sealed.
-var ErrTampered = errors.New("does not authenticate: it was changed, or is not of this record")
+var ErrTampered = errors.New("does not authenticate: it was changed, is not of " +
+	"this record, or was sealed with other keys")
 
 // Opened is what a payload holds.
 type Opened struct {
@@ -26,7 +27,7 @@ type Opened struct {
 
 // Open opens the payload of a record. The acq of the key is not authenticated, as a node gives it.
 //
-// Errors: [ErrNotSealed], [ErrOtherSchema], [ErrTampered], [ErrNoKey].
+// Errors: [ErrNotSealed], [ErrOtherSchema], [ErrTampered], [ErrImplausible], [ErrNoKey].
 func (t *Tenant) Open(ctx context.Context, key record.Key, payload []byte) (o Opened, err error) {
 	if o.Header, err = ParseHeader(payload); err != nil {
 		return o, err
@@ -59,6 +60,11 @@ func (o *Opened) open(c *chainKeys, key record.Key, payload []byte) error {
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.kind == laneSum {
 			o.Values[l.field].Number = int64(lanes[i].lo)
+			if max := int64(s.def.Fields[l.field].Max); !s.def.Envelope &&
+				(!lanes[i].fits64() || int64(lanes[i].lo) > max || int64(lanes[i].lo) < -max) {
+				return fmt.Errorf("field %q: its value %w", s.def.Fields[l.field].Name,
+					ErrImplausible)
+			}
 		}
 	}
 	if !s.def.Envelope {

@@ -124,6 +124,7 @@ func FuzzColumn(f *testing.F) {
 func FuzzQuery(f *testing.F) {
 	seedWith(f, "query")
 	seedWith(f, "query-window")
+	seedWith(f, "query-select")
 	seedWith(f, "query-where")
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var q, again record.Query

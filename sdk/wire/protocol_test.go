@@ -172,7 +172,13 @@ func exampleQueries(t *testing.T) map[string]*record.Query {
 		"query-window": exampleWindow(), "query-where": exampleWhere(),
 		"query-last": {View: record.ViewLatest, Last: 1,
 			Box: record.Box{record.CID: {record.At(7)}}},
+		"query-select": exampleSelect(),
 		"query-module": {Aggregate: record.PluginCall{Name: "mine", Module: []byte("\x00asm")}}}
+}
+
+func exampleSelect() *record.Query {
+	return &record.Query{Select: "type=thermometer",
+		Box: record.Box{record.CID: {record.At(7)}}}
 }
 
 // normalized returns a query as it is read.

@@ -15,23 +15,25 @@ const (
 	queryLast      = 16 // the count of newest readings follows
 	queryWindow    = 32 // the calendar window of groups follows
 	queryVerify    = 64
-	queryFlags     = 127
+	querySelect    = 128 // the selector of devices follows
 
 	// queryWhere is a bit beside the number of filters: the condition on payloads follows.
 	queryWhere = 128
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
-// cap bucket i64, with its flag last u32, with its flag a window, per dimension a count u32 and so
-// many pairs (from i64, to i64), with its bit in filters a condition on payloads, with a length u32
-// before it, then the filters and the aggregate, each a name and parameters
+// cap bucket i64, with its flag last u32, with its flag a window, with its flag a selector with a
+// length u32 before it, per dimension a count u32 and n pairs (from i64, to i64), with its bit in
+// filters a condition on payloads with a length u32 before it, then the filters and the aggregate,
+// each a name and parameters
 // with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
 		boolByte(q.GroupBy.MID)*queryGroupMID | boolByte(q.GroupBy.MOID)*queryGroupMOID |
 		boolByte(q.Verify)*queryVerify | boolByte(q.Last != 0)*queryLast |
-		boolByte(q.GroupBy.Window != record.Window{})*queryWindow
+		boolByte(q.GroupBy.Window != record.Window{})*queryWindow |
+		boolByte(q.Select != "")*querySelect
 	dst = append(dst, byte(q.View), byte(q.Order), flags,
 		byte(len(q.Filters))|boolByte(q.Where != "")*queryWhere)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
@@ -42,6 +44,9 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 	}
 	if w := q.GroupBy.Window; w != (record.Window{}) {
 		dst = appendWindow(dst, w)
+	}
+	if q.Select != "" {
+		dst = appendBytes(dst, []byte(q.Select))
 	}
 	dst = appendBox(dst, &q.Box)
 	if q.Where != "" {
@@ -94,9 +99,6 @@ func ParseQuery(src []byte, q *record.Query) error {
 	d := &decoder{src: payload}
 	*q = record.Query{View: record.View(d.u8()), Order: record.Order(d.u8())}
 	flags, filters := d.u8(), d.u8()
-	if flags&^queryFlags != 0 {
-		return badFrame("reserved bits of a query are not zero")
-	}
 	q.AsOfAcqNs, q.Limit = d.i64(), d.u64()
 	q.KeysOnly, q.Verify = flags&queryKeysOnly != 0, flags&queryVerify != 0
 	q.GroupBy = record.GroupBy{CID: flags&queryGroupCID != 0, MID: flags&queryGroupMID != 0,
@@ -109,6 +111,12 @@ func ParseQuery(src []byte, q *record.Query) error {
 	if flags&queryWindow != 0 {
 		if err := parseWindow(d, &q.GroupBy.Window); err != nil {
 			return err
+		}
+	}
+	if flags&querySelect != 0 {
+		if q.Select = string(d.bytes()); q.Select == "" && !d.short {
+			return badFrame("a query has the flag of a selector, and it is empty; leave the flag " +
+				"out")
 		}
 	}
 	if err := parseBox(d, &q.Box); err != nil {

@@ -116,6 +116,10 @@ func randomQuery(rng *rand.Rand) *record.Query {
 				To: min(dim.Max(), from+1+rng.Int64N(1000))})
 		}
 	}
+	if rng.IntN(4) == 0 {
+		q.Select = "( type=meter) and floor=2..4"
+		q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(1000))}
+	}
 	if rng.IntN(3) == 0 {
 		q.Where = "value >= 5 or not quality = 0"
 	}

@@ -111,6 +111,7 @@ func exampleFrames(t testing.TB) map[string][]byte {
 		"closed":       AppendClosed(nil, exampleClosed),
 		"query":        AppendQuery(nil, exampleQuery()),
 		"query-window": AppendQuery(nil, exampleWindow()),
+		"query-select": AppendQuery(nil, exampleSelect()),
 		"query-where":  AppendQuery(nil, exampleWhere()),
 		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
 		"states": AppendStates(nil, exampleStates()),
@@ -124,7 +125,7 @@ func parse(name string, payload []byte) error {
 		return ParsePut(AppendFrame(nil, FramePut, payload), new(Put))
 	case "persistent-put":
 		return ParsePut(AppendFrame(nil, FramePersistentPut, payload), new(Put))
-	case "query", "query-window", "query-where":
+	case "query", "query-window", "query-select", "query-where":
 		return ParseQuery(AppendFrame(nil, FrameQuery, payload), new(record.Query))
 	case "box":
 		return ParseBox(AppendFrame(nil, FrameBox, payload), new(Box))
@@ -208,7 +209,8 @@ func TestRefusals(t *testing.T) {
 	f("put-reply", 23, "\x01", KindBadFrame, "reserved")
 	f("query", 3, "\x01", KindBadFrame, "query ends early")
 	f("query", 3, "\x09", KindBadFrame, "9 filters, at most 8")
-	f("query", 2, "\x80", KindBadFrame, "reserved")
+	f("query-select", 28, "\x00\x00\x00\x00", KindBadFrame, "the flag of a selector")
+	f("query-select", 28, "\xff\xff\xff\xff", KindBadFrame, "box ends inside the ranges of cid")
 	f("query-where", 64, "\x00\x00\x00\x00", KindBadFrame, "the bit of a condition")
 	f("query-window", 29, "\x01", KindBadFrame, "reserved")
 	f("query-window", 28, "\x00", KindBadFrame, "no unit")
@@ -238,6 +240,10 @@ func TestRefusals(t *testing.T) {
 	if err := ParsePut(twice, new(Put)); kindOf(err) != KindBadFrame {
 		t.Errorf("two puts: %v", err)
 	}
+}
+
+// TestUnwritable: batches that no reader would take are not written.
+func TestUnwritable(t *testing.T) {
 	if _, err := AppendRows(nil, new(record.Batch)); err == nil {
 		t.Error("an empty batch was written")
 	}

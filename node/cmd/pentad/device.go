@@ -8,20 +8,38 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 func (a *app) deviceCommand() *cobra.Command {
-	c := cli.Group("device", "Manage names of devices",
-		"  pentad device name --cid 1 oulu/t7 oulu/t8\n  pentad device ls --cid 1\n"+
-			"  pentad get --cid 1 --mid oulu/t7 --names mid",
-		a.deviceNameCommand(), a.deviceListCommand())
-	c.Long = `Manage names of devices. A name belongs to a tenant and has one id, its mid, which the node gives
+	c := cli.Group("device", "Manage names and descriptions of devices",
+		"  pentad device name --cid 1 oulu/t7 oulu/t8\n"+
+			"  pentad device set --cid 1 oulu/t7 --type thermometer --group oulu/building-7\n"+
+			"  pentad get --cid 1 --select 'type=thermometer, group^=oulu/' --names mid",
+		a.deviceNameCommand(), a.deviceSetCommand(), a.deviceShowCommand(), a.deviceListCommand())
+	c.Long = `Manage names and descriptions of devices. A name belongs to a tenant and has one id, its mid, which the node gives
 when the name is first used, by device name or by an import csv with a lookup. It keeps the id.
 
 Names are stored as records that queries do not show: replicas, copies, synchronized nodes and
-backups have them. Selectors take a name in place of a mid if they choose one tenant.`
+backups have them. Selectors take a name in place of a mid if they choose one tenant.
+
+` + selectHelp
 	return c
 }
+
+const selectHelp = `A description says what is known of a device. Queries of one tenant select devices by it:
+  --select 'type=thermometer, group^=oulu/building-7/, floor=2..4, !retired'
+Conditions are joined by commas or "and", which bind more closely than "or"; "!" or "not" negates,
+parentheses group:
+  type=meter   owner!=acme           a text, a number or a boolean
+  indoor                             a boolean that is true
+  floor=2..4   floor=2..=4           a number without, or with, the end of the range
+  floor>=2     alt<100               alt is the altitude in metres
+  name^=oulu/t   group^=oulu/        a text that begins so; a group begins so with all in it
+  owner in (acme, "beta gmbh")
+  within(65.00,25.40,65.10,25.55)    south,west,north,east in degrees
+  near(65.06,25.47,500m)             latitude,longitude,distance in m or km
+A device has the description that is from the latest time; with --asof, as known then.`
 
 // tenantFlag is the flag of commands about one tenant.
 func tenantFlag(c *cobra.Command, cid *int32) {
@@ -94,38 +112,49 @@ func deviceColumns() []output.Column {
 
 func (a *app) deviceListCommand() *cobra.Command {
 	var cid int32
+	var selected string
 	c := &cobra.Command{
 		Use:   "ls",
-		Short: "List the devices of a tenant that have names",
+		Short: "List the devices of a tenant",
+		Long:  "List the devices of a tenant that have a name or a description, by name.",
 		Args:  cli.NoCommand,
 		Example: `  pentad device ls --cid 1
-  pentad device ls --cid 1 -o csv
-  pentad device ls --cid 2 -o ndjson`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.deviceList(c.Context(), cid) },
+  pentad device ls --cid 1 --select 'type=thermometer, group^=oulu/, !retired'
+  pentad device ls --cid 1 --select 'near(65.06,25.47,500m)' -o csv`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.deviceList(c.Context(), cid, selected)
+		},
 	}
 	tenantFlag(c, &cid)
+	c.Flags().Var((*cli.FilledFlag)(&selected), "select",
+		"devices by their descriptions, e.g. 'floor=2..4, owner in (acme, beta)'")
 	return c
 }
 
-func (a *app) deviceList(ctx context.Context, cid int32) error {
+func (a *app) deviceList(ctx context.Context, cid int32, selected string) error {
 	if err := checkTenant(cid); err != nil {
 		return err
+	}
+	if selected != "" {
+		if _, err := registry.ParseSelector(selected); err != nil {
+			return cli.Usagef("--select: %w", err)
+		}
 	}
 	db, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	devices, err := db.Devices(ctx, cid)
+	devices, err := selectDevices(ctx, db, cid, selected)
 	if err != nil {
 		return err
 	}
-	w, err := a.Writer(false, deviceColumns()...)
+	w, err := a.Writer(false, describedColumns()...)
 	if err != nil {
 		return err
 	}
-	for _, d := range devices {
-		if err := w.Row(output.Int(cid), output.Int(d.MID), output.Text(d.Name)); err != nil {
+	for i := range devices {
+		if err := w.Row(describedRow(cid, devices[i].Name, &devices[i])...); err != nil {
 			return err
 		}
 	}

@@ -131,7 +131,12 @@ func explainTree(x *client.Explanation) string {
 		opened.subs = append(opened.subs, branch{text: fmt.Sprintf("skipped, no payload can meet "+
 			"--where: %s; their rows were not looked at", count(x.SkippedByWhere))})
 	}
-	root := branch{subs: []branch{
+	root := branch{}
+	if x.SelectNs > 0 {
+		root.subs = append(root.subs, branch{text: fmt.Sprintf("devices selected: %s, in %s",
+			n(x.Devices), output.Duration(time.Duration(x.SelectNs)))})
+	}
+	root.subs = append(root.subs, []branch{
 		{text: fmt.Sprintf("shards: %s; queried: %s", n(x.Shards), n(x.ShardsAsked))},
 		{text: fmt.Sprintf("heads: %s; rows: %s; matching: %s", n(x.Heads),
 			output.Thousands(x.HeadRows), count(x.HeadFound))},
@@ -147,7 +152,7 @@ func explainTree(x *client.Explanation) string {
 		{text: fmt.Sprintf("took: %s; planning: %s; workers: %d",
 			output.Duration(time.Duration(x.TookNs)), output.Duration(time.Duration(x.PlanNs)),
 			x.Workers)},
-	}}
+	}...)
 	return "everything below horizon " + record.FormatNs(x.HorizonNs) + "\n" + root.lines()
 }
 

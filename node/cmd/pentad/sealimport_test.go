@@ -84,3 +84,109 @@ func TestSignalSealedImport(t *testing.T) {
 		t.Errorf("%s, want %d, %v", stdout, want, err)
 	}
 }
+
+// TestSealedImportID: a second import of the same file stores nothing, also under a newer key and
+// with a key for another tenant, and nothing of the file follows from what the node knows it by: an
+// import with other keys of any of its tenants is not known.
+func TestSealedImportID(t *testing.T) {
+	addr, _ := testNode(t)
+	dir := t.TempDir()
+	path := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	schema := path("kwh.json", `{"schema": 1, "max_records": 1000, "fields": [
+		{"id": 1, "name": "kwh", "kind": "number", "max": 1000000, "sum": true}]}`)
+	one := path("one.csv", "meter,time,kwh\n7,1000000000,5\n")
+	two := path("two.csv", "tenant,meter,time,kwh\n1,7,1000000000,5\n2,7,1000000000,5\n")
+	run := func(args ...string) string {
+		t.Helper()
+		stdout, stderr, code := runCommand(t, addr, args...)
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return stdout
+	}
+	known := func(want int, keys, cid, file string) {
+		t.Helper()
+		stdout := run("import", "csv", "--seal", schema, "--keys", keys, "--cid", cid, "--mid",
+			"column=meter", "--cap", "column=time", "--moid", "9", "--value", "column=kwh",
+			"-o", "ndjson", file)
+		var got struct{ Records, Known int }
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || got.Known != want {
+			t.Errorf("%s of tenant %s: %s, want %d known, %v", file, cid, stdout, want, err)
+		}
+	}
+	owner, other := filepath.Join(dir, "keys.json"), filepath.Join(dir, "other.json")
+	run("seal", "keygen", "--cid", "1", "--keys", owner)
+	part, err := os.ReadFile(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly := path("partly.json", string(part)) // the same key of tenant 1, another one of 2
+	for _, keys := range []string{owner, partly} {
+		run("seal", "keygen", "--cid", "2", "--keys", keys)
+	}
+	run("seal", "keygen", "--cid", "1", "--keys", other)
+	known(0, owner, "1", one)
+	known(1, owner, "1", one)
+	known(0, other, "1", one)
+	known(0, owner, "column=tenant", two)
+	known(0, partly, "column=tenant", two)
+	run("seal", "rotate", "--cid", "1", "--keys", owner)
+	run("seal", "keygen", "--cid", "3", "--keys", owner)
+	known(1, owner, "1", one)
+	known(2, owner, "column=tenant", two)
+}
+
+// TestSealedFilesArePrivate: files with plain readings of encrypted ones, and keys, are for their
+// owner only, also where one was there that others may read.
+func TestSealedFilesArePrivate(t *testing.T) {
+	addr, _ := testNode(t)
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"kwh.json": `{"schema": 1, "max_records": 1000, "fields": [
+			{"id": 1, "name": "kwh", "kind": "number", "max": 1000000, "sum": true}]}`,
+		"rows.csv": "meter,time,kwh\n7,1000000000,5\n7,2000000000,x\n",
+		"bad.csv":  "", "opened.csv": "",
+	} {
+		if err := os.WriteFile(path(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(want int, args ...string) (stderr string) {
+		t.Helper()
+		_, stderr, code := runCommand(t, addr, args...)
+		if code != want {
+			t.Fatalf("exit status %d: %s", code, stderr)
+		}
+		return stderr
+	}
+	run(0, "seal", "keygen", "--cid", "1", "--keys", path("keys.json"))
+	run(6, "import", "csv", "--seal", path("kwh.json"), "--keys", path("keys.json"), "--cid", "1",
+		"--mid", "column=meter", "--cap", "column=time", "--moid", "9", "--value", "column=kwh",
+		"--rejects", path("bad.csv"), path("rows.csv"))
+	run(0, "export", "--open", "--schema", path("kwh.json"), "--keys", path("keys.json"), "-f",
+		path("opened.csv"))
+	run(0, "seal", "grant", "key", path("anna"))
+	for _, name := range []string{"bad.csv", "opened.csv", "keys.json", "anna.key"} {
+		info, err := os.Stat(path(name))
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+			t.Errorf("%s: mode %v, %d bytes, %v", name, info.Mode(), info.Size(), err)
+		}
+	}
+	if err := os.Chmod(path("anna.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("share"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr := run(2, "seal", "grant", "read", path("share"), "--key", path("anna.key"))
+	if !strings.Contains(stderr, "others may read the file (mode 0644); type: chmod 600") {
+		t.Error(stderr)
+	}
+}

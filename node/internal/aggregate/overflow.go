@@ -133,7 +133,7 @@ type Merging struct {
 	// afterwards.
 	Done func(ctx context.Context, a *Worker) error
 
-	aggregator *Worker  // nil between instances
+	worker     *Worker  // nil between instances
 	Groups     int      // in all instances
 	ofInstance int      // in this one
 	last       groupKey // of the previous state
@@ -165,8 +165,8 @@ func (m *Merging) NewInstance(ctx context.Context) (*Worker, error) { return m.m
 // predecessors.
 func (o *Overflow) Each(ctx context.Context, m *Merging) error {
 	defer func() {
-		if m.aggregator != nil {
-			m.aggregator.close()
+		if m.worker != nil {
+			m.worker.close()
 		}
 	}()
 	err := o.sorted().Each(ctx, func(b *record.Batch) error {
@@ -177,7 +177,7 @@ func (o *Overflow) Each(ctx context.Context, m *Merging) error {
 		}
 		return nil
 	})
-	if err != nil || m.aggregator == nil {
+	if err != nil || m.worker == nil {
 		return err
 	}
 	return m.end(ctx)
@@ -187,13 +187,13 @@ func (o *Overflow) Each(ctx context.Context, m *Merging) error {
 func (m *Merging) add(ctx context.Context, key record.Key, payload []byte) (err error) {
 	k := groupKey{cid: key.CID, mid: key.MID, moid: key.MOID, cap: key.CapNs,
 		predecessor: key.AcqNs < 0}
-	if m.aggregator != nil && k != m.last && m.enough(k) {
+	if m.worker != nil && k != m.last && m.enough(k) {
 		if err := m.end(ctx); err != nil {
 			return err
 		}
 	}
-	if m.aggregator == nil {
-		if m.aggregator, err = m.make(ctx); err != nil {
+	if m.worker == nil {
+		if m.worker, err = m.make(ctx); err != nil {
 			return err
 		}
 		m.ofInstance = 0
@@ -205,7 +205,7 @@ func (m *Merging) add(ctx context.Context, key record.Key, payload []byte) (err 
 		}
 	}
 	m.last = k
-	m.pending.append(m.aggregator.stateBytes(), k, binary.LittleEndian.Uint64(payload), payload[8:])
+	m.pending.append(m.worker.stateBytes(), k, binary.LittleEndian.Uint64(payload), payload[8:])
 	if len(m.pending.states) < batchBytes {
 		return nil
 	}
@@ -214,21 +214,21 @@ func (m *Merging) add(ctx context.Context, key record.Key, payload []byte) (err 
 
 // enough reports whether the instance has enough groups before the next one.
 func (m *Merging) enough(next groupKey) bool {
-	most := min(m.maxOfInstance, m.aggregator.groups.max)
+	most := min(m.maxOfInstance, m.worker.groups.max)
 	if m.LinksPredecessors {
 		if next.cid == m.last.cid && next.mid == m.last.mid && next.moid == m.last.moid {
 			return false
 		}
 		most = max(1, most/2) // the rest is for the last series
 	}
-	return m.ofInstance >= most || m.aggregator.guest.Full()
+	return m.ofInstance >= most || m.worker.guest.Full()
 }
 
 func (m *Merging) flush(ctx context.Context) error {
 	if len(m.pending.keys) == 0 {
 		return nil
 	}
-	err := m.aggregator.merge(ctx, &m.pending)
+	err := m.worker.merge(ctx, &m.pending)
 	m.pending = States{m.pending.keys[:0], m.pending.counts[:0], m.pending.states[:0]}
 	return err
 }
@@ -236,9 +236,9 @@ func (m *Merging) flush(ctx context.Context) error {
 func (m *Merging) end(ctx context.Context) error {
 	err := m.flush(ctx)
 	if err == nil {
-		err = m.Done(ctx, m.aggregator)
+		err = m.Done(ctx, m.worker)
 	}
-	m.aggregator.close()
-	m.aggregator = nil
+	m.worker.close()
+	m.worker = nil
 	return err
 }

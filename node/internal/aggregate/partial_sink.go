@@ -271,6 +271,9 @@ func (p *partialSink) gather() error {
 
 // MergeMorsels merges the results of all morsels into the one group of the first worker.
 func MergeMorsels(ctx context.Context, workers []*Worker) error {
+	if err := mergeSaved(workers); err != nil {
+		return err
+	}
 	type place struct{ worker, at int }
 	results := 0
 	for _, a := range workers {

@@ -78,7 +78,8 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(inUse bool) []byte {
 // with groups, and for states that cannot be partial.
 func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.PartialSink {
 	if a.groups.all() && a.guest.SavesPartials() && k.cache != nil {
-		a.savedSink = &savedSink{ctx: ctx, cache: k, aggregator: a}
+		a.savedSink = savedSinks.Get().(*savedSink)
+		a.savedSink.ctx, a.savedSink.cache, a.savedSink.aggregator = ctx, k, a
 		return a.savedSink
 	}
 	if a.partialSink = newPartialSink(ctx, k, a); a.partialSink == nil {
@@ -209,6 +210,10 @@ func CloseAll(workers []*Worker) {
 		if a.partialSink != nil {
 			a.partialSink.giveBack()
 			a.partialSink = nil
+		}
+		if a.savedSink != nil {
+			a.savedSink.giveBack()
+			a.savedSink = nil
 		}
 	}
 }

@@ -141,14 +141,14 @@ func (e *Engine) IsSingleStore() bool { return e.routes.Load().single != nil }
 
 // CheckGroups rejects options that name groups which are not here.
 func (e *Engine) CheckGroups(options request.Options) error {
-	l := e.routes.Load()
+	t := e.routes.Load()
 	if options.OnlyGroup > 0 {
-		if err := l.checkNeverSplit(options.OnlyGroup); err != nil {
+		if err := t.checkNeverSplit(options.OnlyGroup); err != nil {
 			return err
 		}
 	}
 	for _, g := range options.Groups {
-		if p := l.route(g); p == nil || p.local == nil {
+		if route := t.route(g); route == nil || route.local == nil {
 			return NotHere(g)
 		}
 	}

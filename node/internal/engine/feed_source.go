@@ -78,8 +78,8 @@ func (l *localSource) closeSoon(acqNs int64) {
 
 // hasLeft reports whether the group has left this node, or has another store here.
 func (l *localSource) hasLeft() bool {
-	p := l.engine.routes.Load().route(l.group)
-	return p != nil && (p.local == nil || p.local.store != l.store)
+	route := l.engine.routes.Load().route(l.group)
+	return route != nil && (route.local == nil || route.local.store != l.store)
 }
 
 // changesOfAll is changesOnce, which in a cluster continues with other sources when one fails.

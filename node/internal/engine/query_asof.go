@@ -40,9 +40,9 @@ func (e *Engine) waitForAsOf(ctx context.Context, q *prepared) (*prepared, error
 
 // isCopy reports whether the groups here are mirrors; then those of other nodes are, too.
 func (e *Engine) isCopy() bool {
-	for _, p := range e.routes.Load().groups {
-		if p.local != nil {
-			return p.local.store.IsCopy()
+	for _, route := range e.routes.Load().groups {
+		if route.local != nil {
+			return route.local.store.IsCopy()
 		}
 	}
 	return false

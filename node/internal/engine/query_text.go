@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/where"
 )
@@ -23,6 +24,9 @@ func QueryText(q *record.Query) string {
 		if set := q.Box.Asked(record.Dim(d)); len(set) > 0 {
 			add(record.Dim(d).String(), rangesText(record.Dim(d), set))
 		}
+	}
+	if q.Select != "" {
+		add("select", strconv.Quote(excerpt.Of(q.Select, 200)))
 	}
 	switch q.View {
 	case record.ViewLatest:

@@ -36,11 +36,11 @@ func (e *Engine) VerifyGroups(
 			return v.total, fmt.Errorf("group %d: %w", group, err)
 		}
 	}
-	for group, p := range e.routes.Load().all() {
-		if p.local == nil {
+	for group, route := range e.routes.Load().all() {
+		if route.local == nil {
 			continue
 		}
-		err := v.compare(ctx, group, p)
+		err := v.compare(ctx, group, route)
 		if errors.Is(err, store.ErrClosed) && !e.closing() {
 			v.note("group %d: its replica moved, or was replaced, meanwhile", group)
 			continue
@@ -124,16 +124,16 @@ func addReport(to, from *api.CheckReport) {
 // compare compares the replica of a group here with the others, by digests of what is closed on all
 // of them, and names those that differ from most.
 func (v *groupVerification) compare(
-	ctx context.Context, group cluster.GroupID, p *groupRoute,
+	ctx context.Context, group cluster.GroupID, route *groupRoute,
 ) error {
-	until, err := p.local.store.ExtendHorizon(ctx)
+	until, err := route.local.store.ExtendHorizon(ctx)
 	if err != nil {
 		return err
 	}
-	left := groupRoute{local: p.local, peers: slices.Clone(p.peers),
-		required: p.local.store.Slots()}
+	left := groupRoute{local: route.local, peers: slices.Clone(route.peers),
+		required: route.local.store.Slots()}
 	for from := int64(math.MinInt64); from < until && len(left.peers) > 0; {
-		cuts, err := p.local.store.Cut(ctx, from, until, compareRows)
+		cuts, err := route.local.store.Cut(ctx, from, until, compareRows)
 		if err != nil {
 			return err
 		}
@@ -150,17 +150,17 @@ func (v *groupVerification) compare(
 // compareBetween compares the rows of replicas between two acqs. alike is false if they differ.
 // Unavailable replicas are noted, and omitted from then on.
 func (v *groupVerification) compareBetween(
-	ctx context.Context, group cluster.GroupID, p *groupRoute, from, to int64,
+	ctx context.Context, group cluster.GroupID, route *groupRoute, from, to int64,
 ) (alike bool, err error) {
 	for range compareTries {
-		said := make([]digests, 1, len(p.peers)+1)
-		said[0], err = p.local.digest(ctx, record.Box{}, []int64{from, to})
+		said := make([]digests, 1, len(route.peers)+1)
+		said[0], err = route.local.digest(ctx, record.Box{}, []int64{from, to})
 		if err != nil {
 			return false, err
 		}
-		p.peers = slices.DeleteFunc(p.peers, func(other *Peer) bool {
+		route.peers = slices.DeleteFunc(route.peers, func(other *Peer) bool {
 			ask := &remoteSource{peer: other}
-			ask.add(group, p, to-1)
+			ask.add(group, route, to-1)
 			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
 			if err == nil {
 				said = append(said, d)
@@ -172,7 +172,7 @@ func (v *groupVerification) compareBetween(
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		if p.local.store.Slots() != p.required {
+		if route.local.store.Slots() != route.required {
 			v.note("group %d: it was split meanwhile; compare again", group)
 			return false, nil
 		}
@@ -180,7 +180,7 @@ func (v *groupVerification) compareBetween(
 			// One has yet to apply a purge.
 			return d.historyChangedAcqNs != said[0].historyChangedAcqNs
 		}); !again {
-			return v.reportMinority(group, p, said), nil
+			return v.reportMinority(group, route, said), nil
 		}
 	}
 	v.note("group %d: purges or retentions went on all the time; compare again", group)
@@ -189,7 +189,7 @@ func (v *groupVerification) compareBetween(
 
 // reportMinority reports the replicas that differ from the majority; without a majority, all.
 func (v *groupVerification) reportMinority(
-	group cluster.GroupID, p *groupRoute, said []digests,
+	group cluster.GroupID, route *groupRoute, said []digests,
 ) (alike bool) {
 	votes := map[digest.Slice]int{}
 	for _, d := range said {
@@ -204,7 +204,7 @@ func (v *groupVerification) reportMinority(
 		}
 		where := "here"
 		if i > 0 {
-			where = "on node " + p.peers[i-1].name
+			where = "on node " + route.peers[i-1].name
 		}
 		one := d.slices[0]
 		v.damaged(group, api.Damage{File: "replica " + where, Reason: fmt.Sprintf(

@@ -9,7 +9,7 @@ import (
 
 // Of replicas that differ those are named that are not like most; without a majority, all are.
 func TestReplicasAreJudged(t *testing.T) {
-	p := &groupRoute{peers: []*Peer{{name: "b"}, {name: "c"}}}
+	route := &groupRoute{peers: []*Peer{{name: "b"}, {name: "c"}}}
 	f := func(a, b, c uint64, want ...string) {
 		t.Helper()
 		v := &groupVerification{}
@@ -17,7 +17,7 @@ func TestReplicasAreJudged(t *testing.T) {
 		for _, rows := range []uint64{a, b, c} {
 			said = append(said, digests{slices: []digest.Slice{{Rows: rows}}})
 		}
-		alike := v.reportMinority(3, p, said)
+		alike := v.reportMinority(3, route, said)
 		var got []string
 		for _, d := range v.total.Damage {
 			got = append(got, d.File)

@@ -84,6 +84,8 @@ func addExplanation(x, o *api.Explanation) {
 	x.Hidden += o.Hidden
 	x.Partials += o.Partials
 	x.PartialsKnown += o.PartialsKnown
+	x.Devices += o.Devices
+	x.SelectNs += o.SelectNs
 	x.Workers += o.Workers
 	x.PlanNs += o.PlanNs
 }

@@ -68,15 +68,15 @@ func (e *Engine) CatchUp() {
 // catchUpAll reports whether all replicas of this node have caught up, or are gone.
 func (e *Engine) catchUpAll() bool {
 	all := true
-	for _, p := range e.routes.Load().groups {
-		if p.local == nil || p.local.caughtUp.Load() {
+	for _, route := range e.routes.Load().groups {
+		if route.local == nil || route.local.caughtUp.Load() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(e.open, catchUpTimeout)
-		err := e.cluster.Load().ReadIndex(ctx, p.local.group)
+		err := e.cluster.Load().ReadIndex(ctx, route.local.group)
 		cancel()
 		if err == nil {
-			p.local.caughtUp.Store(true)
+			route.local.caughtUp.Store(true)
 		}
 		all = all && (err == nil || errors.Is(err, replica.ErrGroupUnknown))
 	}

@@ -73,9 +73,9 @@ func (r *remoteSource) String() string {
 }
 
 // add adds a group to the request.
-func (r *remoteSource) add(group cluster.GroupID, p *groupRoute, afterNs int64) {
+func (r *remoteSource) add(group cluster.GroupID, route *groupRoute, afterNs int64) {
 	r.groups, r.after = append(r.groups, group), append(r.after, afterNs)
-	r.slots, r.required = append(r.slots, p.slots), append(r.required, p.required)
+	r.slots, r.required = append(r.slots, route.slots), append(r.required, route.required)
 }
 
 func (r *remoteSource) client() *client.Client {

@@ -59,15 +59,15 @@ type source interface {
 // sources returns the sources of a box: one for each group of this node, and one for each other
 // node with all groups that it is queried for.
 func (e *Engine) sources(options request.Options, box *record.Box) ([]source, error) {
-	l := e.routes.Load()
-	if len(l.groups) == 0 {
+	t := e.routes.Load()
+	if len(t.groups) == 0 {
 		return nil, nodeerror.ErrNoView
 	}
 	var wanted []cluster.GroupID // nil for all
 	if options.Groups == nil && options.OnlyGroup == 0 {
-		wanted = l.owners.Groups(box)
+		wanted = t.owners.Groups(box)
 	}
-	return e.sourcesOf(options, l, func(g cluster.GroupID) bool {
+	return e.sourcesOf(options, t, func(g cluster.GroupID) bool {
 		return (wanted == nil || slices.Contains(wanted, g)) &&
 			(options.OnlyGroup == 0 || options.OnlyGroup == g)
 	})
@@ -76,16 +76,16 @@ func (e *Engine) sources(options request.Options, box *record.Box) ([]source, er
 // sourcesOf returns the sources of the groups that are wanted and, if the request names groups,
 // among these.
 func (e *Engine) sourcesOf(
-	options request.Options, l *routingTable, wanted func(group cluster.GroupID) bool,
+	options request.Options, t *routingTable, wanted func(group cluster.GroupID) bool,
 ) (out []source, err error) {
 	remotes := map[*Peer]*remoteSource{}
 	var locals []*localSource
-	for g, p := range l.all() {
+	for g, route := range t.all() {
 		switch {
 		case !wanted(g), options.Groups != nil && !slices.Contains(options.Groups, g):
-		case p.local != nil &&
-			(options.Groups != nil || p.peer == nil || p.local.checkSlots() == nil):
-			here := *p.local
+		case route.local != nil &&
+			(options.Groups != nil || route.peer == nil || route.local.checkSlots() == nil):
+			here := *route.local
 			here.firstDelivery = new(firstDelivery)
 			here.afterNs = max(options.AfterOf(g), e.sessionAcq(g, options.Groups))
 			here.linearizable = options.Linearizable
@@ -95,20 +95,20 @@ func (e *Engine) sourcesOf(
 			out, locals = append(out, &here), append(locals, &here)
 		case options.Groups != nil:
 			return nil, NotHere(g)
-		case p.unreachable():
+		case route.unreachable():
 			return nil, noRoute(g)
 		default:
-			r := remotes[p.peer]
+			r := remotes[route.peer]
 			if r == nil {
-				r = &remoteSource{peer: p.peer, budget: e.Limits.ResultBytes,
+				r = &remoteSource{peer: route.peer, budget: e.Limits.ResultBytes,
 					linearizable: options.Linearizable}
 				if m := e.cluster.Load(); m != nil {
 					r.feedWaker = m
 				}
-				remotes[p.peer] = r
+				remotes[route.peer] = r
 				out = append(out, r)
 			}
-			r.add(g, p, max(options.AfterOf(g), e.sessionAcq(g, nil)))
+			r.add(g, route, max(options.AfterOf(g), e.sessionAcq(g, nil)))
 		}
 	}
 	for _, l := range locals {
@@ -178,39 +178,39 @@ func (e *Engine) sessionAcq(group cluster.GroupID, groups []cluster.GroupID) int
 // otherReplica returns the source of a replica on another node, for one here that is damaged; nil
 // if there is none, or if another node sent the query, which then chooses itself.
 func (e *Engine) otherReplica(options request.Options, damaged *localSource) []source {
-	p := e.routes.Load().route(damaged.group)
-	if options.Groups != nil || p == nil || len(p.peers) == 0 {
+	route := e.routes.Load().route(damaged.group)
+	if options.Groups != nil || route == nil || len(route.peers) == 0 {
 		return nil
 	}
-	r := &remoteSource{peer: p.peers[0], budget: e.Limits.ResultBytes,
+	r := &remoteSource{peer: route.peers[0], budget: e.Limits.ResultBytes,
 		linearizable: damaged.linearizable}
-	r.add(damaged.group, p, damaged.afterNs)
+	r.add(damaged.group, route, damaged.afterNs)
 	return []source{r}
 }
 
 // alternatives returns other sources for the groups of one that failed or is slow, with the same
 // guarantees; nil if there are none.
 func (e *Engine) alternatives(failed *remoteSource) (out []*remoteSource) {
-	l := e.routes.Load()
+	t := e.routes.Load()
 	tried := append(slices.Clone(failed.tried), failed.peer)
 	remotes := map[*Peer]*remoteSource{}
 	for i, g := range failed.groups {
-		p := l.route(g)
-		if p == nil || p.slots != failed.slots[i] {
+		route := t.route(g)
+		if route == nil || route.slots != failed.slots[i] {
 			return nil
 		}
-		k := slices.IndexFunc(p.peers, func(o *Peer) bool { return !slices.Contains(tried, o) })
+		k := slices.IndexFunc(route.peers, func(o *Peer) bool { return !slices.Contains(tried, o) })
 		if k < 0 {
 			return nil
 		}
-		r := remotes[p.peers[k]]
+		r := remotes[route.peers[k]]
 		if r == nil {
-			r = &remoteSource{peer: p.peers[k], budget: failed.budget,
+			r = &remoteSource{peer: route.peers[k], budget: failed.budget,
 				linearizable: failed.linearizable, tried: tried}
 			remotes[r.peer] = r
 			out = append(out, r)
 		}
-		r.add(g, p, failed.after[i])
+		r.add(g, route, failed.after[i])
 	}
 	return out
 }

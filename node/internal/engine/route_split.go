@@ -82,9 +82,9 @@ func (e *Engine) afterSplit(
 	case <-ctx.Done():
 		return nil
 	}
-	l := e.routes.Load()
-	out, err := e.sourcesOf(options, l, func(g cluster.GroupID) bool {
-		return withinAny(l.route(g).slots, spans)
+	t := e.routes.Load()
+	out, err := e.sourcesOf(options, t, func(g cluster.GroupID) bool {
+		return withinAny(t.route(g).slots, spans)
 	})
 	if err != nil {
 		return nil
@@ -113,8 +113,8 @@ func withinAny(r slots.Range, spans []slots.Range) bool {
 
 // isSplitting reports whether a group of some of the slots is being split.
 func (e *Engine) isSplitting(spans []slots.Range) bool {
-	for _, p := range e.routes.Load().groups {
-		if p.splitting && withinAny(p.slots, spans) {
+	for _, route := range e.routes.Load().groups {
+		if route.splitting && withinAny(route.slots, spans) {
 			return true
 		}
 	}

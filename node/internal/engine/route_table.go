@@ -35,21 +35,21 @@ type groupRoute struct {
 }
 
 // unreachable reports whether no node is known that answers for the group.
-func (p *groupRoute) unreachable() bool { return p.local == nil && p.peer == nil }
+func (route *groupRoute) unreachable() bool { return route.local == nil && route.peer == nil }
 
 // route returns the route of a group; nil if there is no such group.
-func (l *routingTable) route(group cluster.GroupID) *groupRoute {
-	if group == cluster.MetaGroup || int(group) > len(l.groups) {
+func (t *routingTable) route(group cluster.GroupID) *groupRoute {
+	if group == cluster.MetaGroup || int(group) > len(t.groups) {
 		return nil
 	}
-	return l.groups[group-1]
+	return t.groups[group-1]
 }
 
 // all returns all groups and their routes, in the order of their numbers.
-func (l *routingTable) all() iter.Seq2[cluster.GroupID, *groupRoute] {
+func (t *routingTable) all() iter.Seq2[cluster.GroupID, *groupRoute] {
 	return func(yield func(cluster.GroupID, *groupRoute) bool) {
-		for i, p := range l.groups {
-			if !yield(cluster.GroupID(i+1), p) {
+		for i, route := range t.groups {
+			if !yield(cluster.GroupID(i+1), route) {
 				return
 			}
 		}
@@ -57,19 +57,19 @@ func (l *routingTable) all() iter.Seq2[cluster.GroupID, *groupRoute] {
 }
 
 // keepRoutes keeps the old routes of groups that are unreachable now.
-func (l *routingTable) keepRoutes(old *routingTable) {
-	for g, p := range l.groups {
-		if p.unreachable() && len(old.groups) == len(l.groups) {
-			l.groups[g] = old.groups[g]
+func (t *routingTable) keepRoutes(old *routingTable) {
+	for g, route := range t.groups {
+		if route.unreachable() && len(old.groups) == len(t.groups) {
+			t.groups[g] = old.groups[g]
 		}
 	}
 }
 
 // caughtUpOf returns the caughtUp flag of a store, which is new if the store was not routed to
 // before; see [localSource].
-func (l *routingTable) caughtUpOf(group cluster.GroupID, s *store.Store) *atomic.Bool {
-	if p := l.route(group); p != nil && p.local != nil && p.local.store == s {
-		return p.local.caughtUp
+func (t *routingTable) caughtUpOf(group cluster.GroupID, s *store.Store) *atomic.Bool {
+	if route := t.route(group); route != nil && route.local != nil && route.local.store == s {
+		return route.local.caughtUp
 	}
 	return new(atomic.Bool)
 }
@@ -84,15 +84,15 @@ func singleStoreTable(l *localSource) *routingTable {
 
 // checkNeverSplit returns an error unless there is such a group and it was never split. A split
 // changes the slots of a group, which a mirror of the group would not notice.
-func (l *routingTable) checkNeverSplit(group cluster.GroupID) error {
+func (t *routingTable) checkNeverSplit(group cluster.GroupID) error {
 	kind, why := wire.KindNotFound, "it is in no cluster"
 	switch {
-	case l.single != nil:
-	case len(l.groups) == 0:
+	case t.single != nil:
+	case len(t.groups) == 0:
 		return nodeerror.ErrNoView
-	case l.route(group) == nil:
-		why = fmt.Sprintf("its cluster has groups 1 to %d", len(l.groups))
-	case l.route(group).required != slots.Range{} || l.route(group).splitting:
+	case t.route(group) == nil:
+		why = fmt.Sprintf("its cluster has groups 1 to %d", len(t.groups))
+	case t.route(group).required != slots.Range{} || t.route(group).splitting:
 		kind, why = wire.KindInvalid, "it was split, or split off, so that nothing that has its "+
 			"number elsewhere has the same slots; give its records new acqs with --restamp"
 	default:

@@ -90,18 +90,18 @@ func (e *Engine) setRoutes(r Routes) {
 	unproved := false
 	for i, at := range r.Groups {
 		group := cluster.GroupID(i + 1)
-		p := &groupRoute{slots: at.Slots, required: at.Required, splitting: at.Splitting,
+		route := &groupRoute{slots: at.Slots, required: at.Required, splitting: at.Splitting,
 			peers: at.Peers}
 		if at.Store != nil {
-			p.local = &localSource{engine: e, store: at.Store, group: group,
+			route.local = &localSource{engine: e, store: at.Store, group: group,
 				fromSlot: at.Slots.From, toSlot: at.Slots.To, required: at.Required,
 				caughtUp: old.caughtUpOf(group, at.Store)}
-			unproved = unproved || !p.local.caughtUp.Load()
+			unproved = unproved || !route.local.caughtUp.Load()
 		}
-		if len(p.peers) > 0 {
-			p.peer = p.peers[0]
+		if len(route.peers) > 0 {
+			route.peer = route.peers[0]
 		}
-		next.groups = append(next.groups, p)
+		next.groups = append(next.groups, route)
 	}
 	next.keepRoutes(old)
 	e.routes.Store(next)
@@ -122,12 +122,12 @@ type Reach struct {
 
 // Reach returns what can be read now.
 func (e *Engine) Reach() (out Reach) {
-	for _, p := range e.routes.Load().groups {
+	for _, route := range e.routes.Load().groups {
 		out.Groups++
-		if p.unreachable() {
+		if route.unreachable() {
 			out.Unreachable++
 		}
-		if p.local != nil && p.local.caughtUp != nil && p.local.caughtUp.Load() {
+		if route.local != nil && route.local.caughtUp != nil && route.local.caughtUp.Load() {
 			out.Proved++
 		}
 	}
@@ -140,10 +140,10 @@ func (e *Engine) CheckRouted(m Placement) error {
 	if e.allRouted.Load() {
 		return nil
 	}
-	v, l := m.View(), e.routes.Load()
+	v, t := m.View(), e.routes.Load()
 	for group := range v.Data() {
 		r, mine := v.ReplicaOn(group, m.Self())
-		if p := l.route(group); mine && !r.Learner && (p == nil || p.local == nil) {
+		if route := t.route(group); mine && !r.Learner && (route == nil || route.local == nil) {
 			return fmt.Errorf("group %d: its replica here is just starting", group)
 		}
 	}

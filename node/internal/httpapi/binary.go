@@ -201,14 +201,15 @@ func (s *Server) states(req *httpserver.Request) {
 	})
 }
 
-// putFrame stores the batch of a frame, or checks the sequence of an edge node's batch first.
+// putFrame stores the batch of a frame: with ParamPrevious only after the batch with that sequence.
+// With ParamWriter there is no frame, and it only tells whether a batch could be stored so.
 func (s *Server) putFrame(
 	rc context.Context, req *httpserver.Request, p *wire.Put,
 ) (store.PutResult, error) {
 	args := req.QueryArgs()
-	isProbe := args.Has(wire.ParamWriter)
+	asksOnly := args.Has(wire.ParamWriter)
 	var err error
-	if isProbe {
+	if asksOnly {
 		err = cmp.Or(checkNoBody(req), parseWriter(args, p))
 	} else {
 		err = wire.ParsePut(req.PostBody(), p)
@@ -219,7 +220,7 @@ func (s *Server) putFrame(
 	httpserver.ReleaseBody(req.RequestCtx)
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
-	if text == "" && !isProbe {
+	if text == "" && !asksOnly {
 		return s.Writes.Put(rc, p.Batch, w)
 	}
 	previous, err := strconv.ParseUint(text, 10, 64)
@@ -227,13 +228,13 @@ func (s *Server) putFrame(
 	case err != nil, w.ID == [16]byte{}:
 		return store.PutResult{}, params.Bad(wire.ParamPrevious,
 			fmt.Errorf("%.40q is not the sequence of a batch of a writer", text))
-	case isProbe:
+	case asksOnly:
 		return store.PutResult{}, s.Writes.Follows(w.Writer(), previous)
 	}
 	return s.Writes.PutAfter(rc, p.Batch, w, previous)
 }
 
-// parseWriter parses the writer of a sequence probe, a put without rows.
+// parseWriter parses the writer of a put without a frame.
 func parseWriter(args *fasthttp.Args, p *wire.Put) (err error) {
 	text := string(args.Peek(wire.ParamWriter))
 	raw, err := hex.DecodeString(text)

@@ -24,8 +24,10 @@ var paramDocs = map[string]paramDoc{
 	"mid": {"", "Devices: a list of numbers and ranges, e.g. `40..50,100..`."},
 	"moid": {"", "Quantities: a list of numbers and ranges, e.g. `7`; default: all but the 16 " +
 		"lowest, which are reserved."},
-	"cap":  {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
-	"acq":  {"", "Acquisition times, written as those of capture. Every version is shown."},
+	"cap": {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
+	"acq": {"", "Acquisition times, written as those of capture. Every version is shown."},
+	"select": {"", "Only devices of one tenant whose descriptions meet a selector, e.g. " +
+		"`type=thermometer, group^=oulu/, !retired`."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},
 	"asof": {"", "Show readings as known at this time, e.g. `now-1h`."},
 	"last": {"integer", "Only this many newest readings of each series."},

@@ -15,14 +15,16 @@ import (
 // The parameters of each route. Unknown parameters are rejected: an answer to another query than
 // the client meant is worse than none.
 var (
-	countParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
-		"type", "filter", "filter_params", "unchecked",
+	countParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+		"where", "type", "filter", "filter_params", "unchecked",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
-		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
+		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	runParams = []string{"cid", "mid", "moid", "cap", "acq", "view", "asof", "last", "where",
-		"type", "filter", "filter_params", "unchecked", "params", "group", "every", "limit",
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+		"where", "type", "filter", "filter_params", "unchecked", "params", "group", "every",
+		"limit",
 		request.ParamPartial, request.ParamFresh, request.ParamAfter, request.ParamRead,
 		request.ParamWithin}
 	postParams     = []string{"type", "atomic"}

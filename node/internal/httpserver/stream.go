@@ -20,8 +20,9 @@ var answerBuffers = sync.Pool{New: func() any {
 	return bufio.NewWriterSize(nil, answerBufferBytes)
 }}
 
-// Stream is an answer that is produced while it is written, on the connection's goroutine: a slow
-// reader slows the scan down, and nothing is copied through a pipe.
+// Stream is an answer that is produced while it is written: a slow reader slows the scan down, and
+// nothing is copied through a pipe. The connection's goroutine calls Produce, which may let others,
+// such as the workers of a scan, write in turn until it returns.
 type Stream struct {
 	// Begin returns the context of Produce, and what ends it.
 	Begin func() (context.Context, context.CancelFunc)

@@ -16,9 +16,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Query parses the parameters of a query without its filters: a selector per dimension, view or
-// asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now. Its box is
-// normalized.
+// Query parses the parameters of a query without its filters: a selector per dimension, select,
+// view or asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now. Its box
+// is normalized.
 func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 	now, err := inZone(args, now)
 	if err != nil {
@@ -35,6 +35,7 @@ func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 			q.Box[d] = set
 		}
 	}
+	q.Select = string(args.Peek("select"))
 	if err := parseView(args, q, now); err != nil {
 		return nil, err
 	}

@@ -192,7 +192,8 @@ type Table struct {
 	entries []entry  // guarded by mu, as all below
 	data    []byte   // their states, if all have one size
 	saved   [][]byte // their states, if sizes differ
-	hits    uint64   // not yet added to the stats
+	unions  unions
+	hits    uint64 // not yet added to the stats
 	misses  uint64
 }
 
@@ -231,17 +232,6 @@ func (t *Table) Find(p *Partial, dst []byte) (rows uint32, found bool) {
 	return 0, false
 }
 
-// FindSaved returns the state of a partial in a table of states of different sizes, if there is
-// one. It is not to be changed.
-func (t *Table) FindSaved(p *Partial) (state []byte, rows uint32, found bool) {
-	if i := t.lookup(p); i >= 0 {
-		t.hits++
-		return t.saved[i], t.entries[i].rows, true
-	}
-	t.misses++
-	return nil, 0, false
-}
-
 // Has reports whether Find would find a partial.
 func (t *Table) Has(p *Partial) bool { return t.lookup(p) >= 0 }
 
@@ -260,22 +250,6 @@ func (t *Table) Put(p *Partial, rows uint32, state []byte) {
 	if at, ok := t.enter(p, rows); ok {
 		copy(t.data[at*t.size:][:t.size], state)
 	}
-}
-
-// PutSaved is Put in a table of states of different sizes. The state is not to be changed.
-func (t *Table) PutSaved(p *Partial, rows uint32, state []byte) {
-	if t.lookup(p) >= 0 || !t.reserve(int64(len(state))) {
-		return
-	}
-	at, ok := t.enter(p, rows)
-	if !ok {
-		t.release(int64(len(state)))
-		return
-	}
-	if before := t.saved[at]; len(before) > 0 {
-		t.release(int64(len(before)))
-	}
-	t.saved[at] = state
 }
 
 // reserve reserves bytes for the table.
@@ -312,6 +286,9 @@ func (t *Table) enter(p *Partial, rows uint32) (at int, ok bool) {
 		} else {
 			t.data = t.data[:len(t.data)+t.size]
 		}
+	}
+	if replaced {
+		t.dropUnions()
 	}
 	t.entries[at] = entry{*p, rows, t.newest[p.Block]}
 	t.newest[p.Block] = uint32(at + 1)

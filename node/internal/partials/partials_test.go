@@ -195,13 +195,13 @@ func TestSavedStates(t *testing.T) {
 	for i := range 20 * most * 2 {
 		p := partials.Partial{Block: uint32(i % 20), Bounded: 1,
 			From: [partials.Cuts]int64{int64(i)}}
-		table.PutSaved(&p, uint32(i), make([]byte, i))
-		got, rows, found := table.FindSaved(&p)
-		if found && (len(got) != i || rows != uint32(i)) || !found && i < 20*most {
-			t.Fatalf("state %d: %d bytes of %d rows, %v", i, len(got), rows, found)
+		table.PutSaved(&p, &partials.Saved{State: make([]byte, i), Rows: uint32(i)})
+		got, found := table.FindSaved(&p)
+		if found && (len(got.State) != i || got.Rows != uint32(i)) || !found && i < 20*most {
+			t.Fatalf("state %d: %d bytes of %d rows, %v", i, len(got.State), got.Rows, found)
 		}
 		if i >= 20*most {
-			kept += int64(len(got)) // the last of each block are there
+			kept += int64(len(got.State)) // the last of each block are there
 		}
 	}
 	table.Unlock()

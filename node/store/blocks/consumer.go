@@ -8,8 +8,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Sink takes the rows of a scan, a few thousand at a time, stamped, in no order. The batch is
-// valid during the call. An error ends the scan.
+// Sink takes the rows of a scan, a few thousand at a time, in no order. They have the columns that
+// the consumer names, and maybe others. The batch is valid during the call. An error ends the scan.
 type Sink func(b *record.Batch) error
 
 // Consumer receives the rows of one worker of a scan.
@@ -64,23 +64,23 @@ type consumerBuffer struct {
 }
 
 // begin makes an empty batch gather payloads in a buffer of the consumer.
-func (l *consumerBuffer) begin(b *record.Batch, buffer []byte) {
-	if l.size == 0 && len(buffer) > 0 {
-		l.size, l.batchData = len(buffer), b.Data
+func (c *consumerBuffer) begin(b *record.Batch, buffer []byte) {
+	if c.size == 0 && len(buffer) > 0 {
+		c.size, c.batchData = len(buffer), b.Data
 		b.Data = buffer[:0:len(buffer)]
 	}
 }
 
 // end gives a batch, which is empty, its own memory back, and reports whether the payloads did not
 // fit into the buffer.
-func (l *consumerBuffer) end(b *record.Batch) (outgrown bool) {
-	if l.size == 0 {
+func (c *consumerBuffer) end(b *record.Batch) (outgrown bool) {
+	if c.size == 0 {
 		return false
 	}
-	outgrown = cap(b.Data) != l.size
+	outgrown = cap(b.Data) != c.size
 	if !outgrown {
-		b.Data = l.batchData[:0]
+		b.Data = c.batchData[:0]
 	}
-	*l = consumerBuffer{}
+	*c = consumerBuffer{}
 	return outgrown
 }

@@ -16,46 +16,46 @@ var filterOrder = [record.NumDims]record.Dim{
 
 // Choose returns the positions of the rows of the open block that lie in the box and are not
 // hidden, in ascending order.
-func (w *Reader) Choose(seg *PlannedSegment, info *index.BlockInfo, residual uint8) []uint32 {
-	sel := w.Chosen[:0]
+func (r *Reader) Choose(seg *PlannedSegment, info *index.BlockInfo, residual uint8) []uint32 {
+	sel := r.Chosen[:0]
 	if residual == 0 {
-		return w.filterSpan(seg, 0, 0, w.Block.Rows(), sel)
+		return r.filterSpan(seg, 0, 0, r.Block.Rows(), sel)
 	}
-	w.findDevices(info, residual)
+	r.findDevices(info, residual)
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if ofSubRun, some := w.residualOf(seg, sub, residual); some && lo < hi {
-			sel = w.filterSubRun(seg, ofSubRun, lo, hi, sel)
+		if ofSubRun, some := r.residualOf(seg, sub, residual); some && lo < hi {
+			sel = r.filterSubRun(seg, ofSubRun, lo, hi, sel)
 		}
 		lo = hi
 	}
 	if residual&ResidualTombstones != 0 {
-		return w.dropCovered(seg, info, sel)
+		return r.dropCovered(seg, info, sel)
 	}
 	return sel
 }
 
 // count returns how many rows Choose would return, where none can be hidden.
-func (w *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint8) (rows int) {
-	w.findDevices(info, residual)
+func (r *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint8) (rows int) {
+	r.findDevices(info, residual)
 	lo := 0
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		switch ofSubRun, some := w.residualOf(seg, sub, residual); {
+		switch ofSubRun, some := r.residualOf(seg, sub, residual); {
 		case !some || lo == hi:
 		case ofSubRun == 0:
 			rows += hi - lo
-		case w.searched && ofSubRun == 1<<record.MID:
-			for _, m := range w.devices {
-				from, to := w.Block.SearchMIDs(lo, hi, m)
+		case r.searched && ofSubRun == 1<<record.MID:
+			for _, m := range r.devices {
+				from, to := r.Block.SearchMIDs(lo, hi, m)
 				rows += max(0, to-from)
 			}
 		default:
-			w.Chosen = w.filterSubRun(seg, ofSubRun, lo, hi, w.Chosen[:0])
-			rows += len(w.Chosen)
+			r.Chosen = r.filterSubRun(seg, ofSubRun, lo, hi, r.Chosen[:0])
+			rows += len(r.Chosen)
 		}
 		lo = hi
 	}
@@ -64,10 +64,10 @@ func (w *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint
 
 // residualOf returns which of the residual dimensions have to be tested on the rows of a sub-run:
 // its own zones may lie inside the box, or outside.
-func (w *Reader) residualOf(
+func (r *Reader) residualOf(
 	seg *PlannedSegment, sub *index.SubRun, residual uint8,
 ) (ofSubRun uint8, some bool) {
-	caps, rankLo, rankHi := w.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
+	caps, rankLo, rankHi := r.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
 	if !caps.Intersects(sub.CapLo, sub.CapHi) || !seg.Ranks.Intersects(rankLo, rankHi) {
 		return 0, false
 	}
@@ -82,10 +82,10 @@ func (w *Reader) residualOf(
 
 // findDevices translates the devices of the box for the open block, where its sub-runs are sorted
 // by device.
-func (w *Reader) findDevices(info *index.BlockInfo, residual uint8) {
-	w.devices = w.devices[:0]
-	if w.searched = residual>>record.MID&1 == 1 && SortedByDevice(info); w.searched {
-		w.devices = w.devicesOf(w.Block, info, w.devices)
+func (r *Reader) findDevices(info *index.BlockInfo, residual uint8) {
+	r.devices = r.devices[:0]
+	if r.searched = residual>>record.MID&1 == 1 && SortedByDevice(info); r.searched {
+		r.devices = r.devicesOf(r.Block, info, r.devices)
 	}
 }
 
@@ -97,34 +97,32 @@ func SortedByDevice(info *index.BlockInfo) bool {
 }
 
 // devicesOf appends the devices of the box as a block stores them.
-func (w *Reader) devicesOf(
+func (r *Reader) devicesOf(
 	b *segment.Block, info *index.BlockInfo, dst []segment.MIDs,
 ) []segment.MIDs {
-	for _, r := range w.Box[record.MID] {
-		if r.To > info.Min[record.MID] && r.From <= info.Max[record.MID] {
-			dst = append(dst, b.FindMIDs(r.From, r.To, info.Max[record.MID]))
-		}
+	for _, of := range r.Box[record.MID].Near(info.Min[record.MID], info.Max[record.MID]) {
+		dst = append(dst, b.FindMIDs(of.From, of.To, info.Max[record.MID]))
 	}
 	return dst
 }
 
 // filterSubRun appends the positions of the matching rows of a sub-run.
-func (w *Reader) filterSubRun(
+func (r *Reader) filterSubRun(
 	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {
-	if !w.searched {
-		return w.filterSpan(seg, residual, lo, hi, sel)
+	if !r.searched {
+		return r.filterSpan(seg, residual, lo, hi, sel)
 	}
-	for _, m := range w.devices {
-		if from, to := w.Block.SearchMIDs(lo, hi, m); from < to {
-			sel = w.filterSpan(seg, residual&^(1<<record.MID), from, to, sel)
+	for _, m := range r.devices {
+		if from, to := r.Block.SearchMIDs(lo, hi, m); from < to {
+			sel = r.filterSpan(seg, residual&^(1<<record.MID), from, to, sel)
 		}
 	}
 	return sel
 }
 
 // filterSpan tests the residual dimensions on the rows [lo, hi).
-func (w *Reader) filterSpan(
+func (r *Reader) filterSpan(
 	seg *PlannedSegment, residual uint8, lo, hi int, sel []uint32,
 ) []uint32 {
 	start, first := len(sel), true
@@ -132,14 +130,14 @@ func (w *Reader) filterSpan(
 		if residual>>d&1 == 0 {
 			continue
 		}
-		set := w.Box[d]
+		set := r.Box[d]
 		if d == record.Acq {
 			set = seg.Ranks
 		}
 		if first {
-			sel, first = w.Block.FilterSpan(d, set, lo, hi, sel), false
+			sel, first = r.Block.FilterSpan(d, set, lo, hi, sel), false
 		} else {
-			sel = sel[:start+len(w.Block.Filter(d, set, sel[start:]))]
+			sel = sel[:start+len(r.Block.Filter(d, set, sel[start:]))]
 		}
 		if len(sel) == start {
 			return sel

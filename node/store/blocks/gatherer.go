@@ -28,9 +28,9 @@ type gathererState struct {
 	CountMet, AllVersions bool
 	shownOnly             bool // what is taken has no rows for RowHider
 	// superseded, if it is known, are positions of the block that is taken.
-	superseded      []uint16
-	supersededKnown bool
-	RowHider        RowHider // nil: all rows are shown
+	supersededPositions []uint16
+	supersededKnown     bool
+	RowHider            RowHider // nil: all rows are shown
 }
 
 // RowHider knows which rows are not to be shown, beyond those that [PlannedSegment.SupersededOf]
@@ -60,18 +60,20 @@ type gathererBuffers struct {
 }
 
 // Reset forgets everything but memory, and of that what only unusual rows need.
-func (w *Gatherer) Reset() {
-	w.payloadBuffer.end(&w.Batch)
-	w.outerPayloadBuffer.end(&w.outer)
-	w.gathererState = gathererState{}
-	w.payloads.Program = nil
-	Empty(&w.Batch)
-	Empty(&w.outer)
-	w.Reader.reset()
+func (g *Gatherer) Reset() {
+	g.payloadBuffer.end(&g.Batch)
+	g.outerPayloadBuffer.end(&g.outer)
+	g.gathererState = gathererState{}
+	g.payloads.Program = nil
+	Empty(&g.Batch)
+	Empty(&g.outer)
+	g.Reader.reset()
 }
 
-// BatchRows is about how many rows a sink gets at once: enough to amortise a call into a plugin,
-// few enough to stay in the CPU caches.
+// BatchRows: a batch with this many rows goes to the sink before rows of another block are added:
+// enough to amortise a call into a plugin, few enough to stay in the CPU caches. So a batch has
+// fewer rows than this and, of one block more, up to spanRows neighbours, or all others that are
+// chosen.
 const BatchRows = 2048
 
 // spanRows is how many neighbouring rows of a block are gathered at once.
@@ -88,13 +90,13 @@ const TaskBlocks = 8
 // the consumer whenever there are enough.
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
-func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
+func (g *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
 	for len(candidates) > 0 {
-		n, selective := 1, w.IsSelective(seg, candidates[0])
-		for n < len(candidates) && w.IsSelective(seg, candidates[n]) == selective {
+		n, selective := 1, g.IsSelective(seg, candidates[0])
+		for n < len(candidates) && g.IsSelective(seg, candidates[n]) == selective {
 			n++
 		}
-		if err := w.scanBlocks(seg, candidates[:n], selective); err != nil {
+		if err := g.scanBlocks(seg, candidates[:n], selective); err != nil {
 			return err
 		}
 		candidates = candidates[n:]
@@ -102,135 +104,144 @@ func (w *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) err
 	return nil
 }
 
-func (w *Gatherer) scanBlocks(
+func (g *Gatherer) scanBlocks(
 	seg *PlannedSegment, candidates []index.Candidate, selective bool,
 ) error {
 	if selective {
-		return w.gatherSelective(seg, candidates)
+		return g.gatherSelective(seg, candidates)
 	}
 	for i, c := range candidates {
 		if len(candidates) > frontPrefetchDistance {
-			w.prefetchNext(seg, candidates, i)
+			g.prefetchNext(seg, candidates, i)
 		}
-		if err := w.GatherBlock(seg, c); err != nil {
+		if err := g.GatherBlock(seg, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// GatherBlock adds the rows of a block that lie in the box to the batch.
-func (w *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
-	if f := seg.lookupCached(c.Block); f != nil {
-		return w.takeCached(seg, f)
+// GatherBlock adds the rows of a block that lie in the box to the batch. The first that holds:
+//
+//	the block stayed open                 takeOpen, with the rows that were found then
+//	few rows of it are to be looked at    gatherSelective
+//	the residual is 0, rows are taken     gatherWhole, in spans; RowHider.FindSuperseded
+//	rows are counted, none can be hidden  count, which looks at no row of a sub-run in the box
+//	rows are counted                      Choose
+//	else                                  Choose, dropSuperseded, TakeChosen
+//
+// RowHider drops of the rows that are taken those that it hides.
+func (g *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
+	if open := seg.findOpen(c.Block); open != nil {
+		return g.takeOpen(seg, open)
 	}
-	if w.IsSelective(seg, c) {
-		w.single[0] = c
-		return w.gatherSelective(seg, w.single[:])
+	if g.IsSelective(seg, c) {
+		g.single[0] = c
+		return g.gatherSelective(seg, g.single[:])
 	}
-	if err := w.flushFull(); err != nil {
+	if err := g.flushFull(); err != nil {
 		return err
 	}
-	info, err := w.Open(seg, c)
+	info, err := g.Open(seg, c)
 	if err != nil {
 		return err
 	}
-	if w.Where != nil {
-		return w.gatherWhere(seg, info, c)
+	if g.Where != nil {
+		return g.gatherWhere(seg, info, c)
 	}
-	if c.Residual == 0 && !w.CountOnly {
-		return w.gatherWhole(seg, c.Block, w.Block)
+	if c.Residual == 0 && !g.CountOnly {
+		return g.gatherWhole(seg, c.Block, g.Block)
 	}
-	if w.CountOnly && c.Residual&ResidualTombstones == 0 {
-		w.Rows += uint64(w.count(seg, info, c.Residual))
+	if g.CountOnly && c.Residual&ResidualTombstones == 0 {
+		g.Counts.Rows += uint64(g.count(seg, info, c.Residual))
 		return nil
 	}
-	w.Chosen = w.Choose(seg, info, c.Residual)
-	if w.CountOnly {
-		w.Rows += uint64(len(w.Chosen))
+	g.Chosen = g.Choose(seg, info, c.Residual)
+	if g.CountOnly {
+		g.Counts.Rows += uint64(len(g.Chosen))
 		return nil
 	}
-	w.dropSuperseded(seg, c.Block)
-	return w.TakeChosen(seg)
+	g.dropSuperseded(seg, c.Block)
+	return g.TakeChosen(seg)
 }
 
 // dropSuperseded removes from the chosen rows of a block those known to be superseded.
-func (w *Gatherer) dropSuperseded(seg *PlannedSegment, number uint32) {
+func (g *Gatherer) dropSuperseded(seg *PlannedSegment, number uint32) {
 	known := seg.SupersededOf(number)
 	if known == nil || len(known.Positions) == 0 {
 		return
 	}
 	rest, k := known.Positions, 0
-	for _, at := range w.Chosen {
+	for _, at := range g.Chosen {
 		for len(rest) > 0 && uint32(rest[0]) < at {
 			rest = rest[1:]
 		}
 		if len(rest) > 0 && uint32(rest[0]) == at {
-			w.Superseded++
+			g.Counts.SupersededRows++
 			continue
 		}
-		w.Chosen[k] = at
+		g.Chosen[k] = at
 		k++
 	}
-	w.Chosen = w.Chosen[:k]
+	g.Chosen = g.Chosen[:k]
 }
 
 // gatherWhole is GatherBlock for an open block that lies inside the box.
-func (w *Gatherer) gatherWhole(seg *PlannedSegment, number uint32, b *segment.Block) error {
-	counted, err := w.beginWhole(seg, number, b)
+func (g *Gatherer) gatherWhole(seg *PlannedSegment, number uint32, b *segment.Block) error {
+	counted, err := g.beginWhole(seg, number, b)
 	if err == nil && !counted {
-		err = w.takeSpan(seg, b, 0, b.Rows())
+		err = g.takeSpan(seg, b, 0, b.Rows())
 	}
-	w.supersededKnown = false
+	g.supersededKnown = false
 	return err
 }
 
 // beginWhole looks which rows of a block that lies inside the box are superseded, until
 // supersededKnown is cleared. Where it is enough to count those that are shown, they are counted.
-func (w *Gatherer) beginWhole(
+func (g *Gatherer) beginWhole(
 	seg *PlannedSegment, number uint32, b *segment.Block,
 ) (counted bool, err error) {
-	if w.RowHider == nil {
+	if g.RowHider == nil {
 		return false, nil
 	}
-	w.superseded, w.supersededKnown, err = w.RowHider.FindSuperseded(seg, number, b)
-	if err != nil || !w.supersededKnown {
+	g.supersededPositions, g.supersededKnown, err = g.RowHider.FindSuperseded(seg, number, b)
+	if err != nil || !g.supersededKnown {
 		return false, err
 	}
-	w.Superseded += uint64(len(w.superseded))
-	if w.CountShown {
-		w.Rows += uint64(b.Rows() - len(w.superseded))
+	g.Counts.SupersededRows += uint64(len(g.supersededPositions))
+	if g.CountShown {
+		g.Counts.Rows += uint64(b.Rows() - len(g.supersededPositions))
 	}
-	return w.CountShown, nil
+	return g.CountShown, nil
 }
 
 // flushFull hands the gathered rows to the sink when there are enough.
-func (w *Gatherer) flushFull() error {
-	if w.Batch.Len() < BatchRows {
+func (g *Gatherer) flushFull() error {
+	if g.Batch.Len() < BatchRows {
 		return nil
 	}
-	return w.Flush()
+	return g.Flush()
 }
 
-// TakeChosen adds the chosen rows of the open block to the batch, without those that the resolver
-// removes.
-func (w *Gatherer) TakeChosen(seg *PlannedSegment) error {
-	if len(w.Chosen) == 0 {
+// TakeChosen adds the chosen rows of the open block to the batch, without those that RowHider
+// drops.
+func (g *Gatherer) TakeChosen(seg *PlannedSegment) error {
+	if len(g.Chosen) == 0 {
 		return nil
 	}
-	if lo, hi := int(w.Chosen[0]), int(w.Chosen[len(w.Chosen)-1])+1; hi-lo == len(w.Chosen) {
-		return w.takeSpan(seg, w.Block, lo, hi) // ascending, so nothing is missing between
+	if lo, hi := int(g.Chosen[0]), int(g.Chosen[len(g.Chosen)-1])+1; hi-lo == len(g.Chosen) {
+		return g.takeSpan(seg, g.Block, lo, hi) // ascending, so nothing is missing between
 	}
-	for rest := w.Chosen; len(rest) > 0; {
+	for rest := g.Chosen; len(rest) > 0; {
 		n := len(rest)
-		if !w.KeysOnly() {
-			n = w.Block.Fit(rest, BatchBytes)
+		if !g.KeysOnly() {
+			n = g.Block.Fit(rest, BatchBytes)
 		}
-		if err := w.take(seg, w.Block, rest[:n], nil); err != nil {
+		if err := g.take(seg, g.Block, rest[:n], nil); err != nil {
 			return err
 		}
-		if rest = rest[n:]; len(rest) > 0 || len(w.Batch.Data) >= BatchBytes {
-			if err := w.Flush(); err != nil {
+		if rest = rest[n:]; len(rest) > 0 || len(g.Batch.Data) >= BatchBytes {
+			if err := g.Flush(); err != nil {
 				return err
 			}
 		}
@@ -239,18 +250,18 @@ func (w *Gatherer) TakeChosen(seg *PlannedSegment) error {
 }
 
 // takeSpan is TakeChosen for the rows [lo, hi) of a block.
-func (w *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) error {
+func (g *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) error {
 	for lo < hi {
 		end := min(hi, lo+spanRows)
-		if !w.KeysOnly() {
+		if !g.KeysOnly() {
 			end = b.FitSpan(lo, end, BatchBytes)
 		}
-		w.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
-		if err := w.take(seg, b, nil, w.span[:]); err != nil {
+		g.span[0] = segment.Span{Lo: uint32(lo), Hi: uint32(end)}
+		if err := g.take(seg, b, nil, g.span[:]); err != nil {
 			return err
 		}
-		if lo = end; lo < hi || len(w.Batch.Data) >= BatchBytes {
-			if err := w.Flush(); err != nil {
+		if lo = end; lo < hi || len(g.Batch.Data) >= BatchBytes {
+			if err := g.Flush(); err != nil {
 				return err
 			}
 		}
@@ -259,89 +270,89 @@ func (w *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) e
 }
 
 // take adds rows of a block to the batch: those of sel, or with nil those of spans.
-func (w *Gatherer) take(
+func (g *Gatherer) take(
 	seg *PlannedSegment, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
-	start, columns := w.Batch.Len(), w.Columns
-	if start == 0 && w.Consumer.PayloadBuffer != nil {
-		w.payloadBuffer.begin(&w.Batch, w.Consumer.PayloadBuffer(w.separate))
+	start, columns := g.Batch.Len(), g.Columns
+	if start == 0 && g.Consumer.PayloadBuffer != nil {
+		g.payloadBuffer.begin(&g.Batch, g.Consumer.PayloadBuffer(g.separate))
 	}
 	isGathered, err := false, error(nil)
-	if w.Where != nil && sel != nil {
-		isGathered, err = b.GatherDense(sel, columns, &w.dense, &w.Batch)
+	if g.Where != nil && sel != nil {
+		isGathered, err = b.GatherDense(sel, columns, &g.dense, &g.Batch)
 	}
 	if !isGathered && err == nil {
-		err = b.GatherColumns(sel, spans, columns, &w.Batch)
+		err = b.GatherColumns(sel, spans, columns, &g.Batch)
 	}
 	if err != nil {
 		return err
 	}
 	if columns>>record.Acq&1 != 0 {
-		if err := seg.RanksToAcqs(w.Batch.AcqNs[start:]); err != nil {
+		if err := seg.RanksToAcqs(g.Batch.AcqNs[start:]); err != nil {
 			return err
 		}
 	}
 	switch {
-	case w.supersededKnown: // the rows are one span
+	case g.supersededKnown: // the rows are one span
 		lo, hi := spans[0].Lo, spans[0].Hi
-		from, _ := slices.BinarySearch(w.superseded, uint16(lo))
-		out := NewRowRemover(&w.Batch, start)
-		for _, at := range w.superseded[from:] {
+		from, _ := slices.BinarySearch(g.supersededPositions, uint16(lo))
+		out := NewRowRemover(&g.Batch, start)
+		for _, at := range g.supersededPositions[from:] {
 			if uint32(at) >= hi {
 				break
 			}
 			out.Remove(start + int(uint32(at)-lo))
 		}
 		out.End()
-	case w.RowHider != nil && !w.shownOnly:
-		w.RowHider.DropHidden(&w.Batch, start)
+	case g.RowHider != nil && !g.shownOnly:
+		g.RowHider.DropHidden(&g.Batch, start)
 	}
 	return nil
 }
 
 // Flush hands the gathered rows to the consumer.
-func (w *Gatherer) Flush() error {
-	n := w.Batch.Len()
+func (g *Gatherer) Flush() error {
+	n := g.Batch.Len()
 	if n == 0 {
 		return nil
 	}
-	w.Rows += uint64(n)
-	err := w.Consumer.Rows(&w.Batch)
-	w.Batch.Reset()
-	if w.payloadBuffer.end(&w.Batch) {
-		w.Consumer.PayloadBuffer = nil // it is too small
+	g.Counts.Rows += uint64(n)
+	err := g.Consumer.Rows(&g.Batch)
+	g.Batch.Reset()
+	if g.payloadBuffer.end(&g.Batch) {
+		g.Consumer.PayloadBuffer = nil // it is too small
 	}
-	return cmp.Or(err, w.CPU.Yield(w.Ctx))
+	return cmp.Or(err, g.CPU.Yield(g.Ctx))
 }
 
 // KeysOnly reports whether no payload is read.
-func (w *Gatherer) KeysOnly() bool { return w.Columns&segment.Payloads == 0 }
+func (g *Gatherer) KeysOnly() bool { return g.Columns&segment.Payloads == 0 }
 
 // BeginSeparateBatch begins a separate batch: rows that were gathered before stay in outer until
 // EndSeparateBatch.
-func (w *Gatherer) BeginSeparateBatch() {
-	if w.separate = w.Batch.Len() > 0; w.separate {
-		w.swapBatches()
+func (g *Gatherer) BeginSeparateBatch() {
+	if g.separate = g.Batch.Len() > 0; g.separate {
+		g.swapBatches()
 	}
 }
 
 // EndSeparateBatch continues the batch that BeginSeparateBatch set aside. The separate one is
 // empty.
-func (w *Gatherer) EndSeparateBatch() {
-	if w.separate {
-		w.swapBatches()
-		w.separate = false
+func (g *Gatherer) EndSeparateBatch() {
+	if g.separate {
+		g.swapBatches()
+		g.separate = false
 	}
 }
 
-func (w *Gatherer) swapBatches() {
-	w.Batch, w.outer = w.outer, w.Batch
-	w.payloadBuffer, w.outerPayloadBuffer = w.outerPayloadBuffer, w.payloadBuffer
+func (g *Gatherer) swapBatches() {
+	g.Batch, g.outer = g.outer, g.Batch
+	g.payloadBuffer, g.outerPayloadBuffer = g.outerPayloadBuffer, g.payloadBuffer
 }
 
 // ClosePrefetchRing ends the use of the blocks that Next opened.
-func (w *Gatherer) ClosePrefetchRing() {
-	for i := range w.prefetchRing {
-		w.prefetchRing[i].close()
+func (g *Gatherer) ClosePrefetchRing() {
+	for i := range g.prefetchRing {
+		g.prefetchRing[i].close()
 	}
 }

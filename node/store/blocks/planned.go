@@ -16,12 +16,12 @@ import (
 // PlannedSegment is a sealed segment on which a box was planned.
 type PlannedSegment struct {
 	*shards.Segment
-	Plan   *index.Plan
-	Ranks  record.RangeSet // the box's acq as ranks of this segment
-	Cached []*Cached       // blocks that are open already, ascending
-	// Superseded says of blocks, ascending, which of their rows have a newer version; the resolver
-	// looks only for those that are newer still.
-	Superseded []BlockSuperseded
+	Plan  *index.Plan
+	Ranks record.RangeSet // the box's acq as ranks of this segment
+	Open  []*OpenBlock    // blocks that are open already, ascending
+	// Known says of blocks, ascending, which of their rows have a newer version, as far as the user
+	// of the segment knew when it was planned.
+	Known      []BlockSuperseded
 	tombstones []rankedTombstone
 }
 
@@ -103,23 +103,23 @@ func Plan(
 // Free ends the use of a segment that Plan returned: its memory is used again.
 func (seg *PlannedSegment) Free() {
 	seg.Segment = nil
-	clear(seg.Cached)
-	seg.Cached = seg.Cached[:0]
+	clear(seg.Open)
+	seg.Open = seg.Open[:0]
 	seg.forgetSuperseded()
 	planned.Put(seg)
 }
 
 func (seg *PlannedSegment) forgetSuperseded() {
-	clear(seg.Superseded)
-	seg.Superseded = seg.Superseded[:0]
+	clear(seg.Known)
+	seg.Known = seg.Known[:0]
 }
 
 // SupersededOf returns what is known of a block, nil for nothing.
 func (seg *PlannedSegment) SupersededOf(number uint32) *shards.SupersededRows {
-	i, ok := slices.BinarySearchFunc(seg.Superseded, number,
+	i, ok := slices.BinarySearchFunc(seg.Known, number,
 		func(s BlockSuperseded, number uint32) int { return cmp.Compare(s.Block, number) })
 	if !ok {
 		return nil
 	}
-	return seg.Superseded[i].SupersededRows
+	return seg.Known[i].SupersededRows
 }

@@ -19,15 +19,15 @@ import (
 
 // Counts say what a reader did.
 type Counts struct {
-	Rows       uint64 // rows given to the consumer, or counted
-	Blocks     uint64 // blocks opened
-	Inside     uint64 // of these, blocks that are taken whole
-	Examined   uint64 // rows of the opened blocks
-	Bytes      uint64 // bytes of the opened blocks
-	HeadRows   uint64 // rows that came from heads; the user of the reader counts them
-	Skipped    uint64 // of the blocks opened, those of which no payload can meet Gatherer.Where
-	Superseded uint64 // rows left out for a newer version; the user counts them
-	Planned    int    // segments planned; the user counts them where it plans by itself
+	Rows           uint64 // rows given to the consumer, or counted
+	Blocks         uint64 // blocks opened
+	Inside         uint64 // of these, blocks that are taken whole
+	Examined       uint64 // rows of the opened blocks
+	Bytes          uint64 // bytes of the opened blocks
+	HeadRows       uint64 // rows that came from heads; the user of the reader counts them
+	SkippedBlocks  uint64 // of the blocks opened, those of which no payload can meet Gatherer.Where
+	SupersededRows uint64 // rows left out for a newer version; the user counts them
+	Planned        int    // segments planned; the user counts them where it plans by itself
 }
 
 // Reader opens blocks of segments and chooses rows of them. It is used by one goroutine.
@@ -38,15 +38,15 @@ type Reader struct {
 
 // readerState is what a reader works at, and what it has done.
 type readerState struct {
-	Counts
+	Counts     Counts
 	Ctx        context.Context // of the task whose CPU time is shared; nil: it is not
 	CPU        cpushare.Worker // the share of the query in the processors, if it has one
 	steps      int             // blocks opened, see step
 	Verify     bool            // every block that is opened is verified
 	CopyBlocks bool            // blocks are verified in a copy: their rows are kept
 	CountOnly  bool            // rows are counted, and not taken
-	// CountShown: rows of whole blocks are counted, and not taken, where the resolver knows which
-	// are shown.
+	// CountShown: rows of whole blocks are counted, and not taken, where RowHider finds which are
+	// superseded.
 	CountShown   bool
 	Box          *record.Box    // what rows are chosen by
 	outsideSlots bool           // the last of coveredDevices is in slots of another group
@@ -65,38 +65,38 @@ type readerBuffers struct {
 }
 
 // reset forgets everything but memory, and of that what only unusual rows need.
-func (w *Reader) reset() {
-	if w.Block != nil {
-		w.own.Close()
+func (r *Reader) reset() {
+	if r.Block != nil {
+		r.own.Close()
 	}
-	w.readerState = readerState{}
-	Empty(&w.coveredDevices)
+	r.readerState = readerState{}
+	Empty(&r.coveredDevices)
 }
 
-// Open checks and parses a block, which is w.Block then.
+// Open checks and parses a block, which is r.Block then.
 //
 // Errors: *durable.CorruptError, ctx.Err().
-func (w *Reader) Open(seg *PlannedSegment, c index.Candidate) (*index.BlockInfo, error) {
-	return w.openAs(seg, c, &w.own)
+func (r *Reader) Open(seg *PlannedSegment, c index.Candidate) (*index.BlockInfo, error) {
+	return r.openAs(seg, c, &r.own)
 }
 
 // openAs is Open in the memory of a block.
-func (w *Reader) openAs(
+func (r *Reader) openAs(
 	seg *PlannedSegment, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
-	if err := w.step(); err != nil {
+	if err := r.step(); err != nil {
 		return nil, err
 	}
-	w.Block = b
-	info, err := seg.OpenBlock(c.Block, b, w.CopyBlocks || w.Verify)
+	r.Block = b
+	info, err := seg.OpenBlock(c.Block, b, r.CopyBlocks || r.Verify)
 	if err != nil {
 		return nil, err
 	}
-	w.Blocks++
-	w.Bytes += uint64(info.Size)
-	w.Examined += uint64(info.Rows)
+	r.Counts.Blocks++
+	r.Counts.Bytes += uint64(info.Size)
+	r.Counts.Examined += uint64(info.Rows)
 	if c.Residual == 0 {
-		w.Inside++
+		r.Counts.Inside++
 	}
 	return info, nil
 }
@@ -104,9 +104,9 @@ func (w *Reader) openAs(
 // Reopen opens a block once more, which counts nothing.
 //
 // Errors: *durable.CorruptError.
-func (w *Reader) Reopen(seg *PlannedSegment, number uint32) error {
-	w.Block = &w.own
-	_, err := seg.OpenBlock(number, &w.own, w.CopyBlocks || w.Verify)
+func (r *Reader) Reopen(seg *PlannedSegment, number uint32) error {
+	r.Block = &r.own
+	_, err := seg.OpenBlock(number, &r.own, r.CopyBlocks || r.Verify)
 	return err
 }
 
@@ -114,14 +114,14 @@ func (w *Reader) Reopen(seg *PlannedSegment, number uint32) error {
 // and not hidden.
 //
 // Errors: *durable.CorruptError, ctx.Err().
-func (w *Reader) Keys(seg *PlannedSegment, c index.Candidate, to *record.Batch) error {
-	info, err := w.Open(seg, c)
+func (r *Reader) Keys(seg *PlannedSegment, c index.Candidate, to *record.Batch) error {
+	info, err := r.Open(seg, c)
 	if err != nil {
 		return err
 	}
-	w.Chosen = w.Choose(seg, info, c.Residual)
+	r.Chosen = r.Choose(seg, info, c.Residual)
 	to.Reset()
-	if err := w.Block.Gather(w.Chosen, true, to); err != nil {
+	if err := r.Block.Gather(r.Chosen, true, to); err != nil {
 		return err
 	}
 	return seg.RanksToAcqs(to.AcqNs)
@@ -132,11 +132,11 @@ func (w *Reader) Keys(seg *PlannedSegment, c index.Candidate, to *record.Batch) 
 const stepBlocks = 16
 
 // step is called for each block; merges have no time slices.
-func (w *Reader) step() error {
-	if w.steps++; w.steps%stepBlocks != 0 || w.Ctx == nil {
+func (r *Reader) step() error {
+	if r.steps++; r.steps%stepBlocks != 0 || r.Ctx == nil {
 		return nil
 	}
-	return w.CPU.Yield(w.Ctx)
+	return r.CPU.Yield(r.Ctx)
 }
 
 // Empty leaves a batch without rows, and without memory that only unusual rows need.

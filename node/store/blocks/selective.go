@@ -29,127 +29,127 @@ type Prefetched struct {
 
 // IsSelective reports whether only devices are to be looked at in a block, and can be searched for,
 // or whether one dimension leaves few rows of it.
-func (w *Reader) IsSelective(seg *PlannedSegment, c index.Candidate) bool {
+func (r *Reader) IsSelective(seg *PlannedSegment, c index.Candidate) bool {
 	if c.Residual == 0 || c.Residual&(c.Residual-1) != 0 || c.Residual == ResidualTombstones {
 		return false
 	}
 	if c.Residual == 1<<record.MID {
-		return SortedByDevice(seg.Index.Block(c.Block)) && seg.lookupCached(c.Block) == nil
+		return SortedByDevice(seg.Index.Block(c.Block)) && seg.findOpen(c.Block) == nil
 	}
-	return !w.CountOnly && seg.RowsIn(w.Box, c) <= fewRows && seg.lookupCached(c.Block) == nil
+	return !r.CountOnly && seg.RowsIn(r.Box, c) <= fewRows && seg.findOpen(c.Block) == nil
 }
 
 // isPrefetchable is IsSelective where blocks that lie inside the box are prefetched, too.
-func (w *Reader) isPrefetchable(seg *PlannedSegment, c index.Candidate) bool {
-	return c.Residual == 0 && seg.lookupCached(c.Block) == nil || w.IsSelective(seg, c)
+func (r *Reader) isPrefetchable(seg *PlannedSegment, c index.Candidate) bool {
+	return c.Residual == 0 && seg.findOpen(c.Block) == nil || r.IsSelective(seg, c)
 }
 
 // gatherSelective is GatherBlock for blocks of the same task of which few rows are to be looked at.
-func (w *Gatherer) gatherSelective(seg *PlannedSegment, candidates []index.Candidate) error {
-	for len(w.prefetched) < len(candidates) {
-		w.prefetched = append(w.prefetched, new(Prefetched))
+func (g *Gatherer) gatherSelective(seg *PlannedSegment, candidates []index.Candidate) error {
+	for len(g.prefetched) < len(candidates) {
+		g.prefetched = append(g.prefetched, new(Prefetched))
 	}
-	all := w.prefetched[:len(candidates)]
-	err := w.openSelective(seg, candidates, all)
-	for _, h := range all {
-		h.close()
+	all := g.prefetched[:len(candidates)]
+	err := g.openSelective(seg, candidates, all)
+	for _, p := range all {
+		p.close()
 	}
 	return err
 }
 
-func (w *Gatherer) openSelective(
+func (g *Gatherer) openSelective(
 	seg *PlannedSegment, candidates []index.Candidate, all []*Prefetched,
 ) error {
 	for _, c := range candidates {
-		w.prefetchFront(seg, c)
+		g.prefetchFront(seg, c)
 	}
 	for i, c := range candidates {
-		if err := w.openAhead(seg, c, all[i]); err != nil {
+		if err := g.openAhead(seg, c, all[i]); err != nil {
 			return err
 		}
 	}
-	for _, h := range all {
-		w.searchBlock(seg, h)
-		if !w.CountOnly {
-			h.Block.PrefetchRows(h.Spans, w.Columns&^segment.Columns(h.residual))
+	for _, p := range all {
+		g.searchBlock(seg, p)
+		if !g.CountOnly {
+			p.Block.PrefetchRows(p.Spans, g.Columns&^segment.Columns(p.residual))
 		}
 	}
-	for _, h := range all {
-		if err := w.takePrefetched(seg, h); err != nil {
+	for _, p := range all {
+		if err := g.takePrefetched(seg, p); err != nil {
 			return err
 		}
-		h.close() // at once: it may have a large payload open
+		p.close() // at once: it may have a large payload open
 	}
 	return nil
 }
 
 // close ends the use of a block.
-func (h *Prefetched) close() {
-	h.info = nil // it would keep the directory of a segment that merges replace
-	h.Block.Detach()
+func (p *Prefetched) close() {
+	p.info = nil // it would keep the directory of a segment that merges replace
+	p.Block.Detach()
 }
 
 // openAhead opens a block.
-func (w *Reader) openAhead(seg *PlannedSegment, c index.Candidate, h *Prefetched) (err error) {
-	if h.info, err = w.openAs(seg, c, &h.Block); err != nil {
+func (r *Reader) openAhead(seg *PlannedSegment, c index.Candidate, p *Prefetched) (err error) {
+	if p.info, err = r.openAs(seg, c, &p.Block); err != nil {
 		return err
 	}
-	h.residual, h.number = c.Residual, c.Block
+	p.residual, p.number = c.Residual, c.Block
 	if c.Residual == 0 {
 		return nil
 	}
 	if c.Residual != 1<<record.MID {
-		w.prefetchResidual(seg, h)
+		r.prefetchResidual(seg, p)
 		return nil
 	}
-	h.devices = w.devicesOf(&h.Block, h.info, h.devices[:0])
-	h.Spans = h.Spans[:0]
+	p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
+	p.Spans = p.Spans[:0]
 	lo := 0
-	for i := range h.info.Subs {
-		hi := int(h.info.Subs[i].End)
-		for _, m := range h.devices {
-			h.Spans = h.Block.LikelyMIDs(lo, hi, m, h.Spans)
+	for i := range p.info.Subs {
+		hi := int(p.info.Subs[i].End)
+		for _, m := range p.devices {
+			p.Spans = p.Block.LikelyMIDs(lo, hi, m, p.Spans)
 		}
 		lo = hi
 	}
-	h.Block.PrefetchMIDs(h.Spans)
+	p.Block.PrefetchMIDs(p.Spans)
 	return nil
 }
 
 // prefetchResidual asks for the column of the first residual dimension, of the sub-runs whose rows
 // it is tested on.
-func (w *Reader) prefetchResidual(seg *PlannedSegment, h *Prefetched) {
-	h.Spans = h.Spans[:0]
+func (r *Reader) prefetchResidual(seg *PlannedSegment, p *Prefetched) {
+	p.Spans = p.Spans[:0]
 	lo := 0
-	for i := range h.info.Subs {
-		sub := &h.info.Subs[i]
-		if ofSubRun, _ := w.residualOf(seg, sub, h.residual); ofSubRun != 0 && lo < int(sub.End) {
-			h.Spans = append(h.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
+	for i := range p.info.Subs {
+		sub := &p.info.Subs[i]
+		if ofSubRun, _ := r.residualOf(seg, sub, p.residual); ofSubRun != 0 && lo < int(sub.End) {
+			p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
 		}
 		lo = int(sub.End)
 	}
-	h.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(h.residual)), h.Spans)
+	p.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(p.residual)), p.Spans)
 }
 
 // searchBlock finds the rows of a block.
-func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
-	h.Spans, h.rows = h.Spans[:0], 0
-	if h.residual == 0 {
-		h.rows = h.Block.Rows()
-		h.Spans = append(h.Spans, segment.Span{Hi: uint32(h.rows)})
+func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
+	p.Spans, p.rows = p.Spans[:0], 0
+	if p.residual == 0 {
+		p.rows = p.Block.Rows()
+		p.Spans = append(p.Spans, segment.Span{Hi: uint32(p.rows)})
 		return
 	}
-	if h.residual != 1<<record.MID {
-		w.searchResidual(seg, h)
+	if p.residual != 1<<record.MID {
+		r.searchResidual(seg, p)
 		return
 	}
 	lo := 0
-	for i := range h.info.Subs {
-		hi := int(h.info.Subs[i].End)
-		for _, m := range h.devices {
-			if from, to := h.Block.SearchMIDs(lo, hi, m); from < to {
-				h.Spans = append(h.Spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
-				h.rows += to - from
+	for i := range p.info.Subs {
+		hi := int(p.info.Subs[i].End)
+		for _, m := range p.devices {
+			if from, to := p.Block.SearchMIDs(lo, hi, m); from < to {
+				p.Spans = append(p.Spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
+				p.rows += to - from
 			}
 		}
 		lo = hi
@@ -157,109 +157,109 @@ func (w *Reader) searchBlock(seg *PlannedSegment, h *Prefetched) {
 }
 
 // searchResidual is searchBlock where residual dimensions other than mid are tested.
-func (w *Reader) searchResidual(seg *PlannedSegment, h *Prefetched) {
-	w.Block = &h.Block
-	w.Chosen = w.Choose(seg, h.info, h.residual)
-	h.rows = len(w.Chosen)
-	for _, at := range w.Chosen {
-		if n := len(h.Spans); n > 0 && h.Spans[n-1].Hi == at {
-			h.Spans[n-1].Hi++
+func (r *Reader) searchResidual(seg *PlannedSegment, p *Prefetched) {
+	r.Block = &p.Block
+	r.Chosen = r.Choose(seg, p.info, p.residual)
+	p.rows = len(r.Chosen)
+	for _, at := range r.Chosen {
+		if n := len(p.Spans); n > 0 && p.Spans[n-1].Hi == at {
+			p.Spans[n-1].Hi++
 			continue
 		}
-		h.Spans = append(h.Spans, segment.Span{Lo: at, Hi: at + 1})
+		p.Spans = append(p.Spans, segment.Span{Lo: at, Hi: at + 1})
 	}
 }
 
 // takePrefetched adds the rows of a block to the batch.
-func (w *Gatherer) takePrefetched(seg *PlannedSegment, h *Prefetched) error {
-	if w.CountOnly || h.rows == 0 {
-		w.Rows += uint64(h.rows)
+func (g *Gatherer) takePrefetched(seg *PlannedSegment, p *Prefetched) error {
+	if g.CountOnly || p.rows == 0 {
+		g.Counts.Rows += uint64(p.rows)
 		return nil
 	}
-	if err := w.flushFull(); err != nil {
+	if err := g.flushFull(); err != nil {
 		return err
 	}
-	if w.Where != nil {
-		w.chooseSpans(h)
-		return w.takeWhere(seg, h.info, h.number, h.residual == 0)
+	if g.Where != nil {
+		g.chooseSpans(p)
+		return g.takeWhere(seg, p.info, p.number, p.residual == 0)
 	}
-	if h.residual == 0 {
-		counted, err := w.beginWhole(seg, h.number, &h.Block)
-		defer func() { w.supersededKnown = false }()
+	if p.residual == 0 {
+		counted, err := g.beginWhole(seg, p.number, &p.Block)
+		defer func() { g.supersededKnown = false }()
 		if counted || err != nil {
 			return err
 		}
-	} else if known := seg.SupersededOf(h.number); known != nil && len(known.Positions) > 0 {
-		w.chooseSpans(h)
-		w.dropSuperseded(seg, h.number)
-		return w.TakeChosen(seg)
+	} else if known := seg.SupersededOf(p.number); known != nil && len(known.Positions) > 0 {
+		g.chooseSpans(p)
+		g.dropSuperseded(seg, p.number)
+		return g.TakeChosen(seg)
 	}
-	if len(w.Batch.Data) < BatchBytes &&
-		(w.KeysOnly() || h.Block.FitSpans(h.rows, BatchBytes)) {
-		return w.take(seg, &h.Block, nil, h.Spans)
+	if len(g.Batch.Data) < BatchBytes &&
+		(g.KeysOnly() || p.Block.FitSpans(p.rows, BatchBytes)) {
+		return g.take(seg, &p.Block, nil, p.Spans)
 	}
-	if len(h.Spans) == 1 {
-		return w.takeSpan(seg, &h.Block, int(h.Spans[0].Lo), int(h.Spans[0].Hi))
+	if len(p.Spans) == 1 {
+		return g.takeSpan(seg, &p.Block, int(p.Spans[0].Lo), int(p.Spans[0].Hi))
 	}
-	w.chooseSpans(h)
-	return w.TakeChosen(seg)
+	g.chooseSpans(p)
+	return g.TakeChosen(seg)
 }
 
 // chooseSpans chooses the rows of the spans of a block.
-func (w *Gatherer) chooseSpans(h *Prefetched) {
-	w.Block, w.Chosen = &h.Block, w.Chosen[:0]
-	for _, s := range h.Spans {
+func (g *Gatherer) chooseSpans(p *Prefetched) {
+	g.Block, g.Chosen = &p.Block, g.Chosen[:0]
+	for _, s := range p.Spans {
 		for i := s.Lo; i < s.Hi; i++ {
-			w.Chosen = append(w.Chosen, i)
+			g.Chosen = append(g.Chosen, i)
 		}
 	}
 }
 
 // Next returns block i of those that are opened one after another, nil if it is not one
 // to be prefetched. The next one is searched meanwhile, and the one after that opened.
-func (w *Gatherer) Next(
+func (g *Gatherer) Next(
 	seg *PlannedSegment, open []index.Candidate, i int,
 ) (*Prefetched, error) {
-	prefetchRing := &w.prefetchRing
+	prefetchRing := &g.prefetchRing
 	toOpen, toSearch, toLoad := i+2, i+1, i+frontPrefetchDistance
 	if i == 0 {
 		toOpen, toSearch, toLoad = 0, 0, 0
 	}
 	for k := toLoad; k < min(i+frontPrefetchDistance+1, len(open)); k++ {
-		w.prefetchFront(seg, open[k])
+		g.prefetchFront(seg, open[k])
 	}
 	for k := toOpen; k < min(i+3, len(open)); k++ {
-		if w.isPrefetchable(seg, open[k]) {
-			if err := w.openAhead(seg, open[k], &prefetchRing[k%len(prefetchRing)]); err != nil {
+		if g.isPrefetchable(seg, open[k]) {
+			if err := g.openAhead(seg, open[k], &prefetchRing[k%len(prefetchRing)]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for k := toSearch; k < min(i+2, len(open)); k++ {
-		if h := &prefetchRing[k%len(prefetchRing)]; h.info != nil {
-			w.searchBlock(seg, h)
-			w.prefetch.Set(&h.Block, h.Spans, w.Columns)
+		if p := &prefetchRing[k%len(prefetchRing)]; p.info != nil {
+			g.searchBlock(seg, p)
+			g.prefetch.Set(&p.Block, p.Spans, g.Columns)
 			if k == i {
-				w.prefetch.Finish()
+				g.prefetch.Finish()
 			}
 		}
 	}
-	if h := &prefetchRing[i%len(prefetchRing)]; h.info != nil {
-		w.prefetch.Attach(&h.Block)
-		return h, nil
+	if p := &prefetchRing[i%len(prefetchRing)]; p.info != nil {
+		g.prefetch.Attach(&p.Block)
+		return p, nil
 	}
-	w.prefetch.Finish()
+	g.prefetch.Finish()
 	return nil, nil
 }
 
 // GatherOpened is GatherBlock for a block that may be prefetched.
-func (w *Gatherer) GatherOpened(
-	seg *PlannedSegment, c index.Candidate, h *Prefetched,
+func (g *Gatherer) GatherOpened(
+	seg *PlannedSegment, c index.Candidate, p *Prefetched,
 ) error {
-	if h == nil {
-		return w.GatherBlock(seg, c)
+	if p == nil {
+		return g.GatherBlock(seg, c)
 	}
-	defer h.close()
-	defer w.prefetch.Finish()
-	return w.takePrefetched(seg, h)
+	defer p.close()
+	defer g.prefetch.Finish()
+	return g.takePrefetched(seg, p)
 }

@@ -85,40 +85,40 @@ func Covers(box *record.Box, info *index.BlockInfo) (all, some bool) {
 }
 
 // dropCovered removes from sel, which ascends, the rows of the open block that a tombstone covers.
-func (w *Reader) dropCovered(seg *PlannedSegment, info *index.BlockInfo, sel []uint32) []uint32 {
+func (r *Reader) dropCovered(seg *PlannedSegment, info *index.BlockInfo, sel []uint32) []uint32 {
 	for i := range seg.tombstones {
 		t := &seg.tombstones[i]
 		box := &t.box
 		if _, some := t.covers(info); !some {
 			continue
 		}
-		covered := append(w.covered[:0], sel...)
+		covered := append(r.covered[:0], sel...)
 		for _, d := range filterOrder {
 			if len(box[d]) > 0 {
-				covered = w.Block.Filter(d, box[d], covered)
+				covered = r.Block.Filter(d, box[d], covered)
 			}
 		}
 		if t.keptSlots.To > 0 {
-			covered = w.OutsideSlots(t.keptSlots, covered)
+			covered = r.OutsideSlots(t.keptSlots, covered)
 		}
 		sel = subtract(sel, covered)
-		w.covered = covered
+		r.covered = covered
 	}
 	return sel
 }
 
 // OutsideSlots keeps the rows of the open block whose devices are outside a range of slots.
-func (w *Reader) OutsideSlots(inside slots.Range, sel []uint32) []uint32 {
-	w.coveredDevices.Reset()
+func (r *Reader) OutsideSlots(inside slots.Range, sel []uint32) []uint32 {
+	r.coveredDevices.Reset()
 	// Keys have no chunks: without payloads it cannot fail.
-	_ = w.Block.GatherColumns(sel, nil, 1<<record.CID|1<<record.MID, &w.coveredDevices)
+	_ = r.Block.GatherColumns(sel, nil, 1<<record.CID|1<<record.MID, &r.coveredDevices)
 	keep := 0
 	for i, at := range sel {
-		cid, mid := w.coveredDevices.CID[i], w.coveredDevices.MID[i]
-		if i == 0 || cid != w.coveredDevices.CID[i-1] || mid != w.coveredDevices.MID[i-1] {
-			w.outsideSlots = !inside.Has(cid, mid)
+		cid, mid := r.coveredDevices.CID[i], r.coveredDevices.MID[i]
+		if i == 0 || cid != r.coveredDevices.CID[i-1] || mid != r.coveredDevices.MID[i-1] {
+			r.outsideSlots = !inside.Has(cid, mid)
 		}
-		if w.outsideSlots {
+		if r.outsideSlots {
 			sel[keep] = at
 			keep++
 		}

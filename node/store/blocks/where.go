@@ -9,85 +9,85 @@ import (
 
 // gatherWhere is GatherBlock for an open block of which only rows are taken whose payloads meet a
 // condition.
-func (w *Gatherer) gatherWhere(
+func (g *Gatherer) gatherWhere(
 	seg *PlannedSegment, info *index.BlockInfo, c index.Candidate,
 ) error {
-	if w.beginWhere(info) {
+	if g.beginWhere(info) {
 		return nil
 	}
-	w.Chosen = w.Choose(seg, info, c.Residual)
-	return w.filterChosen(seg, c.Block, c.Residual == 0)
+	g.Chosen = g.Choose(seg, info, c.Residual)
+	return g.filterChosen(seg, c.Block, c.Residual == 0)
 }
 
 // takeWhere is TakeChosen for those of the chosen rows whose payloads meet the condition. whole:
 // they are all rows of the block.
-func (w *Gatherer) takeWhere(
+func (g *Gatherer) takeWhere(
 	seg *PlannedSegment, info *index.BlockInfo, number uint32, whole bool,
 ) error {
-	if w.beginWhere(info) {
+	if g.beginWhere(info) {
 		return nil
 	}
-	return w.filterChosen(seg, number, whole)
+	return g.filterChosen(seg, number, whole)
 }
 
 // beginWhere prepares the condition for the open block, and reports whether no row can meet it.
-func (w *Gatherer) beginWhere(info *index.BlockInfo) (none bool) {
-	w.payloads.Program = w.Where
+func (g *Gatherer) beginWhere(info *index.BlockInfo) (none bool) {
+	g.payloads.Program = g.Where
 	least, greatest := info.Min[record.MOID], info.Max[record.MOID]
-	if asked := w.Box[record.MOID]; len(asked) > 0 { // only such rows are chosen
+	if asked := g.Box[record.MOID]; len(asked) > 0 { // only such rows are chosen
 		least, greatest = max(least, asked[0].From), min(greatest, asked[len(asked)-1].To-1)
 	}
-	none = w.payloads.Begin(w.Block, least, greatest)
+	none = g.payloads.Begin(g.Block, least, greatest)
 	if none {
-		w.Skipped++
+		g.Counts.SkippedBlocks++
 	}
 	return none
 }
 
 // filterChosen takes those of the chosen rows whose payloads meet the condition.
-func (w *Gatherer) filterChosen(seg *PlannedSegment, number uint32, whole bool) (err error) {
-	b := w.Block
-	defer w.payloads.End()
-	if w.Chosen, err = w.payloads.Rows(w.Chosen); err != nil || len(w.Chosen) == 0 {
+func (g *Gatherer) filterChosen(seg *PlannedSegment, number uint32, whole bool) (err error) {
+	b := g.Block
+	defer g.payloads.End()
+	if g.Chosen, err = g.payloads.Rows(g.Chosen); err != nil || len(g.Chosen) == 0 {
 		return err
 	}
-	w.shownOnly = false
-	if whole && w.RowHider != nil {
-		superseded, known, err := w.RowHider.FindSuperseded(seg, number, b)
+	g.shownOnly = false
+	if whole && g.RowHider != nil {
+		superseded, known, err := g.RowHider.FindSuperseded(seg, number, b)
 		if err != nil {
 			return err
 		}
 		if known {
-			w.dropPositions(superseded)
-			w.shownOnly = true
+			g.dropPositions(superseded)
+			g.shownOnly = true
 		}
 	}
-	if !w.shownOnly {
-		w.dropSuperseded(seg, number)
+	if !g.shownOnly {
+		g.dropSuperseded(seg, number)
 	}
-	if w.CountMet && (w.shownOnly || w.AllVersions && !b.HasTombs()) {
-		w.Rows += uint64(len(w.Chosen))
-		w.shownOnly = false
+	if g.CountMet && (g.shownOnly || g.AllVersions && !b.HasTombs()) {
+		g.Counts.Rows += uint64(len(g.Chosen))
+		g.shownOnly = false
 		return nil
 	}
-	w.Block = b
-	err = w.TakeChosen(seg)
-	w.shownOnly = false
+	g.Block = b
+	err = g.TakeChosen(seg)
+	g.shownOnly = false
 	return err
 }
 
 // dropPositions removes superseded rows from the chosen ones.
-func (w *Gatherer) dropPositions(superseded []uint16) {
+func (g *Gatherer) dropPositions(superseded []uint16) {
 	k := 0
-	for _, at := range w.Chosen {
+	for _, at := range g.Chosen {
 		from, found := slices.BinarySearch(superseded, uint16(at))
 		superseded = superseded[from:]
 		if found {
-			w.Superseded++
+			g.Counts.SupersededRows++
 			continue
 		}
-		w.Chosen[k] = at
+		g.Chosen[k] = at
 		k++
 	}
-	w.Chosen = w.Chosen[:k]
+	g.Chosen = g.Chosen[:k]
 }

@@ -19,7 +19,7 @@ import (
 type Log struct {
 	*Checker
 	path          string
-	sequence      uint64   // of the last append; 0: not known
+	number        uint64   // of the last append; 0: not known
 	durable       uint64   // an append that the manifest names; 0: none
 	next          []uint64 // per shard the LSN of the next entry; 0: not known
 	manifestLines uint64   // that the manifest must have
@@ -47,12 +47,12 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 		return fmt.Errorf("list log: %w", err)
 	}
 	if len(entries) == 0 && m != nil &&
-		(len(m.Live) > 0 || m.SyncedLogSeq > 0 || m.FirstLogFile > 0) {
+		(len(m.Live) > 0 || m.SyncedAppend > 0 || m.FirstLogFile > 0) {
 		c.Damaged(filepath.Join(dir, layout.LogDir), 0, "all log files are missing")
 	}
 	before := uint64(0)
 	if m != nil {
-		l.durable = m.SyncedLogSeq
+		l.durable = m.SyncedAppend
 	}
 	for i, e := range entries {
 		path := filepath.Join(dir, layout.LogDir, e.Name())
@@ -73,11 +73,11 @@ func (c *Checker) log(dir string, m *manifest.Manifest) error {
 			return err
 		}
 	}
-	none := l.Report.LogAppends == 0 // else a sequence of 0 is one that is not known
-	if (l.sequence != 0 || none) && l.sequence < l.durable && len(entries) > 0 {
+	none := l.Report.LogAppends == 0 // else a number of 0 is one that is not known
+	if (l.number != 0 || none) && l.number < l.durable && len(entries) > 0 {
 		newest := filepath.Join(dir, layout.LogDir, entries[len(entries)-1].Name())
 		c.Damaged(newest, 0, "the log ends at append %d, and append %d was durable: its newest "+
-			"files or the end of this one are missing", l.sequence, l.durable)
+			"files or the end of this one are missing", l.number, l.durable)
 	}
 	if m != nil && l.manifestLines > m.Number {
 		c.Damaged(filepath.Join(dir, layout.ManifestFile), 0, "it ends with line %d, and had %d "+
@@ -117,7 +117,7 @@ func (l *Log) File(path string, size int64, newest bool) error {
 		return err
 	case tail == nil && bytes == 0 && !newest:
 		l.Damaged(path, 0, "the file is empty, but there is a newer one")
-	case tail != nil && torn && newest && size < 0 && l.sequence >= l.durable:
+	case tail != nil && torn && newest && size < 0 && l.number >= l.durable:
 		l.Report.Notes = append(l.Report.Notes, fmt.Sprintf("%s: torn at offset %d (%s): a write "+
 			"that was never acknowledged, which opening cuts off", path, tail.Offset, tail.Reason))
 	case tail != nil:
@@ -132,17 +132,17 @@ func (l *Log) File(path string, size int64, newest bool) error {
 // PassGap makes the check go on behind a file, or a place in one, that holds an unknown number of
 // appends and cannot be read, e.g. because the file was removed meanwhile.
 func (l *Log) PassGap() {
-	l.sequence = 0
+	l.number = 0
 	clear(l.next)
 }
 
 // append returns the error of an entry of another version; what is damaged is noted.
 func (l *Log) append(f *wal.Append) error {
 	l.Report.LogAppends++
-	if l.sequence != 0 && f.Sequence != l.sequence+1 {
-		l.Damaged(l.path, f.Offset, "append %d follows append %d", f.Sequence, l.sequence)
+	if l.number != 0 && f.Number != l.number+1 {
+		l.Damaged(l.path, f.Offset, "append %d follows append %d", f.Number, l.number)
 	}
-	l.sequence = f.Sequence
+	l.number = f.Number
 	for i := range f.Entries {
 		err := l.entry(&f.Entries[i])
 		if formats.Is(err) {

@@ -278,7 +278,7 @@ func (c *Command) parsePut(body []byte) error {
 	} else if err != nil {
 		return badCommand("%v", err)
 	}
-	if h.Stamped || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.BatchEntries != 1 ||
+	if h.HasAcqs || h.FirstAcqNs != 0 || h.BatchFirstAcqNs != 0 || h.BatchEntries != 1 ||
 		uint64(h.BatchRecords) != uint64(c.Rows.Len()) {
 		return badCommand("the rows are stamped already, or not a whole batch")
 	}

@@ -64,7 +64,7 @@ func AppendPromote(dst []byte) []byte { return appendCommand(dst, KindPromote) }
 // AppendRangeRows appends the rows of a range, at least one, as an entry of the log has them.
 func AppendRangeRows(dst []byte, rows *record.Batch) []byte {
 	return segment.AppendRowsEntry(dst, &segment.RowsHeader{FirstAcqNs: rows.AcqNs[0],
-		Stamped: true, BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
+		HasAcqs: true, BatchFirstAcqNs: rows.AcqNs[0], BatchRecords: uint32(rows.Len()),
 		BatchEntries: 1}, rows, nil)
 }
 
@@ -119,7 +119,7 @@ func (c *Command) parseRangeRows(src []byte) (*record.Batch, error) {
 		return nil, badCommand("%v", err)
 	}
 	n := c.Rows.Len()
-	if n == 0 || !h.Stamped || h.EqualAcqs || h.Writer != ([16]byte{}) || h.Seq != 0 ||
+	if n == 0 || !h.HasAcqs || h.EqualAcqs || h.Writer != ([16]byte{}) || h.Seq != 0 ||
 		h.Persistent ||
 		h.BatchEntries != 1 || uint64(h.BatchRecords) != uint64(n) ||
 		h.FirstAcqNs != c.Rows.AcqNs[0] || h.BatchFirstAcqNs != h.FirstAcqNs {

@@ -73,7 +73,7 @@ func Run(
 	d.acq[0] = record.Range{From: math.MinInt64, To: d.UpperAcqNs}
 	d.Box = ask.Box
 	d.Box[record.Acq] = d.acq[:]
-	d.reader.Ctx, d.reader.Consumer.Rows, d.Cache.Once = ctx, d.takeNew, true
+	d.reader.Ctx, d.reader.Consumer.Rows, d.OpenBlocks.Once = ctx, d.takeNew, true
 	d.reader.Columns = segment.AllColumns
 	for kind := range d.out {
 		d.out[kind].Kind = record.DiffKind(kind)
@@ -101,8 +101,8 @@ func (d *comparison) run() error {
 			}
 		}
 		return d.flush()
-	}, d.Mappings)
-	d.reader.Rows, d.VersionLookup.Rows = 0, 0
+	}, d.Files)
+	d.reader.Counts.Rows, d.VersionLookup.Counts.Rows = 0, 0
 	d.stats.Add(&d.reader.Counts)
 	d.stats.Add(&d.VersionLookup.Counts)
 	return err
@@ -121,8 +121,8 @@ func (d *comparison) begin() {
 	d.atFrom, d.atTo = tombstone.NewTree(d.before), tombstone.NewTree(d.Tombstones)
 	d.between = tombstone.NewTree(d.erases)
 	d.acq[0].From = d.fromNs // of the box
-	for _, now := range d.States {
-		p := versions.NewPartition(now)
+	for _, state := range d.States {
+		p := versions.NewPartition(state)
 		p.Box = d.Box
 		d.Waiting = append(d.Waiting, p)
 	}
@@ -134,7 +134,7 @@ func (d *comparison) comparePartition(p *versions.Partition) error {
 		p.GiveBack()
 		return err
 	}
-	limit := d.MaxReadings
+	limit := d.Access.MaxReadings
 	if !p.Planned {
 		d.PlanPartition(p)
 		d.stats.Segments += len(p.Segments)
@@ -245,7 +245,7 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 			continue
 		}
 		seg := blocks.Plan(sealed, box, d.before)
-		for c := range d.Readahead.Each(sealed, seg.Plan.Candidates) {
+		for c := range d.Access.Readahead.Each(sealed, seg.Plan.Candidates) {
 			if err = d.eachErasedOf(p, seg, c, box); err != nil {
 				break
 			}
@@ -260,12 +260,12 @@ func (d *comparison) eachErased(p *versions.Partition, box *record.Box) error {
 func (d *comparison) eachErasedOf(
 	p *versions.Partition, seg *blocks.PlannedSegment, c index.Candidate, box *record.Box,
 ) error {
-	w := &d.VersionLookup
-	w.Box = box
-	if err := w.Keys(seg, c, &w.Batch); err != nil {
+	g := &d.VersionLookup
+	g.Box = box
+	if err := g.Keys(seg, c, &g.Batch); err != nil {
 		return err
 	}
-	return d.addErased(p, &w.Batch)
+	return d.addErased(p, &g.Batch)
 }
 
 func (d *comparison) addErased(p *versions.Partition, b *record.Batch) error {
@@ -329,29 +329,29 @@ func (d *comparison) giveNew(p *versions.Partition) error {
 			return
 		}
 		err = h.Scan(&p.Box, d.UpperAcqNs, false, func(b *record.Batch, _ []uint64) error {
-			d.reader.HeadRows += uint64(b.Len())
+			d.reader.Counts.HeadRows += uint64(b.Len())
 			return d.takeNew(b)
 		})
 	})
-	w := &d.reader
+	g := &d.reader
 	for _, seg := range p.Segments {
-		for c := range d.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
+		for c := range d.Access.Readahead.Each(seg.Segment, seg.Plan.Candidates) {
 			info := seg.Index.Block(c.Block)
 			if err != nil || info.Flagged == info.Rows {
 				continue
 			}
-			w.Box = &p.Box
-			if info, err = w.Open(seg, c); err != nil {
+			g.Box = &p.Box
+			if info, err = g.Open(seg, c); err != nil {
 				continue
 			}
-			w.Chosen = w.Choose(seg, info, c.Residual)
-			if err = w.TakeChosen(seg); err == nil && w.Batch.Len() >= blocks.BatchRows {
-				err = w.Flush()
+			g.Chosen = g.Choose(seg, info, c.Residual)
+			if err = g.TakeChosen(seg); err == nil && g.Batch.Len() >= blocks.BatchRows {
+				err = g.Flush()
 			}
 		}
 	}
 	if err == nil {
-		err = w.Flush()
+		err = g.Flush()
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func (d *comparison) lookInSegment(sealed *shards.Segment) error {
 		info := sealed.Index.Block(c.Block)
 		return info.Min[record.Acq] >= int64(hi) || !d.choosePairs(info)
 	})
-	for c := range d.Readahead.Each(sealed, l.candidates) {
+	for c := range d.Access.Readahead.Each(sealed, l.candidates) {
 		if err := d.Ctx.Err(); err != nil {
 			return err
 		}
@@ -188,21 +188,21 @@ func from(pairs []pair, start int, r *versions.Reading) int {
 
 // lookInBlock offers the rows of a block whose readings are in the table.
 func (d *comparison) lookInBlock(seg *blocks.PlannedSegment, c index.Candidate) error {
-	l, w := &d.look, &d.reader
-	info, err := w.Open(seg, c)
+	l, g := &d.look, &d.reader
+	info, err := g.Open(seg, c)
 	if err != nil {
 		return err
 	}
 	l.sel = l.sel[:0]
 	if d.choosePairs(info); len(l.wanted) > fewPairs {
-		for i := range w.Block.Rows() {
+		for i := range g.Block.Rows() {
 			l.sel = append(l.sel, uint32(i))
 		}
 	} else {
-		w.Box = &l.Point.Box
+		g.Box = &l.Point.Box
 		for _, at := range l.wanted {
 			l.MoveTo(&d.table.pairs[at].Reading)
-			l.sel = append(l.sel, w.Choose(seg, info, 1<<record.NumDims-1)...)
+			l.sel = append(l.sel, g.Choose(seg, info, 1<<record.NumDims-1)...)
 		}
 		slices.Sort(l.sel)
 	}
@@ -210,9 +210,9 @@ func (d *comparison) lookInBlock(seg *blocks.PlannedSegment, c index.Candidate) 
 		return err
 	}
 	for rest := l.sel; len(rest) > 0; {
-		n := w.Block.Fit(rest, blocks.BatchBytes)
+		n := g.Block.Fit(rest, blocks.BatchBytes)
 		l.rows.Reset()
-		if err := gather(seg, &w.Reader, rest[:n], segment.AllColumns, &l.rows); err != nil {
+		if err := gather(seg, &g.Reader, rest[:n], segment.AllColumns, &l.rows); err != nil {
 			return err
 		}
 		for i := range l.rows.Len() {
@@ -248,10 +248,10 @@ func (d *comparison) leaveBetter(seg *blocks.PlannedSegment) error {
 
 // gather appends stamped rows of the open block to a batch that is empty.
 func gather(
-	seg *blocks.PlannedSegment, w *blocks.Reader, sel []uint32, columns segment.Columns,
+	seg *blocks.PlannedSegment, r *blocks.Reader, sel []uint32, columns segment.Columns,
 	to *record.Batch,
 ) error {
-	if err := w.Block.GatherColumns(sel, nil, columns, to); err != nil {
+	if err := r.Block.GatherColumns(sel, nil, columns, to); err != nil {
 		return err
 	}
 	return seg.RanksToAcqs(to.AcqNs)

@@ -276,7 +276,7 @@ func (d *dumper) log(path string, first FileLine) error {
 		if damage != nil {
 			return d.line(LogAppend{Offset: damage.Offset, Damage: d.damaged(damage)})
 		}
-		out := LogAppend{Seq: f.Sequence, Offset: f.Offset, Bytes: f.Bytes,
+		out := LogAppend{Seq: f.Number, Offset: f.Offset, Bytes: f.Bytes,
 			Entries: len(f.Entries)}
 		for i := range f.Entries {
 			out.Entry = append(out.Entry, d.entry(&f.Entries[i], &batch))

@@ -36,8 +36,8 @@ type Budget struct {
 // New returns a budget of which nothing is taken.
 func New(opt Options) *Budget { return &Budget{opt: opt, changed: make(chan struct{})} }
 
-// Wait delays a put of that many bytes while the budget is full. A put that exceeds it waits only
-// while more than half is taken: the caller seals from there on.
+// Wait delays a put of that many bytes while the budget is full. A put that is larger than what
+// is free waits only while more than half is taken: the caller seals from there on.
 //
 // Errors: Options.Overloaded, with why seals fail, or after Options.Wait; Options.Stopped;
 // ctx.Err().

@@ -31,7 +31,7 @@ import (
 type search struct {
 	*blocks.Gatherer
 	resolver    *versions.Resolver
-	now         *shards.State
+	readState   *shards.State
 	box         record.Box
 	state       state
 	newer       *versions.Table // with lost series: every version that hides another
@@ -58,12 +58,12 @@ var searches = sync.Pool{New: func() any { return new(search) }}
 // Cost: the rows of at most MaxReadings readings of the resolver in memory; a box that has more is
 // cut.
 func Scan(
-	w *blocks.Gatherer, resolver *versions.Resolver, n int, now *shards.State, box record.Box,
+	g *blocks.Gatherer, resolver *versions.Resolver, n int, state *shards.State, box record.Box,
 ) error {
 	l := searches.Get().(*search)
-	l.Gatherer, l.resolver, l.now, l.box = w, resolver, now, box
-	l.state.reset(n, resolver.MaxReadings)
-	w.Box = &l.box
+	l.Gatherer, l.resolver, l.readState, l.box = g, resolver, state, box
+	l.state.reset(n, resolver.Access.MaxReadings)
+	g.Box = &l.box
 	err := l.find()
 	if err == nil && len(l.state.lost) > 0 {
 		err = l.findLost()
@@ -76,24 +76,24 @@ func Scan(
 	if halve {
 		at, d = l.state.middle()
 	} else {
-		w.Superseded += l.state.overtaken
+		g.Counts.SupersededRows += l.state.overtaken
 	}
 	l.giveBack()
 	if !halve {
 		return err
 	}
 	below, from := bounds.Cut(&box, d, at)
-	if err := Scan(w, resolver, n, now, below); err != nil {
+	if err := Scan(g, resolver, n, state, below); err != nil {
 		return err
 	}
-	return Scan(w, resolver, n, now, from)
+	return Scan(g, resolver, n, state, from)
 }
 
 // giveBack returns the memory to a pool.
 func (l *search) giveBack() {
 	l.forgetSegments()
 	clear(l.heads)
-	l.Gatherer, l.resolver, l.now, l.newer, l.box = nil, nil, nil, nil, record.Box{}
+	l.Gatherer, l.resolver, l.readState, l.newer, l.box = nil, nil, nil, nil, record.Box{}
 	searches.Put(l)
 }
 
@@ -101,24 +101,24 @@ func (l *search) giveBack() {
 func (l *search) findLost() error {
 	lost := l.box
 	lost[record.MID] = l.state.forgetLost()
-	sc := new(versions.Resolver)
-	sc.Begin(l.resolver.Ctx, &l.resolver.Access)
-	sc.Box, sc.NewestAcqs, sc.View = lost, l.resolver.NewestAcqs, l.resolver.View
-	sc.Horizon, sc.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
-	sc.Cache.Once = true
-	sc.Waiting = append(sc.Waiting, &versions.Partition{State: l.now, Box: lost})
-	defer sc.UnpinStates()
+	r := new(versions.Resolver)
+	r.Reuse(l.resolver.Ctx, &l.resolver.Access)
+	r.Box, r.NewestAcqs, r.View = lost, l.resolver.NewestAcqs, l.resolver.View
+	r.Horizon, r.Tombstones = l.resolver.Horizon, l.resolver.Tombstones
+	r.OpenBlocks.Once = true
+	r.Waiting = append(r.Waiting, &versions.Partition{State: l.readState, Box: lost})
+	defer r.UnpinStates()
 	whole := l.box
 	for {
-		more, err := sc.NextPass()
+		more, err := r.NextPass()
 		if err != nil || !more {
 			l.box, l.newer = whole, nil
-			l.Blocks += sc.VersionLookup.Blocks
-			l.Bytes += sc.VersionLookup.Bytes
-			l.Examined += sc.VersionLookup.Examined
+			l.Counts.Blocks += r.VersionLookup.Counts.Blocks
+			l.Counts.Bytes += r.VersionLookup.Counts.Bytes
+			l.Counts.Examined += r.VersionLookup.Counts.Examined
 			return err
 		}
-		for _, p := range sc.Pass {
+		for _, p := range r.Pass {
 			l.box, l.newer = p.Box, p.Newest
 			if err := l.find(); err != nil {
 				l.box = whole
@@ -131,9 +131,9 @@ func (l *search) findLost() error {
 func (l *search) find() error {
 	l.forgetSegments()
 	l.heads, l.arena = l.heads[:0], l.arena[:0]
-	l.heads = append(l.heads, l.now.Head)
-	for i := len(l.now.Immutable) - 1; i >= 0; i-- {
-		l.heads = append(l.heads, l.now.Immutable[i].Head)
+	l.heads = append(l.heads, l.readState.Head)
+	for i := len(l.readState.Immutable) - 1; i >= 0; i-- {
+		l.heads = append(l.heads, l.readState.Immutable[i].Head)
 	}
 	for i, h := range l.heads {
 		if err := l.head(uint32(i), h); err != nil {
@@ -228,7 +228,7 @@ func (l *search) take(number uint32, k record.Key, at rowAt, flagged, tomb bool)
 		return nil
 	}
 	row := rowState{capNs: k.CapNs, acqNs: k.AcqNs, at: at, notShown: tomb || !l.resolver.Shows(k)}
-	return l.state.add(number, row, flagged || l.now.Backdated != nil)
+	return l.state.add(number, row, flagged || l.readState.Backdated != nil)
 }
 
 // need is a series that may have rows in a source, and the greatest cap that it can have there.
@@ -274,14 +274,14 @@ func (l *search) numberOf(needs []need, s index.Series) (uint32, bool) {
 
 // emit hands out the rows that remain, source by source in the order of their positions.
 func (l *search) emit() error {
-	for source, rows := range l.state.shownRows(len(l.heads) + len(l.now.Sealed)) {
+	for source, rows := range l.state.shownRows(len(l.heads) + len(l.readState.Sealed)) {
 		if source < len(l.heads) {
 			if err := l.emitHead(l.heads[source], rows); err != nil {
 				return err
 			}
 			continue
 		}
-		seg := &blocks.PlannedSegment{Segment: l.now.Sealed[source-len(l.heads)]}
+		seg := &blocks.PlannedSegment{Segment: l.readState.Sealed[source-len(l.heads)]}
 		for from := 0; from < len(rows); {
 			to := from + 1
 			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
@@ -297,7 +297,7 @@ func (l *search) emit() error {
 }
 
 func (l *search) emitHead(h *index.Head, rows []uint64) error {
-	l.HeadRows += uint64(len(rows))
+	l.Counts.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.shrink(); err != nil {
 			return err

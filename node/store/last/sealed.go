@@ -104,7 +104,7 @@ func (l *search) findSealed() error {
 
 // listSegments lists those that the box can meet, by descending greatest cap.
 func (l *search) listSegments() {
-	for i, sealed := range l.now.Sealed {
+	for i, sealed := range l.readState.Sealed {
 		s := l.newSegment()
 		s.source, s.Segment = uint32(len(l.heads)+i), sealed
 		whole := sealed.Index.Bounds()
@@ -136,7 +136,7 @@ func (l *search) listSegments() {
 
 // begin finds which series may need rows of a segment and lists the blocks of its first window.
 func (l *search) begin(s *segmentState) error {
-	l.Planned++
+	l.Counts.Planned++
 	found := len(l.arena)
 	each := func(c index.SeriesCap) {
 		if c.MaxCapNs < s.caps.Min {
@@ -273,7 +273,7 @@ func (l *search) nextRun(s *segmentState) error {
 	r := s.runs[last]
 	s.runs = s.runs[:last]
 	info := s.Index.Block(r.block)
-	if info.Flagged == 0 && l.now.Backdated == nil &&
+	if info.Flagged == 0 && l.readState.Backdated == nil &&
 		!s.shown.Intersects(info.Min[record.Acq], info.Max[record.Acq]) {
 		l.nextWindow(s)
 		return nil // its rows are not asked for, and hide none

@@ -90,7 +90,7 @@ func AllocatedUntil(h *segment.RowsHeader, rows *record.Batch) int64 {
 		return h.BatchFirstAcqNs + 1
 	}
 	until := max(h.BatchFirstAcqNs+int64(h.BatchRecords), h.FirstAcqNs+int64(rows.Len()))
-	if n := rows.Len(); h.Stamped && n > 0 {
+	if n := rows.Len(); h.HasAcqs && n > 0 {
 		until = max(until, rows.AcqNs[n-1]+1)
 	}
 	return until

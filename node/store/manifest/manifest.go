@@ -52,8 +52,8 @@ type Segment struct {
 	FirstLSN  uint64 `json:"first_index"` // the log entries of the shard that the segment covers
 	LastLSN   uint64 `json:"last_index"`
 	LastAcqNs int64  `json:"last_acq_ns"`
-	// PurgesAppliedAcqNs: rows that purges with this acq or a smaller one concern are not in the
-	// segment.
+	// PurgesAppliedAcqNs: rows that a purge, a split or a removal of a retention with this acq or a
+	// smaller one concerns are not in the segment.
 	PurgesAppliedAcqNs int64 `json:"purged_acq_ns,omitempty"`
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
 	// horizon, and the shard is a backdated one.
@@ -80,10 +80,10 @@ type Edit struct {
 	// Number is one more than that of the line before; the first line of a file that was written
 	// again has the number of the last line that it stands for.
 	Number uint64 `json:"number,omitempty"`
-	// SyncedLogSeq is the sequence of an append to the log that was durable when the line was
+	// SyncedAppend is the number of an append to the log that was durable when the line was
 	// written.
-	SyncedLogSeq uint64 `json:"log_flush,omitempty"`
-	// LogTruncatedAfter is the sequence of the last append that a repair left of a log.
+	SyncedAppend uint64 `json:"log_flush,omitempty"`
+	// LogTruncatedAfter is the number of the last append that a repair left of a log.
 	LogTruncatedAfter *uint64 `json:"log_cut,omitempty"`
 	// FirstLogFile is the number of the first file of the log that is needed.
 	FirstLogFile uint64 `json:"log_from,omitempty"`
@@ -126,9 +126,9 @@ type Edit struct {
 type Manifest struct {
 	file         *journal.File
 	Number       uint64        // of the last line
-	SyncedLogSeq uint64        // of an append, which is durable: the greatest that a line names
+	SyncedAppend uint64        // of an append, which is durable: the greatest that a line names
 	FirstLogFile uint64        // number of the first file of the log that is needed; 0: not known
-	LogEnd       func() uint64 // sequence of the last durable append to the log; nil: none is open
+	LogEnd       func() uint64 // number of the last durable append to the log; nil: none is open
 	Shards       int
 	Store        string // 32 hex digits: which history of rows this is
 	NextAcqNs    int64
@@ -253,9 +253,9 @@ func (m *Manifest) applyLine(number int, line []byte) error {
 }
 
 func (m *Manifest) apply(e Edit) error {
-	m.Number, m.SyncedLogSeq = e.Number, max(m.SyncedLogSeq, e.SyncedLogSeq)
+	m.Number, m.SyncedAppend = e.Number, max(m.SyncedAppend, e.SyncedAppend)
 	if e.LogTruncatedAfter != nil {
-		m.SyncedLogSeq = *e.LogTruncatedAfter
+		m.SyncedAppend = *e.LogTruncatedAfter
 	}
 	m.FirstLogFile = cmp.Or(e.FirstLogFile, m.FirstLogFile)
 	if e.Shards != 0 {
@@ -312,7 +312,7 @@ func (m *Manifest) drop(id uint64) bool {
 }
 
 func (m *Manifest) Snapshot() []byte {
-	e := Edit{Number: m.Number, SyncedLogSeq: m.SyncedLogSeq, FirstLogFile: m.FirstLogFile,
+	e := Edit{Number: m.Number, SyncedAppend: m.SyncedAppend, FirstLogFile: m.FirstLogFile,
 		Format: FormatVersion,
 		Shards: m.Shards, Store: m.Store, NextAcqNs: m.NextAcqNs,
 		Add: m.Live, EmptyLSNRanges: m.EmptyLSNRanges, Policies: m.Policies, Copy: m.Copy,
@@ -348,7 +348,7 @@ func (m *Manifest) Append(e Edit) error {
 		e.Lineage = append(record.Lineage{*m.nextTimeline}, e.Lineage...)
 	}
 	if m.LogEnd != nil {
-		e.SyncedLogSeq = m.LogEnd()
+		e.SyncedAppend = m.LogEnd()
 	}
 	if err := m.file.Append(e); err != nil {
 		return err

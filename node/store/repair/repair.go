@@ -85,7 +85,7 @@ type repair struct {
 	report   Report
 	oldest   string   // file of the log; empty: there is none
 	files    []string // of the log, from the damaged one on
-	sequence uint64   // of the last append that stays
+	number   uint64   // of the last append that stays
 	keptNs   int64    // acqs below are in appends that stay, or in segments
 	sealed   []uint64 // per shard the LSN up to which segments hold everything
 	batch    record.Batch
@@ -122,13 +122,13 @@ func (r *repair) find() error {
 			return err
 		}
 	}
-	if r.report.File == "" && r.sequence < r.manifest.SyncedLogSeq {
+	if r.report.File == "" && r.number < r.manifest.SyncedAppend {
 		r.report.File = filepath.Join(r.dir, layout.LogDir)
 		if len(names) > 0 {
 			r.report.File = names[len(names)-1]
 		}
 		r.report.Reason = fmt.Sprintf("the log ends at append %d, and append %d was durable",
-			r.sequence, r.manifest.SyncedLogSeq)
+			r.number, r.manifest.SyncedAppend)
 	}
 	return r.ctx.Err()
 }
@@ -185,12 +185,12 @@ func (r *repair) file(path string, newest bool) error {
 		case damage != nil && r.report.File == "":
 			r.found(damage)
 		case damage != nil:
-		case r.report.File == "" && r.sequence != 0 && f.Sequence != r.sequence+1:
+		case r.report.File == "" && r.number != 0 && f.Number != r.number+1:
 			r.found(&durable.CorruptError{File: path, Offset: f.Offset, Reason: fmt.Sprintf(
-				"append %d follows append %d", f.Sequence, r.sequence)})
+				"append %d follows append %d", f.Number, r.number)})
 			r.lose(f)
 		case r.report.File == "":
-			r.sequence, size = f.Sequence, f.Offset+f.Bytes
+			r.number, size = f.Number, f.Offset+f.Bytes
 			if err := r.keep(f); err != nil {
 				return formats.In(path, err)
 			}
@@ -203,7 +203,7 @@ func (r *repair) file(path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	if opens := torn && newest && r.sequence >= r.manifest.SyncedLogSeq; tail != nil && !opens &&
+	if opens := torn && newest && r.number >= r.manifest.SyncedAppend; tail != nil && !opens &&
 		r.report.File == "" {
 		r.found(tail)
 	}
@@ -299,7 +299,7 @@ func (r *repair) cut() error {
 	}
 	// Events and segments that stay may be newer than what is lost.
 	r.manifest.BeginTimeline(r.keptNs)
-	return r.manifest.Append(manifest.Edit{LogTruncatedAfter: &r.sequence, FirstLogFile: from})
+	return r.manifest.Append(manifest.Edit{LogTruncatedAfter: &r.number, FirstLogFile: from})
 }
 
 // forgetWriters makes WRITERS know no batch that may be among what is lost: it is sent again.

@@ -37,6 +37,7 @@ func (sc *Scan) Explain(
 	out.Opened, out.OpenedBytes, out.Hidden = st.BlocksScanned, st.BytesRead, st.VersionsHidden
 	out.SkippedByWhere = st.BlocksSkipped
 	out.Partials, out.PartialsKnown = st.Partials, st.PartialsWithState
+	out.Devices, out.SelectNs = st.Devices, st.SelectNs
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(began)-x.describing)
 	return *out, err
 }

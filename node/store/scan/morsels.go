@@ -23,14 +23,14 @@ func morselsOf(tasks int) morsels {
 }
 
 // from returns the first task of a morsel.
-func (l *morsels) from(morsel int) int { return morsel + min(morsel, l.large)*(l.size-1) }
+func (m *morsels) from(morsel int) int { return morsel + min(morsel, m.large)*(m.size-1) }
 
 // at returns the morsel that begins with a task, or the next one if none does.
-func (l *morsels) at(task int) int {
-	if several := l.large * l.size; task > several {
-		return l.large + task - several
+func (m *morsels) at(task int) int {
+	if several := m.large * m.size; task > several {
+		return m.large + task - several
 	}
-	return (task + l.size - 1) / l.size
+	return (task + m.size - 1) / m.size
 }
 
 // doMorsel runs the tasks [from, to) of the pass.

@@ -57,7 +57,11 @@ func (sc *Scan) isMuch(rows int) bool {
 			continue
 		}
 		for _, c := range t.segment.Plan.Candidates[t.from:t.to] {
-			rows += t.segment.RowsIn(&t.partition.Box, c)
+			ofBlock := t.segment.RowsIn(&t.partition.Box, c)
+			if sc.countOnly && c.Residual == 0 {
+				ofBlock = t.partition.RowsToSearch(ofBlock)
+			}
+			rows += ofBlock
 		}
 	}
 	return rows >= enough
@@ -111,7 +115,7 @@ func (sc *Scan) workTogether(
 			}
 			defer allTaken.Store(true)
 			return w.work(next, &stopped)
-		}, sc.Mappings)
+		}, sc.Files)
 		if errs[i] != nil {
 			stopped.Store(true)
 		}

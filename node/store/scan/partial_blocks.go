@@ -110,21 +110,21 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 	if err != nil {
 		return err
 	}
-	w.scan.Readahead.Prefetch(t.segment.Segment, open)
+	w.scan.Access.Readahead.Prefetch(t.segment.Segment, open)
 	defer w.ClosePrefetchRing()
 	next := 0
 	for i, c := range candidates {
-		var h *blocks.Prefetched
+		var p *blocks.Prefetched
 		if next < len(open) && open[next] == c {
-			if h, err = w.Next(t.segment, open, next); err != nil {
+			if p, err = w.Next(t.segment, open, next); err != nil {
 				return err
 			}
 			next++
 		}
 		if w.partials.isPartial[i] {
-			err = w.scanPartial(t, c, h)
+			err = w.scanPartial(t, c, p)
 		} else {
-			err = w.GatherOpened(t.segment, c, h)
+			err = w.GatherOpened(t.segment, c, p)
 		}
 		if err != nil {
 			return err
@@ -136,12 +136,12 @@ func (w *worker) scanWithPartials(t *task, candidates []index.Candidate) error {
 // scanPartial hands over the rows of a partial, if they are needed. Rows that were gathered before
 // stay where they are, so that they come in the same batches whether the partial has a state or
 // not.
-func (w *worker) scanPartial(t *task, c index.Candidate, h *blocks.Prefetched) error {
+func (w *worker) scanPartial(t *task, c index.Candidate, p *blocks.Prefetched) error {
 	if !w.Consumer.Partials.Begin() {
 		return nil
 	}
 	w.BeginSeparateBatch()
-	err := w.GatherOpened(t.segment, c, h)
+	err := w.GatherOpened(t.segment, c, p)
 	if err == nil {
 		err = w.Flush()
 	}

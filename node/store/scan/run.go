@@ -11,13 +11,11 @@ package scan
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/blocks"
-	"github.com/pentad-db/pentad/node/store/bounds"
 	"github.com/pentad-db/pentad/node/store/versions"
 	"github.com/pentad-db/pentad/node/store/workers"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -44,6 +42,9 @@ type Stats struct {
 	BlocksSkipped     uint64 // of the blocks opened, those no payload of which meets the condition
 	Workers           int
 	TookNs            int64
+
+	Devices  int   // that a selector chose, and how long that took
+	SelectNs int64 // a part of TookNs
 }
 
 // Add adds what a reader did.
@@ -53,9 +54,9 @@ func (st *Stats) Add(w *blocks.Counts) {
 	st.BlocksInside += w.Inside
 	st.RowsExamined += w.Examined
 	st.HeadRows += w.HeadRows
-	st.BlocksSkipped += w.Skipped
+	st.BlocksSkipped += w.SkippedBlocks
 	st.BytesRead += w.Bytes
-	st.VersionsHidden += w.Superseded
+	st.VersionsHidden += w.SupersededRows
 	st.Segments += w.Planned
 }
 
@@ -93,7 +94,7 @@ type scanState struct {
 	// one included: each uses its share of the processors. 0: it is the only one.
 	ConcurrentScans int
 
-	acq           [1]record.Range
+	acqs          acqBounds
 	countedInside uint64
 	Stats         Stats
 	explain       *explaining // nil but for Explain
@@ -114,7 +115,7 @@ var scans = sync.Pool{New: func() any { return new(Scan) }}
 // the box is widened to every acq that can hide a row of the asked ones.
 func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Scan {
 	sc := scans.Get().(*Scan)
-	sc.Begin(ctx, &r.Access)
+	sc.Reuse(ctx, &r.Access)
 	sc.Box, sc.Horizon, sc.View, sc.BySeries = q.Box, horizon, q.View, q.Last > 0
 	sc.runner, sc.keysOnly, sc.lastN, sc.verify = r, q.KeysOnly, q.Last, q.Verify
 	sc.fixedOrder = q.Aggregate.Name != ""
@@ -124,25 +125,10 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 		sc.where, sc.whereErr = where.Compile(q.Where)
 	}
 	sc.Stats.HorizonNs = horizon
-	end := horizon
-	if q.View == record.ViewAsOf {
-		end = min(end, q.AsOfAcqNs)
-	}
-	sc.UpperAcqNs = end
-	from := int64(math.MinInt64)
-	if acq := q.Box[record.Acq]; len(acq) > 0 {
-		from = acq[0].From
-		if q.View == record.ViewAll {
-			sc.Box[record.Acq] = bounds.Clip(acq, end)
-			sc.Empty = len(sc.Box[record.Acq]) == 0
-			return sc
-		}
-		sc.NewestAcqs = acq
-	}
+	sc.acqs.set(q, horizon)
+	sc.Box[record.Acq], sc.NewestAcqs = sc.acqs.read, sc.acqs.newest
+	sc.UpperAcqNs, sc.Empty = sc.acqs.upperNs, len(sc.acqs.read) == 0
 	sc.UseSuperseded = q.View != record.ViewAll && len(sc.NewestAcqs) == 0 && !sc.BySeries
-	sc.Empty = from >= end
-	sc.acq[0] = record.Range{From: from, To: end}
-	sc.Box[record.Acq] = sc.acq[:]
 	return sc
 }
 
@@ -177,7 +163,7 @@ func (sc *Scan) Run(newConsumer func(worker int) (blocks.Consumer, error)) error
 	}
 	// After CatchPageFaults, which looks for a fault in the files of the read states.
 	defer sc.UnpinStates()
-	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Mappings)
+	return segment.CatchPageFaults(func() error { return sc.runPasses(newConsumer) }, sc.Files)
 }
 
 func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error)) error {

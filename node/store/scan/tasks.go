@@ -43,7 +43,7 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 // countInside counts the blocks that lie inside the box and of which all rows are shown, and leaves
 // the others as candidates.
 func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
-	rest, superseded := seg.Plan.Candidates[:0], seg.Superseded
+	rest, superseded := seg.Plan.Candidates[:0], seg.Known
 	for _, c := range seg.Plan.Candidates {
 		var known *shards.SupersededRows
 		if len(superseded) > 0 && superseded[0].Block == c.Block { // those of some candidates

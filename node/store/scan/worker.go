@@ -15,8 +15,8 @@ import (
 type worker struct {
 	blocks.Gatherer
 	workerState
-	partials   partialBuffers
-	superseded versions.SupersededFinder
+	partials partialBuffers
+	finder   versions.SupersededFinder
 }
 
 // workerState is what a worker does, and what it has done: all of it that reset forgets.
@@ -36,14 +36,14 @@ func (w *worker) reset() {
 
 // DropHidden removes what is not to be shown of the partition that is being scanned.
 func (w *worker) DropHidden(b *record.Batch, start int) {
-	w.Superseded += w.scan.DropSuperseded(w.partition, b, start)
+	w.Counts.SupersededRows += w.scan.DropSuperseded(w.partition, b, start)
 }
 
 // FindSuperseded finds the superseded rows of a block of the partition that is being scanned.
 func (w *worker) FindSuperseded(seg *blocks.PlannedSegment, number uint32, b *segment.Block) (
 	positions []uint16, ok bool, err error,
 ) {
-	return w.superseded.Find(&w.scan.Resolver, w.partition, seg, number, b)
+	return w.finder.Find(&w.scan.Resolver, w.partition, seg, number, b)
 }
 
 // workInFixedOrder does every n-th task, so that the same rows come to the same sink in the same
@@ -57,9 +57,10 @@ func (w *worker) workInFixedOrder(workers int, stopped *atomic.Bool) error {
 	return w.Flush()
 }
 
-// work does whichever tasks are next, which is faster when tasks differ, or processors. Each
-// worker first does the morsels of one contiguous range, and then helps with those of others: so a
-// query that is repeated finds more of its blocks in the caches of the processor that read them.
+// work does whichever tasks are next, which is faster when tasks differ, or processors. For a
+// PartialSink each worker first does the morsels of one contiguous range, and then helps with those
+// of others: so a query that is repeated finds more of its blocks in the caches of the processor
+// that read them. For other sinks all workers take the tasks of the pass in turn, one by one.
 func (w *worker) work(next []atomic.Int32, stopped *atomic.Bool) error {
 	all := morselsOf(len(w.scan.tasks))
 	if w.Consumer.Partials == nil {
@@ -102,7 +103,7 @@ func (w *worker) do(t *task) error {
 	if partials != nil && partials.Wants(&t.segment.Partials, t.segment.Index.Blocks()) {
 		return w.scanWithPartials(t, candidates)
 	}
-	w.scan.Readahead.Prefetch(t.segment.Segment, candidates)
+	w.scan.Access.Readahead.Prefetch(t.segment.Segment, candidates)
 	return w.Gather(t.segment, candidates)
 }
 
@@ -111,8 +112,8 @@ func (w *worker) scanHead(t *task) error {
 	sc := w.scan
 	if sc.countOnly && len(sc.Tombstones) == 0 && sc.CountsHead(t.partition, t.head) {
 		n, err := sc.CountHead(t.partition, t.head)
-		w.Rows += n
-		w.HeadRows += n
+		w.Counts.Rows += n
+		w.Counts.HeadRows += n
 		return err
 	}
 	keysOnly := w.KeysOnly() && sc.where == nil
@@ -120,11 +121,11 @@ func (w *worker) scanHead(t *task) error {
 		if sc.where != nil && dropUnmet(b, sc.where) == 0 {
 			return nil
 		}
-		w.Rows += uint64(b.Len())
-		w.HeadRows += uint64(b.Len())
+		w.Counts.Rows += uint64(b.Len())
+		w.Counts.HeadRows += uint64(b.Len())
 		return w.Consumer.Rows(b)
 	})
-	w.Superseded += superseded
+	w.Counts.SupersededRows += superseded
 	return err
 }
 
@@ -157,7 +158,7 @@ func (w *worker) testLast() {
 	w.Consumer.Rows = func(b *record.Batch) error {
 		rows := b.Len()
 		left := dropUnmet(b, w.scan.where)
-		w.Rows -= uint64(rows - left)
+		w.Counts.Rows -= uint64(rows - left)
 		if left == 0 {
 			return nil
 		}

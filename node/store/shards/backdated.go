@@ -47,9 +47,9 @@ func (s *State) NewestPut(box *record.Box, found int64) int64 {
 			found = max(found, seg.Meta.PutAcqNs)
 		}
 	}
-	for _, f := range s.Immutable {
-		if f.Info.bounds.Overlaps(&b) {
-			found = max(found, f.Info.PutNs)
+	for _, immutable := range s.Immutable {
+		if immutable.Info.bounds.Overlaps(&b) {
+			found = max(found, immutable.Info.PutNs)
 		}
 	}
 	if s.Head.Rows() > 0 && s.Info.bounds.Overlaps(&b) {

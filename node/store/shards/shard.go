@@ -87,19 +87,19 @@ func (sh *Shard) swapState(f func(old *State) *State) *State {
 		seg.Pin()
 	}
 	next.Head.Pin()
-	for _, f := range next.Immutable {
-		f.Head.Pin()
+	for _, immutable := range next.Immutable {
+		immutable.Head.Pin()
 	}
 	return sh.State.Swap(next)
 }
 
 // SealedUpTo returns the LSN up to which sealed segments hold everything.
 func (sh *Shard) SealedUpTo() uint64 {
-	now := sh.State.Load()
-	if len(now.Immutable) > 0 {
-		return now.Immutable[0].FirstLSN - 1
+	state := sh.State.Load()
+	if len(state.Immutable) > 0 {
+		return state.Immutable[0].FirstLSN - 1
 	}
-	return now.firstLSN - 1
+	return state.firstLSN - 1
 }
 
 // Replace swaps the oldest immutable head for the segment that now holds its rows, nil when none is

@@ -53,13 +53,13 @@ func (s *State) Unpin() {
 // UnpinHeads ends the use of the heads only, for a store that closes its segments itself.
 func (s *State) UnpinHeads() {
 	s.Head.Unpin()
-	for _, f := range s.Immutable {
-		f.Head.Unpin()
+	for _, immutable := range s.Immutable {
+		immutable.Head.Unpin()
 	}
 }
 
-// Mappings yields the files of the read state.
-func (s *State) Mappings(yield func(*segment.File) bool) {
+// Files yields the files of the read state.
+func (s *State) Files(yield func(*segment.File) bool) {
 	for _, seg := range s.Sealed {
 		if !yield(seg.File) {
 			return
@@ -76,9 +76,9 @@ func (s *State) IsEmpty() bool {
 func (sh *Shard) Pin() *State {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := sh.State.Load()
-	now.users.Add(1)
-	return now
+	state := sh.State.Load()
+	state.users.Add(1)
+	return state
 }
 
 // PinWithBackdated returns one read state of the shard and its backdated shard, to be unpinned by
@@ -103,12 +103,12 @@ func (sh *Shard) PinWithBackdated() *State {
 // PinFor is PinWithBackdated for a box: where no backdated row can lie in it, only what the shard
 // itself holds.
 func (sh *Shard) PinFor(box *record.Box) *State {
-	now := sh.PinWithBackdated()
-	if now.Backdated == nil || now.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
-		return now
+	state := sh.PinWithBackdated()
+	if state.Backdated == nil || state.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
+		return state
 	}
-	now.Backdated.Unpin()
-	return now.own
+	state.Backdated.Unpin()
+	return state.own
 }
 
 // WithoutBackdated returns the state of the shard itself, which is pinned with s.

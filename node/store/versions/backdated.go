@@ -97,18 +97,18 @@ func (r *Resolver) findNewerInHead(p *Partition, h *index.Head) error {
 
 // findNewerInSegment reads the blocks of a segment that can hold one of the readings.
 func (r *Resolver) findNewerInSegment(p *Partition, seg *blocks.PlannedSegment) error {
-	w := &r.VersionLookup
-	w.Box = &p.Box
+	g := &r.VersionLookup
+	g.Box = &p.Box
 	wanted := r.blocksWithNewer(p, seg)
-	for c := range r.Readahead.Each(seg.Segment, wanted) {
+	for c := range r.Access.Readahead.Each(seg.Segment, wanted) {
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.Keys(seg, c, &w.Batch); err != nil {
+		if err := g.Keys(seg, c, &g.Batch); err != nil {
 			return err
 		}
-		for i := range w.Batch.Len() {
-			p.Newest.raise(&w.Batch, i)
+		for i := range g.Batch.Len() {
+			p.Newest.raise(&g.Batch, i)
 		}
 	}
 	return nil
@@ -175,10 +175,10 @@ type Point struct {
 }
 
 // MoveTo makes the box hold one reading.
-func (l *Point) MoveTo(r *Reading) {
+func (p *Point) MoveTo(r *Reading) {
 	for d, v := range [record.NumDims - 1]int64{int64(r.CID), r.MID, int64(r.MOID), r.CapNs} {
-		l.ranges[d] = record.At(v)
-		l.Box[d] = l.ranges[d : d+1]
+		p.ranges[d] = record.At(v)
+		p.Box[d] = p.ranges[d : d+1]
 	}
 }
 

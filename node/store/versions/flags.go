@@ -53,17 +53,17 @@ func ClearUnconfirmed(
 	return segment.CatchPageFaults(func() error {
 		ClearFalse(flags, rows, immutable.Head.UnconfirmedFlags(), older.Sealed)
 		return nil
-	}, older.Mappings)
+	}, older.Files)
 }
 
 // clearHeads clears flags of the heads of a read state, once many rows have got one.
-func clearHeads(now *shards.State) {
-	now = now.WithoutBackdated()
+func clearHeads(state *shards.State) {
+	state = state.WithoutBackdated()
 	heads := make([]*index.Head, 0, 8) // oldest first
-	for _, immutable := range now.Immutable {
+	for _, immutable := range state.Immutable {
 		heads = append(heads, immutable.Head)
 	}
-	heads = append(heads, now.Head)
+	heads = append(heads, state.Head)
 	for i, h := range heads {
 		if !h.HasNewFlags() {
 			continue
@@ -73,7 +73,7 @@ func clearHeads(now *shards.State) {
 				older.RaiseCaps(list)
 			}
 			caps := newOlderCaps(list)
-			for _, seg := range now.Sealed {
+			for _, seg := range state.Sealed {
 				caps.raise(seg)
 			}
 		})

@@ -1,12 +1,8 @@
 package versions
 
 import (
-	"slices"
-
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/blocks"
-	"github.com/pentad-db/pentad/node/store/tombstone"
-	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // FindNewest collects the flagged rows that lie in the box of a partition.
@@ -39,94 +35,35 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 	return err
 }
 
-// findInHeads makes the heads find which of their own rows are superseded, and adds the rows that
-// may supersede sealed ones to the newest. Where what heads know is not used, it adds all versions.
-func (r *Resolver) findInHeads(p *Partition) error {
-	flagged := 0
-	p.eachOwnHead(func(h *index.Head) { flagged += h.Flagged() })
-	if p.headsKnowSuperseded = r.usesSupersededOfHeads(p); flagged == 0 {
-		return nil
-	}
-	add := func(b *record.Batch) error {
-		for i := range b.Len() {
-			if r.CoveredBy(b.Key(i)) != nil {
-				continue
-			}
-			if err := p.Newest.Add(b, i); err != nil {
-				return err
-			}
-		}
-		return r.Ctx.Err()
-	}
-	heads, box := p.ownHeads(), p.Box
-	if p.headsKnowSuperseded {
-		for i, h := range heads {
-			h.FindSuperseded(&box, heads[i+1:])
-		}
-		if p.fromNs >= r.UpperAcqNs {
-			return nil
-		}
-		box[record.Acq] = record.RangeSet{{From: p.fromNs, To: r.UpperAcqNs}}
-	}
-	for _, h := range heads {
-		scan := h.ScanVersions
-		if p.headsKnowSuperseded {
-			scan = h.ScanSuperseding
-		}
-		if err := scan(&box, r.Horizon, add); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// usesSupersededOfHeads reports whether what heads know of their superseded rows is used: unless a
-// row may hide others of its reading that came below the horizon, or a tombstone covers a row of
-// the heads and not the older versions of its reading, which are shown again then.
-func (r *Resolver) usesSupersededOfHeads(p *Partition) bool {
-	if !r.UseSuperseded || p.State.Backdated != nil {
-		return false
-	}
-	oldest := p.State.Head
-	if len(p.State.Immutable) > 0 {
-		oldest = p.State.Immutable[0].Head
-	}
-	fromNs := oldest.OldestAcq()
-	return !slices.ContainsFunc(r.Tombstones, func(t *tombstone.Range) bool {
-		acqs := t.Box[record.Acq]
-		return acqs[len(acqs)-1].To > fromNs && (len(acqs) > 1 || acqs[0].From > fromNs)
-	})
-}
-
 // findFlagged adds the flagged rows of candidates that lie in the box of a partition to its newest.
 //
 // Errors: ErrFull when they are more readings than there is space for.
 func (r *Resolver) findFlagged(
 	p *Partition, seg *blocks.PlannedSegment, candidates []index.Candidate,
 ) error {
-	w := &r.VersionLookup
-	w.Box = &p.Box
+	g := &r.VersionLookup
+	g.Box = &p.Box
 	for len(candidates) > 0 {
 		if err := r.Ctx.Err(); err != nil {
 			return err
 		}
-		n, selective := 1, w.IsSelective(seg, candidates[0])
+		n, selective := 1, g.IsSelective(seg, candidates[0])
 		for n < min(len(candidates), blocks.TaskBlocks) &&
-			w.IsSelective(seg, candidates[n]) == selective {
+			g.IsSelective(seg, candidates[n]) == selective {
 			n++
 		}
-		r.Readahead.Prefetch(seg.Segment, candidates[:n])
-		all, stay := r.Cache.Slots(n)
-		if err := w.OpenCached(seg, candidates[:n], all, selective); err != nil {
+		r.Access.Readahead.Prefetch(seg.Segment, candidates[:n])
+		all, stay := r.OpenBlocks.Slots(n)
+		if err := g.OpenAll(seg, candidates[:n], all, selective); err != nil {
 			return err
 		}
-		for _, f := range all {
-			if err := r.addFlagged(p, seg, f); err != nil {
+		for _, open := range all {
+			if err := r.addFlagged(p, seg, open); err != nil {
 				return err
 			}
 		}
 		if stay {
-			seg.Cached = append(seg.Cached, all...)
+			seg.Open = append(seg.Open, all...)
 		}
 		candidates = candidates[n:]
 	}
@@ -134,25 +71,27 @@ func (r *Resolver) findFlagged(
 }
 
 // addFlagged adds the flagged ones of the rows that were found to the newest of a partition.
-func (r *Resolver) addFlagged(p *Partition, seg *blocks.PlannedSegment, f *blocks.Cached) error {
-	w := &r.VersionLookup
-	if f.InSpans {
-		w.Chosen = f.Block.FlaggedSpans(f.Spans, w.Chosen[:0])
+func (r *Resolver) addFlagged(
+	p *Partition, seg *blocks.PlannedSegment, open *blocks.OpenBlock,
+) error {
+	g := &r.VersionLookup
+	if open.InSpans {
+		g.Chosen = open.Block.FlaggedSpans(open.Spans, g.Chosen[:0])
 	} else {
-		w.Chosen = f.Block.Flagged(append(w.Chosen[:0], f.Sel...))
+		g.Chosen = open.Block.Flagged(append(g.Chosen[:0], open.Sel...))
 	}
-	w.Batch.Reset()
-	if err := f.Block.Gather(w.Chosen, true, &w.Batch); err != nil {
+	g.Batch.Reset()
+	if err := open.Block.Gather(g.Chosen, true, &g.Batch); err != nil {
 		return err
 	}
-	if err := seg.RanksToAcqs(w.Batch.AcqNs); err != nil {
+	if err := seg.RanksToAcqs(g.Batch.AcqNs); err != nil {
 		return err
 	}
-	for i := range w.Batch.Len() {
-		if w.Batch.AcqNs[i] < p.fromNs {
+	for i := range g.Batch.Len() {
+		if g.Batch.AcqNs[i] < p.newestFromNs {
 			continue
 		}
-		if err := p.Newest.Add(&w.Batch, i); err != nil {
+		if err := p.Newest.Add(&g.Batch, i); err != nil {
 			return err
 		}
 	}

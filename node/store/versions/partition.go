@@ -22,20 +22,20 @@ type Partition struct {
 	Segments            []*blocks.PlannedSegment
 	someFlagged         bool      // in the box; else each row is the only version of its reading
 	Flagged             int       // rows in the box that may supersede others, at most
-	flaggedInHeads      int       // of these, rows in heads, most of which only came late
+	flaggedInHeads      int       // of these, rows in heads, most of which supersede none
 	Newest              *Table    // with views that resolve versions
 	headsKnowSuperseded bool      // of their own rows; Newest decides about sealed ones only
-	fromNs              int64     // sealed versions with smaller acqs are not in it
-	supersededBelowNs   int64     // what blocks keep of superseded rows is of versions below it
+	newestFromNs        int64     // sealed versions with smaller acqs are not in it
+	knownBelowNs        int64     // what blocks keep of superseded rows is of versions below it
 	backdated           []Reading // those with backdated rows
 }
 
 var partitions = sync.Pool{New: func() any { return new(Partition) }}
 
 // NewPartition returns a partition of a read state, of no box yet.
-func NewPartition(now *shards.State) *Partition {
+func NewPartition(state *shards.State) *Partition {
 	p := partitions.Get().(*Partition)
-	p.State, p.fromNs, p.supersededBelowNs = now, math.MinInt64, math.MinInt64
+	p.State, p.newestFromNs, p.knownBelowNs = state, math.MinInt64, math.MinInt64
 	return p
 }
 

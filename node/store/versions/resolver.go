@@ -44,8 +44,8 @@ type Resolver struct {
 
 // resolverState is what is asked, and what came of it.
 type resolverState struct {
-	Access
-	Ctx context.Context
+	Access Access
+	Ctx    context.Context
 
 	Box            record.Box      // what rows must satisfy to be looked at
 	NewestAcqs     record.RangeSet // acqs of the newest versions that are shown; empty: any
@@ -70,18 +70,18 @@ type resolverBuffers struct {
 	Waiting       []*Partition    // not scanned yet; the last one comes next
 	Pass          []*Partition    // being scanned
 	VersionLookup blocks.Gatherer // opens blocks to find newer versions
-	Cache         blocks.Cache
+	OpenBlocks    blocks.OpenBlocks
 	flagged       []index.Candidate // in which to look for newer versions
 }
 
 // resolvers are kept with the memory that they have gathered.
 var resolvers = sync.Pool{New: func() any { return new(Resolver) }}
 
-// New returns a resolver of a source; GiveBack ends its use.
+// New returns a resolver of a store; GiveBack ends its use.
 func New(ctx context.Context, from *Access) *Resolver {
-	sc := resolvers.Get().(*Resolver)
-	sc.Begin(ctx, from)
-	return sc
+	r := resolvers.Get().(*Resolver)
+	r.Reuse(ctx, from)
+	return r
 }
 
 // GiveBack ends the use of a resolver that New returned.
@@ -90,16 +90,16 @@ func (r *Resolver) GiveBack() {
 	resolvers.Put(r)
 }
 
-// Begin begins a use of the resolver, which is new or was reset.
-func (r *Resolver) Begin(ctx context.Context, from *Access) {
+// Reuse begins a use of the resolver, which is new or was reset.
+func (r *Resolver) Reuse(ctx context.Context, from *Access) {
 	r.Ctx, r.Access, r.VersionLookup.Ctx = ctx, *from, ctx
-	r.Readahead.Clock.Refresh()
+	r.Access.Readahead.Clock.Refresh()
 }
 
-// Mappings yields the files that are read, also those that a merge has replaced meanwhile.
-func (r *Resolver) Mappings(yield func(*segment.File) bool) {
-	for _, now := range r.States {
-		for file := range now.Mappings {
+// Files yields the files that are read, also those that a merge has replaced meanwhile.
+func (r *Resolver) Files(yield func(*segment.File) bool) {
+	for _, state := range r.States {
+		for file := range state.Files {
 			if !yield(file) {
 				return
 			}
@@ -114,20 +114,21 @@ func (r *Resolver) Reset() {
 	clear(r.Tombstones)
 	r.States, r.Tombstones = r.States[:0], r.Tombstones[:0]
 	r.Waiting, r.Pass = r.Waiting[:0], r.Pass[:0]
-	r.Cache.Reset()
+	r.OpenBlocks.Reset()
 	r.resolverState = resolverState{}
 }
 
 // PinStates pins the read states of the box, and picks the tombstones that cover rows of it.
 func (r *Resolver) PinStates() {
 	var all *tombstone.Set
-	r.States, all = r.Pin(&r.Box, r.States)
+	r.States, all = r.Access.Pin(&r.Box, r.States)
 	r.pickTombstones(all)
 	r.trackBackdatedPuts()
 }
 
-// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, and in
-// views that resolve versions the erases from before the time of an as-of query.
+// pickTombstones chooses the tombstones that cover rows of the scan, oldest first: purges, steps of
+// retentions and splits, and in views that resolve versions the erases from before the time of an
+// as-of query.
 func (r *Resolver) pickTombstones(from *tombstone.Set) {
 	if from.Tree == nil && from.HistoryChanges == nil {
 		return
@@ -146,9 +147,9 @@ func (r *Resolver) pickTombstones(from *tombstone.Set) {
 
 // trackBackdatedPuts counts a backdated put as a change of the box below the horizon.
 func (r *Resolver) trackBackdatedPuts() {
-	for _, now := range r.States {
-		if now.Backdated != nil {
-			r.HistoryChangedAcqNs = now.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
+	for _, state := range r.States {
+		if state.Backdated != nil {
+			r.HistoryChangedAcqNs = state.Backdated.NewestPut(&r.Box, r.HistoryChangedAcqNs)
 		}
 	}
 }
@@ -156,11 +157,11 @@ func (r *Resolver) trackBackdatedPuts() {
 // MakePartitions makes one partition of each read state, as long as it need not be divided, and
 // returns how many segments were planned.
 func (r *Resolver) MakePartitions() (segments int) {
-	for _, now := range r.States {
+	for _, state := range r.States {
 		if r.View != record.ViewAll && !r.BySeries {
-			clearHeads(now)
+			clearHeads(state)
 		}
-		p := NewPartition(now)
+		p := NewPartition(state)
 		p.Box = r.Box
 		r.Waiting = append(r.Waiting, p)
 	}
@@ -175,7 +176,7 @@ func (r *Resolver) MakePartitions() (segments int) {
 // fit it alone. It reports whether there are any.
 func (r *Resolver) NextPass() (bool, error) {
 	r.endPass()
-	limit := r.MaxReadings
+	limit := r.Access.MaxReadings
 	for len(r.Waiting) > 0 {
 		last := len(r.Waiting) - 1
 		p := r.Waiting[last]
@@ -189,22 +190,13 @@ func (r *Resolver) NextPass() (bool, error) {
 		if p.Flagged-p.flaggedInHeads > limit && r.DivideByZones(p) {
 			continue
 		}
-		found := r.Cache.Taken
-		err := r.FindNewest(p, limit)
-		if err == nil {
-			err = r.findNewerThanBackdated(p)
-		}
-		switch {
-		case errors.Is(err, ErrFull):
-			r.DivideByReadings(p)
-			r.Cache.Truncate(found)
-			continue
-		case err != nil:
+		divided, err := r.resolve(p, limit)
+		if err != nil {
 			p.GiveBack()
 			return false, err
 		}
-		if p.Newest.len() > 0 && r.UseSuperseded {
-			p.Newest.sortRecent(p.supersededBelowNs)
+		if divided {
+			continue
 		}
 		r.Pass = append(r.Pass, p)
 		if p.Newest != nil {
@@ -214,12 +206,31 @@ func (r *Resolver) NextPass() (bool, error) {
 	return len(r.Pass) > 0, nil
 }
 
+// resolve finds the newest versions of the readings of a partition, or divides it where these are
+// more than a limit.
+func (r *Resolver) resolve(p *Partition, limit int) (divided bool, err error) {
+	mark := r.OpenBlocks.Taken
+	err = r.FindNewest(p, limit)
+	if err == nil {
+		err = r.findNewerThanBackdated(p)
+	}
+	if errors.Is(err, ErrFull) {
+		r.DivideByReadings(p)
+		r.OpenBlocks.Truncate(mark)
+		return true, nil
+	}
+	if err == nil && p.Newest.len() > 0 && r.UseSuperseded {
+		p.Newest.sortRecent(p.knownBelowNs)
+	}
+	return false, err
+}
+
 // endPass gives back what the pass took.
 func (r *Resolver) endPass() {
 	for _, p := range r.Pass {
 		p.GiveBack()
 	}
-	r.Cache.Truncate(0)
+	r.OpenBlocks.Truncate(0)
 	r.Pass = r.Pass[:0]
 }
 
@@ -229,8 +240,8 @@ func (r *Resolver) UnpinStates() {
 	for _, p := range r.Waiting {
 		p.GiveBack()
 	}
-	for _, now := range r.States {
-		now.Unpin()
+	for _, state := range r.States {
+		state.Unpin()
 	}
 }
 
@@ -249,7 +260,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	if p.findFlagged(); !p.someFlagged {
 		return
 	}
-	p.fromNs = r.newerFrom(p)
+	p.newestFromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
 			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
@@ -259,7 +270,7 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	}
 	p.flaggedInHeads = 0
 	p.EachHead(func(h *index.Head) { p.flaggedInHeads += h.Flagged() })
-	if p.Flagged+p.flaggedInHeads > r.MaxReadings {
+	if p.Flagged+p.flaggedInHeads > r.Access.MaxReadings {
 		p.flaggedInHeads = 0
 		p.eachHeadZone(func(z index.FlaggedZone) { p.flaggedInHeads += z.Flagged })
 	}

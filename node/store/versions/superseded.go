@@ -21,7 +21,7 @@ import (
 // newerFrom picks what is known of the superseded rows of the candidates of a partition. It returns
 // the acq from which on newer versions of their rows must be looked for.
 func (r *Resolver) newerFrom(p *Partition) int64 {
-	p.supersededBelowNs = math.MinInt64
+	p.knownBelowNs = math.MinInt64
 	if !r.UseSuperseded || p.State.Backdated != nil {
 		return math.MinInt64
 	}
@@ -32,13 +32,13 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	fromNs := int64(math.MaxInt64)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
-			known := seg.Segment.Superseded.Of(c.Block)
+			known := seg.Segment.Superseded.Of(c.Block, seg.File)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
 				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
-					seg.Superseded = append(seg.Superseded, blocks.BlockSuperseded{Block: c.Block,
+					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
 						SupersededRows: known})
 					fromNs = min(fromNs, searchedBelowNs)
-					p.supersededBelowNs = max(p.supersededBelowNs, searchedBelowNs)
+					p.knownBelowNs = max(p.knownBelowNs, searchedBelowNs)
 					continue
 				}
 			}
@@ -59,24 +59,26 @@ func (p *Partition) HasNoNewer(info *index.BlockInfo, known *shards.SupersededRo
 }
 
 // keepHasNoNewer keeps with the segment of a block, which is inside the box, that no row of it has
-// a newer version that came since: the next scan looks only for those that come from now on.
+// a newer version that came since: the next scan looks only for those that come from now on. Where
+// none came of any reading, there is nothing to spare the next scan.
 func (r *Resolver) keepHasNoNewer(
 	p *Partition, seg *blocks.PlannedSegment, number uint32, known *shards.SupersededRows,
 ) {
 	switch {
-	case !r.UseSuperseded || p.fromNs == math.MinInt64 || p.Flagged == 0:
+	case !r.UseSuperseded || p.newestFromNs == math.MinInt64 || p.Flagged == 0:
+	case known != nil && p.Newest.len() == 0:
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
 	default:
-		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), int(seg.Index.Block(number).Rows),
-			shards.NewSupersededRows(r.UpperAcqNs, nil))
+		seg.Segment.Superseded.Keep(number, seg.File, int(seg.Index.Block(number).Rows),
+			shards.NewSupersededRows(r.UpperAcqNs, nil, 0))
 	}
 }
 
 // mayHaveNewer reports whether a block may have versions from the acq on that matters.
 func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockInfo) bool {
-	return p.fromNs == math.MinInt64 ||
-		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.fromNs
+	return p.newestFromNs == math.MinInt64 ||
+		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.newestFromNs
 }
 
 // SupersededFinder finds the superseded rows of whole blocks. One goroutine uses it; the zero value
@@ -99,6 +101,15 @@ type match struct {
 // looked up in the table, which takes some 10 ns each.
 const rowsPerSearch = 16
 
+// RowsToSearch returns about how many of the rows of a whole block take as long to decode as to
+// count those that have no newer version.
+func (p *Partition) RowsToSearch(rows int) int {
+	if p.newestFromNs == math.MinInt64 {
+		return rows
+	}
+	return min(rows, rowsPerSearch*p.Newest.len())
+}
+
 // Find returns the positions of the rows of an open block, which lies inside the box, that have a
 // newer version in the partition, ascending, valid until the next call. It is not ok where other
 // rows may have to be removed too, or what is known is not used. What it finds is kept for other
@@ -108,7 +119,7 @@ const rowsPerSearch = 16
 func (f *SupersededFinder) Find(
 	r *Resolver, p *Partition, seg *blocks.PlannedSegment, number uint32, b *segment.Block,
 ) (positions []uint16, ok bool, err error) {
-	if !r.UseSuperseded || p.fromNs == math.MinInt64 || b.HasTombs() {
+	if !r.UseSuperseded || p.newestFromNs == math.MinInt64 || b.HasTombs() {
 		return nil, false, nil
 	}
 	info, known := seg.Index.Block(number), seg.SupersededOf(number)
@@ -126,14 +137,18 @@ func (f *SupersededFinder) Find(
 	} else {
 		err = f.lookUpAll(p, seg, b)
 	}
-	if err == nil {
-		err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
-	}
 	if err != nil {
 		return nil, false, err
 	}
-	seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
-		shards.NewSupersededRows(r.UpperAcqNs, slices.Clone(f.positions)))
+	found := known.Provisional(seg.File, r.UpperAcqNs, slices.Clone(f.positions))
+	if found == nil {
+		tick := seg.File.VerifyTick()
+		if err := seg.VerifyBlock(number); err != nil {
+			return nil, false, err
+		}
+		found = shards.NewSupersededRows(r.UpperAcqNs, slices.Clone(f.positions), tick)
+	}
+	seg.Segment.Superseded.Keep(number, seg.File, b.Rows(), found)
 	return f.positions, true, nil
 }
 
@@ -192,13 +207,15 @@ func (f *SupersededFinder) search(
 	if err != nil {
 		return err
 	}
-	found := len(f.positions)
 	for i, m := range f.matches {
-		if m.newestNs > f.keys.AcqNs[i] {
-			f.positions = append(f.positions, uint16(m.row))
+		if m.newestNs <= f.keys.AcqNs[i] {
+			continue
+		}
+		at, known := slices.BinarySearch(f.positions, uint16(m.row))
+		if !known {
+			f.positions = slices.Insert(f.positions, at, uint16(m.row))
 		}
 	}
-	f.sortFound(found)
 	return nil
 }
 
@@ -221,14 +238,9 @@ func (f *SupersededFinder) lookUpAll(
 			f.positions = append(f.positions, uint16(i))
 		}
 	}
-	f.sortFound(found)
-	return nil
-}
-
-// sortFound brings the positions into order, of which those from one on were added.
-func (f *SupersededFinder) sortFound(from int) {
-	if from < len(f.positions) {
+	if found < len(f.positions) {
 		slices.Sort(f.positions)
 		f.positions = slices.Compact(f.positions)
 	}
+	return nil
 }

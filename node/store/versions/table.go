@@ -235,6 +235,8 @@ const (
 	// them takes a tenth of a look at the rows of which one in a hundred has a newer version, and
 	// 2.5 MiB are kept.
 	maxRecent = 1 << 16
+	// fewRecent is how many are compared faster than searched.
+	fewRecent = 8
 )
 
 // hasNone reports whether no newest version with this acq or a greater one can be of a reading in a
@@ -264,6 +266,14 @@ func (n *Table) hasNone(info *index.BlockInfo, fromNs int64) bool {
 // eachRecent calls visit with the newest versions with an acq, not below recentFromNs, or a greater
 // one that can be of a reading in a block, until it returns false.
 func (n *Table) eachRecent(info *index.BlockInfo, fromNs int64, visit func(v *version) bool) {
+	if len(n.recent) <= fewRecent {
+		for i := range n.recent {
+			if v := &n.recent[i]; v.acqNs >= fromNs && v.within(info) && !visit(v) {
+				return
+			}
+		}
+		return
+	}
 	lowest := LowestIn(info)
 	highest := Reading{int32(info.Max[record.CID]), int32(info.Max[record.MOID]),
 		info.Max[record.MID], info.Max[record.Cap]}
@@ -335,8 +345,8 @@ func (n *Table) sortRecent(fromNs int64) {
 
 func (r *Reading) within(info *index.BlockInfo) bool {
 	in := func(d record.Dim, v int64) bool { return info.Min[d] <= v && v <= info.Max[d] }
-	return in(record.CID, int64(r.CID)) && in(record.MOID, int64(r.MOID)) &&
-		in(record.MID, r.MID) && in(record.Cap, r.CapNs)
+	return in(record.MID, r.MID) && in(record.Cap, r.CapNs) && in(record.CID, int64(r.CID)) &&
+		in(record.MOID, int64(r.MOID))
 }
 
 // Compare orders readings by tenant, quantity, device and cap.

@@ -62,7 +62,7 @@ func (e *GapError) Error() string {
 
 type writer struct {
 	high    uint64
-	results []Result // at most MaxResults, in order of arrival
+	results []Result // at most MaxResults, in no order; at most one if persistent
 	lastAcq int64
 }
 

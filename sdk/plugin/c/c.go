@@ -4,11 +4,13 @@ package c
 
 import "embed"
 
-//go:embed pentad.h columns.h sealed.h sealed_sum.h
+//go:embed pentad.h columns.h sealed.h sealed_sum.h sealed_rows.h
 var files embed.FS
 
 // Names returns the names of the files.
-func Names() []string { return []string{"pentad.h", "columns.h", "sealed.h", "sealed_sum.h"} }
+func Names() []string {
+	return []string{"pentad.h", "columns.h", "sealed.h", "sealed_sum.h", "sealed_rows.h"}
+}
 
 // File returns a file by its name. The bytes belong to the caller.
 func File(name string) []byte {

@@ -12,6 +12,9 @@ enum { SEALED_HEADER = 24, SEALED_TAG = 8, SEALED_CORRECTION = 1, SEALED_DELTA =
 /* What payloads of a schema say of it. The check is 3 bytes of its fingerprint, the first lowest. */
 typedef struct { u32 schema, check, prefix, flags; } sealed_schema;
 
+/* A number that is read where this is written and not later; as pentad_f64_first. */
+#define SEALED_NOW(type, p) (*(const volatile type *)(p))
+
 /* Header fields of a payload that sealed_is accepts. */
 static inline u32 sealed_key_of(const u8 *p) { return (u32)pentad_i32(p + 4); }
 static inline u64 sealed_chain_of(const u8 *p) { return pentad_u64(p + 8); }
@@ -123,7 +126,12 @@ static inline u32 sealed_hash(i64 mid, i32 cid, i32 moid, u64 id) {
  *   SCHEMA:CHECK PREFIX FLAGS OFFSET WIDTH;KEY MID MOID TAG,TAG,...;...
  *
  * MID is * where the tags are those of all devices, and a TAG is - where a range has no end. */
-typedef struct { i64 mid; i32 moid; u32 key, first, n, next; } sealed_series;
+typedef struct {
+  i64 mid;
+  i32 moid;
+  u32 key, first, n, next;
+  u32 follow; /* the series of the row after one of this series, last time */
+} sealed_series;
 
 typedef struct {
   sealed_schema schema;
@@ -178,7 +186,7 @@ static inline u32 sealed_take_series(const u8 **p, const u8 *end, sealed_token *
   if (sealed_number(p, end, &moid) != ' ' || moid != (i32)moid) return 0;
   if (sealed_find_series(t, mid, (i32)moid, (u32)key)) return 0;
   sealed_series *s = t->series + t->n;
-  *s = (sealed_series){mid, (i32)moid, (u32)key, *n_tags, 0, 0};
+  *s = (sealed_series){mid, (i32)moid, (u32)key, *n_tags, 0, 0, 0};
   if (!sealed_tags(p, end, t, n_tags)) return 0;
   s->n = *n_tags - s->first;
   u32 *slot = t->slots + (sealed_hash(mid, 0, s->moid, s->key) & (t->n_slots - 1));
@@ -222,13 +230,23 @@ static inline i32 sealed_token_text(const u8 *p, u32 size, sealed_token *t) {
   return PENTAD_OK;
 }
 
+static inline u32 sealed_is_of(const sealed_token *t, const sealed_series *s, i64 mid, i32 moid, u32 key) {
+  return s->key == key && s->moid == moid && (t->any_device || s->mid == mid);
+}
+
 /* The tags for a payload of the schema, 0 if the token has none for its series and key. */
 static inline const sealed_series *sealed_series_of(sealed_token *t, const u8 *p, i64 mid, i32 moid) {
+  if (!t->n) return 0;
   u32 key = sealed_key_of(p);
-  const sealed_series *s = t->series + t->last;
-  if (t->n && s->key == key && s->moid == moid && (t->any_device || s->mid == mid)) return s;
-  s = sealed_find_series(t, mid, moid, key);
-  if (s) t->last = (u32)(s - t->series);
+  sealed_series *last = t->series + t->last, *s = last;
+  if (sealed_is_of(t, s, mid, moid, key)) return s;
+  s = t->series + last->follow;
+  if (!sealed_is_of(t, s, mid, moid, key)) {
+    s = sealed_find_series(t, mid, moid, key);
+    if (!s) return 0;
+    last->follow = (u32)(s - t->series);
+  }
+  t->last = (u32)(s - t->series);
   return s;
 }
 

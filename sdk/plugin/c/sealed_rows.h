@@ -12,8 +12,7 @@
 
 #include "sealed_sum.h"
 
-/* Rows that are compared at once, and how many rows of a chain in a row are a reason to do so. */
-enum { SEALED_STEP = 8, SEALED_SAME = 4 };
+enum { SEALED_STEP = 8 }; /* rows that are compared at once */
 
 /* A loop is a function by itself: in a large one the host keeps little in registers. Of each there are
  * forms for what is common, which the compiler must not make one of. */
@@ -50,14 +49,18 @@ SEALED_LOOP void sealed_add_lanes(u128 *sums, const u8 *p, u32 n, u32 stride, co
   const u8 *at = p + SEALED_HEADER, *row;
   u32 k, trend = 0;
   for (u32 i = 0; i < sealed.lanes; at += sealed.widths[i++]) {
-    u64 sum = 0;
+    u64 sum = 0, upper = 0;
     if (sealed.widths[i] == 8)
       for (k = 0, row = at; k < n; k++, row += stride) sum += pentad_u64(row);
     else if (sealed.widths[i] == 4)
       for (k = 0, row = at; k < n; k++, row += stride) sum += (u32)pentad_i32(row);
     else
-      for (k = 0, row = at; k < n; k++, row += stride) sums[i] += sealed_load(row, 16);
-    *(u64 *)(sums + i) += sum;
+      for (k = 0, row = at; k < n; k++, row += stride) {
+        u64 more = SEALED_NOW(u64, row + 8), lower = pentad_u64(row);
+        sum += lower;
+        upper += more + (sum < lower);
+      }
+    sums[i] += (u128)upper << 64 | sum;
     if (!sealed.is_trend[i]) continue;
     for (k = 0; k < n && !delta; k++) sealed_add_time(sums + sealed.lanes + 2 * trend, trend, cap[k]);
     trend++;
@@ -74,7 +77,7 @@ SEALED_LOOP i32 sealed_add_row(sealed_sum *s, const pentad_batch *b, u32 i) {
   if (!sealed_is(&sealed.schema, p, size)) return sealed_other(&sealed.schema, p, size, i);
   u32 seq = sealed_seq_of(p), delta = sealed_flags_of(p) & SEALED_DELTA;
   sealed_chain *c =
-      sealed_find(s, b->mid[i], b->cid[i], b->moid[i], sealed_chain_of(p), sealed_key_of(p));
+      sealed_find(s, b->mid[i], b->cid[i], b->moid[i], sealed_chain_of(p), pentad_u64(p));
   u128 *sums = c && sealed_add_run(c, seq, seq) ? sealed_sums_of(s) : 0;
   if (!sums) return sealed_no_memory();
   s->deltas += delta != 0;
@@ -151,15 +154,13 @@ SEALED_FORM u32 sealed_go_on(sealed_sum *s, const pentad_batch *b, u32 i, u32 to
   return k;
 }
 
-/* The same for words and numbers. */
-#define SEALED_NOW(type, p) (*(const volatile type *)(p))
-
 /* Adds rows from i on of which each is the next one of the chain of the row before it, or of the chain
- * that followed that one the last time; how many. It ends when a chain has several in a row.
+ * that followed that one the last time; how many. Behind some rows it ends, if payloads are dense, where
+ * a step of rows seems to be of one chain.
  *
  * There is one access that the host checks for each thing that is looked at: the highest of its
  * fields, read first and in the block in which the others are. */
-SEALED_FORM u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, const u32 i, u32 to,
+SEALED_FORM u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, const u32 i, u32 to, u32 some,
                                const u32 dense, const u32 lean) {
   const u32 stride = b->stride, prefix = sealed.schema.prefix;
   const u8 *p = b->data + (u64)i * stride, *chains = (const u8 *)s->chains;
@@ -169,7 +170,7 @@ SEALED_FORM u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, const u32 i
   u128 *sums = s->sums;
   u64 lane = 0;
   u32 k = 0;
-  for (u32 n = to - i, same = 0; k < n && same < SEALED_SAME; k++) {
+  for (u32 n = to - i, begins = 1; k < n; k++) {
     if (!dense) {
       u32 size;
       p = pentad_payload(b, i + k, &size);
@@ -179,11 +180,13 @@ SEALED_FORM u32 sealed_in_turn(sealed_sum *s, const pentad_batch *b, const u32 i
     u64 front = SEALED_NOW(u64, p);
     u32 follow = SEALED_NOW(u32, &c->follow);
     sealed_chain *next = c;
-    same++;
     if (id != c->id) { /* a branch: it is mostly foreseen, and what is read next need not wait */
       __asm__("" : "+r"(follow));
       next = (sealed_chain *)(chains + follow);
-      same = 0;
+      begins = 1;
+    } else if (begins) {
+      begins = 0;
+      if (dense && k >= some && n - k > SEALED_STEP && mid[SEALED_STEP - 1] == c->mid) break;
     }
     u64 last = SEALED_NOW(u64, &next->last) + 1;
     u64 differs = (word ^ last) | (id ^ next->id) | (front ^ next->front) | (u64)(*mid++ ^ next->mid) |
@@ -214,24 +217,35 @@ SEALED_LOOP u32 sealed_go_on_any(sealed_sum *s, const pentad_batch *b, u32 i, u3
   return sealed_go_on(s, b, i, to, b->stride);
 }
 
-SEALED_LOOP u32 sealed_in_turn_lean(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
-  return sealed_in_turn(s, b, i, to, 1, 1);
+SEALED_LOOP u32 sealed_in_turn_lean(sealed_sum *s, const pentad_batch *b, u32 i, u32 to, u32 some) {
+  return sealed_in_turn(s, b, i, to, some, 1, 1);
+}
+
+SEALED_LOOP u32 sealed_in_turn_dense(sealed_sum *s, const pentad_batch *b, u32 i, u32 to, u32 some) {
+  return sealed_in_turn(s, b, i, to, some, 1, 0);
 }
 
 SEALED_LOOP u32 sealed_in_turn_any(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
-  return sealed_in_turn(s, b, i, to, 0, 0);
+  return sealed_in_turn(s, b, i, to, 0, 0, 0);
+}
+
+/* Adds rows that come as expected; how many. */
+static inline u32 sealed_add_expected(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
+  if (b->stride < sealed.schema.prefix) return sealed_in_turn_any(s, b, i, to);
+  u32 n = 0;
+  if (to - i >= SEALED_STEP)
+    n = b->stride == 32 ? sealed_go_on_32(s, b, i, to) : sealed_go_on_any(s, b, i, to);
+  u32 some = n ? 0 : SEALED_STEP;
+  return n + (sealed.lean ? sealed_in_turn_lean(s, b, i + n, to, some)
+                          : sealed_in_turn_dense(s, b, i + n, to, some));
 }
 
 /* Adds rows of one sum; a status. */
 static inline i32 sealed_add_rows(sealed_sum *s, const pentad_batch *b, u32 i, u32 to) {
-  const u32 dense = b->stride >= sealed.schema.prefix;
   while (i < to) {
-    const u32 from = i;
-    if (s->sums && dense && to - i >= SEALED_STEP)
-      i += b->stride == 32 ? sealed_go_on_32(s, b, i, to) : sealed_go_on_any(s, b, i, to);
-    if (s->sums)
-      i += dense && sealed.lean ? sealed_in_turn_lean(s, b, i, to) : sealed_in_turn_any(s, b, i, to);
-    if (i > from) continue;
+    u32 n = s->sums ? sealed_add_expected(s, b, i, to) : 0;
+    i += n;
+    if (n) continue;
     i32 status = sealed_add_row(s, b, i++);
     if (status) return status;
   }

@@ -10,8 +10,9 @@
 
 #include "sealed.h"
 
-enum { SEALED_MAX_LANES = 2048, SEALED_MAX_SLOTS = 4096, SEALED_PARTIAL_MAC = 1,
-       SEALED_PARTIAL_GROUPS = 2, SEALED_FRONT = 7 };
+enum { SEALED_MAX_LANES = 2048, SEALED_MAX_SLOTS = 4096, SEALED_MAX_SORTED = 1 << 13,
+       SEALED_PARTIAL_MAC = 1, SEALED_PARTIAL_GROUPS = 2, SEALED_FRONT = 7,
+       SEALED_SERIES = 32 /* the least bytes of a series with a chain */ };
 
 typedef unsigned __int128 u128;
 typedef __int128 i128;
@@ -38,7 +39,7 @@ typedef struct {
   u128 *sums; /* of lanes, then time and its square of each trend, then MACs in two of 96 bits */
   sealed_chain *chains;
   u32 *slots; /* lists of chains by hash: the number of the first, from 1 */
-  u32 n, room, n_slots;
+  u32 n, room, n_slots, placed; /* the first ones of n are in slots */
   u32 last; /* where the chain of the last row is, in bytes from the first */
 } sealed_sum;
 
@@ -94,28 +95,34 @@ static inline i32 sealed_no_memory(void) {
                                     "shorter time");
 }
 
-static inline void sealed_place(sealed_sum *s, u32 number) {
-  sealed_chain *c = s->chains + number;
-  u32 *slot = s->slots + (sealed_hash(c->mid, c->cid, c->moid, c->id) & (s->n_slots - 1));
-  c->next = *slot;
-  *slot = number + 1;
-}
-
-/* More room for chains; 0 when there is no memory. There is no fuel to place more than some thousand
- * chains again, so from then on lists grow instead of the table. */
-static inline u32 sealed_grow(sealed_sum *s) {
-  u32 room = s->room ? 2 * s->room : 4;
+/* More room for chains; 0 when there is no memory. */
+static inline u32 sealed_grow(sealed_sum *s, u32 room) {
   sealed_chain *more = pentad_regrow(s->chains, s->n * sizeof(sealed_chain), room * sizeof(sealed_chain));
   if (!more) return 0;
   s->chains = more;
   s->room = room;
-  if (s->n_slots == SEALED_MAX_SLOTS) return 1;
-  u32 *slots = (u32 *)pentad_alloc(room * sizeof(u32));
-  if (!slots) return 0;
-  __builtin_memset(slots, 0, room * sizeof(u32));
-  s->slots = slots;
-  s->n_slots = room;
-  for (u32 i = 0; i < s->n; i++) sealed_place(s, i);
+  return 1;
+}
+
+/* Places chains in the slots in which they are looked for; 0 when there is no memory. There is no fuel
+ * to place more than some thousand again, so from then on lists grow instead of the table. */
+static inline u32 sealed_place(sealed_sum *s) {
+  if (s->n_slots < s->room && s->n_slots < SEALED_MAX_SLOTS) {
+    u32 n = 4;
+    while (n < s->room && n < SEALED_MAX_SLOTS) n *= 2;
+    u32 *slots = (u32 *)pentad_alloc(n * sizeof(u32));
+    if (!slots) return 0;
+    __builtin_memset(slots, 0, n * sizeof(u32));
+    s->slots = slots;
+    s->n_slots = n;
+    s->placed = 0;
+  }
+  while (s->placed < s->n) {
+    sealed_chain *c = s->chains + s->placed++;
+    u32 *slot = s->slots + (sealed_hash(c->mid, c->cid, c->moid, c->id) & (s->n_slots - 1));
+    c->next = *slot;
+    *slot = s->placed;
+  }
   return 1;
 }
 
@@ -124,32 +131,47 @@ static inline sealed_chain *sealed_at(const sealed_sum *s, u32 bytes) {
   return (sealed_chain *)((u8 *)s->chains + bytes);
 }
 
-/* The chain of a series, which follows the last one; 0 when there is no memory. */
-static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u32 key) {
-  u64 front = (u64)key << 32 | sealed.schema.schema << 16 | 0x0101;
-  u32 at = s->n_slots ? s->slots[sealed_hash(mid, cid, moid, id) & (s->n_slots - 1)] : 0;
-  for (; at; at = s->chains[at - 1].next) {
-    sealed_chain *c = s->chains + at - 1;
-    if (c->id == id && c->mid == mid && c->cid == cid && c->moid == moid && c->front == front) break;
-  }
-  if (!at) {
-    if (s->n == s->room && !sealed_grow(s)) return 0;
-    at = s->n + 1;
-    s->chains[s->n] = (sealed_chain){.front = front, .id = id, .mid = mid, .cid = cid, .moid = moid,
-                                     .follow = s->n * sizeof(sealed_chain)};
-    sealed_place(s, s->n++);
-  }
-  u32 bytes = (at - 1) * sizeof(sealed_chain);
-  if (bytes != s->last) sealed_at(s, s->last)->follow = bytes;
-  s->last = bytes;
-  return s->chains + at - 1;
+/* A chain that is not there yet; 0 when there is no memory. */
+static inline sealed_chain *sealed_new(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u64 front) {
+  if (s->n == s->room && !sealed_grow(s, s->room ? 2 * s->room : 4)) return 0;
+  s->chains[s->n] = (sealed_chain){.front = front, .id = id, .mid = mid, .cid = cid, .moid = moid,
+                                   .follow = s->n * sizeof(sealed_chain)};
+  return s->chains + s->n++;
 }
 
-/* Adds a run to a chain; 0 when there is no memory. */
+/* The first 16 bytes of payloads have the key, too. */
+static inline u64 sealed_front_of(u32 key) {
+  return (u64)key << 32 | sealed.schema.schema << 16 | 0x0101;
+}
+
+/* The chain of a series, which follows the last one; 0 when there is no memory. */
+static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moid, u64 id, u64 front) {
+  if (s->placed < s->n && !sealed_place(s)) return 0;
+  u32 at = s->n_slots ? s->slots[sealed_hash(mid, cid, moid, id) & (s->n_slots - 1)] : 0;
+  sealed_chain *c = 0;
+  for (; at; at = c->next) {
+    c = s->chains + at - 1;
+    if (c->id == id && c->mid == mid && c->cid == cid && c->moid == moid && c->front == front) break;
+  }
+  if (!at) c = sealed_new(s, mid, cid, moid, id, front);
+  if (!c || (s->placed < s->n && !sealed_place(s))) return 0;
+  u32 bytes = (u32)((u8 *)c - (u8 *)s->chains);
+  if (bytes != s->last) sealed_at(s, s->last)->follow = bytes;
+  s->last = bytes;
+  return c;
+}
+
+/* Adds a run to a chain, in front of the last one or behind it where they touch; 0 when there is no
+ * memory. */
 static inline u32 sealed_add_run(sealed_chain *c, u32 from, u32 to) {
   u32 last = (u32)c->last;
   if (c->runs && last + 1 == from) {
     c->last = sealed.upper | to;
+    return 1;
+  }
+  if (c->runs && c->r[c->runs - 1].from == to + 1) { /* sealed newest first */
+    c->r[c->runs - 1].from = from;
+    c->unsorted |= c->runs > 1;
     return 1;
   }
   if (c->runs == c->room) {
@@ -168,9 +190,40 @@ static inline u32 sealed_add_run(sealed_chain *c, u32 from, u32 to) {
   return 1;
 }
 
+/* Sorts runs and joins those that touch; runs that overlap are kept, so that who reads them sees it.
+ * Shell's sort, by Ciura's steps. */
+PENTAD_COLD static void sealed_sort_runs(sealed_chain *c) {
+  static const u16 steps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+  sealed_run *r = c->r;
+  for (u32 k = 0; k < sizeof steps / sizeof *steps; k++)
+    for (u32 step = steps[k], i = step; i < c->runs; i++) {
+      sealed_run x = r[i];
+      u32 at = i;
+      for (; at >= step && r[at - step].from > x.from; at -= step) r[at] = r[at - step];
+      r[at] = x;
+    }
+  u32 n = 0;
+  c->unsorted = 0;
+  for (u32 i = 1; i < c->runs; i++) {
+    c->unsorted |= r[i].from <= r[n].to;
+    if (r[n].to + 1 == r[i].from)
+      r[n].to = r[i].to;
+    else
+      r[++n] = r[i];
+  }
+  c->runs = n + 1;
+  c->last = sealed.upper | r[n].to;
+}
+
+/* Ends the last run of each chain, and sorts what there is fuel for. */
 static inline void sealed_end_runs(sealed_sum *s) {
-  for (sealed_chain *c = s->chains; c < s->chains + s->n; c++)
+  u32 left = SEALED_MAX_SORTED;
+  for (sealed_chain *c = s->chains; c < s->chains + s->n; c++) {
     if (c->runs) c->r[c->runs - 1].to = (u32)c->last;
+    if (!c->unsorted || c->runs > left) continue;
+    left -= c->runs;
+    sealed_sort_runs(c);
+  }
 }
 
 /* The sums of a state that has some; 0 when there is no memory. */
@@ -202,8 +255,8 @@ static inline void sealed_put_uvarint(pentad_out *o, u64 v) {
 }
 
 /* How runs are written: SORTED ones by the gaps between them, others by signed steps, a BITMAP with a
- * bit for each number. Who reads them sorts them, as there is no fuel here to sort what comes in the
- * worst of orders. */
+ * bit for each number. Some thousand are sorted here; who reads more of them sorts them, as there is
+ * no fuel for it. */
 enum { SEALED_SORTED, SEALED_BITMAP, SEALED_UNSORTED };
 
 static inline void sealed_put_list(pentad_out *o, const sealed_chain *c) {
@@ -308,9 +361,10 @@ static inline i32 sealed_put(pentad_out *o, sealed_sum *s) {
 }
 
 static inline u64 sealed_take_uvarint(pentad_in *in) {
+  if (in->at < in->end && *in->at < 128) return *in->at++;
   u64 v = 0;
-  for (u32 shift = 0; shift < 64; shift += 7) {
-    u8 b = *pentad_take(in, 1);
+  for (u32 shift = 0; shift < 64 && in->at < in->end; shift += 7) {
+    u8 b = *in->at++;
     v |= (u64)(b & 127) << shift;
     if (b < 128) return v;
   }
@@ -331,6 +385,7 @@ static inline u32 sealed_take_runs(pentad_in *in, sealed_chain *c) {
       if (!in->cut && !sealed_add_run(c, (u32)from, (u32)to)) return 0;
       next = to + 1;
     }
+    in->cut |= !c->runs;
     return 1;
   }
   u64 first = sealed_take_uvarint(in), n = sealed_take_uvarint(in);
@@ -339,6 +394,29 @@ static inline u32 sealed_take_runs(pentad_in *in, sealed_chain *c) {
   const u8 *bits = pentad_take(in, (n + 7) / 8);
   for (u64 k = 0; k < n && !in->cut; k++)
     if (bits[k / 8] >> k % 8 & 1 && !sealed_add_run(c, (u32)(first + k), (u32)(first + k))) return 0;
+  return 1;
+}
+
+/* The chains of a partial: 0 when there is no memory. An empty sum takes them as they are. */
+static inline u32 sealed_take_chains(pentad_in *in, sealed_sum *s) {
+  u64 series = sealed_take_uvarint(in);
+  u32 fresh = !s->n, room = (u32)(in->end - in->at) / SEALED_SERIES + 1;
+  if (room > series) room = (u32)series;
+  if (fresh && room > s->room && !sealed_grow(s, room)) return 0;
+  for (; series && !in->cut; series--) {
+    const u8 *p = pentad_take(in, 16);
+    if (in->cut) break;
+    i32 cid = pentad_i32(p), moid = pentad_i32(p + 12);
+    i64 mid = pentad_i64(p + 4);
+    for (u64 n = sealed_take_uvarint(in); n && !in->cut; n--) {
+      p = pentad_take(in, 12);
+      if (in->cut) break;
+      u64 id = pentad_u64(p), front = sealed_front_of((u32)pentad_i32(p + 8));
+      sealed_chain *c = fresh ? sealed_new(s, mid, cid, moid, id, front)
+                              : sealed_find(s, mid, cid, moid, id, front);
+      if (!c || !sealed_take_runs(in, c)) return 0;
+    }
+  }
   return 1;
 }
 
@@ -367,19 +445,7 @@ static inline u32 sealed_take(pentad_in *in, sealed_sum *s) {
     mac[0] = sum & (((u128)1 << 96) - 1);
     mac[1] += part[1] + (sum >> 96);
   }
-  for (u64 series = sealed_take_uvarint(in); series && !in->cut; series--) {
-    i32 cid = pentad_i32(pentad_take(in, 4));
-    i64 mid = pentad_i64(pentad_take(in, 8));
-    i32 moid = pentad_i32(pentad_take(in, 4));
-    for (u64 n = sealed_take_uvarint(in); n && !in->cut; n--) {
-      u64 id = pentad_u64(pentad_take(in, 8));
-      u32 key = (u32)pentad_i32(pentad_take(in, 4));
-      if (in->cut) break;
-      sealed_chain *c = sealed_find(s, mid, cid, moid, id, key);
-      if (!c || !sealed_take_runs(in, c)) return 0;
-    }
-  }
-  return 1;
+  return sealed_take_chains(in, s);
 }
 
 /* The status of a load that came to its end. */

@@ -68,6 +68,9 @@ impl<T> List<T> {
         Ok(())
     }
 
+    /// Keeps the first n values.
+    pub fn truncate(&mut self, n: usize) { self.used = self.used.min(n); }
+
     #[inline(never)]
     fn grow(&mut self) -> Result<(), Error> {
         let room = (2 * self.room).max(4);
@@ -112,6 +115,10 @@ pub fn keep(src: &[u8]) -> Result<&'static [u8], Error> {
 /// What save wrote, from the front on. It may come from anywhere: each end is checked.
 pub struct In<'a>(&'a [u8]);
 
+#[cold]
+#[inline(never)]
+fn no_end() -> Error { error(EPAYLOAD, format_args!("a saved number does not end")) }
+
 impl<'a> In<'a> {
     pub(super) fn new(saved: &'a [u8]) -> Self { In(saved) }
     pub fn is_empty(&self) -> bool { self.0.is_empty() }
@@ -124,8 +131,18 @@ impl<'a> In<'a> {
         Ok(first)
     }
     /// A number of 7 bits a byte, the lowest first; all bytes but the last have the highest bit.
-    #[inline(never)]
+    #[inline]
     pub fn uvarint(&mut self) -> Result<u64, Error> {
+        match self.0.first() {
+            Some(&b) if b < 128 => {
+                self.0 = &self.0[1..];
+                Ok(b as u64)
+            }
+            _ => self.long_uvarint(),
+        }
+    }
+    #[inline(never)]
+    fn long_uvarint(&mut self) -> Result<u64, Error> {
         let (mut v, mut shift) = (0, 0);
         for (i, &b) in self.0.iter().enumerate() {
             v |= ((b & 127) as u64) << shift;
@@ -138,7 +155,7 @@ impl<'a> In<'a> {
                 break;
             }
         }
-        Err(error(EPAYLOAD, format_args!("a saved number does not end")))
+        Err(no_end())
     }
     pub fn u64(&mut self) -> Result<u64, Error> { Ok(u64_at(self.bytes(8)?, 0)) }
     pub fn i64(&mut self) -> Result<i64, Error> { Ok(self.u64()? as i64) }

@@ -46,6 +46,13 @@ fn check_of(p: &[u8]) -> [u8; 3] { [p[21], p[22], p[23]] }
 fn id_of(p: &[u8]) -> u16 { u16::from_le_bytes([p[2], p[3]]) }
 
 impl Schema {
+    /// Reads what layouts and tokens begin with: SCHEMA:CHECK PREFIX FLAGS and a space. What
+    /// follows is left to others.
+    pub fn of(text: &[u8]) -> Result<Schema, Error> {
+        Text(text).schema().ok_or_else(|| error(EPARAM, format_args!("schema must be SCHEMA:CHECK \
+            PREFIX FLAGS and a space, as layouts and tokens begin")))
+    }
+
     /// The header of a payload, None for one that is not of the schema.
     #[inline]
     pub fn header(&self, p: &[u8]) -> Option<Header> {

@@ -5,12 +5,15 @@
 #![allow(dead_code)] // no module uses all of it
 
 use crate::pentad::{error, i32_at, i64_at, u64_at, Batch, Error, In, List, Out, EPARAM};
+use core::cell::{Cell, UnsafeCell};
 use crate::sealed::{Schema, Text, DELTA, EPARTIAL, HEADER, TAG, WITH_MAC};
 
 const MAX_LANES: usize = 2048;
 const MAC_SIZE: usize = 16;
 // There is no fuel to place more than some thousand chains again, so lists grow from then on.
 const MAX_SLOTS: usize = 4096;
+// How many runs are sorted at most when a sum is saved: there is fuel for so many.
+const MAX_SORTED: usize = 8192;
 
 /// One number of payloads.
 #[derive(Clone, Copy)]
@@ -97,8 +100,9 @@ struct Chain {
     id: u64,
     key: u32,
     next: u32, // in the list of its slot, from 1
-    unsorted: bool,
-    runs: List<Run>,
+    // Sorted when a sum is saved, which others hold no reference into: there is one thread.
+    unsorted: Cell<bool>,
+    runs: UnsafeCell<List<Run>>,
 }
 
 impl Chain {
@@ -106,31 +110,73 @@ impl Chain {
         self.id == id && self.series == *series && self.key == key
     }
 
-    #[inline]
+    #[inline(never)]
     fn add(&mut self, from: u32, to: u32) -> Result<(), Error> {
-        if let Some(last) = self.runs.last_mut() {
+        let runs = self.runs.get_mut();
+        if let Some(last) = runs.last_mut() {
             if last.to.wrapping_add(1) == from {
                 last.to = to;
                 return Ok(());
             }
-            self.unsorted |= last.to >= from;
+            if last.from == to.wrapping_add(1) { // sealed newest first
+                last.from = from;
+                self.unsorted.set(self.unsorted.get() || runs.len() > 1);
+                return Ok(());
+            }
+            if last.to >= from {
+                self.unsorted.set(true);
+            }
         }
-        self.runs.push(Run { from, to })
+        runs.push(Run { from, to })
+    }
+
+    fn runs(&self) -> &[Run] { unsafe { &*self.runs.get() } }
+
+    /// Sorts runs and joins those that touch; runs that overlap are kept, so that who reads them
+    /// sees it. Shell's sort, by Ciura's steps.
+    #[inline(never)]
+    fn sort(&self) {
+        let runs = unsafe { &mut *self.runs.get() };
+        for step in [1750, 701, 301, 132, 57, 23, 10, 4, 1] {
+            for i in step..runs.len() {
+                let (x, mut at) = (runs[i], i);
+                while at >= step && runs[at - step].from > x.from {
+                    runs[at] = runs[at - step];
+                    at -= step;
+                }
+                runs[at] = x;
+            }
+        }
+        let mut last = 0;
+        self.unsorted.set(false);
+        for i in 1..runs.len() {
+            if runs[i].from <= runs[last].to {
+                self.unsorted.set(true);
+            }
+            if runs[last].to.wrapping_add(1) == runs[i].from {
+                runs[last].to = runs[i].to;
+            } else {
+                last += 1;
+                runs[last] = runs[i];
+            }
+        }
+        runs.truncate(last + 1);
     }
 
     /// Writes the runs: as a bitmap where they are many and near to each other.
     fn put(&self, out: &mut Out) {
-        let (first, last) = (self.runs[0].from as u64, self.runs[self.runs.len() - 1].to as u64);
-        let (n, span) = (self.runs.len() as u64, last + 1 - first);
-        if !self.unsorted && n > 16 && span / 8 < n {
+        let (runs, unsorted) = (self.runs(), self.unsorted.get());
+        let (first, last) = (runs[0].from as u64, runs[runs.len() - 1].to as u64);
+        let (n, span) = (runs.len() as u64, last + 1 - first);
+        if !unsorted && n > 16 && span / 8 < n {
             return self.put_bitmap(out, first, span);
         }
-        out.bytes(&[if self.unsorted { UNSORTED } else { SORTED }]);
+        out.bytes(&[if unsorted { UNSORTED } else { SORTED }]);
         put_uvarint(out, n);
         let mut next = 0;
-        for r in self.runs.iter() {
+        for r in runs {
             let step = r.from as i64 - next;
-            put_uvarint(out, (if self.unsorted { step << 1 ^ step >> 63 } else { step }) as u64);
+            put_uvarint(out, (if unsorted { step << 1 ^ step >> 63 } else { step }) as u64);
             put_uvarint(out, (r.to - r.from) as u64);
             next = r.to as i64 + 1;
         }
@@ -141,7 +187,7 @@ impl Chain {
         put_uvarint(out, first);
         put_uvarint(out, span);
         let (mut bits, mut at) = (0u8, 0);
-        for r in self.runs.iter() {
+        for r in self.runs() {
             for seq in r.from as u64..=r.to as u64 {
                 while seq - first >= at + 8 {
                     out.bytes(&[bits]);
@@ -156,7 +202,7 @@ impl Chain {
 }
 
 // How runs are written: by the gaps between them, as a bitmap, by signed steps. Who reads them
-// sorts them: there is no fuel here to sort what comes in the worst of orders.
+// sorts them, as not all are sorted here.
 const SORTED: u8 = 0;
 const BITMAP: u8 = 1;
 const UNSORTED: u8 = 2;
@@ -173,6 +219,7 @@ fn put_uvarint(out: &mut Out, mut v: u64) {
 }
 
 #[cold]
+#[inline(never)]
 fn damaged() -> Error { error(EPARTIAL, format_args!("a saved sum is damaged")) }
 
 fn take<'a>(saved: &mut In<'a>, n: usize) -> Result<&'a [u8], Error> {
@@ -275,8 +322,8 @@ impl Sum {
         if self.chains.len() == self.slots.len() && self.slots.len() < MAX_SLOTS {
             self.grow()?;
         }
-        let runs = List::new();
-        self.chains.push(Chain { series: *series, id, key, next: 0, unsorted: false, runs })?;
+        let (unsorted, runs) = (Cell::new(false), UnsafeCell::new(List::new()));
+        self.chains.push(Chain { series: *series, id, key, next: 0, unsorted, runs })?;
         self.place(self.chains.len() - 1);
         Ok(self.chains.len() - 1)
     }
@@ -324,6 +371,13 @@ impl Sum {
 
     /// Writes the sum as a partial, which `load` takes and who has the keys decrypts.
     pub fn save(&self, l: &Layout, out: &mut Out) {
+        let mut left = MAX_SORTED;
+        for c in self.chains.iter() {
+            if c.unsorted.get() && c.runs().len() <= left {
+                left -= c.runs().len();
+                c.sort();
+            }
+        }
         l.put_front(out, 0);
         put_uvarint(out, self.count);
         put_uvarint(out, self.deltas);
@@ -440,5 +494,5 @@ fn take_bitmap(saved: &mut In, c: &mut Chain) -> Result<(), Error> {
             c.add((first + at) as u32, (first + at) as u32)?;
         }
     }
-    if c.runs.is_empty() { Err(damaged()) } else { Ok(()) }
+    if c.runs().is_empty() { Err(damaged()) } else { Ok(()) }
 }

@@ -13,8 +13,8 @@ type run struct {
 	next     int32 // of its chain, in the runs of the sum
 }
 
-// addRun adds a run to chain number i. Rows of a block mostly go on where the row before them
-// ended.
+// addRun adds a run to chain number i, in front of the last one or behind it where they touch. Rows
+// of a block mostly go on where the row before them ended.
 //
 //go:noinline
 func (s *Sum) addRun(i int, from, to uint32) {
@@ -23,6 +23,11 @@ func (s *Sum) addRun(i int, from, to uint32) {
 		last := &s.runs[c.last]
 		if last.to+1 == from {
 			last.to = to
+			return
+		}
+		if last.from == to+1 { // sealed newest first
+			last.from = from
+			c.unsorted = c.unsorted || c.n > 1
 			return
 		}
 		c.unsorted = c.unsorted || last.to >= from
@@ -44,9 +49,62 @@ func (s *Sum) runsOf(c *chain) iter.Seq[run] {
 	}
 }
 
+// maxSorted is how many runs are sorted at most when a sum is written: there is fuel for so many in
+// the worst of orders.
+const maxSorted = 1 << 13
+
+// sortRuns sorts the runs of chains that are not in order.
+func (s *Sum) sortRuns() {
+	left := int32(maxSorted)
+	for i := range s.chains {
+		if c := &s.chains[i]; c.unsorted && c.n <= left {
+			left -= c.n
+			s.sortChain(c)
+		}
+	}
+}
+
+// sortChain sorts the runs of a chain and joins those that touch. Runs that overlap are kept, so
+// that who reads them sees it.
+func (s *Sum) sortChain(c *chain) {
+	s.sorted = s.sorted[:0]
+	for r := range s.runsOf(c) {
+		s.sorted = append(s.sorted, r)
+	}
+	for _, step := range [...]int{1750, 701, 301, 132, 57, 23, 10, 4, 1} {
+		sortEvery(s.sorted, step)
+	}
+	c.n, c.unsorted, c.last = 0, false, c.first
+	for _, r := range s.sorted {
+		last := &s.runs[c.last]
+		switch {
+		case c.n > 0 && last.to+1 == r.from:
+			last.to = r.to
+			continue
+		case c.n > 0:
+			c.unsorted = c.unsorted || r.from <= last.to
+			c.last = last.next
+		}
+		s.runs[c.last].from, s.runs[c.last].to = r.from, r.to
+		c.n++
+	}
+}
+
+// sortEvery is a step of Shell's sort, as Ciura chose them.
+//
+//go:noinline
+func sortEvery(r []run, step int) {
+	for i := step; i < len(r); i++ {
+		x, at := r[i], i
+		for ; at >= step && r[at-step].from > x.from; at -= step {
+			r[at] = r[at-step]
+		}
+		r[at] = x
+	}
+}
+
 // How runs are written: sorted ones by the gaps between them, others by signed steps, a bitmap with
-// a bit for each number. Who reads them sorts them: there is no fuel here to sort what comes in the
-// worst of orders.
+// a bit for each number. Who reads them sorts them, as not all are sorted here.
 const (
 	runsSorted   = 0
 	runsBitmap   = 1

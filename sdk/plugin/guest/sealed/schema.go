@@ -28,6 +28,17 @@ type Schema struct {
 	Flags  uint8            // FlagMAC and FlagEnvelope
 }
 
+// ParseSchema reads what layouts and tokens begin with: SCHEMA:CHECK PREFIX FLAGS and a space. What
+// follows is left to others.
+func ParseSchema(text []byte) (Schema, error) {
+	r := reader{rest: text}
+	if s := r.schema(); !r.bad {
+		return s, nil
+	}
+	return Schema{}, invalid("schema must be SCHEMA:CHECK PREFIX FLAGS and a space, as layouts " +
+		"and tokens begin")
+}
+
 // Header is what a payload says in the clear about how it is sealed.
 type Header struct {
 	KeyID uint32

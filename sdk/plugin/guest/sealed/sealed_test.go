@@ -85,6 +85,9 @@ func TestSum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if one, err := ParseSchema([]byte(s.Layout())); err != nil || one != l.Schema {
+		t.Fatalf("schema %+v, %v, want %+v", one, err, l.Schema)
+	}
 	for range 20 {
 		b, _ := rows(t, tenant, s, r, 1+r.IntN(300))
 		want, whole := seal.NewPartial(s), Sum{}
@@ -211,6 +214,9 @@ func FuzzTexts(f *testing.F) {
 			}
 			l.Tag(uint64(len(text)))
 			sum.Append(l, nil)
+		}
+		if one, err := ParseSchema(text); err == nil {
+			one.Header(b.Payload(0))
 		}
 		t2, err := ParseToken(text)
 		if err != nil {

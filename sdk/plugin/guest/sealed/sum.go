@@ -19,6 +19,7 @@ type Sum struct {
 	chains []chain   // in the order in which they came
 	runs   []run     // of all chains
 	slots  []int32   // lists of chains by hash: the number of the first, from 1
+	sorted []run     // where runs are sorted, reused
 	last   int       // the chain of the record before
 }
 
@@ -104,6 +105,7 @@ func (l *Layout) AppendFront(dst []byte, extra uint8) []byte {
 // Append appends the sum as a partial, which Load takes and who has the keys decrypts.
 func (s *Sum) Append(l *Layout, dst []byte) []byte {
 	s.prepare(l)
+	s.sortRuns()
 	dst = l.AppendFront(dst, 0)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, s.count), s.deltas)
 	for i := range l.lanes {

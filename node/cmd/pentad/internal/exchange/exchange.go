@@ -30,6 +30,7 @@ const MetadataKey = "pentad.export"
 type Header struct {
 	Version int               `json:"pentad_export"`
 	Box     map[string]string `json:"box"`               // selectors by the name of the axis
+	Select  string            `json:"select,omitempty"`  // devices by their descriptions
 	View    string            `json:"view"`              // all, latest or as-of
 	AsOf    string            `json:"as_of,omitempty"`   // of latest, too: it was the horizon
 	Last    uint32            `json:"last,omitempty"`    // the newest readings of each series

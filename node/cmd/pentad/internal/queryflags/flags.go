@@ -33,6 +33,7 @@ Times
 type Flags struct {
 	Parts      [record.NumDims]string
 	View, AsOf string
+	selected   string // --select
 	last       uint32
 	Order      string
 	Limit      uint64
@@ -89,6 +90,9 @@ func (q *Flags) AddBox(c *cobra.Command) {
 	q.Readings = true
 	q.AddSelectors(c)
 	flags := c.Flags()
+	flags.Var((*cli.FilledFlag)(&q.selected), "select",
+		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
+			"as --cid; see pentad device --help)")
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
@@ -142,7 +146,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := &record.Query{Limit: q.Limit, Where: condition}
+	query := &record.Query{Limit: q.Limit, Select: q.selected, Where: condition}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil && record.Dim(d) == record.MID && q.named {

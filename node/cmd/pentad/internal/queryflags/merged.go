@@ -54,7 +54,7 @@ func distinct(
 	ctx context.Context, db *client.Client, query *record.Query, d record.Dim,
 ) (found []int64, more bool, err error) {
 	probe := record.Query{Box: query.Box, View: query.View, AsOfAcqNs: query.AsOfAcqNs,
-		KeysOnly: true, Limit: 1}
+		Select: query.Select, KeysOnly: true, Limit: 1}
 	for {
 		value, some := int64(0), false
 		_, err := db.Scan(ctx, &probe, func(b *record.Batch) error {

@@ -102,7 +102,7 @@ func (q *Flags) NoteUnreadable(
 		return nil
 	}
 	n, err := Count(ctx, db, &record.Query{Box: query.Box, View: query.View,
-		AsOfAcqNs: query.AsOfAcqNs, Where: query.Where,
+		Select: query.Select, AsOfAcqNs: query.AsOfAcqNs, Where: query.Where,
 		Filters: []record.PluginCall{q.unreadable.call}})
 	if err != nil {
 		return err

@@ -2,8 +2,8 @@
 // reads from files.
 //
 // It owns the flags that name the files and the writer of each series. It does not know where
-// readings come from nor where payloads go, and it asks no node. Its main type is [Sealer], used by
-// one goroutine; it starts none.
+// readings come from nor where payloads go, and it asks a node only whether the file of keys is an
+// old one. Its main type is [Sealer], used by one goroutine; it starts none.
 package sealer
 
 import (
@@ -17,6 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/quantity"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -59,9 +62,14 @@ func (f *Files) Open() (*Sealer, error) {
 
 // OpenKeys reads the file of keys, which has to be there.
 func (f *Files) OpenKeys() (*seal.FileKeyring, error) {
-	if _, err := os.Stat(f.Keys); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen",
-			f.Keys)
+	info, err := os.Stat(f.Keys)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Usagef("--keys: there is no file %s; name the one that readings were "+
+			"sealed with, or restore a copy of it; only for the first readings of all, make one "+
+			"with pentad seal keygen", f.Keys)
+	case err == nil && info.IsDir():
+		return nil, cli.Usagef("--keys %s: it is a folder; name the file in it", f.Keys)
 	}
 	return seal.OpenFileKeyring(f.Keys)
 }
@@ -73,6 +81,14 @@ const maxWriters = 1 << 14
 type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
+
+	// Node is asked before a device gets a random key, so that it does not get a second one: the
+	// node that readings go to.
+	Node *client.Client
+
+	// Declared are the quantities that a node declares: readings of one that is not bytes are
+	// refused, as plugins would read what is encrypted as its values.
+	Declared []plugin.Quantity
 
 	keys    *seal.FileKeyring
 	tenants map[int32]*seal.Tenant
@@ -89,6 +105,19 @@ func (s *Sealer) Tenant(cid int32) (*seal.Tenant, error) {
 		s.tenants[cid] = t
 	}
 	return s.tenants[cid], nil
+}
+
+// ImportID turns a digest of what readings of some tenants come from into one from which nothing
+// follows without the keys of all of them.
+func (s *Sealer) ImportID(ctx context.Context, cids []int32, digest []byte) ([]byte, error) {
+	for _, cid := range cids {
+		id, err := s.keys.ImportID(ctx, cid, digest)
+		if err != nil {
+			return nil, noKey(err, cid)
+		}
+		digest = id[:]
+	}
+	return digest, nil
 }
 
 // AddDevices makes keys for the devices of records where these are random, all at once.
@@ -113,7 +142,7 @@ func (s *Sealer) AddDevices(ctx context.Context, b *record.Batch) error {
 			all = append(all, mid)
 		}
 		slices.Sort(all)
-		if err := noKey(t.AddDevices(ctx, all...), cid); err != nil {
+		if err := s.addDevices(ctx, t, cid, all); err != nil {
 			return err
 		}
 	}
@@ -127,8 +156,14 @@ func (s *Sealer) Seal(
 	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
 	w := s.writers[series]
 	if w == nil {
+		if err := s.fits(k.MOID); err != nil {
+			return dst, err
+		}
 		t, err := s.Tenant(k.CID)
 		if err != nil {
+			return dst, err
+		}
+		if err := s.addDevices(ctx, t, k.CID, []int64{k.MID}); err != nil {
 			return dst, err
 		}
 		if w, err = t.NewWriter(ctx, s.Schema, k.MID, k.MOID); err != nil {
@@ -142,10 +177,36 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// noKey says how to make a key that is not there.
+// fits says why a quantity does not take encrypted readings, nil if it does.
+func (s *Sealer) fits(moid int32) error {
+	for i := range s.Declared {
+		if q := &s.Declared[i]; q.MOID == moid && q.Type != "bytes" {
+			return fmt.Errorf("%s is declared as %s, and encrypted readings are bytes; use "+
+				"another quantity, or declare it with pentad quantity set %d --type bytes",
+				quantity.Label(q), q.Type, moid)
+		}
+	}
+	return nil
+}
+
+// noKey says what to do where a tenant or a device has no key to seal with.
 func noKey(err error, cid int32) error {
+	if errors.Is(err, seal.ErrShredded) {
+		return fmt.Errorf("%w; leave the device out, or make a newer key with pentad seal rotate "+
+			"--cid %d", err, cid)
+	}
 	if errors.Is(err, seal.ErrNoKey) {
-		return fmt.Errorf("%w; make one with pentad seal keygen --cid %d", err, cid)
+		return fmt.Errorf("%w; name the file that has one with --keys, or, if nothing of the "+
+			"tenant was ever sealed, make one with pentad seal keygen --cid %d", err, cid)
+	}
+	return err
+}
+
+// LostKey says what to do where the key of what is to be read is not there.
+func LostKey(err error) error {
+	if errors.Is(err, seal.ErrNoKey) {
+		return fmt.Errorf("%w; name the file that it was sealed with by --keys, or restore the "+
+			"newest copy of that file: no new key reads it", err)
 	}
 	return err
 }
@@ -159,7 +220,7 @@ func (s *Sealer) Open(ctx context.Context, k record.Key, payload []byte) (seal.O
 	o, err := t.Open(ctx, k, payload)
 	if err != nil {
 		return o, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
-			k.MOID, record.FormatNs(k.CapNs), err)
+			k.MOID, record.FormatNs(k.CapNs), LostKey(err))
 	}
 	return o, nil
 }

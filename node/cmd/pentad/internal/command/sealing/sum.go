@@ -29,6 +29,7 @@ type sumFlags struct {
 	requireMAC bool
 	where      []string
 	by         string
+	byKey      bool // the node adds up for each key
 }
 
 func (a *app) sumCommand() *cobra.Command {
@@ -58,8 +59,8 @@ tags, and learns what sdk/docs/sealing.md says of them. With either, choose the 
 		"e.g. Europe/Helsinki (default: buckets, in UTC)")
 	cli.CompleteZone(c, "tz")
 	flags.StringArrayVar(&f.where, "where", nil,
-		"only readings of which this is true, e.g. 'energy>=10' or state==on;\n"+
-			"may be repeated: all must be true")
+		"only readings of which this is true, e.g. 'energy>=10' or state==on (a text is\n"+
+			"taken with its spaces); may be repeated: all must be true")
 	flags.StringVar(&f.by, "by", "", "sum for each value of a field, e.g. state")
 	flags.Uint64Var(&f.minCount, "min-count", 0, "reject sums of fewer readings, e.g. 5 (0: none)")
 	flags.BoolVar(&f.requireMAC, "require-mac", false,
@@ -78,6 +79,10 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 	query, err := f.q.Query(ctx, a.App)
 	if err != nil {
 		return nil, err
+	}
+	if query.Select != "" {
+		return nil, cli.Usagef("--select: this program could not check which devices the node " +
+			"added up; use --mid")
 	}
 	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
 	return query, err
@@ -101,6 +106,12 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		return err
 	}
 	groups, err := f.ask(ctx, db, s.Schema, query, 0)
+	if err != nil {
+		return err
+	}
+	if f.byKey, err = f.needsKeys(s.Schema, groups); err == nil && f.byKey {
+		groups, err = f.ask(ctx, db, s.Schema, query, 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,9 +154,9 @@ func (f *sumFlags) showSums(
 			return n, fmt.Errorf("sum of the node: %w", err)
 		}
 		for _, one := range all {
-			sums, err := f.decrypt(ctx, s, query, &groups[i], one.partial)
+			sums, err := f.decrypt(ctx, s, query, &groups[i], one.parts)
 			if err != nil {
-				return n, err
+				return n, advised(fmt.Errorf("%s%w", groupName(query.GroupBy, &groups[i]), err))
 			}
 			n.groups++
 			if sums.Authentic {
@@ -167,7 +178,8 @@ func (f *sumFlags) showSums(
 	return n, nil
 }
 
-// ask has the node add up; of replicas one that has all below a horizon, 0 for any.
+// ask has the node add up, in parts where the lists of records are too long for one answer; of
+// replicas one that has all below a horizon, 0 for any.
 func (f *sumFlags) ask(
 	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
 	horizonNs int64,
@@ -187,18 +199,24 @@ func (f *sumFlags) ask(
 	if horizonNs > 0 {
 		db = db.After(horizonNs - 1)
 	}
-	groups, end, err := db.Aggregate(ctx, query)
-	if err != nil {
-		return nil, err
+	groups, err := whole(ctx, db, query)
+	if tooLong(err) && query.Limit == 0 {
+		p := &parts{db, schema, f.by != "", map[record.Key]*partedGroup{}}
+		return p.all(ctx, query, err)
 	}
-	return groups, queryflags.CheckEnd(end)
+	return groups, advised(err)
 }
 
 // decrypt reads the sums of a group, which must be of records that were asked for.
 func (f *sumFlags) decrypt(
-	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group, p *seal.Partial,
+	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group,
+	parts []*seal.Partial,
 ) (*seal.Sums, error) {
-	cid, one := p.Tenant()
+	cid, one := parts[0].Tenant()
+	for _, p := range parts[1:] {
+		other, only := p.Tenant()
+		one = one && only && other == cid
+	}
 	if !one {
 		return nil, cli.Usagef("a group has records of several tenants, whose keys differ; " +
 			"choose one with --cid, or add cid to --group")
@@ -208,7 +226,8 @@ func (f *sumFlags) decrypt(
 		return nil, err
 	}
 	by := query.GroupBy
-	return t.Decrypt(ctx, p, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+	return t.DecryptAll(ctx, parts, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+		NoDeltas: query.View != record.ViewAll,
 		Series: func(mid int64, moid int32) bool {
 			return query.Box[record.MID].Contains(mid) && (!by.MID || mid == g.MID) &&
 				query.Box[record.MOID].Contains(int64(moid)) && (!by.MOID || moid == g.MOID)

@@ -37,7 +37,7 @@ has the decoded number, null where the payload is not one; fields of a struct ar
 
 --open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
-encrypted, so that an import restores the records as they are.
+encrypted, so that an import restores the records as they are. Only its owner may read the file.
 
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
@@ -113,6 +113,10 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	if query.Select != "" && query.View == record.ViewAll {
+		return cli.Usagef("--select: devices may change while an export of all versions runs; " +
+			"leave out --view all and --acq, or use --asof")
+	}
 	db, err := queryflags.Connect(ctx, a.App, &e.query, query)
 	if err != nil {
 		return err
@@ -134,7 +138,11 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	start := a.Now()
 	x.progress = a.NewProgress("export", int64(x.count), true)
 	defer x.progress.Close()
-	size, err := a.toFile(e.file, e.checksum || hasSum(e.file), func(out io.Writer) error {
+	replace := durable.ReplaceShared
+	if opened != nil {
+		replace = durable.ReplacePrivate // what was encrypted is plain there
+	}
+	size, err := a.toFile(e.file, replace, e.checksum || hasSum(e.file), func(out io.Writer) error {
 		x.out = newExportWriter(out, format, header, values)
 		return x.run(ctx)
 	})
@@ -205,8 +213,10 @@ type exporter struct {
 	opened    *opened // nil: payloads are not decrypted
 	progress  *cli.Progress
 	horizonNs int64
-	count     uint64 // records in the box, of all versions: at least as many as there will be
-	records   int64  // written
+	// count is of the records in the box, of all versions and devices: at least as many as there
+	// will be.
+	count   uint64
+	records int64 // written
 }
 
 // fix chooses the records: all below the horizon, which no write changes any more.
@@ -245,7 +255,8 @@ func isWhole(q *record.Query) bool {
 // header says what was fixed.
 func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header {
 	h := &exchange.Header{Version: exchange.Version, Box: map[string]string{}, View: "all",
-		Last: x.query.Last, Horizon: timeparse.Format(x.horizonNs), Value: decoded}
+		Select: x.query.Select, Last: x.query.Last,
+		Horizon: timeparse.Format(x.horizonNs), Value: decoded}
 	box := x.query.Box
 	if isWhole(x.query) {
 		box = record.Box{}
@@ -339,10 +350,11 @@ func (x *exporter) note(file string) string {
 	return " to " + file
 }
 
-// toFile has a file written that gets its name when it is complete and synced, and with sum its
-// checksum beside it; "" is stdout.
+// toFile has a file written that replace gives its name when it is complete and synced, and with
+// sum its checksum beside it; "" is stdout.
 func (a *app) toFile(
-	name string, sum bool, write func(io.Writer) error,
+	name string, replace func(string, func(durable.File) error) error, sum bool,
+	write func(io.Writer) error,
 ) (size int64, err error) {
 	counted := &countingWriter{out: a.Stdout}
 	if name == "" {
@@ -352,7 +364,7 @@ func (a *app) toFile(
 	}
 	digest := sha256.New()
 	var failed error
-	err = durable.ReplaceShared(name, func(f durable.File) error {
+	err = replace(name, func(f durable.File) error {
 		counted.out = io.NewOffsetWriter(f, 0)
 		if sum {
 			counted.out = io.MultiWriter(counted.out, digest)

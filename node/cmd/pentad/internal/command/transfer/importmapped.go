@@ -43,10 +43,8 @@ type mappedImport struct {
 
 // files imports all of them. With strict set, they are read once before anything is stored.
 func (r *mappedImport) files(ctx context.Context, files []string) error {
-	if r.sealed == nil {
-		if err := r.fitTypes(ctx); err != nil {
-			return err
-		}
+	if err := r.fitTypes(ctx); err != nil {
+		return err
 	}
 	if r.opt.Strict && allRegular(files) {
 		check := r.opt
@@ -160,8 +158,7 @@ func (r *mappedImport) store(
 		BatchBytes: importBatchBytes, ID: id})
 	before := im.Summary()
 	err = importMappedFile(ctx, im, r.mapping, r.format, shown, in)
-	whole := err == nil || isReject(err) || errors.As(err, new(*exchange.DamageError))
-	if whole { // each run comes to the same end
+	if endsEqually(err) {
 		err = cli.FirstError(r.writer.Close(ctx), err)
 	} else {
 		// A batch that is shorter than the same one of the next run must not be remembered.
@@ -182,6 +179,11 @@ func (r *mappedImport) store(
 		r.app.Note("nothing to import: %s %s", shown, r.emptiness(head))
 	}
 	return err
+}
+
+// endsEqually reports whether each run over a file comes to the same end.
+func endsEqually(err error) bool {
+	return err == nil || isReject(err) || errors.As(err, new(*exchange.DamageError))
 }
 
 // emptiness says what a file without data has, given the number of lines before them, as
@@ -224,6 +226,11 @@ func (r *mappedImport) identity(
 	}
 	all := sum.Sum(nil)
 	r.before.Write(all)
+	if r.sealed != nil {
+		if all, err = r.keyed(ctx, name, all); err != nil {
+			return id, err
+		}
+	}
 	copy(id[:], all)
 	return id, nil
 }

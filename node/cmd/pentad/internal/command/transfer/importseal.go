@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
@@ -107,7 +110,7 @@ func (r *sealedReadings) plain(b []byte) []seal.Value {
 // seal returns the records of a batch with sealed payloads, valid until the next call.
 func (r *sealedReadings) seal(ctx context.Context, b *record.Batch) (*record.Batch, error) {
 	if err := r.AddDevices(ctx, b); err != nil {
-		return nil, shredded(err)
+		return nil, err
 	}
 	r.batch.Reset()
 	for i := range b.Len() {
@@ -120,20 +123,51 @@ func (r *sealedReadings) seal(ctx context.Context, b *record.Batch) (*record.Bat
 		reading := seal.Reading{CapNs: k.CapNs, Values: r.plain(b.Payload(i))}
 		r.payload, err = r.Seal(ctx, r.payload[:0], k, reading)
 		if err != nil {
-			return nil, shredded(err)
+			return nil, err
 		}
 		r.batch.Append(k, r.payload)
 	}
 	return &r.batch, nil
 }
 
-// shredded says what to do about the key of a device that was destroyed.
-func shredded(err error) error {
-	if errors.Is(err, seal.ErrShredded) {
-		return fmt.Errorf("%w; leave the device out, or make a newer key with pentad seal rotate",
-			err)
+// keyed turns the digest of a file into one that says nothing of the file without the keys of its
+// tenants: a node sees it, and without keys it would confirm guesses of the readings. No digest is
+// returned for a file without records.
+func (r *mappedImport) keyed(ctx context.Context, name string, digest []byte) ([]byte, error) {
+	cids, err := r.tenants(ctx, name)
+	if err != nil || len(cids) == 0 {
+		return nil, err
 	}
-	return err
+	return r.sealed.ImportID(ctx, cids, digest)
+}
+
+// tenants are those that a file has records of. The file is read for it, unless all are of one.
+func (r *mappedImport) tenants(ctx context.Context, name string) ([]int32, error) {
+	if cid := r.mapping.CID; cid != nil && cid.Constant != nil {
+		return []int32{int32(*cid.Constant)}, nil
+	}
+	found := map[int32]bool{}
+	look := r.opt
+	look.Dry, look.Rejects, look.Repeats = true, nil, false
+	look.Send = func(_ context.Context, b *record.Batch) error {
+		for _, cid := range b.CID {
+			found[cid] = true
+		}
+		return nil
+	}
+	im, err := csvimport.New(r.mapping, look)
+	if err != nil {
+		return nil, err
+	}
+	in, shown, err := input.Open(ctx, r.app.App, name)
+	if err != nil {
+		return nil, err
+	}
+	err = importMappedFile(ctx, im, r.mapping, r.format, shown, in)
+	if endsEqually(err) {
+		err = nil
+	}
+	return slices.Sorted(maps.Keys(found)), cli.FirstError(err, in.Close())
 }
 
 // identify writes to a digest what decides the records, in addition to the mapping. Keys do not: an

@@ -1,0 +1,228 @@
+package devices
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// filter is an expression as a block answers it: which devices it may find, and whether it does.
+type filter struct {
+	test func(ord uint32) bool // exact, of any device
+	// lists have all devices that pass the test, some more than once, and others that do not pass
+	// check; nil: all that are listed pass. Where all is set any device may pass, and lists say
+	// nothing.
+	lists [][]uint32
+	check func(ord uint32) bool
+	count int // of devices in lists
+	all   bool
+	slow  bool // the test computes, and is made after others
+}
+
+func (f *filter) list(ords []uint32) {
+	if len(ords) > 0 {
+		f.lists = append(f.lists, ords)
+		f.count += len(ords)
+	}
+}
+
+// none returns a filter that no device passes.
+func none() filter { return filter{test: func(uint32) bool { return false }} }
+
+func (b *block) compile(x registry.Expr) filter {
+	switch x := x.(type) {
+	case registry.And:
+		return b.and(x)
+	case registry.Or:
+		return b.or(x)
+	case registry.Not:
+		f := b.compile(x.Expr)
+		test := f.test
+		return filter{all: true, slow: f.slow, test: func(ord uint32) bool { return !test(ord) }}
+	case registry.In:
+		return b.in(x)
+	case registry.Prefix:
+		return b.prefix(x)
+	case registry.Between:
+		return b.between(x)
+	case registry.Within:
+		return b.places.filter(x.Has, rectsWithin(x))
+	case registry.Near:
+		return b.places.filter(x.Has, rectsNear(x))
+	}
+	panic("BUG: an expression that the index does not know")
+}
+
+// and lists what the rarest of its expressions lists.
+func (b *block) and(x registry.And) filter {
+	filters := make([]filter, len(x))
+	for i, one := range x {
+		filters[i] = b.compile(one)
+	}
+	slices.SortStableFunc(filters, func(f, g filter) int { return b.most(f) - b.most(g) })
+	out := filters[0]
+	checks := slices.Clone(filters)
+	if out.check == nil {
+		checks = checks[1:]
+	}
+	slices.SortStableFunc(checks, func(f, g filter) int { return f.order() - g.order() })
+	out.test, out.check = allOf(filters), allOf(checks)
+	return out
+}
+
+func (f filter) order() int {
+	if f.slow {
+		return 1
+	}
+	return 0
+}
+
+func allOf(filters []filter) func(ord uint32) bool {
+	return func(ord uint32) bool {
+		for i := range filters {
+			if !filters[i].test(ord) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// most is how many devices a filter can find at most.
+func (b *block) most(f filter) int {
+	if f.all {
+		return len(b.mids)
+	}
+	return f.count
+}
+
+func (b *block) or(x registry.Or) filter {
+	filters := make([]filter, len(x))
+	for i, one := range x {
+		filters[i] = b.compile(one)
+	}
+	out := joined(filters)
+	out.all = out.all || out.count > len(b.mids)
+	return out
+}
+
+// joined is a filter of what passes one of some filters.
+func joined(filters []filter) filter {
+	if len(filters) == 1 {
+		return filters[0]
+	}
+	var out filter
+	out.test = func(ord uint32) bool {
+		return slices.ContainsFunc(filters, func(f filter) bool { return f.test(ord) })
+	}
+	for _, f := range filters {
+		out.lists = append(out.lists, f.lists...)
+		out.count += f.count
+		out.all, out.slow = out.all || f.all, out.slow || f.slow
+		if f.check != nil {
+			out.check = out.test
+		}
+	}
+	return out
+}
+
+func (b *block) in(x registry.In) filter {
+	if x.Key == registry.KeyRetired {
+		return b.retired(x)
+	}
+	c := b.columns[x.Key]
+	if c == nil {
+		return none()
+	}
+	var texts, numbers, bools []span
+	for _, l := range x.Values {
+		for _, v := range l.Meanings() {
+			switch {
+			case v.Kind() == registry.KindText && c.texts != nil:
+				texts = append(texts, c.texts.at(v.Text()))
+			case v.Kind() == registry.KindNumber && c.numbers != nil:
+				numbers = append(numbers, c.numbers.at(v.Number()))
+			case v.Kind() == registry.KindBool && c.bools != nil:
+				bools = append(bools, c.bools.at(v.Number()))
+			}
+		}
+	}
+	var filters []filter
+	if len(texts) > 0 {
+		filters = append(filters, c.texts.filter(texts))
+	}
+	if len(numbers) > 0 {
+		filters = append(filters, c.numbers.filter(numbers))
+	}
+	if len(bools) > 0 {
+		filters = append(filters, c.bools.filter(bools))
+	}
+	if len(filters) == 0 {
+		return none()
+	}
+	return joined(filters)
+}
+
+// retired is in of what all devices have: those that are not retired have no entry.
+func (b *block) retired(x registry.In) filter {
+	has := func(is bool) bool {
+		return slices.ContainsFunc(x.Values, func(l registry.Literal) bool {
+			return l.Means(registry.Bool(is))
+		})
+	}
+	retired := none()
+	if c := b.columns[x.Key]; c != nil {
+		retired = c.bools.filter([]span{c.bools.at(1)})
+	}
+	test := retired.test
+	switch {
+	case has(true) && has(false):
+		return filter{all: true, test: func(uint32) bool { return true }}
+	case has(true):
+		return retired
+	case has(false):
+		return filter{all: true, test: func(ord uint32) bool { return !test(ord) }}
+	}
+	return none()
+}
+
+func (b *block) prefix(x registry.Prefix) filter {
+	c := b.columns[x.Key]
+	if c == nil || c.texts == nil {
+		return none()
+	}
+	spans := []span{c.texts.between(
+		func(v string) bool { return v < x.Text },
+		func(v string) bool { return !strings.HasPrefix(v, x.Text) })}
+	if whole, ok := strings.CutSuffix(x.Text, "/"); ok && x.Key == registry.KeyGroup {
+		spans = append(spans, c.texts.at(whole))
+	}
+	return c.texts.filter(spans)
+}
+
+func (b *block) between(x registry.Between) filter {
+	c := b.columns[x.Key]
+	if c == nil || c.numbers == nil {
+		return none()
+	}
+	low := registry.Between{Low: x.Low, High: registry.Limit{Number: math.Inf(1)}}
+	return c.numbers.filter([]span{c.numbers.between(
+		func(n float64) bool { return !low.Has(n) },
+		func(n float64) bool { return !x.Has(n) })})
+}
+
+// moveRun adds the living devices of a run to a builder.
+func moveRun[T string | float64](b *block, r *run[T], came []uint32, to *runBuilder[T]) {
+	if r == nil {
+		return
+	}
+	for i, v := range r.values {
+		for _, ord := range r.devices(span{uint32(i), uint32(i + 1)}) {
+			if b.lives(ord) {
+				to.add(v, came[ord])
+			}
+		}
+	}
+}

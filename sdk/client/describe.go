@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// DescribedDevice is a device with one of its descriptions.
+type DescribedDevice struct {
+	MID    int64
+	FromNs int64 // from when it holds, until that of the next description
+	registry.Description
+}
+
+// describeAtOnce devices are put in one batch: less than a frame, whatever descriptions they have.
+const describeAtOnce = 1000
+
+// DescribeDevices stores descriptions of devices of a tenant. A device may have many, each from
+// another time on; one from the same time replaces what was known of it. Queries select devices by
+// the description that is from the latest time.
+//
+// Errors: those of [registry.Append] and of puts. Devices before the error may have been described.
+//
+// Cost: a put for 1,000 devices.
+func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []DescribedDevice) error {
+	for some := range slices.Chunk(devices, describeAtOnce) {
+		var b record.Batch
+		for i := range some {
+			payload, err := registry.Append(nil, &some[i].Description)
+			if err != nil {
+				return fmt.Errorf("device %d: %w", some[i].MID, err)
+			}
+			b.Append(record.Key{CID: cid, MID: some[i].MID, MOID: record.DescriptionMOID,
+				CapNs: some[i].FromNs}, payload)
+		}
+		if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+			return fmt.Errorf("store descriptions of devices: %w", err)
+		}
+	}
+	return nil
+}
+
+// SelectDevices returns the devices of a tenant that a selector chooses, in the language of
+// [registry.ParseSelector], by mid; without a selector all that have a description. Records of
+// descriptions that are not in a form that is known here are left out.
+func (c *Client) SelectDevices(
+	ctx context.Context, cid int32, selector string,
+) ([]DescribedDevice, error) {
+	return c.descriptions(ctx, &record.Query{Select: selector, Last: 1, Box: record.Box{
+		record.CID: {record.At(int64(cid))}, record.MOID: {record.At(record.DescriptionMOID)}}})
+}
+
+// DeviceDescriptions returns all descriptions of a device, by the time from which they hold.
+func (c *Client) DeviceDescriptions(
+	ctx context.Context, cid int32, mid int64,
+) ([]DescribedDevice, error) {
+	return c.descriptions(ctx, &record.Query{Box: seriesBox(record.Key{CID: cid, MID: mid,
+		MOID: record.DescriptionMOID})})
+}
+
+func (c *Client) descriptions(
+	ctx context.Context, q *record.Query,
+) (all []DescribedDevice, err error) {
+	q.View, q.Order = record.ViewLatest, record.OrderKey
+	err = c.eachOf(ctx, q, func(r record.Record) {
+		if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
+			all = append(all, DescribedDevice{r.MID, r.CapNs, *d})
+		}
+	})
+	return all, err
+}
