@@ -28,6 +28,10 @@ tombstones. --where counts those whose payloads meet a condition, and no tombsto
 			if err := kind.Check("base64"); err != nil {
 				return err
 			}
+			if kind.Given() && q.Where == "" {
+				return cli.Usagef("--type is the type of the payloads that --where is about; " +
+					"give --where, too, or leave --type out")
+			}
 			return a.count(c.Context(), &q)
 		},
 	}

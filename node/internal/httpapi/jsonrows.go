@@ -128,7 +128,7 @@ func setEnd(req *httpserver.Request, end rowjson.End) error {
 }
 
 func (s *Server) count(req *httpserver.Request) {
-	q, err := s.parseReadings(req)
+	q, err := s.parseCounted(req)
 	if err == nil {
 		err = q.Normalize()
 	}
@@ -149,7 +149,7 @@ func (s *Server) count(req *httpserver.Request) {
 
 // runPlugin answers with the groups of an aggregate, each result as its fields.
 func (s *Server) runPlugin(req *httpserver.Request) {
-	q, err := s.parseReadings(req)
+	q, err := s.parseCounted(req)
 	var v *registry.Version
 	if err == nil {
 		v, err = s.Plugins.UseKind(s.http.Running(), req.Name, plugin.KindAggregate)

@@ -18,6 +18,10 @@ var required = map[string][]string{
 	"POST /v1/retention":   {"action"},
 }
 
+// aboutWhere describes type of routes whose answers have no payloads.
+var aboutWhere = paramDoc{"f64|f32|i64|i32|u32|text|base64", "Type of the payloads that `where` " +
+	"is about, without which it is rejected; default: as their quantities are declared."}
+
 // paramDocs describes parameters by name, or by path and name where they differ from others.
 var paramDocs = map[string]paramDoc{
 	"cid": {"", "Tenants: a list of numbers and ranges, e.g. `1,3..5`."},
@@ -43,6 +47,9 @@ var paramDocs = map[string]paramDoc{
 	"keys":  {"flag", "Leave payloads out."},
 	"type": {"f64|f32|i64|i32|u32|text|base64", "How payloads are read and shown; default: as " +
 		"their quantities are declared, else base64."},
+	"/v1/count type":            aboutWhere,
+	"/v1/windows type":          aboutWhere,
+	"/v1/plugins/NAME/run type": aboutWhere,
 	"format": {"json|ndjson|csv", "Format of the answer: one document with the end; a line for " +
 		"each row; a table. The end of the last two is in the trailer `Pentad-End`. Default: by " +
 		"`Accept`, else json."},

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"errors"
+
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/quantity"
@@ -57,6 +59,17 @@ func (s *Server) parseReadings(req *httpserver.Request) (*record.Query, error) {
 		params.LatestByDefault(req.QueryArgs(), q)
 	}
 	return q, err
+}
+
+// parseCounted is parseReadings for routes that answer without payloads, where type says only what
+// where is about: without where it is rejected.
+func (s *Server) parseCounted(req *httpserver.Request) (*record.Query, error) {
+	args := req.QueryArgs()
+	if args.Has("type") && !args.Has("where") {
+		return nil, params.Bad("type", errors.New("is the type of the payloads that where is "+
+			"about; give where, too, or leave type out"))
+	}
+	return s.parseReadings(req)
 }
 
 // parseBox parses parameters of a query: those of [params.Query], where with type, and a filter and

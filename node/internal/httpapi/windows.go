@@ -47,7 +47,7 @@ func (s *Server) windows(req *httpserver.Request) {
 
 // parseWindows parses the query. The caller releases the plugin, if there is one.
 func (s *Server) parseWindows(req *httpserver.Request) (*registry.Version, *record.Query, error) {
-	q, err := s.parseReadings(req)
+	q, err := s.parseCounted(req)
 	if err != nil {
 		return nil, nil, err
 	}
