@@ -1,5 +1,6 @@
 /* sealed-group: adds up sealed payloads for each equality tag, without a key. Of each tag one record
- * is kept, as it came, so that who has the key learns the value that the tag is of. */
+ * is kept, as it came, so that who has the key learns the value that the tag is of. With a tag at 0
+ * it adds up for each key: the first 8 bytes of a payload are version, suite, schema and key id. */
 #include "sealed_rows.h"
 
 enum { MOST_EXAMPLE = 4096 };
@@ -14,7 +15,7 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
               "\"params\":[{\"name\":\"layout\",\"type\":\"text\",\"size\":4096,"
               "\"help\":\"of payloads, as pentad seal schema prints it\"},"
               "{\"name\":\"tag\",\"type\":\"u64\","
-              "\"help\":\"where the equality tag lies in a payload\"}]}")
+              "\"help\":\"where the equality tag lies in a payload; 0: for each key\"}]}")
 
 typedef struct {
   u64 tag;
@@ -29,7 +30,7 @@ typedef struct { group *groups; u32 *slots, n, room, last, n_slots; } state;
 
 _Static_assert(sizeof(state) == 24, "as the module says");
 
-static u32 tag_at;
+static u32 tag_at; /* 0: for each key, and without examples */
 
 PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (len < 16) return sealed_bad_layout();
@@ -39,6 +40,7 @@ PENTAD_EXPORT(pentad_init) i32 pentad_init(const u8 *params, u32 len) {
   if (status < 0) return status;
   u64 at = pentad_u64(params + 8);
   u32 end = sealed.schema.prefix - (sealed_mac() ? 16 : 0);
+  if (!at) return sealed.schema.prefix;
   if (at % 8 || at < sealed.end || end < SEALED_TAG || at > end - SEALED_TAG)
     return pentad_bad_params("tag must be where an equality tag of the layout lies");
   tag_at = (u32)at;
@@ -105,7 +107,7 @@ static i32 add_rows(state *s, const pentad_batch *b, u32 from, u32 to) {
     u64 tag = pentad_u64(p + tag_at);
     group *g = find_group(s, tag);
     if (!g) return no_memory();
-    if (!g->example) {
+    if (tag_at && !g->example) {
       if (size > MOST_EXAMPLE)
         return pentad_fail(PENTAD_EPAYLOAD, "a payload has more than 4,096 bytes, and one of each "
                                             "value is in the result");
@@ -181,7 +183,7 @@ PENTAD_EXPORT(pentad_load) i32 pentad_load(state *s, const u8 *src, u32 size) {
     if (in.cut) break;
     group *g = find_group(s, tag);
     if (!g) return no_memory();
-    if (!g->example) {
+    if (tag_at && !g->example) {
       g->example = pentad_keep(example, (u32)bytes);
       if (!g->example) return no_memory();
       g->size = (u32)bytes;

@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -62,15 +60,14 @@ func (m *MemoryKeyring) Device(
 ) (wrapped []byte, random bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.table[cid]
-	if t == nil || t.Roots[keyID] == "" {
-		return nil, false, ErrNoKey
-	}
-	devices, random := t.Devices[keyID]
-	if !random {
+	r := m.table.root(cid, keyID)
+	switch {
+	case r == nil:
+		return nil, false, m.noKey(cid)
+	case r.Devices == nil:
 		return nil, false, nil
 	}
-	e, known := devices[mid]
+	e, known := r.Devices[mid]
 	switch {
 	case !known:
 		return nil, true, ErrNoKey
@@ -90,13 +87,13 @@ func (m *MemoryKeyring) AddDevices(
 }
 
 func (t keyTable) addDevices(cid int32, keyID uint32, wrapped map[int64][]byte) error {
-	keys := t[cid]
-	if keys == nil || keys.Devices[keyID] == nil {
+	r := t.root(cid, keyID)
+	if r == nil || r.Devices == nil {
 		return ErrNoKey
 	}
 	for mid, w := range wrapped {
-		if _, known := keys.Devices[keyID][mid]; !known {
-			keys.Devices[keyID][mid] = deviceEntry{Wrapped: hex.EncodeToString(w)}
+		if _, known := r.Devices[mid]; !known {
+			r.Devices[mid] = deviceEntry{Wrapped: hex.EncodeToString(w)}
 		}
 	}
 	return nil
@@ -118,23 +115,19 @@ type DeviceKey struct {
 	State DeviceState
 }
 
-// DeviceKeys returns the keys of a device, by ascending id of the root. Under a root that keys are
-// derived from, each device has one, also if nothing was sealed under it.
+// DeviceKeys returns the keys of a device, in the order in which the roots were made. Under a root
+// that keys are derived from, each device has one, also if nothing was sealed under it.
 func (m *MemoryKeyring) DeviceKeys(cid int32, mid int64) (keys []DeviceKey) {
 	m.change(func(t keyTable) { keys = t.deviceKeys(cid, mid) })
 	return keys
 }
 
 func (t keyTable) deviceKeys(cid int32, mid int64) (keys []DeviceKey) {
-	tenant := t[cid]
-	if tenant == nil {
-		return nil
-	}
-	for _, id := range slices.Sorted(maps.Keys(tenant.Roots)) {
-		devices, random := tenant.Devices[id]
+	for _, id := range t.keys(cid) {
+		devices := t.root(cid, id).Devices
 		e, known := devices[mid]
 		switch {
-		case !random:
+		case devices == nil:
 			keys = append(keys, DeviceKey{id, DeviceDerived})
 		case known && e.Destroyed.IsZero():
 			keys = append(keys, DeviceKey{id, DeviceRandom})
@@ -162,7 +155,8 @@ func (t keyTable) destroyDevice(cid int32, mid int64, now time.Time) ([]DeviceKe
 	for _, k := range t.deviceKeys(cid, mid) {
 		if k.State == DeviceRandom {
 			found = true
-			t[cid].Devices[k.KeyID][mid] = deviceEntry{Destroyed: now.UTC().Truncate(time.Second)}
+			t.root(cid, k.KeyID).Devices[mid] = deviceEntry{
+				Destroyed: now.UTC().Truncate(time.Second)}
 		}
 	}
 	if !found {
@@ -202,15 +196,15 @@ func (t *Tenant) deviceKey(
 	}
 	wrapped, random, err := table.Device(ctx, t.cid, keyID, mid)
 	if err != nil {
-		return k, fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, mid, keyID, err)
+		return k, fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid, FormatKeyID(keyID), err)
 	}
 	if !random {
 		return deviceKeyOf(root, t.cid, mid), nil
 	}
 	plain, err := wrapping(root).Open(nil, nil, wrapped, wrappedFor(t.cid, keyID, mid))
 	if err != nil || len(plain) != KeyBytes {
-		return k, fmt.Errorf("tenant %d, mid %d, key %d: the wrapped key of the device %w", t.cid,
-			mid, keyID, ErrTampered)
+		return k, fmt.Errorf("tenant %d, mid %d, key %s: the wrapped key of the device %w", t.cid,
+			mid, FormatKeyID(keyID), ErrTampered)
 	}
 	copy(k[:], plain)
 	return k, nil
@@ -223,37 +217,53 @@ func (t *Tenant) deviceKey(
 // Errors: [ErrNoKey] if the tenant has no key; [ErrShredded] if the key of a device under the
 // current root was destroyed: a newer root is needed.
 func (t *Tenant) AddDevices(ctx context.Context, mids ...int64) error {
-	table, ok := t.keyring.(DeviceTable)
-	if !ok {
-		return nil
-	}
-	keyID, err := t.keyring.Current(ctx, t.cid)
-	if err != nil {
-		return fmt.Errorf("current key of tenant %d: %w", t.cid, err)
+	keyID, fresh, err := t.NewDevices(ctx, mids...)
+	if err != nil || len(fresh) == 0 {
+		return err
 	}
 	root, err := t.root(ctx, keyID)
 	if err != nil {
 		return err
 	}
-	fresh, aead := map[int64][]byte{}, wrapping(&root)
+	keys, aead := map[int64][]byte{}, wrapping(&root)
+	for _, mid := range fresh {
+		var k Key
+		_, _ = rand.Read(k[:]) // it does not return where there is no randomness
+		keys[mid] = aead.Seal(nil, nil, k[:], wrappedFor(t.cid, keyID, mid))
+	}
+	return t.keyring.(DeviceTable).AddDevices(ctx, t.cid, keyID, keys)
+}
+
+// NewDevices returns the current root key and which of some devices have no random key under it
+// yet: none where keys of devices are derived. A new device has no readings under that key: if it
+// has some, the keyring is older than these, e.g. restored from a copy, and a second key of the
+// device would be mixed up with its first one.
+//
+// Errors: as [Tenant.AddDevices].
+func (t *Tenant) NewDevices(
+	ctx context.Context, mids ...int64,
+) (keyID uint32, fresh []int64, err error) {
+	table, ok := t.keyring.(DeviceTable)
+	if !ok {
+		return 0, nil, nil
+	}
+	if keyID, err = t.current(ctx); err != nil {
+		return 0, nil, err
+	}
 	for _, mid := range mids {
 		_, random, err := table.Device(ctx, t.cid, keyID, mid)
 		switch {
 		case err == nil && !random:
-			return nil
+			return keyID, nil, nil
 		case err == nil:
 		case errors.Is(err, ErrNoKey):
-			var k Key
-			_, _ = rand.Read(k[:]) // it does not return where there is no randomness
-			fresh[mid] = aead.Seal(nil, nil, k[:], wrappedFor(t.cid, keyID, mid))
+			fresh = append(fresh, mid)
 		default:
-			return fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, mid, keyID, err)
+			return keyID, nil, fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, mid,
+				FormatKeyID(keyID), err)
 		}
 	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	return table.AddDevices(ctx, t.cid, keyID, fresh)
+	return keyID, fresh, nil
 }
 
 // readyDevice makes sure that a device has a key under the current root. Under a root whose devices

@@ -21,7 +21,7 @@ import (
 func TestShred(t *testing.T) {
 	tenant, s := meter(t, func(d *Definition) { d.Envelope, d.MAC = true, &MAC{OfTenant} })
 	keys, ctx := tenant.keyring.(*MemoryKeyring), context.Background()
-	keys.GenerateShreddable(1)
+	id := keys.GenerateShreddable(1)
 	p, others := NewPartial(s), NewPartial(s)
 	key := record.Key{CID: 1, MOID: 7}
 	var lost []byte
@@ -49,11 +49,11 @@ func TestShred(t *testing.T) {
 		t.Fatalf("sums before: %v", err)
 	}
 	states, err := keys.DestroyDevice(1, 1, time.Unix(1e9, 0))
-	if err != nil || len(states) != 2 || states[0] != (DeviceKey{1, DeviceDerived}) ||
-		states[1] != (DeviceKey{2, DeviceDestroyed}) {
+	if err != nil || len(states) != 2 || states[0].State != DeviceDerived ||
+		states[1] != (DeviceKey{id, DeviceDestroyed}) {
 		t.Fatalf("destroyed: %v, %v", states, err)
 	}
-	const named = "tenant 1, mid 1, key 2"
+	named := "tenant 1, mid 1, key " + FormatKeyID(id)
 	key.MID = 1
 	_, openErr := tenant.Open(ctx, key, lost)
 	_, sumErr := tenant.Decrypt(ctx, p, Expect{})
@@ -96,11 +96,11 @@ func TestShredLeavesNoTags(t *testing.T) {
 func TestWrappedKeys(t *testing.T) {
 	tenant, s := meter(t, nil)
 	keys, ctx := tenant.keyring.(*MemoryKeyring), context.Background()
-	keys.GenerateShreddable(1)
+	id := keys.GenerateShreddable(1)
 	if err := tenant.AddDevices(ctx, 42, 43); err != nil {
 		t.Fatal(err)
 	}
-	devices := keys.table[1].Devices[2]
+	devices := keys.table.root(1, id).Devices
 	devices[42] = devices[43]
 	if _, err := tenant.NewWriter(ctx, s, 42, 7); !errors.Is(err, ErrTampered) {
 		t.Errorf("the key of another device: %v", err)
@@ -120,18 +120,19 @@ func TestRotation(t *testing.T) {
 	}
 	_, s := meter(t, nil)
 	ctx, p, key := context.Background(), NewPartial(s), record.Key{CID: 1, MID: 42, MOID: 7}
-	for i, generate := range []func(int32) (uint32, error){keys.Generate,
+	for _, generate := range []func(int32) (uint32, error){keys.Generate,
 		keys.GenerateShreddable, keys.GenerateShreddable} {
-		if id, err := generate(1); err != nil || id != uint32(i+1) {
-			t.Fatalf("key %d, %v", id, err)
+		want, err := generate(1)
+		if err != nil {
+			t.Fatal(err)
 		}
 		tenant, err := OpenTenant(keys, 1, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		payload := mustSeal(t, writer(t, tenant, s), 0, 5)
-		if id := binary.LittleEndian.Uint32(payload[4:]); id != uint32(i+1) {
-			t.Errorf("sealed under key %d, want %d", id, i+1)
+		if id := binary.LittleEndian.Uint32(payload[4:]); id != want {
+			t.Errorf("sealed under key %08x, want %08x", id, want)
 		}
 		if err := p.Add(key, payload); err != nil {
 			t.Fatal(err)
@@ -161,7 +162,8 @@ func TestKeyFileOfManyWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.GenerateShreddable(1); err != nil {
+	id, err := first.GenerateShreddable(1)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -184,8 +186,11 @@ func TestKeyFileOfManyWriters(t *testing.T) {
 	}
 	wg.Wait()
 	all, err := OpenFileKeyring(path)
-	if err != nil || len(all.table[1].Devices[1]) != 9 {
-		t.Errorf("%d devices, want 9; %v", len(all.table[1].Devices[1]), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(all.table.root(1, id).Devices); n != 9 {
+		t.Errorf("%d devices, want 9", n)
 	}
 }
 
@@ -197,7 +202,7 @@ func TestKeyFileIsWhole(t *testing.T) {
 		rotateForEver(path)
 	}
 	path := filepath.Join(t.TempDir(), "keys.json")
-	announced := uint32(0)
+	var announced []uint32
 	for range 3 {
 		c := exec.Command(os.Args[0], "-test.run=^TestKeyFileIsWhole$")
 		c.Env = append(os.Environ(), child+"="+path)
@@ -222,13 +227,15 @@ func TestKeyFileIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		announced = max(announced, uint32(id))
+		announced = append(announced, uint32(id))
 		keys, err := OpenFileKeyring(path)
 		if err != nil {
 			t.Fatalf("after a kill: %v", err)
 		}
-		if _, err := keys.Root(context.Background(), 1, announced); err != nil {
-			t.Errorf("key %d was announced: %v", announced, err)
+		for _, id := range announced {
+			if _, err := keys.Root(context.Background(), 1, id); err != nil {
+				t.Errorf("key %08x was announced: %v", id, err)
+			}
 		}
 	}
 }

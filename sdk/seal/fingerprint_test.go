@@ -132,7 +132,7 @@ func TestChangedSchema(t *testing.T) {
 		}
 	}
 	of := func(s *Schema) (order, equal Key) {
-		k, err := tenant.seriesKeys(ctx, s, 1, 42, 7)
+		k, err := tenant.seriesKeys(ctx, s, mustCurrent(t, tenant), 42, 7)
 		if err != nil {
 			t.Fatal(err)
 		}

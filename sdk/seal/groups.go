@@ -26,6 +26,10 @@ func (s *Schema) TagOffset(field string) (int, error) {
 	return at.offset, err
 }
 
+// KeyOffset is a parameter of sealed-group, in place of the offset of a tag, with which each group
+// has the records of one key: a sum over several keys is authenticated by the MACs of each.
+const KeyOffset = 0
+
 // ParseGroups reads what the plugin sealed-group made of payloads of a schema.
 //
 // Errors: [ErrOtherSchema], [ErrDuplicate] if a record is in two groups, and what of the bytes is
@@ -94,6 +98,7 @@ func MergeGroups(groups, more []Group) ([]Group, error) {
 type ValueGroup struct {
 	Value   Value
 	Partial *Partial
+	Parts   []*Partial // the same by tags, so that each is of one key; see [Tenant.DecryptAll]
 }
 
 // OpenGroups learns from the example of each group which value its tag is of, and adds up groups of
@@ -108,24 +113,23 @@ func (t *Tenant) OpenGroups(
 	if err != nil {
 		return nil, err
 	}
-	byValue := map[Value]*Partial{}
+	byValue := map[Value]*ValueGroup{}
 	for i := range groups {
 		v, err := t.openExample(ctx, s, at, &groups[i])
 		if err != nil {
 			return nil, err
 		}
-		p := byValue[v]
-		if p == nil {
-			p = NewPartial(s)
-			byValue[v] = p
+		if byValue[v] == nil {
+			byValue[v] = &ValueGroup{Value: v, Partial: NewPartial(s)}
 		}
-		if err := p.Merge(groups[i].Partial); err != nil {
+		if err := byValue[v].Partial.Merge(groups[i].Partial); err != nil {
 			return nil, err
 		}
+		byValue[v].Parts = append(byValue[v].Parts, groups[i].Partial)
 	}
 	out := make([]ValueGroup, 0, len(byValue))
-	for v, p := range byValue {
-		out = append(out, ValueGroup{v, p})
+	for _, g := range byValue {
+		out = append(out, *g)
 	}
 	slices.SortFunc(out, func(a, b ValueGroup) int {
 		return cmp.Or(cmp.Compare(a.Value.Number, b.Value.Number),

@@ -3,8 +3,6 @@ package seal
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 )
 
 // ImportID returns what a node may know an import of readings of a tenant by, given a digest of all
@@ -16,13 +14,11 @@ import (
 func (m *MemoryKeyring) ImportID(
 	ctx context.Context, cid int32, digest []byte,
 ) (id [KeyBytes]byte, err error) {
-	var oldest uint32
-	m.change(func(t keyTable) {
-		if keys := t[cid]; keys != nil && len(keys.Roots) > 0 {
-			oldest = slices.Min(slices.Collect(maps.Keys(keys.Roots)))
-		}
-	})
-	root, err := m.Root(ctx, cid, oldest)
+	all, err := m.Keys(ctx, cid)
+	if err != nil {
+		return id, err
+	}
+	root, err := m.Root(ctx, cid, all[0])
 	if err != nil {
 		return id, fmt.Errorf("keys of tenant %d: %w", cid, err)
 	}

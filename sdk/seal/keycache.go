@@ -60,7 +60,8 @@ func (t *Tenant) withChain(
 	if table, ok := t.keyring.(DeviceTable); ok && c != nil {
 		// The key of the device may have been destroyed since.
 		if _, _, err := table.Device(ctx, t.cid, id.keyID, id.mid); err != nil {
-			return fmt.Errorf("tenant %d, mid %d, key %d: %w", t.cid, id.mid, id.keyID, err)
+			return fmt.Errorf("tenant %d, mid %d, key %s: %w", t.cid, id.mid,
+				FormatKeyID(id.keyID), err)
 		}
 	}
 	if c == nil {

@@ -3,6 +3,8 @@ package seal
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,30 +19,52 @@ import (
 const keyFileFormat = "pentad-keys-1"
 
 type keyFile struct {
-	Format  string   `json:"format"`
+	Format string `json:"format"`
+	// Check is the SHA-256 of the tenants as [json.Marshal] writes them, in hex.
+	Check   string   `json:"check"`
 	Tenants keyTable `json:"tenants"`
+}
+
+// checkOf is the check of a file with these keys.
+func checkOf(t keyTable) (string, error) {
+	document, err := json.Marshal(t)
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // FileKeyring keeps root keys in a file that only its owner may read:
 //
-//	{"format": "pentad-keys-1", "tenants": {"1": {"current": 1, "roots": {"1": "9f3c..."}}}}
+//	{"format": "pentad-keys-1", "check": "5d02...",
+//	 "tenants": {"1": {"roots": [{"id": "c0a1b2d3", "key": "9f3c..."}]}}}
 //
-// Under a shreddable root it also has the keys of devices, wrapped. Who loses the file loses all
+// Under a shreddable root it also has the keys of devices, wrapped. A file that was damaged, or
+// changed by hand, is noticed by its check and refused. Who loses the file loses all
 // that was sealed with it. Its methods may be called from many goroutines, and several processes
 // may change one file, except on Windows: each change locks the folder, reads the file again and
 // replaces it whole and durably. A process that is killed leaves the old file or the new one.
 type FileKeyring struct {
 	MemoryKeyring
-	path string
 }
 
 // OpenFileKeyring reads a file of keys; one that is not there is empty, and is made when a key is
 // generated. A file that others than its owner may read is refused.
 func OpenFileKeyring(path string) (*FileKeyring, error) {
-	r := &FileKeyring{path: path}
+	r := &FileKeyring{}
+	r.path = path
 	var err error
 	r.table, err = readKeys(path)
 	return r, err
+}
+
+// Reload reads the file again, which another process may have changed.
+func (r *FileKeyring) Reload() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, err := readKeys(r.path)
+	if err == nil {
+		r.table = t
+	}
+	return err
 }
 
 func readKeys(path string) (keyTable, error) {
@@ -69,13 +93,21 @@ func readKeys(path string) (keyTable, error) {
 	}
 	for cid, t := range file.Tenants {
 		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("keys in %s: tenant %d: %w", path, cid, err)
+			return nil, damagedKeys(path, fmt.Errorf("tenant %d: %w", cid, err))
 		}
+	}
+	if check, err := checkOf(file.Tenants); err != nil || check != file.Check {
+		return nil, damagedKeys(path, errors.New("its check is that of other keys"))
 	}
 	if file.Tenants == nil {
 		return keyTable{}, nil
 	}
 	return file.Tenants, nil
+}
+
+func damagedKeys(path string, err error) error {
+	return fmt.Errorf("keys in %s: the file is damaged, or was changed by hand: %w; restore a "+
+		"copy of it", path, err)
 }
 
 // update changes the file: what another process wrote since it was read stays. It returns when the
@@ -95,7 +127,11 @@ func (r *FileKeyring) update(do func(t keyTable) error) error {
 	if err := do(t); err != nil {
 		return err
 	}
-	document, err := json.MarshalIndent(keyFile{keyFileFormat, t}, "", "  ")
+	check, err := checkOf(t)
+	if err != nil {
+		return fmt.Errorf("write keys: %w", err)
+	}
+	document, err := json.MarshalIndent(keyFile{keyFileFormat, check, t}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write keys: %w", err)
 	}

@@ -28,6 +28,7 @@ const (
 	labelOrder    = "ore"
 	labelEqual    = "bidx"
 	labelWrap     = "wrap"
+	labelID       = "id"
 	labelImport   = "import"
 )
 

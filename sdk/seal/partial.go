@@ -283,6 +283,17 @@ func (p *Partial) parseSeries(in *parser) {
 	}
 }
 
+// KeyIDs returns the ids of the root keys of the records, ascending.
+func (p *Partial) KeyIDs() []uint32 {
+	ids := map[uint32]bool{}
+	for _, chains := range p.series {
+		for c := range chains {
+			ids[c.keyID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
 // Tenant returns the tenant of the records. It is not the only one if they are of several; of no
 // records it is 0.
 func (p *Partial) Tenant() (cid int32, only bool) {

@@ -75,9 +75,59 @@ func TestOtherKeys(t *testing.T) {
 
 func mustCurrent(t *testing.T, tenant *Tenant) uint32 {
 	t.Helper()
-	id, err := tenant.keyring.Current(context.Background(), 1)
+	id, err := tenant.current(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// TestSumOfKeys: sums of several keys are authenticated by the MAC of each, and a change in one of
+// them is noticed, of which a sum over all keys says nothing.
+func TestSumOfKeys(t *testing.T) {
+	ctx := context.Background()
+	tenant, s := meter(t, func(d *Definition) { d.MAC = &MAC{OfTenant} })
+	keys := tenant.keyring.(*MemoryKeyring)
+	all, parts, k := NewPartial(s), []*Partial{}, record.Key{CID: 1, MOID: 7}
+	for i := range int64(3) {
+		p := NewPartial(s)
+		for k.MID = range int64(4) {
+			w, err := tenant.NewWriter(ctx, s, k.MID, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payload := mustSeal(t, w, i, 10*i+k.MID)
+			for _, to := range []*Partial{p, all} {
+				if err := to.Add(k, payload); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		parts = append(parts, p)
+		keys.Generate(1)
+	}
+	if n := len(all.KeyIDs()); n != 3 {
+		t.Errorf("%d keys, want 3", n)
+	}
+	expect := Expect{RequireMAC: true, MinCount: 12, MaxCount: 12}
+	if _, err := tenant.Decrypt(ctx, all, expect); !errors.Is(err, ErrUnexpected) {
+		t.Errorf("over all keys: %v", err)
+	}
+	sums, err := tenant.DecryptAll(ctx, parts, expect)
+	if err != nil || !sums.Authentic || sums.Count() != 12 || sums.lanes[0] != wideOf(138) {
+		t.Fatalf("%+v, %v", sums, err)
+	}
+	expect.MinCount = 13
+	if _, err := tenant.DecryptAll(ctx, parts, expect); err == nil ||
+		!strings.Contains(err.Error(), "sum of 12 readings: at least 13") {
+		t.Errorf("few: %v", err)
+	}
+	if _, err := tenant.DecryptAll(ctx, append(parts, parts[1]), Expect{}); !errors.Is(err,
+		ErrDuplicate) {
+		t.Errorf("a part twice: %v", err)
+	}
+	parts[1].lanes[0] = parts[1].lanes[0].plus(wideOf(1))
+	if _, err := tenant.DecryptAll(ctx, parts, Expect{}); !errors.Is(err, ErrTampered) {
+		t.Errorf("a changed part: %v", err)
+	}
 }

@@ -78,24 +78,72 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 		return nil, fmt.Errorf("sum of %d records says that it is of %d: %w", records,
 			p.count+p.deltas, ErrTampered)
 	}
-	if e.NoDeltas && p.deltas > 0 {
-		return nil, fmt.Errorf("sum with %d corrections by difference, which belong into sums of "+
-			"all versions only: %w", p.deltas, ErrUnexpected)
-	}
-	if p.count < e.MinCount || e.MaxCount > 0 && p.count > e.MaxCount {
-		return nil, fmt.Errorf("sum of %d readings: %w", p.count, ErrUnexpected)
-	}
-	if p.count > s.def.MaxRecords {
-		return nil, fmt.Errorf("sum of %d readings: max_records of schema %d is %d, beyond which "+
-			"it may have overflowed; ask for fewer readings at once, and give a schema with a "+
-			"greater max_records another number: %w", p.count, s.ID(), s.def.MaxRecords,
-			ErrUnexpected)
+	if err := e.check(s, p.count, p.deltas); err != nil {
+		return nil, err
 	}
 	out := &Sums{schema: s, count: p.count, times: p.times, lanes: d.finish()}
 	if err := d.authenticate(out, p, e); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sum of %d readings: %w", p.count, err)
 	}
 	return out, out.checkPlausible(p.deltas)
+}
+
+// DecryptAll reads the sums of several partials together, which have no record in common. It checks
+// the MAC of each: partials of one key each are authenticated where a sum of all is not.
+//
+// Errors: as [Tenant.Decrypt]; [ErrDuplicate].
+func (t *Tenant) DecryptAll(ctx context.Context, parts []*Partial, e Expect) (*Sums, error) {
+	if len(parts) == 1 {
+		return t.Decrypt(ctx, parts[0], e)
+	}
+	var whole *Partial
+	var out *Sums
+	each := e
+	each.MinCount = 0
+	for _, p := range parts {
+		sums, err := t.Decrypt(ctx, p, each)
+		if err != nil {
+			return nil, err
+		}
+		if whole == nil {
+			whole = NewPartial(p.schema)
+			out = &Sums{schema: sums.schema, lanes: make([]wide, len(sums.lanes)),
+				Authentic: true}
+		}
+		if err := whole.Merge(p); err != nil {
+			return nil, err
+		}
+		for i := range out.lanes {
+			out.lanes[i] = out.lanes[i].plus(sums.lanes[i])
+		}
+		out.Authentic = out.Authentic && sums.Authentic
+	}
+	if whole == nil {
+		return nil, fmt.Errorf("sum of no partials: %w", ErrUnexpected)
+	}
+	out.count, out.times = whole.count, whole.times
+	return out, e.check(out.schema, out.count, whole.deltas)
+}
+
+// check says how the number of readings differs from what was expected.
+func (e *Expect) check(s *Schema, count, deltas uint64) error {
+	switch {
+	case e.NoDeltas && deltas > 0:
+		return fmt.Errorf("sum with %d corrections by difference, which belong into sums of all "+
+			"versions only: %w", deltas, ErrUnexpected)
+	case count < e.MinCount:
+		return fmt.Errorf("sum of %d readings: at least %d were to be in it (min count): %w",
+			count, e.MinCount, ErrUnexpected)
+	case e.MaxCount > 0 && count > e.MaxCount:
+		return fmt.Errorf("sum of %d readings: at most %d were to be in it (max count): %w",
+			count, e.MaxCount, ErrUnexpected)
+	case count > s.def.MaxRecords:
+		return fmt.Errorf("sum of %d readings: max_records of schema %d is %d, beyond which it "+
+			"may have overflowed; ask for fewer readings at once, and give a schema with a "+
+			"greater max_records another number: %w", count, s.ID(), s.def.MaxRecords,
+			ErrUnexpected)
+	}
+	return nil
 }
 
 // decryption takes the pads of records from the sums of their lanes.
@@ -175,9 +223,13 @@ func (d *decryption) authenticate(out *Sums, p *Partial, e Expect) error {
 		return fmt.Errorf("schema %d has no MAC: %w", d.schema.ID(), ErrUnexpected)
 	case d.schema.def.MAC == nil:
 		return nil
+	case len(d.scopes) > 1 && e.RequireMAC && d.schema.def.MAC.Scope == OfTenant:
+		return fmt.Errorf("%d keys and quantities, whose MACs do not add up: ask for each "+
+			"quantity by itself, and have a node add up by keys: %w", len(d.scopes), ErrUnexpected)
 	case len(d.scopes) > 1 && e.RequireMAC:
-		return fmt.Errorf("sum over %d scopes of the MAC, which do not add up; ask for each, or "+
-			"give the MAC the scope %q: %w", len(d.scopes), OfTenant, ErrUnexpected)
+		return fmt.Errorf("%d devices, quantities and keys, whose MACs do not add up: ask for "+
+			"each device by itself, or give the MAC of a new schema the scope %q: %w",
+			len(d.scopes), OfTenant, ErrUnexpected)
 	case len(d.scopes) > 1:
 		return nil
 	}

@@ -10,16 +10,17 @@ import (
 // ErrNoKey says that a keyring does not have a key.
 var ErrNoKey = errors.New("the keyring has no such key")
 
-// Keyring gives the root keys of tenants. Key ids count up as keys are rotated: a new one begins
-// new chains, and what was sealed under older ones keeps them. Its methods may be called from many
-// goroutines.
+// Keyring gives the root keys of tenants. No two keys of a tenant ever have one id, also if all
+// keys are lost and others are made: ids are best those of [Key.ID]. Its methods may be called from
+// many goroutines.
 //
 // Errors: [ErrNoKey] for a key that is not there; what a key service answers else.
 type Keyring interface {
 	// Root returns a root key of a tenant.
 	Root(ctx context.Context, cid int32, keyID uint32) (Key, error)
-	// Current returns the id of the key that new payloads are sealed under.
-	Current(ctx context.Context, cid int32) (keyID uint32, err error)
+	// Keys returns the ids of the root keys of a tenant, at least one, as they were made: new
+	// payloads are sealed under the last one.
+	Keys(ctx context.Context, cid int32) ([]uint32, error)
 }
 
 // Tenant seals and opens what belongs to one tenant.
@@ -54,6 +55,18 @@ func (t *Tenant) schema(id uint16) (*Schema, error) {
 	return nil, fmt.Errorf("schema %d is not known here", id)
 }
 
+// current is the id of the key that new payloads are sealed under.
+func (t *Tenant) current(ctx context.Context) (keyID uint32, err error) {
+	ids, err := t.keyring.Keys(ctx, t.cid)
+	if err == nil && len(ids) == 0 {
+		err = ErrNoKey
+	}
+	if err != nil {
+		return 0, fmt.Errorf("current key of tenant %d: %w", t.cid, err)
+	}
+	return ids[len(ids)-1], nil
+}
+
 // root returns a root key, asking the keyring for each once.
 func (t *Tenant) root(ctx context.Context, keyID uint32) (Key, error) {
 	t.mu.Lock()
@@ -64,7 +77,7 @@ func (t *Tenant) root(ctx context.Context, keyID uint32) (Key, error) {
 	}
 	root, err := t.keyring.Root(ctx, t.cid, keyID)
 	if err != nil {
-		return Key{}, fmt.Errorf("key %d of tenant %d: %w", keyID, t.cid, err)
+		return Key{}, fmt.Errorf("key %s of tenant %d: %w", FormatKeyID(keyID), t.cid, err)
 	}
 	t.mu.Lock()
 	t.roots[keyID] = root

@@ -149,13 +149,13 @@ func (t *Tenant) token(
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %d %d %d %d", s.checked(), s.prefix, s.flags, at.offset, at.width)
-	current, err := t.keyring.Current(ctx, t.cid)
+	ids, err := t.keyring.Keys(ctx, t.cid)
 	if err != nil {
-		return "", fmt.Errorf("current key of tenant %d: %w", t.cid, err)
+		return "", fmt.Errorf("keys of tenant %d: %w", t.cid, err)
 	}
 	none := b.Len()
 	for _, one := range inScope(scope, series) {
-		for id := uint32(1); id <= current; id++ {
+		for _, id := range ids {
 			k, err := t.scopeKeys(ctx, scope, id, one)
 			if errors.Is(err, ErrNoKey) || errors.Is(err, ErrShredded) {
 				continue // nothing of the series is to be read under this key

@@ -80,9 +80,9 @@ func (t *Tenant) NewWriter(
 	if t.schemas[s.ID()] != s {
 		return nil, fmt.Errorf("schema %d is not one of the tenant's", s.ID())
 	}
-	keyID, err := t.keyring.Current(ctx, t.cid)
+	keyID, err := t.current(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("current key of tenant %d: %w", t.cid, err)
+		return nil, err
 	}
 	if err := t.readyDevice(ctx, s, keyID, mid); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@
 // reads from files.
 //
 // It owns the flags that name the files and the writer of each series. It does not know where
-// readings come from nor where payloads go, and it asks no node. Its main type is [Sealer], used by
-// one goroutine; it starts none.
+// readings come from nor where payloads go, and it asks a node only whether the file of keys is an
+// old one. Its main type is [Sealer], used by one goroutine; it starts none.
 package sealer
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/quantity"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
@@ -61,9 +62,14 @@ func (f *Files) Open() (*Sealer, error) {
 
 // OpenKeys reads the file of keys, which has to be there.
 func (f *Files) OpenKeys() (*seal.FileKeyring, error) {
-	if _, err := os.Stat(f.Keys); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Usagef("--keys: there is no file %s; make one with pentad seal keygen",
-			f.Keys)
+	info, err := os.Stat(f.Keys)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Usagef("--keys: there is no file %s; name the one that readings were "+
+			"sealed with, or restore a copy of it; only for the first readings of all, make one "+
+			"with pentad seal keygen", f.Keys)
+	case err == nil && info.IsDir():
+		return nil, cli.Usagef("--keys %s: it is a folder; name the file in it", f.Keys)
 	}
 	return seal.OpenFileKeyring(f.Keys)
 }
@@ -76,13 +82,14 @@ type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
 
-	// Declared are the quantities that a node declares: readings of one that is not bytes are
-	// refused, as plugins would read what is encrypted as its values.
-	Declared []plugin.Quantity
+	// Node is that which readings go to. It is asked before a device gets a random key, so that it
+	// does not get a second one, and which quantities are declared. It may be nil.
+	Node *client.Client
 
-	keys    *seal.FileKeyring
-	tenants map[int32]*seal.Tenant
-	writers map[record.Key]*seal.Writer // by cid, mid and moid
+	keys     *seal.FileKeyring
+	tenants  map[int32]*seal.Tenant
+	writers  map[record.Key]*seal.Writer // by cid, mid and moid
+	declared []plugin.Quantity           // nil: not asked for
 }
 
 // Tenant returns a tenant, with the keys of the file.
@@ -132,7 +139,7 @@ func (s *Sealer) AddDevices(ctx context.Context, b *record.Batch) error {
 			all = append(all, mid)
 		}
 		slices.Sort(all)
-		if err := noKey(t.AddDevices(ctx, all...), cid); err != nil {
+		if err := s.addDevices(ctx, t, cid, all); err != nil {
 			return err
 		}
 	}
@@ -146,11 +153,14 @@ func (s *Sealer) Seal(
 	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
 	w := s.writers[series]
 	if w == nil {
-		if err := s.fits(k.MOID); err != nil {
+		if err := s.fits(ctx, k.MOID); err != nil {
 			return dst, err
 		}
 		t, err := s.Tenant(k.CID)
 		if err != nil {
+			return dst, err
+		}
+		if err := s.addDevices(ctx, t, k.CID, []int64{k.MID}); err != nil {
 			return dst, err
 		}
 		if w, err = t.NewWriter(ctx, s.Schema, k.MID, k.MOID); err != nil {
@@ -164,10 +174,18 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// fits says why a quantity does not take encrypted readings, nil if it does.
-func (s *Sealer) fits(moid int32) error {
-	for i := range s.Declared {
-		if q := &s.Declared[i]; q.MOID == moid && q.Type != "bytes" {
+// fits says why a quantity does not take encrypted readings, nil if it does: plugins would read
+// them as the values that it is declared as.
+func (s *Sealer) fits(ctx context.Context, moid int32) error {
+	if s.declared == nil && s.Node != nil {
+		all, err := s.Node.Quantities(ctx)
+		if err != nil {
+			return err
+		}
+		s.declared = append([]plugin.Quantity{}, all...)
+	}
+	for i := range s.declared {
+		if q := &s.declared[i]; q.MOID == moid && q.Type != "bytes" {
 			return fmt.Errorf("%s is declared as %s, and encrypted readings are bytes; use "+
 				"another quantity, or declare it with pentad quantity set %d --type bytes",
 				quantity.Label(q), q.Type, moid)
@@ -176,10 +194,20 @@ func (s *Sealer) fits(moid int32) error {
 	return nil
 }
 
-// noKey says how to make a key that is not there.
+// noKey says what to do where a tenant has no key to seal with.
 func noKey(err error, cid int32) error {
 	if errors.Is(err, seal.ErrNoKey) {
-		return fmt.Errorf("%w; make one with pentad seal keygen --cid %d", err, cid)
+		return fmt.Errorf("%w; name the file that has one with --keys, or, if nothing of the "+
+			"tenant was ever sealed, make one with pentad seal keygen --cid %d", err, cid)
+	}
+	return err
+}
+
+// LostKey says what to do where the key of what is to be read is not there.
+func LostKey(err error) error {
+	if errors.Is(err, seal.ErrNoKey) {
+		return fmt.Errorf("%w; name the file that it was sealed with by --keys, or restore the "+
+			"newest copy of that file: no new key reads it", err)
 	}
 	return err
 }
@@ -193,7 +221,7 @@ func (s *Sealer) Open(ctx context.Context, k record.Key, payload []byte) (seal.O
 	o, err := t.Open(ctx, k, payload)
 	if err != nil {
 		return o, fmt.Errorf("cid %d, mid %d, moid %d, cap %s: the payload: %w", k.CID, k.MID,
-			k.MOID, record.FormatNs(k.CapNs), err)
+			k.MOID, record.FormatNs(k.CapNs), LostKey(err))
 	}
 	return o, nil
 }

@@ -43,7 +43,8 @@ func (a *app) keygenCommand() *cobra.Command {
 		Use:   "keygen",
 		Short: "Make the first key of a tenant",
 		Long: `Make a random key for a tenant, under which readings are encrypted from now on, and add it to a file
-that only its owner may read. pentad seal rotate makes newer keys.
+that only its owner may read. pentad seal rotate makes newer keys. Each key has an id of its own,
+which readings show: a key that is made in place of a lost one does not read what that one sealed.
 
 The keys of devices follow from it, unless it is shreddable: then each device gets a random key,
 kept in the file encrypted under that of the tenant, and pentad seal shred can destroy it. The file
@@ -62,9 +63,9 @@ func (a *app) keygen(ctx context.Context, f *makeFlags) error {
 	if err != nil {
 		return err
 	}
-	if id, err := keys.Current(ctx, f.cid); err == nil {
-		return cli.Usagef("tenant %d has key %d in %s; make a newer one with pentad seal rotate "+
-			"--cid %[1]d", f.cid, id, f.Keys)
+	if ids, err := keys.Keys(ctx, f.cid); err == nil {
+		return cli.Usagef("tenant %d has key %s in %s; make a newer one with pentad seal rotate "+
+			"--cid %[1]d", f.cid, seal.FormatKeyID(ids[len(ids)-1]), f.Keys)
 	}
 	return a.makeKey(keys, f, f.shreddable)
 }
@@ -94,7 +95,7 @@ func (a *app) rotate(ctx context.Context, f *makeFlags, chosen bool) error {
 	if err != nil {
 		return err
 	}
-	id, err := keys.Current(ctx, f.cid)
+	ids, err := keys.Keys(ctx, f.cid)
 	if errors.Is(err, seal.ErrNoKey) {
 		return cli.Usagef("tenant %d has no key in %s; make one with pentad seal keygen --cid "+
 			"%[1]d", f.cid, f.Keys)
@@ -104,7 +105,7 @@ func (a *app) rotate(ctx context.Context, f *makeFlags, chosen bool) error {
 	}
 	shreddable := f.shreddable
 	if !chosen {
-		_, shreddable, err = keys.Device(ctx, f.cid, id, 0)
+		_, shreddable, err = keys.Device(ctx, f.cid, ids[len(ids)-1], 0)
 		if err != nil && !errors.Is(err, seal.ErrNoKey) && !errors.Is(err, seal.ErrShredded) {
 			return err
 		}
@@ -129,9 +130,9 @@ func (a *app) makeKey(keys *seal.FileKeyring, f *makeFlags, shreddable bool) err
 	if err != nil {
 		return err
 	}
-	return a.One([]output.Column{cli.Right("cid"), cli.Right("key"), cli.Left("shreddable"),
-		cli.Left("file")}, output.Int(f.cid), output.Int(id), output.Bool(shreddable),
-		output.Text(f.Keys))
+	return a.One([]output.Column{cli.Right("cid"), cli.Left("key"), cli.Left("shreddable"),
+		cli.Left("file")}, output.Int(f.cid), output.Text(seal.FormatKeyID(id)),
+		output.Bool(shreddable), output.Text(f.Keys))
 }
 
 // shredFlags say whose key is destroyed.
@@ -197,7 +198,7 @@ func (a *app) shred(f *shredFlags) error {
 	if err != nil {
 		return err
 	}
-	w, err := a.Writer(false, cli.Right("cid"), cli.Right("mid"), cli.Right("key"),
+	w, err := a.Writer(false, cli.Right("cid"), cli.Right("mid"), cli.Left("key"),
 		cli.Left("state"))
 	if err != nil {
 		return err
@@ -205,10 +206,11 @@ func (a *app) shred(f *shredFlags) error {
 	var derived error
 	for _, k := range states {
 		if k.State == seal.DeviceDerived {
-			derived = cli.Coded(cli.ExitPartial, fmt.Errorf("key %d is not shreddable: what mid "+
-				"%d has under it stays readable", k.KeyID, f.mid))
+			derived = cli.Coded(cli.ExitPartial, fmt.Errorf("key %s is not shreddable: what mid "+
+				"%d has under it stays readable", seal.FormatKeyID(k.KeyID), f.mid))
 		}
-		if err := w.Row(output.Int(f.cid), output.Int(f.mid), output.Int(k.KeyID),
+		if err := w.Row(output.Int(f.cid), output.Int(f.mid),
+			output.Text(seal.FormatKeyID(k.KeyID)),
 			output.Text(string(k.State))); err != nil {
 			return err
 		}

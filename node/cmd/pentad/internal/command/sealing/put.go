@@ -142,9 +142,7 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 		return err
 	}
 	defer db.Close()
-	if keys.Declared, err = db.Quantities(ctx); err != nil {
-		return err
-	}
+	keys.Node = db
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})

@@ -29,6 +29,7 @@ type sumFlags struct {
 	requireMAC bool
 	where      []string
 	by         string
+	byKey      bool // the node adds up for each key
 }
 
 func (a *app) sumCommand() *cobra.Command {
@@ -108,6 +109,12 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.byKey, err = f.needsKeys(s.Schema, groups); err == nil && f.byKey {
+		groups, err = f.ask(ctx, db, s.Schema, query, 0)
+	}
+	if err != nil {
+		return err
+	}
 	w, err := a.Writer(false, f.columns(s.Schema, query.GroupBy)...)
 	if err != nil {
 		return err
@@ -147,9 +154,9 @@ func (f *sumFlags) showSums(
 			return n, fmt.Errorf("sum of the node: %w", err)
 		}
 		for _, one := range all {
-			sums, err := f.decrypt(ctx, s, query, &groups[i], one.partial)
+			sums, err := f.decrypt(ctx, s, query, &groups[i], one.parts)
 			if err != nil {
-				return n, err
+				return n, sealer.LostKey(err)
 			}
 			n.groups++
 			if sums.Authentic {
@@ -202,9 +209,14 @@ func (f *sumFlags) ask(
 
 // decrypt reads the sums of a group, which must be of records that were asked for.
 func (f *sumFlags) decrypt(
-	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group, p *seal.Partial,
+	ctx context.Context, s *sealer.Sealer, query *record.Query, g *wire.Group,
+	parts []*seal.Partial,
 ) (*seal.Sums, error) {
-	cid, one := p.Tenant()
+	cid, one := parts[0].Tenant()
+	for _, p := range parts[1:] {
+		other, only := p.Tenant()
+		one = one && only && other == cid
+	}
 	if !one {
 		return nil, cli.Usagef("a group has records of several tenants, whose keys differ; " +
 			"choose one with --cid, or add cid to --group")
@@ -214,7 +226,7 @@ func (f *sumFlags) decrypt(
 		return nil, err
 	}
 	by := query.GroupBy
-	return t.Decrypt(ctx, p, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
+	return t.DecryptAll(ctx, parts, seal.Expect{MinCount: f.minCount, RequireMAC: f.requireMAC,
 		NoDeltas: query.View != record.ViewAll,
 		Series: func(mid int64, moid int32) bool {
 			return query.Box[record.MID].Contains(mid) && (!by.MID || mid == g.MID) &&

@@ -2,6 +2,7 @@ package sealing
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -161,7 +162,11 @@ func errTenants() error {
 // aggregate is the plugin that adds up, and its parameters.
 func (f *sumFlags) aggregate(s *seal.Schema) (name string, params map[string]string, err error) {
 	params = map[string]string{"layout": s.Layout()}
-	if f.by == "" {
+	switch {
+	case f.byKey:
+		params["tag"] = strconv.Itoa(seal.KeyOffset)
+		return "sealed-group", params, nil
+	case f.by == "":
 		return "sealed-stats", params, nil
 	}
 	at, err := s.TagOffset(f.by)
@@ -172,23 +177,48 @@ func (f *sumFlags) aggregate(s *seal.Schema) (name string, params map[string]str
 	return "sealed-group", params, nil
 }
 
-// valueSum is the partial of a group, or of one value in it.
+// valueSum is the sum of a group, or of one value in it.
 type valueSum struct {
-	value   output.Value
-	partial *seal.Partial
+	value output.Value
+	parts []*seal.Partial
+}
+
+// needsKeys reports whether a sum is over several keys, each of which has a MAC of its own. Then
+// the node is asked again, for the sums of each key.
+func (f *sumFlags) needsKeys(s *seal.Schema, groups []wire.Group) (bool, error) {
+	if f.by != "" || s.Definition().MAC == nil {
+		return false, nil
+	}
+	for i := range groups {
+		p, err := seal.ParsePartial(s, groups[i].Result)
+		if err != nil {
+			return false, fmt.Errorf("sum of the node: %w", err)
+		}
+		if len(p.KeyIDs()) > 1 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // partials reads what the node made of a group: one, or with --by one for each value.
 func (f *sumFlags) partials(
 	ctx context.Context, s *sealer.Sealer, g *wire.Group,
 ) (all []valueSum, err error) {
-	if f.by == "" {
+	if f.by == "" && !f.byKey {
 		p, err := seal.ParsePartial(s.Schema, g.Result)
-		return []valueSum{{partial: p}}, err
+		return []valueSum{{parts: []*seal.Partial{p}}}, err
 	}
 	groups, err := seal.ParseGroups(s.Schema, g.Result)
 	if err != nil || len(groups) == 0 {
 		return nil, err
+	}
+	if f.byKey {
+		one := valueSum{}
+		for i := range groups {
+			one.parts = append(one.parts, groups[i].Partial)
+		}
+		return []valueSum{one}, nil
 	}
 	for i := range groups {
 		if groups[i].Example.CID != groups[0].Example.CID {
@@ -211,7 +241,7 @@ func (f *sumFlags) partials(
 				shown = output.Raw([]byte(field.Format(v.Value.Number)))
 			}
 		}
-		all = append(all, valueSum{shown, v.Partial})
+		all = append(all, valueSum{shown, v.Parts})
 	}
 	return all, err
 }

@@ -256,7 +256,7 @@ func (a *app) importMapped(
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
 		again: flags.again, sealed: sealed}
 	if sealed != nil {
-		run.opt.Readings = sealed
+		run.opt.Readings, sealed.Node = sealed, db
 	}
 	start := a.Now()
 	if err = run.files(ctx, files); err != nil && !isReject(err) {
