@@ -255,8 +255,8 @@ static inline void sealed_put_uvarint(pentad_out *o, u64 v) {
 }
 
 /* How runs are written: SORTED ones by the gaps between them, others by signed steps, a BITMAP with a
- * bit for each number. Who reads them sorts them, as there is no fuel here to sort what comes in the
- * worst of orders. */
+ * bit for each number. Some thousand are sorted here; who reads more of them sorts them, as there is
+ * no fuel for it. */
 enum { SEALED_SORTED, SEALED_BITMAP, SEALED_UNSORTED };
 
 static inline void sealed_put_list(pentad_out *o, const sealed_chain *c) {
