@@ -9,7 +9,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // ErrShredded says that the key of a device was destroyed, so that what was sealed under it is
@@ -142,7 +147,8 @@ func (t keyTable) deviceKeys(cid int32, mid int64) (keys []DeviceKey) {
 // from then on, nor any sum that it is part of. The device can be sealed for again under the next
 // root. It returns all keys of the device as they are afterwards.
 //
-// Errors: [ErrNoKey] if there is no random key of the device.
+// Errors: [ErrNoKey] if there is no random key of the device; [ErrShredded] if all of them are
+// destroyed already.
 func (m *MemoryKeyring) DestroyDevice(
 	cid int32, mid int64, now time.Time,
 ) (keys []DeviceKey, err error) {
@@ -151,18 +157,48 @@ func (m *MemoryKeyring) DestroyDevice(
 }
 
 func (t keyTable) destroyDevice(cid int32, mid int64, now time.Time) ([]DeviceKey, error) {
-	found := false
+	found, gone := false, false
 	for _, k := range t.deviceKeys(cid, mid) {
+		gone = gone || k.State == DeviceDestroyed
 		if k.State == DeviceRandom {
 			found = true
 			t.root(cid, k.KeyID).Devices[mid] = deviceEntry{
 				Destroyed: now.UTC().Truncate(time.Second)}
 		}
 	}
+	if !found && gone {
+		return nil, fmt.Errorf("tenant %d, mid %d: nothing is left to destroy: %w", cid, mid,
+			ErrShredded)
+	}
 	if !found {
 		return nil, fmt.Errorf("a random key of tenant %d, mid %d: %w", cid, mid, ErrNoKey)
 	}
 	return t.deviceKeys(cid, mid), nil
+}
+
+// destroyed are devices whose keys were destroyed, each with what says so.
+type destroyed map[int64]error
+
+// note takes note of an error that says that the key of a device was destroyed; others it returns.
+func (d destroyed) note(mid int64, err error) error {
+	if !errors.Is(err, ErrShredded) {
+		return err
+	}
+	d[mid] = err
+	return nil
+}
+
+// err names all of them, as who leaves them out wants to do so at once.
+func (d destroyed) err(cid int32) error {
+	mids := slices.Sorted(maps.Keys(d))
+	if len(mids) == 1 {
+		return d[mids[0]]
+	}
+	if len(mids) == 0 {
+		return nil
+	}
+	return fmt.Errorf("tenant %d, %d devices, mid %s: %w", cid, len(mids),
+		excerpt.Of(strings.Trim(fmt.Sprint(mids), "[]"), 200), ErrShredded)
 }
 
 // wrapping returns the cipher that keys of devices are wrapped by.

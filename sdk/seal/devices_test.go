@@ -66,8 +66,15 @@ func TestShred(t *testing.T) {
 	if _, err := tenant.Decrypt(ctx, others, Expect{}); err != nil {
 		t.Errorf("a sum of the others: %v", err)
 	}
-	if _, err := keys.DestroyDevice(1, 1, time.Now()); !errors.Is(err, ErrNoKey) {
+	if _, err := keys.DestroyDevice(1, 1, time.Now()); !errors.Is(err, ErrShredded) {
 		t.Errorf("destroyed twice: %v", err)
+	}
+	if _, err := keys.DestroyDevice(1, 2, time.Now()); err != nil {
+		t.Error(err)
+	}
+	if _, err := tenant.Decrypt(ctx, p, Expect{}); !errors.Is(err, ErrShredded) ||
+		!strings.Contains(err.Error(), "tenant 1, 2 devices, mid 1 2: the key") {
+		t.Errorf("a sum with two: %v", err)
 	}
 	keys.GenerateShreddable(1)
 	if _, err := tenant.NewWriter(ctx, s, 1, 7); err != nil {

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ErrNotReleased says that the sum of a window is not given away, as with what was given away
@@ -89,6 +90,12 @@ func (g *GrantSpec) Window(capNs int64) (uint64, error) {
 		return 0, fmt.Errorf("grant: a window at %d ns: windows begin in 1970", capNs)
 	}
 	return uint64(capNs / g.WindowNs), nil
+}
+
+// name is what messages call a window.
+func (g *GrantSpec) name(window uint64) string {
+	return "the window from " +
+		time.Unix(0, int64(window)*g.WindowNs).UTC().Format(time.RFC3339Nano)
 }
 
 const grantFormat = "pentad-grant-1"
@@ -214,10 +221,10 @@ type Token struct {
 // noted in the file, durably, before tokens are returned.
 //
 // A window is kept back, with an [ErrNotReleased] that says why, if it has less than MinCount
-// readings, a few more or less than were released of it before, or records that were released with
-// another window.
-//
-// Errors: [ErrTampered], [ErrUnexpected]. After an error nothing is released.
+// readings, a few that are others than were released of it before, or records that were released
+// with another window. It is also kept back if its sum cannot be authenticated, with what
+// [Tenant.Decrypt] says: [ErrTampered], [ErrUnexpected], e.g. as its readings are of several keys,
+// [ErrNoKey], [ErrShredded]. After an error nothing is released.
 func (g *Grant) Release(
 	ctx context.Context, t *Tenant, sums []WindowSum,
 ) (tokens []Token, keptBack []error, err error) {
@@ -243,7 +250,8 @@ func (g *Grant) Release(
 		}
 		token, version, err := g.token(ctx, t, &one, sha256.Sum256(records))
 		if err != nil {
-			return nil, nil, err
+			keptBack = append(keptBack, err)
+			continue
 		}
 		tokens = append(tokens, token)
 		g.file.Released[one.Window] = append(g.file.Released[one.Window],
@@ -277,21 +285,22 @@ func (g *Grant) releasable(taken map[uint64][]*Partial, one *WindowSum) error {
 	if one.Window >= maxWindows {
 		return fmt.Errorf("window %d: there are %d: %w", one.Window, maxWindows, ErrNotReleased)
 	}
+	name := g.file.Spec.name
 	if one.Partial.count < least || count < least {
-		return fmt.Errorf("window %d has %d readings, and min_count is %d: %w", one.Window,
+		return fmt.Errorf("%s has %d readings, and min_count is %d: %w", name(one.Window),
 			min(one.Partial.count, count), least, ErrNotReleased)
 	}
 	for window, releases := range taken {
 		for _, p := range releases {
 			common := p.common(one.Partial)
-			differ := p.records() + count - 2*common
+			differ := max(p.records(), count) - common // a corrected one counts once
 			switch {
 			case window != one.Window && common > 0:
-				return fmt.Errorf("window %d has %d records that were released with window %d: %w",
-					one.Window, common, window, ErrNotReleased)
+				return fmt.Errorf("%s has %d records that were released with %s: %w",
+					name(one.Window), common, name(window), ErrNotReleased)
 			case window == one.Window && differ > 0 && differ < least:
-				return fmt.Errorf("window %d differs by %d records from what was released of it, "+
-					"and min_count is %d: %w", one.Window, differ, least, ErrNotReleased)
+				return fmt.Errorf("%s differs by %d readings from what was released of it, and "+
+					"min_count is %d: %w", name(one.Window), differ, least, ErrNotReleased)
 			}
 		}
 	}
@@ -311,7 +320,7 @@ func (g *Grant) token(
 	sums, err := t.Decrypt(ctx, one.Partial, Expect{Series: spec.has, MinCount: spec.MinCount,
 		RequireMAC: true, NoDeltas: true})
 	if err != nil {
-		return Token{}, 0, fmt.Errorf("window %d: %w", one.Window, err)
+		return Token{}, 0, fmt.Errorf("%s: %w", spec.name(one.Window), err)
 	}
 	var v [4]byte
 	for used := true; used; {

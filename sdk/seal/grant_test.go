@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -188,14 +189,16 @@ func TestDifferencesOfWindows(t *testing.T) {
 			t.Errorf("window %d: %v, want %q", window, err, want)
 		}
 	}
-	refused(5, few, "window 5 has 3 readings, and min_count is 4")
+	refused(5, few, "the window from 1970-01-01T05:00:00Z has 3 readings, and min_count is 4")
 	g.mustRelease(5, first)
 	var err error
 	if g.grant, err = OpenGrant(g.path); err != nil {
 		t.Fatal(err)
 	}
-	refused(5, late, "window 5 differs by 3 records from what was released of it")
-	refused(6, late, "window 6 has 4 records that were released with window 5")
+	refused(5, late, "the window from 1970-01-01T05:00:00Z differs by 3 readings from what was "+
+		"released of it")
+	refused(6, late, "the window from 1970-01-01T06:00:00Z has 4 records that were released with "+
+		"the window from 1970-01-01T05:00:00Z")
 	g.mustRelease(5, first)
 	g.mustRelease(5, later)
 	if n := len(g.grant.file.Released[5]); n != 3 {
@@ -286,5 +289,52 @@ func TestTree(t *testing.T) {
 		"\x00\x05\x00\x00\x00\x07\x00\x00"))
 	if got := windowPad(leaf, 5, 7, 8); got != loadLane(sum[:], 8) {
 		t.Errorf("pad %v", got)
+	}
+}
+
+// TestCorrectionsAreFew: a corrected reading is one that changed, though its older and its newer
+// version are two records: fewer of them than the least number would be told by the difference.
+func TestCorrectionsAreFew(t *testing.T) {
+	for corrected := range 6 {
+		g := newGranted(t)
+		before, after := NewPartial(g.schema), NewPartial(g.schema)
+		g.add(1, []int64{7, 7}, before, after)
+		for i := range 6 {
+			if i < corrected {
+				g.add(2, []int64{5}, before)
+				g.add(2, []int64{66}, after)
+			} else {
+				g.add(2, []int64{5}, before, after)
+			}
+		}
+		g.mustRelease(5, before)
+		_, err := g.release(5, after)
+		if few := 0 < corrected && corrected < 4; few != errors.Is(err, ErrNotReleased) {
+			t.Errorf("%d corrected readings: %v", corrected, err)
+		}
+	}
+}
+
+// TestOthersAreReleased: a window that cannot be authenticated, as it has readings of two keys or
+// of a device whose key was destroyed, is kept back and named, and others are released.
+func TestOthersAreReleased(t *testing.T) {
+	g := newGranted(t)
+	keys := g.tenant.keyring.(*MemoryKeyring)
+	whole, mixed, shredded := NewPartial(g.schema), NewPartial(g.schema), NewPartial(g.schema)
+	g.add(1, []int64{1, 2, 3, 4}, whole)
+	g.add(1, []int64{1, 2, 3, 4}, mixed)
+	keys.GenerateShreddable(1)
+	clear(g.w)
+	g.add(1, []int64{5}, mixed)
+	g.add(2, []int64{1, 2, 3, 4}, shredded)
+	if _, err := keys.DestroyDevice(1, 2, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	tokens, keptBack, err := g.grant.Release(context.Background(), g.tenant,
+		[]WindowSum{{2, mixed, 5}, {3, shredded, 5}, {4, whole, 5}})
+	if err != nil || len(tokens) != 1 || tokens[0].Window != 4 || len(keptBack) != 2 ||
+		!errors.Is(keptBack[0], ErrUnexpected) || !errors.Is(keptBack[1], ErrShredded) ||
+		!strings.Contains(keptBack[0].Error(), "the window from 1970-01-01T02:00:00Z: ") {
+		t.Errorf("released %v, kept back %v, %v", tokens, keptBack, err)
 	}
 }

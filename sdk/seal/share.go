@@ -132,7 +132,7 @@ func (a *Analyst) Read(token []byte, p *Partial) (sum string, count uint64, err 
 		return "", 0, errors.New("the token is of another field")
 	}
 	if p.schema.ID() != a.schema.ID() || sha256.Sum256(p.appendSeries(nil)) != t.records {
-		return "", 0, fmt.Errorf("window %d: %w", t.window, ErrStale)
+		return "", 0, fmt.Errorf("%s: %w", a.share.Spec.name(t.window), ErrStale)
 	}
 	for i := range a.share.Nodes {
 		leaf, below := a.share.Nodes[i].leaf(t.window)
@@ -143,5 +143,5 @@ func (a *Analyst) Read(token []byte, p *Partial) (sum string, count uint64, err 
 		v := p.lanes[a.lane].plus(t.sum).minus(windowPad(leaf, f.ID, t.version, l.width))
 		return formatUnits(v.signed(l.width).big(), f.Digits), p.count, nil
 	}
-	return "", 0, fmt.Errorf("window %d: %w", t.window, ErrNotShared)
+	return "", 0, fmt.Errorf("%s: %w", a.share.Spec.name(t.window), ErrNotShared)
 }

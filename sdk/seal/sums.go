@@ -53,7 +53,7 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 		return nil, fmt.Errorf("partial %w", err)
 	}
 	d := decryption{schema: s, lanes: append([]wide(nil), p.lanes...)}
-	records := uint64(0)
+	records, gone := uint64(0), destroyed{}
 	for id, chains := range p.series {
 		if id.cid != t.cid {
 			return nil, fmt.Errorf("sum with records of tenant %d: %w", id.cid, ErrUnexpected)
@@ -68,11 +68,14 @@ func (t *Tenant) Decrypt(ctx context.Context, p *Partial, e Expect) (*Sums, erro
 				d.take(keys, rs)
 				return nil
 			})
-			if err != nil {
+			if err = gone.note(id.mid, err); err != nil {
 				return nil, err
 			}
 			records += rs.count()
 		}
+	}
+	if err := gone.err(t.cid); err != nil {
+		return nil, err
 	}
 	if records != p.count+p.deltas {
 		return nil, fmt.Errorf("sum of %d records says that it is of %d: %w", records,

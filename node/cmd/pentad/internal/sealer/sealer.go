@@ -168,8 +168,12 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// noKey says what to do where a tenant has no key to seal with.
+// noKey says what to do where a tenant or a device has no key to seal with.
 func noKey(err error, cid int32) error {
+	if errors.Is(err, seal.ErrShredded) {
+		return fmt.Errorf("%w; leave the device out, or make a newer key with pentad seal rotate "+
+			"--cid %d", err, cid)
+	}
 	if errors.Is(err, seal.ErrNoKey) {
 		return fmt.Errorf("%w; name the file that has one with --keys, or, if nothing of the "+
 			"tenant was ever sealed, make one with pentad seal keygen --cid %d", err, cid)

@@ -33,7 +33,8 @@ func (a *app) grantPublishCommand() *cobra.Command {
 		Long: `Have the node add up the windows of a grant, check the sums with the keys, and store a
 token for each window whose readings changed since its last one. Windows that end less than --grace
 ago, or are only partly in --cap, are left out; those that would tell single readings are kept back
-and named.`,
+and named. So are those whose sums cannot be authenticated, e.g. as pentad seal rotate fell into
+them or a device of them was destroyed; then the exit code is 6.`,
 		Args:    cli.Arguments(1, 1, "the name of the grant"),
 		Example: "  pentad seal grant publish hours --cap 2026-11 --grace 1d",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -92,12 +93,17 @@ func (a *app) grantPublish(ctx context.Context, f *publishFlags, name string) er
 	if err := w.Close(ctx); err != nil {
 		return err
 	}
+	var failed error
 	for _, err := range keptBack {
 		a.Note("kept back: %v", err)
+		if !errors.Is(err, seal.ErrNotReleased) {
+			failed = cli.Coded(cli.ExitPartial, errors.New("windows whose sums cannot be "+
+				"authenticated were kept back; show one with pentad seal sum --require-mac"))
+		}
 	}
-	return a.One([]output.Column{cli.Right("published"), cli.Right("unchanged"),
+	return cli.FirstError(a.One([]output.Column{cli.Right("published"), cli.Right("unchanged"),
 		cli.Right("kept_back")}, output.Count(len(tokens)), output.Count(known),
-		output.Count(len(keptBack)))
+		output.Count(len(keptBack))), failed)
 }
 
 // changedWindows returns the sums of whole windows that ended before a time and that have no token

@@ -157,7 +157,8 @@ or its snapshots may keep blocks of the old one. Sums of windows that were grant
 readable for them.
 
 Under a key that is not shreddable, the keys of devices follow from it: what the device has under
-such a key stays readable, and the exit code is then 6.`,
+such a key stays readable, and the exit code is then 6; if it has no other key, nothing is changed
+and the exit code is 2. --dry-run only shows the keys.`,
 		Args: cli.NoCommand,
 		Example: `  pentad seal shred --cid 1 --mid 8 --dry-run
   pentad seal shred --cid 1 --mid 8 --yes`,
@@ -190,6 +191,9 @@ func (a *app) shred(f *shredFlags) error {
 	states := keys.DeviceKeys(f.cid, f.mid)
 	if !f.dryRun {
 		states, err = keys.DestroyDevice(f.cid, f.mid, a.Now())
+	}
+	if errors.Is(err, seal.ErrShredded) {
+		return cli.Usagef("%w; a newer key of the device is made after pentad seal rotate", err)
 	}
 	if errors.Is(err, seal.ErrNoKey) {
 		return cli.Usagef("%w; keys of devices can be destroyed from pentad seal keygen or rotate "+

@@ -30,7 +30,8 @@ func (a *app) putCommand() *cobra.Command {
 		Long: `Encrypt readings from stdin and store them. A line of NDJSON is
   {"cid":1,"mid":7,"moid":9,"cap":"2026-11-21T09:45:00Z","values":{"energy":21.5,"state":"on"}}
 with a value for each field of the schema, numbers with at most the digits that the field keeps;
-"value" may replace "values" if there is one field. "opaque" (base64) goes into the envelope.
+"value" may replace "values" if there is one field. "opaque" (base64) goes into the envelope. A line
+with "deleted":true and no values deletes the reading.
 
 A reading of a device, quantity and cap that is there already corrects it. Each run stores all of
 its input: a second run makes a second version of each reading.`,

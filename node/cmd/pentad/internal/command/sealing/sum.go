@@ -156,7 +156,7 @@ func (f *sumFlags) showSums(
 		for _, one := range all {
 			sums, err := f.decrypt(ctx, s, query, &groups[i], one.parts)
 			if err != nil {
-				return n, sealer.LostKey(err)
+				return n, advised(fmt.Errorf("%s%w", groupName(query.GroupBy, &groups[i]), err))
 			}
 			n.groups++
 			if sums.Authentic {
@@ -204,7 +204,7 @@ func (f *sumFlags) ask(
 		p := &parts{db, schema, f.by != "", map[record.Key]*partedGroup{}}
 		return p.all(ctx, query, err)
 	}
-	return groups, err
+	return groups, advised(err)
 }
 
 // decrypt reads the sums of a group, which must be of records that were asked for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -111,7 +110,7 @@ func (r *sealedReadings) plain(b []byte) []seal.Value {
 // seal returns the records of a batch with sealed payloads, valid until the next call.
 func (r *sealedReadings) seal(ctx context.Context, b *record.Batch) (*record.Batch, error) {
 	if err := r.AddDevices(ctx, b); err != nil {
-		return nil, shredded(err)
+		return nil, err
 	}
 	r.batch.Reset()
 	for i := range b.Len() {
@@ -124,20 +123,11 @@ func (r *sealedReadings) seal(ctx context.Context, b *record.Batch) (*record.Bat
 		reading := seal.Reading{CapNs: k.CapNs, Values: r.plain(b.Payload(i))}
 		r.payload, err = r.Seal(ctx, r.payload[:0], k, reading)
 		if err != nil {
-			return nil, shredded(err)
+			return nil, err
 		}
 		r.batch.Append(k, r.payload)
 	}
 	return &r.batch, nil
-}
-
-// shredded says what to do about the key of a device that was destroyed.
-func shredded(err error) error {
-	if errors.Is(err, seal.ErrShredded) {
-		return fmt.Errorf("%w; leave the device out, or make a newer key with pentad seal rotate",
-			err)
-	}
-	return err
 }
 
 // keyed turns the digest of a file into one that says nothing of the file without the keys of its
