@@ -23,7 +23,7 @@ func commandPackages() map[string][]string {
 			"node/internal/calendar", "node/internal/quantity", "node/internal/timeparse",
 			pkg + "cli", pkg + "input", pkg + "offline", pkg + "output", pkg + "queryflags", cobra},
 		pkg + "sealer": {"sdk/client", "sdk/record", "sdk/seal", pkg + "cli", cobra},
-		pkg + "command/sealing": {"sdk/client", "sdk/record", "sdk/seal", "sdk/wire",
+		pkg + "command/sealing": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/seal", "sdk/wire",
 			"node/internal/calendar", "node/internal/selector", "node/internal/strictjson",
 			"node/internal/timeparse",
 			pkg + "cli", pkg + "input", pkg + "output", pkg + "queryflags", pkg + "sealer",

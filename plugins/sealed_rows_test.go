@@ -365,3 +365,70 @@ func TestSealedRange(t *testing.T) {
 		}
 	}
 }
+
+// TestSealedJoin: saved states of parts have the same sum joined before they are merged, or not.
+func TestSealedJoin(t *testing.T) {
+	r := seeded(t)
+	m, doc := standard(t, "sealed-stats")
+	for round := range 20 {
+		schemas := laneSchemas(t)
+		s := schemas[round%len(schemas)]
+		x := newSealedStreams(t, r, s)
+		want := seal.NewPartial(s)
+		a := newAggregate(t, m, encode(t, doc, map[string]string{"layout": s.Layout()}))
+		var states, joined []byte
+		b := &record.Batch{}
+		for i := range 1 + r.IntN(2000) {
+			k, p, bad := x.row(i)
+			if bad {
+				break
+			}
+			if err := want.Add(k, p); err != nil {
+				t.Fatal(err)
+			}
+			if b.AppendStamped(k, p); r.IntN(100) > 0 {
+				continue
+			}
+			if err := a.AddToPartial(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			state, err := a.SavePartial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, states = &record.Batch{}, append(states, state...)
+			if r.IntN(4) > 0 {
+				continue
+			}
+			if states, err = a.Join(t.Context(), states); err != nil {
+				t.Fatal(err)
+			}
+			joined, states = append(joined, states...), nil
+		}
+		if err := a.Add(t.Context(), b, nil, 1); err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, joined...)
+		gid := make([]uint32, len(savedSizes(states)))
+		if err := a.Merge(t.Context(), states, gid); err != nil {
+			t.Fatal(err)
+		}
+		results, err := a.Finish(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := seal.ParsePartial(s, results[0])
+		if err != nil || !bytes.Equal(got.Append(nil), want.Append(nil)) {
+			t.Fatalf("schema %d, %v:\n%x, in Go\n%x", s.ID(), err, results[0], want.Append(nil))
+		}
+	}
+}
+
+// savedSizes returns the sizes of saved states that lie one after another.
+func savedSizes(states []byte) (sizes []uint32) {
+	for len(states) > 0 {
+		size := binary.LittleEndian.Uint32(states)
+		sizes, states = append(sizes, size), states[4+size:]
+	}
+	return sizes
+}

@@ -161,6 +161,11 @@ func sealedFuel(t *testing.T, m *wasmhost.Module, params []byte, all *rows) {
 			p[8], p[16], p[17], p[18] = 1, byte(n), byte(n>>8), byte(n>>16)
 			clear(p[9:16])
 		},
+		"as many numbers in no order as are sorted": func(i int, p []byte) {
+			binary.LittleEndian.PutUint32(p[16:], uint32(1+2*r.IntN(1<<30)))
+			clear(p[8:16])
+			p[8] = byte(1 + i/8000)
+		},
 	} {
 		a, other := newAggregate(t, m, params), newAggregate(t, m, params)
 		for from := 0; from < all.batch.Len(); {
@@ -233,6 +238,11 @@ func TestSealedGroupOrder(t *testing.T) {
 				parsed, err := seal.ParseGroups(s, states[4:4+size])
 				if err != nil || len(parsed) != len(want[i]) {
 					t.Fatalf("%d groups, want %d, %v", len(parsed), len(want[i]), err)
+				}
+				written := seal.AppendGroups(nil, s, parsed)
+				again, err := seal.ParseGroups(s, written)
+				if err != nil || !bytes.Equal(seal.AppendGroups(nil, s, again), written) {
+					t.Fatalf("groups that were written and read differ: %v", err)
 				}
 				for _, g := range parsed {
 					if [8]byte(g.Payload[at:]) != g.Tag || !bytes.Equal(g.Partial.Append(nil),

@@ -49,6 +49,12 @@ func (c *VerifyClock) isRecent(tick uint32) bool {
 	return c != nil && tick != 0 && c.second.Load()-tick < verifySeconds
 }
 
+// VerifyTick returns the tick of a block that is verified from now on.
+func (s *File) VerifyTick() uint32 { return s.clock.tick() }
+
+// IsRecent reports whether a tick that VerifyTick returned is within [VerifyAfter]; 0 never is.
+func (s *File) IsRecent(tick uint32) bool { return s.clock.isRecent(tick) }
+
 // RecentlyVerified reports whether a block was verified within [VerifyAfter], so that its bytes are
 // likely in memory and opening it reads only its header.
 func (s *File) RecentlyVerified(i int) bool { return s.clock.isRecent(s.verified[i].Load()) }

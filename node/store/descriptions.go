@@ -1,7 +1,7 @@
 package store
 
 import (
-	"math"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,9 +33,11 @@ type descriptions struct {
 // described are the descriptions of a tenant.
 type described struct {
 	index devices.Index
-	// The index is right as of any acq from here to the horizon of its last change.
-	fromNs   int64
-	tooLarge bool // there is no index: it would take more than maxDescriptionBytes
+	// fromNs is the horizon as of which the index was made or changed last: it is right as of any
+	// acq from here on, unless there are marks.
+	fromNs int64
+	// tooLarge says that there is no index: it would take more than Options.descriptionBytes.
+	tooLarge bool
 }
 
 // descriptionMarks says what of a tenant may have changed since its index was made or changed.
@@ -43,6 +45,7 @@ type descriptionMarks struct {
 	mids map[int64]int64 // the greatest acq of rows that describe a device
 	// anyNs is the greatest acq of what may have changed any device, 0 for nothing.
 	anyNs int64
+	asked bool // a query was about the tenant: before, devices are not told apart
 }
 
 // eventMark tells apart events.
@@ -83,6 +86,10 @@ func (t *descriptions) markRows(rows *record.Batch) {
 			continue
 		}
 		m := t.marksOf(rows.CID[i])
+		if !m.asked {
+			m.anyNs = max(m.anyNs, rows.AcqNs[i])
+			continue
+		}
 		if m.mids[rows.MID[i]] = max(m.mids[rows.MID[i]], rows.AcqNs[i]); len(m.mids) > maxMarks {
 			m.forgetDevices()
 		}
@@ -138,6 +145,7 @@ func (t *descriptions) changed(cid int32) (mids []int64, any bool) {
 	t.marksMu.Lock()
 	defer t.marksMu.Unlock()
 	m := t.marksOf(cid)
+	m.asked = true
 	for mid := range m.mids {
 		mids = append(mids, mid)
 	}
@@ -145,20 +153,13 @@ func (t *descriptions) changed(cid int32) (mids []int64, any bool) {
 	return mids, m.anyNs != 0
 }
 
-// done removes the marks of what was read as of a horizon, and returns the greatest acq of them.
-func (t *descriptions) done(cid int32, horizonNs int64) (newestNs int64) {
+// done removes the marks of what was read as of a horizon.
+func (t *descriptions) done(cid int32, horizonNs int64) {
 	t.marksMu.Lock()
 	defer t.marksMu.Unlock()
 	m := t.marksOf(cid)
-	newestNs = math.MinInt64
-	for mid, acqNs := range m.mids {
-		if acqNs < horizonNs {
-			newestNs = max(newestNs, acqNs)
-			delete(m.mids, mid)
-		}
-	}
+	maps.DeleteFunc(m.mids, func(_, acqNs int64) bool { return acqNs < horizonNs })
 	if m.anyNs < horizonNs {
 		m.anyNs = 0
 	}
-	return newestNs
 }

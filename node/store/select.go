@@ -123,8 +123,9 @@ func (s *Store) selectChanged(
 	if err != nil {
 		return nil, horizon, false, err
 	}
+	d.fromNs = horizon
 	t.keep(cid, d)
-	d.fromNs = max(d.fromNs, t.done(cid, horizon)+1)
+	t.done(cid, horizon)
 	mids, known = d.selectAsOf(describedAsOf(q, horizon), selector)
 	return mids, horizon, known, nil
 }
@@ -140,7 +141,7 @@ func (d *described) selectAsOf(asOfNs int64, selector *registry.Selector) ([]int
 func (s *Store) loadDescriptions(
 	ctx context.Context, cid int32, horizon int64,
 ) (*described, error) {
-	d := &described{fromNs: horizon}
+	d := &described{}
 	var mu sync.Mutex
 	var b devices.Builder
 	err := s.eachDescription(ctx, cid, nil, horizon,

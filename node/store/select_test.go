@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -120,9 +121,11 @@ func TestSelectIsOfItsHorizon(t *testing.T) {
 	s := openTest(t, Options{})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	const devices, writers, answers = 20, 3, 60
+	const devices, writers = 20, 3
+	puts := int64(rounds.Of(10_000, 600, 200))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	var put atomic.Int64
 	for w := range uint64(writers) {
 		rng := rand.New(rand.NewPCG(seed, w))
 		wg.Go(func() {
@@ -146,12 +149,13 @@ func TestSelectIsOfItsHorizon(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				put.Add(1)
 			}
 		})
 	}
 	q := &record.Query{View: record.ViewLatest, Select: "type=meter",
 		Box: record.Box{record.CID: {record.At(1)}, record.MOID: {record.At(1)}}}
-	for range answers {
+	for put.Load() < puts && !t.Failed() {
 		n, stats, err := s.Count(t.Context(), q)
 		if err != nil {
 			t.Error(err)

@@ -2,11 +2,13 @@ package store
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -16,11 +18,15 @@ func TestModelSuperseded(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 10, moids: 2, caps: 300, rareTombs: true}
 	kept, used := 0, uint64(0)
+	var looks atomic.Int64
+	blockNow := func() time.Time { // blocks must be verified again after some scans
+		return time.Unix(1e9, looks.Add(1)*int64(segment.VerifyAfter)/20)
+	}
 	for range rounds.Of(12, 4, 2) {
 		opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2), SealRows: 1500,
 			Workers: 1 + rng.IntN(2), Index: index.Options{BlockRows: 64 << rng.IntN(4)},
 			maxReadings: 100 << rng.IntN(10), parallelRows: fewParallel, Now: leapingClock(),
-			retainEvery: time.Hour, PutWait: 5 * time.Minute}
+			retainEvery: time.Hour, PutWait: 5 * time.Minute, blockNow: blockNow}
 		s, _, err := Open(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +87,7 @@ func keptSuperseded(s *Store) (rows int) {
 		state := sh.Pin()
 		for _, seg := range state.Sealed {
 			for b := range seg.Index.Blocks() {
-				if known := seg.Superseded.Of(uint32(b)); known != nil {
+				if known := seg.Superseded.Of(uint32(b), seg.File); known != nil {
 					rows += len(known.Positions)
 				}
 			}

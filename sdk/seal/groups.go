@@ -56,6 +56,22 @@ func ParseGroups(s *Schema, source []byte) (groups []Group, err error) {
 	return groups, in.err
 }
 
+// AppendGroups appends groups as the plugin writes them, for [ParseGroups].
+func AppendGroups(dst []byte, s *Schema, groups []Group) []byte {
+	dst = s.appendFront(dst, partialGroups)
+	dst = binary.AppendUvarint(dst, uint64(len(groups)))
+	for i := range groups {
+		g := &groups[i]
+		dst = binary.LittleEndian.AppendUint32(append(dst, g.Tag[:]...), uint32(g.Example.CID))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(g.Example.MID))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(g.Example.MOID))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(g.Example.CapNs))
+		dst = binary.AppendUvarint(dst, uint64(len(g.Payload)))
+		dst = g.Partial.Append(append(dst, g.Payload...))
+	}
+	return dst
+}
+
 // MergeGroups adds groups to others by their tags: those of another node, or of another part of a
 // query. After an error neither is to be used.
 //

@@ -32,7 +32,7 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	fromNs := int64(math.MaxInt64)
 	for _, seg := range p.Segments {
 		for _, c := range seg.Plan.Candidates {
-			known := seg.Segment.Superseded.Of(c.Block)
+			known := seg.Segment.Superseded.Of(c.Block, seg.File)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
 				if searchedBelowNs := known.SearchedBelowNs(); changedNs < searchedBelowNs {
 					seg.Known = append(seg.Known, blocks.BlockSuperseded{Block: c.Block,
@@ -70,8 +70,8 @@ func (r *Resolver) keepHasNoNewer(
 	case known != nil:
 		known.Raise(r.UpperAcqNs)
 	default:
-		seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), int(seg.Index.Block(number).Rows),
-			shards.NewSupersededRows(r.UpperAcqNs, nil))
+		seg.Segment.Superseded.Keep(number, seg.File, int(seg.Index.Block(number).Rows),
+			shards.NewSupersededRows(r.UpperAcqNs, nil, 0))
 	}
 }
 
@@ -137,14 +137,18 @@ func (f *SupersededFinder) Find(
 	} else {
 		err = f.lookUpAll(p, seg, b)
 	}
-	if err == nil {
-		err = seg.VerifyBlock(number) // what came of its rows is kept, and not read again
-	}
 	if err != nil {
 		return nil, false, err
 	}
-	seg.Segment.Superseded.Keep(number, seg.Index.Blocks(), b.Rows(),
-		shards.NewSupersededRows(r.UpperAcqNs, slices.Clone(f.positions)))
+	found := known.Provisional(seg.File, r.UpperAcqNs, slices.Clone(f.positions))
+	if found == nil {
+		tick := seg.File.VerifyTick()
+		if err := seg.VerifyBlock(number); err != nil {
+			return nil, false, err
+		}
+		found = shards.NewSupersededRows(r.UpperAcqNs, slices.Clone(f.positions), tick)
+	}
+	seg.Segment.Superseded.Keep(number, seg.File, b.Rows(), found)
 	return f.positions, true, nil
 }
 
@@ -203,13 +207,15 @@ func (f *SupersededFinder) search(
 	if err != nil {
 		return err
 	}
-	found := len(f.positions)
 	for i, m := range f.matches {
-		if m.newestNs > f.keys.AcqNs[i] {
-			f.positions = append(f.positions, uint16(m.row))
+		if m.newestNs <= f.keys.AcqNs[i] {
+			continue
+		}
+		at, known := slices.BinarySearch(f.positions, uint16(m.row))
+		if !known {
+			f.positions = slices.Insert(f.positions, at, uint16(m.row))
 		}
 	}
-	f.sortFound(found)
 	return nil
 }
 
@@ -232,14 +238,9 @@ func (f *SupersededFinder) lookUpAll(
 			f.positions = append(f.positions, uint16(i))
 		}
 	}
-	f.sortFound(found)
-	return nil
-}
-
-// sortFound brings the positions into order, of which those from one on were added.
-func (f *SupersededFinder) sortFound(from int) {
-	if from < len(f.positions) {
+	if found < len(f.positions) {
 		slices.Sort(f.positions)
 		f.positions = slices.Compact(f.positions)
 	}
+	return nil
 }

@@ -161,11 +161,17 @@ static inline sealed_chain *sealed_find(sealed_sum *s, i64 mid, i32 cid, i32 moi
   return c;
 }
 
-/* Adds a run to a chain; 0 when there is no memory. */
+/* Adds a run to a chain, in front of the last one or behind it where they touch; 0 when there is no
+ * memory. */
 static inline u32 sealed_add_run(sealed_chain *c, u32 from, u32 to) {
   u32 last = (u32)c->last;
   if (c->runs && last + 1 == from) {
     c->last = sealed.upper | to;
+    return 1;
+  }
+  if (c->runs && c->r[c->runs - 1].from == to + 1) { /* sealed newest first */
+    c->r[c->runs - 1].from = from;
+    c->unsorted |= c->runs > 1;
     return 1;
   }
   if (c->runs == c->room) {
@@ -249,8 +255,8 @@ static inline void sealed_put_uvarint(pentad_out *o, u64 v) {
 }
 
 /* How runs are written: SORTED ones by the gaps between them, others by signed steps, a BITMAP with a
- * bit for each number. Who reads them sorts them, as there is no fuel here to sort what comes in the
- * worst of orders. */
+ * bit for each number. Some thousand are sorted here; who reads more of them sorts them, as there is
+ * no fuel for it. */
 enum { SEALED_SORTED, SEALED_BITMAP, SEALED_UNSORTED };
 
 static inline void sealed_put_list(pentad_out *o, const sealed_chain *c) {

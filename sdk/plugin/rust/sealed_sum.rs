@@ -118,6 +118,11 @@ impl Chain {
                 last.to = to;
                 return Ok(());
             }
+            if last.from == to.wrapping_add(1) { // sealed newest first
+                last.from = from;
+                self.unsorted.set(self.unsorted.get() || runs.len() > 1);
+                return Ok(());
+            }
             if last.to >= from {
                 self.unsorted.set(true);
             }

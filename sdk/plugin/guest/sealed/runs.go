@@ -13,8 +13,8 @@ type run struct {
 	next     int32 // of its chain, in the runs of the sum
 }
 
-// addRun adds a run to chain number i. Rows of a block mostly go on where the row before them
-// ended.
+// addRun adds a run to chain number i, in front of the last one or behind it where they touch. Rows
+// of a block mostly go on where the row before them ended.
 //
 //go:noinline
 func (s *Sum) addRun(i int, from, to uint32) {
@@ -23,6 +23,11 @@ func (s *Sum) addRun(i int, from, to uint32) {
 		last := &s.runs[c.last]
 		if last.to+1 == from {
 			last.to = to
+			return
+		}
+		if last.from == to+1 { // sealed newest first
+			last.from = from
+			c.unsorted = c.unsorted || c.n > 1
 			return
 		}
 		c.unsorted = c.unsorted || last.to >= from

@@ -30,8 +30,17 @@ func groupName(by record.GroupBy, g *wire.Group) string {
 	return "group " + strings.Join(parts, ", ") + ": "
 }
 
-// otherSchema is the status by which the plugins refuse a payload that is not of the schema.
-const otherSchema = "(status -100)"
+// statusOtherSchema is the one by which the plugins refuse a payload that is not of the schema.
+const statusOtherSchema = -100
+
+func isOtherSchema(err error) bool {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	fault, ok := e.Fault()
+	return ok && fault.Status == statusOtherSchema
+}
 
 // advised says what to do about a sum that there is not.
 func advised(err error) error {
@@ -43,7 +52,7 @@ func advised(err error) error {
 	case errors.Is(err, seal.ErrTampered), errors.Is(err, seal.ErrImplausible):
 		return fmt.Errorf("%w; pentad seal open with the same selectors names a reading that is "+
 			"wrong, if its schema has an envelope or a MAC", err)
-	case strings.Contains(err.Error(), otherSchema):
+	case isOtherSchema(err):
 		return fmt.Errorf("%w; a payload that is plain, or sealed by another schema, is not added "+
 			"up: choose others with --moid, --mid and --cap, or the schema that it is of", err)
 	}

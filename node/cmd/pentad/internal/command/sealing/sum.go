@@ -186,7 +186,8 @@ func (f *sumFlags) showSums(
 	return n, nil
 }
 
-// ask has the node add up; of replicas one that has all below a horizon, 0 for any.
+// ask has the node add up, in parts where the lists of records are too long for one answer; of
+// replicas one that has all below a horizon, 0 for any.
 func (f *sumFlags) ask(
 	ctx context.Context, db *client.Client, schema *seal.Schema, query *record.Query,
 	horizonNs int64,
@@ -206,11 +207,12 @@ func (f *sumFlags) ask(
 	if horizonNs > 0 {
 		db = db.After(horizonNs - 1)
 	}
-	groups, end, err := db.Aggregate(ctx, query)
-	if err != nil {
-		return nil, advised(err)
+	groups, err := whole(ctx, db, query)
+	if tooLong(err) && query.Limit == 0 {
+		p := &parts{db, schema, f.by != "", map[record.Key]*partedGroup{}}
+		return p.all(ctx, query, err)
 	}
-	return groups, queryflags.CheckEnd(end)
+	return groups, advised(err)
 }
 
 // decrypt reads the sums of a group, which must be of records that were asked for.
