@@ -141,3 +141,52 @@ func TestSealedImportID(t *testing.T) {
 	known(1, owner, "1", one)
 	known(2, owner, "column=tenant", two)
 }
+
+// TestSealedFilesArePrivate: files with plain readings of encrypted ones, and keys, are for their
+// owner only, also where one was there that others may read.
+func TestSealedFilesArePrivate(t *testing.T) {
+	addr, _ := testNode(t)
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"kwh.json": `{"schema": 1, "max_records": 1000, "fields": [
+			{"id": 1, "name": "kwh", "kind": "number", "max": 1000000, "sum": true}]}`,
+		"rows.csv": "meter,time,kwh\n7,1000000000,5\n7,2000000000,x\n",
+		"bad.csv":  "", "opened.csv": "",
+	} {
+		if err := os.WriteFile(path(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(want int, args ...string) (stderr string) {
+		t.Helper()
+		_, stderr, code := runCommand(t, addr, args...)
+		if code != want {
+			t.Fatalf("exit status %d: %s", code, stderr)
+		}
+		return stderr
+	}
+	run(0, "seal", "keygen", "--cid", "1", "--keys", path("keys.json"))
+	run(6, "import", "csv", "--seal", path("kwh.json"), "--keys", path("keys.json"), "--cid", "1",
+		"--mid", "column=meter", "--cap", "column=time", "--moid", "9", "--value", "column=kwh",
+		"--rejects", path("bad.csv"), path("rows.csv"))
+	run(0, "export", "--open", "--schema", path("kwh.json"), "--keys", path("keys.json"), "-f",
+		path("opened.csv"))
+	run(0, "seal", "grant", "key", path("anna"))
+	for _, name := range []string{"bad.csv", "opened.csv", "keys.json", "anna.key"} {
+		info, err := os.Stat(path(name))
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+			t.Errorf("%s: mode %v, %d bytes, %v", name, info.Mode(), info.Size(), err)
+		}
+	}
+	if err := os.Chmod(path("anna.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("share"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr := run(2, "seal", "grant", "read", path("share"), "--key", path("anna.key"))
+	if !strings.Contains(stderr, "others may read the file (mode 0644); type: chmod 600") {
+		t.Error(stderr)
+	}
+}

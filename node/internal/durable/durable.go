@@ -45,8 +45,8 @@ type Dir string
 
 func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 
-func (d Dir) open(name string, flags int) (File, error) {
-	f, err := os.OpenFile(d.path(name), flags, 0o644)
+func (d Dir) open(name string, flags int, mode os.FileMode) (File, error) {
+	f, err := os.OpenFile(d.path(name), flags, mode)
 	if err != nil {
 		return nil, noteLack(err)
 	}
@@ -55,11 +55,11 @@ func (d Dir) open(name string, flags int) (File, error) {
 
 // Create implements [Folder].
 func (d Dir) Create(name string) (File, error) {
-	return d.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR)
+	return d.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 }
 
 // Open implements [Folder].
-func (d Dir) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
+func (d Dir) Open(name string) (File, error) { return d.open(name, os.O_RDWR, 0) }
 
 // Names implements [Folder].
 func (d Dir) Names() ([]string, error) {

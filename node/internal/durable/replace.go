@@ -44,7 +44,25 @@ func ReplaceFile(path string, content []byte) error {
 // hidden and drawn, so that two processes that write the same file do not meet. A crash leaves it.
 func ReplaceShared(path string, write func(File) error) error {
 	dir, name := filepath.Split(path)
-	return replace(Dir(filepath.Clean(dir)), "."+name+"."+rand.Text()[:8]+TempSuffix, name, write)
+	return replaceShared(Dir(filepath.Clean(dir)), name, write)
+}
+
+// ReplacePrivate is ReplaceShared of a file that only its owner may read.
+func ReplacePrivate(path string, write func(File) error) error {
+	dir, name := filepath.Split(path)
+	return replaceShared(privateDir{Dir(filepath.Clean(dir))}, name, write)
+}
+
+func replaceShared(dir Folder, name string, write func(File) error) error {
+	return replace(dir, "."+name+"."+rand.Text()[:8]+TempSuffix, name, write)
+}
+
+// privateDir is a directory whose new files only their owner may read.
+type privateDir struct{ Dir }
+
+// Create implements [Folder].
+func (d privateDir) Create(name string) (File, error) {
+	return d.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 func replace(dir Folder, temporary, name string, write func(File) error) error {

@@ -49,7 +49,7 @@ func (m *Mapping) checkReadings(r Readings) error {
 }
 
 // fieldOf returns the number of the field that a column has the values of: by the name that the
-// mapping gives it, else by its header, else the only one.
+// mapping gives it, else by its header. A schema of one field does not take any column for it.
 func (p *plan) fieldOf(v *Value, label string) (int, error) {
 	if p.im.opt.Readings == nil {
 		return 0, nil
@@ -61,9 +61,6 @@ func (p *plan) fieldOf(v *Value, label string) (int, error) {
 	}
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
-	}
-	if v.Field == "" && len(names) == 1 {
-		return 0, nil
 	}
 	return 0, fmt.Errorf("%q is not a field of the schema; name one of %s with field%s",
 		excerpt.Of(name, 60), strings.Join(names, ", "), excerpt.DidYouMean(name, names))

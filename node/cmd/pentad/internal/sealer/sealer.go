@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/seal"
 )
@@ -83,6 +85,10 @@ type Sealer struct {
 	// Node is asked before a device gets a random key, so that it does not get a second one: the
 	// node that readings go to.
 	Node *client.Client
+
+	// Declared are the quantities that a node declares: readings of one that is not bytes are
+	// refused, as plugins would read what is encrypted as its values.
+	Declared []plugin.Quantity
 
 	keys    *seal.FileKeyring
 	tenants map[int32]*seal.Tenant
@@ -150,6 +156,9 @@ func (s *Sealer) Seal(
 	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
 	w := s.writers[series]
 	if w == nil {
+		if err := s.fits(k.MOID); err != nil {
+			return dst, err
+		}
 		t, err := s.Tenant(k.CID)
 		if err != nil {
 			return dst, err
@@ -166,6 +175,18 @@ func (s *Sealer) Seal(
 		s.writers[series] = w
 	}
 	return w.Append(dst, r)
+}
+
+// fits says why a quantity does not take encrypted readings, nil if it does.
+func (s *Sealer) fits(moid int32) error {
+	for i := range s.Declared {
+		if q := &s.Declared[i]; q.MOID == moid && q.Type != "bytes" {
+			return fmt.Errorf("%s is declared as %s, and encrypted readings are bytes; use "+
+				"another quantity, or declare it with pentad quantity set %d --type bytes",
+				quantity.Label(q), q.Type, moid)
+		}
+	}
+	return nil
 }
 
 // noKey says what to do where a tenant or a device has no key to seal with.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -260,6 +261,14 @@ func windowsOf(g *seal.Grant, caps string, now time.Time) (first, last uint64, e
 
 // decodePrivate reads the key of an analyst.
 func decodePrivate(path string) (hpke.PrivateKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, cli.Usagef("--key %s: others may read the file (mode %04o); type: "+
+			"chmod 600 %[1]s", path, mode)
+	}
 	secret, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w", err)

@@ -63,8 +63,8 @@ tags, and learns what sdk/docs/sealing.md says of them. With either, choose the 
 		"e.g. Europe/Helsinki (default: buckets, in UTC)")
 	cli.CompleteZone(c, "tz")
 	flags.StringArrayVar(&f.where, "where", nil,
-		"only readings of which this is true, e.g. 'energy>=10' or state==on;\n"+
-			"may be repeated: all must be true")
+		"only readings of which this is true, e.g. 'energy>=10' or state==on (a text is\n"+
+			"taken with its spaces); may be repeated: all must be true")
 	flags.StringVar(&f.by, "by", "", "sum for each value of a field, e.g. state")
 	flags.Uint64Var(&f.minCount, "min-count", 0, "reject sums of fewer readings, e.g. 5 (0: none)")
 	flags.BoolVar(&f.requireMAC, "require-mac", false,

@@ -34,7 +34,7 @@ func parseCondition(s *seal.Schema, text string) (c condition, err error) {
 	if strings.HasPrefix(text[at+1:], "=") {
 		op += "="
 	}
-	name, value := strings.TrimSpace(text[:at]), strings.TrimSpace(text[at+len(op):])
+	name, value := strings.TrimSpace(text[:at]), text[at+len(op):]
 	found := false
 	for _, f := range s.Definition().Fields {
 		if f.Name == name {
@@ -48,11 +48,14 @@ func parseCondition(s *seal.Schema, text string) (c condition, err error) {
 		return c, cli.Usagef("--where %q: equal is ==", text)
 	case c.field.Kind == seal.Text && op != "==":
 		return c, cli.Usagef("--where %q: a text is compared with ==", text)
+	case c.field.Kind == seal.Text && name != text[:at]:
+		return c, cli.Usagef("--where %q: a text is compared as it is, with its spaces; leave out "+
+			"those around ==", text)
 	case c.field.Kind == seal.Text:
 		c.equal, c.value = true, seal.Value{Text: value}
 		return c, nil
 	}
-	units, err := c.field.Parse(value)
+	units, err := c.field.Parse(strings.TrimSpace(value))
 	if err != nil {
 		return c, cli.Usagef("--where %q: %w", text, err)
 	}

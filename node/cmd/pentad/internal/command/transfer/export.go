@@ -36,7 +36,7 @@ has the decoded number, null where the payload is not one; fields of a struct ar
 
 --open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
-encrypted, so that an import restores the records as they are.
+encrypted, so that an import restores the records as they are. Only its owner may read the file.
 
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
@@ -137,7 +137,11 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	start := a.Now()
 	x.progress = a.NewProgress("export", int64(x.count), true)
 	defer x.progress.Close()
-	size, err := a.toFile(e.file, e.checksum || hasSum(e.file), func(out io.Writer) error {
+	replace := durable.ReplaceShared
+	if opened != nil {
+		replace = durable.ReplacePrivate // what was encrypted is plain there
+	}
+	size, err := a.toFile(e.file, replace, e.checksum || hasSum(e.file), func(out io.Writer) error {
 		x.out = newExportWriter(out, format, header, values)
 		return x.run(ctx)
 	})
@@ -344,10 +348,11 @@ func (x *exporter) note(file string) string {
 	return " to " + file
 }
 
-// toFile has a file written that gets its name when it is complete and synced, and with sum its
-// checksum beside it; "" is stdout.
+// toFile has a file written that replace gives its name when it is complete and synced, and with
+// sum its checksum beside it; "" is stdout.
 func (a *app) toFile(
-	name string, sum bool, write func(io.Writer) error,
+	name string, replace func(string, func(durable.File) error) error, sum bool,
+	write func(io.Writer) error,
 ) (size int64, err error) {
 	counted := &countingWriter{out: a.Stdout}
 	if name == "" {
@@ -357,7 +362,7 @@ func (a *app) toFile(
 	}
 	digest := sha256.New()
 	var failed error
-	err = durable.ReplaceShared(name, func(f durable.File) error {
+	err = replace(name, func(f durable.File) error {
 		counted.out = io.NewOffsetWriter(f, 0)
 		if sum {
 			counted.out = io.MultiWriter(counted.out, digest)

@@ -245,7 +245,7 @@ func (a *app) importMapped(
 	}
 	defer db.Close()
 	if f.rejects != "" { // not before: the file of an earlier import may still be needed
-		rejects, createErr := os.Create(f.rejects)
+		rejects, createErr := createRejects(f.rejects, sealed != nil)
 		if createErr != nil {
 			return fmt.Errorf("create the rejects file: %w", createErr)
 		}
@@ -274,6 +274,22 @@ func (a *app) importMapped(
 		return cli.ErrEmpty
 	}
 	return err
+}
+
+// createRejects creates the file of rejected lines. A private one, which only its owner may read,
+// has readings that are encrypted everywhere else.
+func createRejects(path string, private bool) (*os.File, error) {
+	if !private {
+		return os.Create(path)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(0o600); err != nil { // it was there
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // checkRejects keeps the rejects file from replacing a file that the import reads.
