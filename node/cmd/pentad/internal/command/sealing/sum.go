@@ -209,7 +209,7 @@ func (f *sumFlags) ask(
 	}
 	groups, err := whole(ctx, db, query)
 	if tooLong(err) && query.Limit == 0 {
-		p := &parts{db, schema, f.by != "", map[record.Key]*partedGroup{}}
+		p := &parts{db, schema, f.by != "" || f.byKey, map[record.Key]*partedGroup{}}
 		return p.all(ctx, query, err)
 	}
 	return groups, advised(err)
