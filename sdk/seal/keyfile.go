@@ -152,6 +152,25 @@ func (r *FileKeyring) Generate(cid int32) (keyID uint32, err error) {
 	return keyID, err
 }
 
+// ErrHasKey says that a tenant has a key already.
+var ErrHasKey = errors.New("the tenant has a key already")
+
+// GenerateFirst makes the first root key of a tenant, shreddable or not, also if several processes
+// do so at the same time.
+//
+// Errors: [ErrHasKey], with the id of the current key.
+func (r *FileKeyring) GenerateFirst(cid int32, shreddable bool) (keyID uint32, err error) {
+	err = r.update(func(t keyTable) error {
+		if ids := t.keys(cid); len(ids) > 0 {
+			keyID = ids[len(ids)-1]
+			return ErrHasKey
+		}
+		keyID = t.generate(cid, shreddable)
+		return nil
+	})
+	return keyID, err
+}
+
 // GenerateShreddable is as Generate, but each device gets a random key, so that it can be
 // destroyed.
 func (r *FileKeyring) GenerateShreddable(cid int32) (keyID uint32, err error) {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,5 +135,38 @@ func TestKeysAreNotMixedUp(t *testing.T) {
 		if !errors.Is(err, ErrNoKey) || err.Error() != want {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
+	}
+}
+
+// TestFirstKey: of several that make the first key of a tenant at the same time one makes it, and
+// the others are told which one it is.
+func TestFirstKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	ids, errs := make([]uint32, 8), make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			r, err := OpenFileKeyring(path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i], errs[i] = r.GenerateFirst(1, i%2 == 0)
+		})
+	}
+	wg.Wait()
+	made := 0
+	for i, err := range errs {
+		if err == nil {
+			made++
+		} else if !errors.Is(err, ErrHasKey) {
+			t.Error(err)
+		}
+		if ids[i] != ids[0] {
+			t.Errorf("key %08x, and another has %08x", ids[i], ids[0])
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d made the first key", made)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -111,6 +112,14 @@ func ParseSchema(source []byte) (*Schema, error) {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return nil, fmt.Errorf("schema: %s: a JSON %s does not fit there", wrong.Field, wrong.Value)
 	}
+	if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) {
+		return nil, fmt.Errorf("schema: line %d: %w", lineOf(source, wrong.Offset), err)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		end := len(bytes.TrimSpace(source))
+		return nil, fmt.Errorf("schema: line %d: it ends within the JSON",
+			lineOf(source, int64(end)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("schema: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -118,6 +127,11 @@ func ParseSchema(source []byte) (*Schema, error) {
 		return nil, fmt.Errorf("schema: there is more after its end")
 	}
 	return NewSchema(def)
+}
+
+// lineOf is the number of the line of a byte, from 1 on.
+func lineOf(source []byte, at int64) int {
+	return 1 + bytes.Count(source[:min(at, int64(len(source)))], []byte{'\n'})
 }
 
 // Definition returns a copy of what the schema was made of.

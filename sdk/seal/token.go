@@ -80,7 +80,8 @@ func (f *Field) ends(r Range) (low, high *int64, err error) {
 	if low != nil && !o.begins(*low) || high != nil && !o.begins(*high+1) {
 		return nil, nil, fmt.Errorf("its order is that of %d buckets, each of %s from %s on, and "+
 			"the range from %s to %s cuts one; begin and end where buckets do", o.Buckets,
-			f.Format(int64(o.Width)), f.Format(o.Low), f.Format(r.Low), f.Format(r.High))
+			f.Format(int64(o.Width)), f.Format(o.Low), f.Format(max(r.Low, -most)),
+			f.Format(min(r.High, most)))
 	}
 	return low, high, nil
 }

@@ -27,6 +27,8 @@ func TestTokenErrors(t *testing.T) {
 		{"energy", Range{16, math.MaxInt64}, "cuts one"},
 		{"energy", Range{15, 19}, ""}, {"energy", Range{25, math.MaxInt64}, ""},
 		{"energy", Range{math.MinInt64, 24}, ""},
+		{"energy", Range{math.MinInt64, 17}, "each of 0.005 from 0.010 on, and the range from " +
+			"-1000.000 to 0.017 cuts one"},
 		{"energy", Range{30, math.MaxInt64}, "cuts one"}, // the last one has no end
 		{"energy", Range{20, 14}, "no value is from 0.020 to 0.014"},
 		{"energy", Range{1e6 + 1, math.MaxInt64}, "no value"},

@@ -82,9 +82,9 @@ func (k *PartialCache) table(s *partials.SegmentTables, blocks, stateBytes int) 
 // merged in the order of morsels when all are done. So the result does not depend, down to the last
 // bit of a sum, on which worker does a morsel and on which states were cached.
 type partialSink struct {
-	ctx        context.Context
-	cache      *PartialCache
-	aggregator *Worker
+	ctx    context.Context
+	cache  *PartialCache
+	worker *Worker
 
 	segment *partials.SegmentTables // of table
 	table   *partials.Table
@@ -151,7 +151,7 @@ func newPartialSink(ctx context.Context, k *PartialCache, a *Worker) *partialSin
 		return nil
 	}
 	p := partialSinks.Get().(*partialSink)
-	p.cache, p.aggregator, p.ctx = k, a, ctx
+	p.cache, p.worker, p.ctx = k, a, ctx
 	return p
 }
 
@@ -159,14 +159,14 @@ func newPartialSink(ctx context.Context, k *PartialCache, a *Worker) *partialSin
 // that is the first of its kind has no cost for partials.
 func (p *partialSink) Wants(segment *partials.SegmentTables, blocks int) bool {
 	if segment != p.segment {
-		p.segment, p.table = segment, p.cache.table(segment, blocks, p.aggregator.guest.StateSize())
+		p.segment, p.table = segment, p.cache.table(segment, blocks, p.worker.guest.StateSize())
 	}
-	return p.table != nil || !p.aggregator.guest.OrderIndependent()
+	return p.table != nil || !p.worker.guest.OrderIndependent()
 }
 
 // LookUp implements [store.PartialSink].
 func (p *partialSink) LookUp(_ context.Context, list []store.BlockPartial) error {
-	if p.used+len(list) >= p.aggregator.guest.MaxPartials() {
+	if p.used+len(list) >= p.worker.guest.MaxPartials() {
 		if err := p.gather(); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (p *partialSink) LookUp(_ context.Context, list []store.BlockPartial) error
 	if p.table == nil {
 		return nil
 	}
-	size := p.aggregator.guest.StateSize()
+	size := p.worker.guest.StateSize()
 	p.found = slices.Grow(p.found[:0], len(list)*size)[:len(list)*size]
 	p.table.Lock()
 	defer p.table.Unlock()
@@ -211,7 +211,7 @@ func (p *partialSink) End() {
 	case x.rows > 0:
 		p.claim(x) // gather copies its state
 	case x.table != nil:
-		none := p.found[p.next*p.aggregator.guest.StateSize():][:p.aggregator.guest.StateSize()]
+		none := p.found[p.next*p.worker.guest.StateSize():][:p.worker.guest.StateSize()]
 		clear(none) // the memory is reused
 		x.table.Lock()
 		x.table.Put(&x.partial, 0, none)
@@ -232,7 +232,7 @@ func (p *partialSink) claim(x *partialState) (state []byte) {
 	}
 	p.copied = append(p.copied, *x)
 	p.copies = append(p.copies, wasmhost.StateCopy{Index: index, Load: x.known})
-	from, to := len(p.states), len(p.states)+p.aggregator.guest.StateSize()
+	from, to := len(p.states), len(p.states)+p.worker.guest.StateSize()
 	p.states = slices.Grow(p.states, to-from)[:to]
 	return p.states[from:]
 }
@@ -241,14 +241,14 @@ func (p *partialSink) claim(x *partialState) (state []byte) {
 func (p *partialSink) add(b *record.Batch) error {
 	if p.open {
 		p.plan[p.next].rows += uint32(b.Len())
-		return p.aggregator.guest.AddPartial(p.ctx, b, p.used)
+		return p.worker.guest.AddPartial(p.ctx, b, p.used)
 	}
 	if p.rest < 0 {
 		p.rest = p.used
 		p.used++
 	}
 	p.rows += uint64(b.Len())
-	return p.aggregator.guest.AddPartial(p.ctx, b, p.rest)
+	return p.worker.guest.AddPartial(p.ctx, b, p.rest)
 }
 
 // gather merges the states of the morsel, and stores those that were not cached.
@@ -256,9 +256,9 @@ func (p *partialSink) gather() error {
 	if p.used == 0 {
 		return nil
 	}
-	from, size := len(p.merged), p.aggregator.guest.StateSize()
+	from, size := len(p.merged), p.worker.guest.StateSize()
 	p.merged = slices.Grow(p.merged, size)[:from+size]
-	err := p.aggregator.guest.GatherPartials(p.ctx, p.used, p.copies, p.states, p.merged[from:])
+	err := p.worker.guest.GatherPartials(p.ctx, p.used, p.copies, p.states, p.merged[from:])
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func MergeMorsels(ctx context.Context, workers []*Worker) error {
 
 // keep stores the states that were not cached.
 func (p *partialSink) keep() {
-	size := p.aggregator.guest.StateSize()
+	size := p.worker.guest.StateSize()
 	var held *partials.Table
 	for i := range p.copied {
 		x := &p.copied[i]

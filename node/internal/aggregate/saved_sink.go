@@ -26,9 +26,9 @@ const (
 // savedSink is partialSink for states that own memory: a partial that is not cached gets a state,
 // which is saved and cached. The states wait for the end of the scan, see mergeSaved.
 type savedSink struct {
-	ctx        context.Context
-	cache      *PartialCache
-	aggregator *Worker
+	ctx    context.Context
+	cache  *PartialCache
+	worker *Worker
 
 	segment *partials.SegmentTables // of table
 	table   *partials.Table
@@ -125,7 +125,7 @@ func (p *savedSink) Begin() (rows bool) {
 	x := &p.plan[p.next]
 	if !x.known {
 		p.open = p.tooLarge < maxTooLarge &&
-			p.aggregator.guest.MemoryBytes() < p.aggregator.guest.MostBytes()/savingPart
+			p.worker.guest.MemoryBytes() < p.worker.guest.MostBytes()/savingPart
 		return true
 	}
 	p.take(x)
@@ -139,7 +139,7 @@ func (p *savedSink) add(b *record.Batch) error {
 		return nil
 	}
 	p.plan[p.next].saved.Rows += uint32(b.Len())
-	return p.aggregator.guest.AddToPartial(p.ctx, b)
+	return p.worker.guest.AddToPartial(p.ctx, b)
 }
 
 // End implements [store.PartialSink]. That filters left no row of a partial is cached, too.
@@ -151,7 +151,7 @@ func (p *savedSink) End() {
 	}
 	p.open = false
 	if x.saved.Rows > 0 {
-		if x.saved.State, p.err = p.aggregator.guest.SavePartial(p.ctx); p.err != nil {
+		if x.saved.State, p.err = p.worker.guest.SavePartial(p.ctx); p.err != nil {
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (p *savedSink) merge(list []partials.Saved) error {
 	if len(list) == 0 {
 		return nil
 	}
-	a := p.aggregator
+	a := p.worker
 	id, err := a.groups.id(groupKey{predecessor: a.groups.predecessors})
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (p *savedSink) mergeSegment(s *segmentStates) error {
 	if !found {
 		var err error
 		p.bytes = appendStates(p.bytes[:0], s.states)
-		if state, err = p.aggregator.guest.Join(p.ctx, p.bytes); err != nil {
+		if state, err = p.worker.guest.Join(p.ctx, p.bytes); err != nil {
 			return err
 		}
 		if len(state) > bytes/2 {

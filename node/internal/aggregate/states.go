@@ -24,7 +24,7 @@ func (a *Worker) Save(ctx context.Context) (*States, error) {
 	return &States{keys: a.groups.keys, counts: a.groups.counts, states: states}, err
 }
 
-// merge merges the states of another aggregator into its own.
+// merge merges the states of another worker into its own.
 func (a *Worker) merge(ctx context.Context, from *States) error {
 	a.gid = a.gid[:0]
 	for i, k := range from.keys {

@@ -79,7 +79,7 @@ func (a *Worker) PayloadBuffer(ctx context.Context) func(inUse bool) []byte {
 func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.PartialSink {
 	if a.groups.all() && a.guest.SavesPartials() && k.cache != nil {
 		a.savedSink = savedSinks.Get().(*savedSink)
-		a.savedSink.ctx, a.savedSink.cache, a.savedSink.aggregator = ctx, k, a
+		a.savedSink.ctx, a.savedSink.cache, a.savedSink.worker = ctx, k, a
 		return a.savedSink
 	}
 	if a.partialSink = newPartialSink(ctx, k, a); a.partialSink == nil {

@@ -126,7 +126,7 @@ static inline u32 sealed_place(sealed_sum *s) {
   return 1;
 }
 
-/* The chain that is so many bytes behind the first. */
+/* The chain that is this number of bytes behind the first. */
 static inline sealed_chain *sealed_at(const sealed_sum *s, u32 bytes) {
   return (sealed_chain *)((u8 *)s->chains + bytes);
 }

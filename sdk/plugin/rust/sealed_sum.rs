@@ -12,7 +12,7 @@ const MAX_LANES: usize = 2048;
 const MAC_SIZE: usize = 16;
 // There is no fuel to place more than some thousand chains again, so lists grow from then on.
 const MAX_SLOTS: usize = 4096;
-// How many runs are sorted at most when a sum is saved: there is fuel for so many.
+// How many runs are sorted at most when a sum is saved: there is fuel for no more.
 const MAX_SORTED: usize = 8192;
 
 /// One number of payloads.
@@ -453,7 +453,7 @@ impl Sum {
     }
 }
 
-// These are functions of their own: each turn of a loop pays for all that stands in it.
+// These are functions of their own: each turn of a loop pays for all that is in it.
 
 #[inline(never)]
 fn take_runs(saved: &mut In, c: &mut Chain) -> Result<(), Error> {

@@ -49,7 +49,7 @@ func (s *Sum) runsOf(c *chain) iter.Seq[run] {
 	}
 }
 
-// maxSorted is how many runs are sorted at most when a sum is written: there is fuel for so many in
+// maxSorted is how many runs are sorted at most when a sum is written: there is fuel for that in
 // the worst of orders.
 const maxSorted = 1 << 13
 

@@ -31,6 +31,11 @@ func (p *Payloads) NoteOpaque(a *cli.App) {
 		return
 	}
 	p.opaque = opaqueHint{}
+	if h.kind == sealedBytes {
+		a.Note("quantity %d has payloads that look encrypted; who has the keys reads them with "+
+			"pentad seal open, and --type hex shows their bytes", h.moid)
+		return
+	}
 	const why = "quantity %d is not declared, so its payloads are shown as base64; "
 	if h.kind == anyBytes {
 		a.Note(why+"if they have fields, declare them: pentad quantity set %[1]d --name NAME "+
@@ -41,8 +46,12 @@ func (p *Payloads) NoteOpaque(a *cli.App) {
 		"--type %[2]s", h.moid, h.kind)
 }
 
-// anyBytes is the type of what is neither a number nor text.
-const anyBytes = "bytes"
+// anyBytes is the type of what is neither a number nor text, sealedBytes that of what begins as
+// sealed payloads do.
+const (
+	anyBytes    = "bytes"
+	sealedBytes = "sealed"
+)
 
 // likelyType guesses the type of a payload for a hint, which is tried out at no cost.
 func likelyType(payload []byte) string {
@@ -60,8 +69,17 @@ func likelyType(payload []byte) string {
 		}
 		return "f32"
 	}
-	if utf8.Valid(payload) {
+	switch {
+	case utf8.Valid(payload):
 		return "text"
+	case sealedPayload(payload):
+		return sealedBytes
 	}
 	return anyBytes
+}
+
+// sealedPayload reports whether a payload begins as the sealed ones of version 1 and suite 1 do:
+// see sdk/seal/SEALING.md.
+func sealedPayload(b []byte) bool {
+	return len(b) > 24 && b[0] == 1 && b[1] == 1 && b[20]&^0x33 == 0
 }

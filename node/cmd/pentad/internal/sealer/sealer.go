@@ -82,17 +82,14 @@ type Sealer struct {
 	Schema *seal.Schema
 	Fields []seal.Field // of the schema
 
-	// Node is asked before a device gets a random key, so that it does not get a second one: the
-	// node that readings go to.
+	// Node is that which readings go to. It is asked before a device gets a random key, so that it
+	// does not get a second one, and which quantities are declared. It may be nil.
 	Node *client.Client
 
-	// Declared are the quantities that a node declares: readings of one that is not bytes are
-	// refused, as plugins would read what is encrypted as its values.
-	Declared []plugin.Quantity
-
-	keys    *seal.FileKeyring
-	tenants map[int32]*seal.Tenant
-	writers map[record.Key]*seal.Writer // by cid, mid and moid
+	keys     *seal.FileKeyring
+	tenants  map[int32]*seal.Tenant
+	writers  map[record.Key]*seal.Writer // by cid, mid and moid
+	declared []plugin.Quantity           // nil: not asked for
 }
 
 // Tenant returns a tenant, with the keys of the file.
@@ -156,7 +153,7 @@ func (s *Sealer) Seal(
 	series := record.Key{CID: k.CID, MID: k.MID, MOID: k.MOID}
 	w := s.writers[series]
 	if w == nil {
-		if err := s.fits(k.MOID); err != nil {
+		if err := s.fits(ctx, k.MOID); err != nil {
 			return dst, err
 		}
 		t, err := s.Tenant(k.CID)
@@ -177,10 +174,18 @@ func (s *Sealer) Seal(
 	return w.Append(dst, r)
 }
 
-// fits says why a quantity does not take encrypted readings, nil if it does.
-func (s *Sealer) fits(moid int32) error {
-	for i := range s.Declared {
-		if q := &s.Declared[i]; q.MOID == moid && q.Type != "bytes" {
+// fits says why a quantity does not take encrypted readings, nil if it does: plugins would read
+// them as the values that it is declared as.
+func (s *Sealer) fits(ctx context.Context, moid int32) error {
+	if s.declared == nil && s.Node != nil {
+		all, err := s.Node.Quantities(ctx)
+		if err != nil {
+			return err
+		}
+		s.declared = append([]plugin.Quantity{}, all...)
+	}
+	for i := range s.declared {
+		if q := &s.declared[i]; q.MOID == moid && q.Type != "bytes" {
 			return fmt.Errorf("%s is declared as %s, and encrypted readings are bytes; use "+
 				"another quantity, or declare it with pentad quantity set %d --type bytes",
 				quantity.Label(q), q.Type, moid)

@@ -52,22 +52,26 @@ changes whenever a device is first seen: copy it after that, too.`,
 		Args: cli.NoCommand,
 		Example: "  pentad seal keygen --cid 2\n" +
 			"  pentad seal keygen --cid 2 --shreddable --keys other-keys.json",
-		RunE: func(c *cobra.Command, _ []string) error { return a.keygen(c.Context(), &f) },
+		RunE: func(*cobra.Command, []string) error { return a.keygen(&f) },
 	}
 	f.add(c, "give each device a random key, which can be destroyed")
 	return c
 }
 
-func (a *app) keygen(ctx context.Context, f *makeFlags) error {
+func (a *app) keygen(f *makeFlags) error {
 	keys, err := f.openTenant(f.cid)
 	if err != nil {
 		return err
 	}
-	if ids, err := keys.Keys(ctx, f.cid); err == nil {
+	id, err := keys.GenerateFirst(f.cid, f.shreddable)
+	if errors.Is(err, seal.ErrHasKey) {
 		return cli.Usagef("tenant %d has key %s in %s; make a newer one with pentad seal rotate "+
-			"--cid %[1]d", f.cid, seal.FormatKeyID(ids[len(ids)-1]), f.Keys)
+			"--cid %[1]d", f.cid, seal.FormatKeyID(id), f.Keys)
 	}
-	return a.makeKey(keys, f, f.shreddable)
+	if err != nil {
+		return err
+	}
+	return a.showKey(f, id, f.shreddable)
 }
 
 func (a *app) rotateCommand() *cobra.Command {
@@ -110,7 +114,15 @@ func (a *app) rotate(ctx context.Context, f *makeFlags, chosen bool) error {
 			return err
 		}
 	}
-	return a.makeKey(keys, f, shreddable)
+	generate := keys.Generate
+	if shreddable {
+		generate = keys.GenerateShreddable
+	}
+	id, err := generate(f.cid)
+	if err != nil {
+		return err
+	}
+	return a.showKey(f, id, shreddable)
 }
 
 // openTenant reads the keys, of which there may be none.
@@ -121,15 +133,7 @@ func (f *keyFiles) openTenant(cid int32) (*seal.FileKeyring, error) {
 	return seal.OpenFileKeyring(f.Keys)
 }
 
-func (a *app) makeKey(keys *seal.FileKeyring, f *makeFlags, shreddable bool) error {
-	generate := keys.Generate
-	if shreddable {
-		generate = keys.GenerateShreddable
-	}
-	id, err := generate(f.cid)
-	if err != nil {
-		return err
-	}
+func (a *app) showKey(f *makeFlags, id uint32, shreddable bool) error {
 	return a.One([]output.Column{cli.Right("cid"), cli.Left("key"), cli.Left("shreddable"),
 		cli.Left("file")}, output.Int(f.cid), output.Text(seal.FormatKeyID(id)),
 		output.Bool(shreddable), output.Text(f.Keys))

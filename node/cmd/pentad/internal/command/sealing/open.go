@@ -23,7 +23,7 @@ func (a *app) openCommand() *cobra.Command {
 		Short: "Show encrypted readings, decrypted",
 		Long: `Show the latest version of each encrypted reading that matches all selectors, decrypted here. With an
 envelope, values and keys of records are authenticated, and a reading that was changed is an error;
-the column authentic says so.`,
+the column authentic says so. Versions that delete a reading are not shown; pentad get shows them.`,
 		Args: cli.NoCommand,
 		Example: `  pentad seal open --schema meters.json --cid 1 --mid 7 --moid 9
   pentad seal open --schema meters.json --moid 9 --last 1 -o ndjson`,

@@ -144,9 +144,6 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 	}
 	defer db.Close()
 	keys.Node = db
-	if keys.Declared, err = db.Quantities(ctx); err != nil {
-		return err
-	}
 	in := a.StdinUntil(ctx)
 	defer in.Close()
 	w := db.NewWriter(client.WriterOptions{})

@@ -39,7 +39,11 @@ func (a *app) sumCommand() *cobra.Command {
 		Short: "Aggregate encrypted readings, and decrypt the sums",
 		Long: `Have the node add up encrypted readings without a key, and decrypt the sums here: count, and for each
 field with them sum, mean, variance, slope and buckets of the histogram. All matching readings must
-be of one schema: choose the quantity with --moid.
+be of one schema: choose the quantity with --moid. The column authentic says whether the MAC of the
+schema proves that a sum is that of the records which the node names.
+
+Of each reading its latest version is added, or with --asof that of a time; with --view all or --acq
+all versions are, also those that were corrected.
 
 --where selects readings by values, with >=, <=, >, < of a field with "order" in the schema, and ==
 of one with "equal" or "order"; --by sums for each value of a field with "equal". The node compares
@@ -130,6 +134,10 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		output.Counted(shown.groups, "groups"),
 		output.Counted(queryflags.SumRecords(groups), "records"),
 		output.Thousands(shown.authentic))
+	if query.View == record.ViewAll {
+		a.Note("all versions were added up, also those that were corrected since; for one of " +
+			"each reading leave out --view all and --acq, or use --asof")
+	}
 	if queryflags.SumRecords(groups) == 0 && f.q.FailEmpty {
 		return cli.ErrEmpty
 	}
@@ -170,7 +178,7 @@ func (f *sumFlags) showSums(
 			if row, err = appendSums(row, s.Schema, sums); err != nil {
 				return n, err
 			}
-			if err := w.Row(row...); err != nil {
+			if err := w.Row(append(row, output.Bool(sums.Authentic))...); err != nil {
 				return n, err
 			}
 		}
@@ -201,7 +209,7 @@ func (f *sumFlags) ask(
 	}
 	groups, err := whole(ctx, db, query)
 	if tooLong(err) && query.Limit == 0 {
-		p := &parts{db, schema, f.by != "", map[record.Key]*partedGroup{}}
+		p := &parts{db, schema, f.by != "" || f.byKey, map[record.Key]*partedGroup{}}
 		return p.all(ctx, query, err)
 	}
 	return groups, advised(err)
@@ -255,7 +263,7 @@ func (f *sumFlags) columns(s *seal.Schema, g record.GroupBy) []output.Column {
 			columns = append(columns, cli.Right(field.Name+"_"+one.name))
 		}
 	}
-	return columns
+	return append(columns, cli.Left("authentic"))
 }
 
 // statistic is one of what sums say of a field.

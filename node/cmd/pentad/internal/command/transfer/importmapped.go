@@ -43,8 +43,10 @@ type mappedImport struct {
 
 // files imports all of them. With strict set, they are read once before anything is stored.
 func (r *mappedImport) files(ctx context.Context, files []string) error {
-	if err := r.fitTypes(ctx); err != nil {
-		return err
+	if r.sealed == nil {
+		if err := r.fitTypes(ctx); err != nil {
+			return err
+		}
 	}
 	if r.opt.Strict && allRegular(files) {
 		check := r.opt

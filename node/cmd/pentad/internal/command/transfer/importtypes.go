@@ -15,10 +15,6 @@ func (r *mappedImport) fitTypes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.sealed != nil {
-		r.sealed.Declared = all
-		return nil
-	}
 	declared := quantity.NewDeclared(all, quantity.F64)
 	if r.declare, err = r.mapping.FitTypes(declared); err != nil {
 		return cli.Usage(err)
