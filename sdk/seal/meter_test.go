@@ -49,7 +49,8 @@ func TestMeter(t *testing.T) {
 			d.MaxRecords, d.Envelope = c.records, c.envelope
 			d.Fields[0].Max, d.Fields[0].SumSquares = c.max, c.squares
 		})
-		keys, err := tenant.seriesKeys(context.Background(), s, 1, -5, 7)
+		keyID := mustCurrent(t, tenant)
+		keys, err := tenant.seriesKeys(context.Background(), s, keyID, -5, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,9 +62,9 @@ func TestMeter(t *testing.T) {
 		if c.max < math.MaxInt64 {
 			fmt.Fprintln(&in, 0, c.max+1)
 		}
-		run := exec.Command(program, fmt.Sprintf("%x", keys.device[:]), "1", "1", "-5", "7", "7",
-			hex.EncodeToString(print[:]), "1", fmt.Sprint(c.max), fmt.Sprint(c.sumBytes),
-			fmt.Sprint(c.squaresBytes), fmt.Sprint(boolInt(c.envelope)))
+		run := exec.Command(program, fmt.Sprintf("%x", keys.device[:]), fmt.Sprint(keyID), "1",
+			"-5", "7", "7", hex.EncodeToString(print[:]), "1", fmt.Sprint(c.max),
+			fmt.Sprint(c.sumBytes), fmt.Sprint(c.squaresBytes), fmt.Sprint(boolInt(c.envelope)))
 		run.Stdin = &in
 		out, err := run.Output()
 		if err != nil {
