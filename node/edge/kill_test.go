@@ -115,6 +115,7 @@ func TestKilled(t *testing.T) {
 
 type killable struct {
 	*testing.T
+	next int64 // what it begins with
 	cmd  *exec.Cmd
 	said *bufio.Scanner
 }
@@ -132,12 +133,15 @@ func startVictim(t *testing.T, next int64, dir, upstream string) *killable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &killable{t, cmd, bufio.NewScanner(out)}
+	return &killable{t, next, cmd, bufio.NewScanner(out)}
 }
 
-// killAt kills it when it has said that so many records are stored, and returns how many it said.
+// killAt kills it when it has said that this number of records is stored, or all of them, and
+// returns how many it said.
 func (k *killable) killAt(records int64) (said int64) {
 	k.Helper()
+	records = min(records, killedRecords)
+	said = k.next
 	for said < records && k.said.Scan() {
 		if _, err := fmt.Sscan(k.said.Text(), &said); err != nil {
 			k.Fatal(err)

@@ -14,11 +14,13 @@ import (
 const MaxDeviceNameBytes = 256
 
 // CheckDeviceName says why a text cannot be the name of a device: it is empty, too long, not UTF-8,
-// or has a character that is not printable.
+// "*", which selectors read as all devices, or has a character that is not printable.
 func CheckDeviceName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the name is empty")
+	case name == "*":
+		return errors.New(`"*" means all devices and is the name of none`)
 	case len(name) > MaxDeviceNameBytes:
 		return fmt.Errorf("the name %q has %d bytes, at most %d", excerpt.Of(name, 40), len(name),
 			MaxDeviceNameBytes)

@@ -69,6 +69,14 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	if err != nil {
 		return cli.Usagef("--from: %w", err)
 	}
+	if from.FromNs > a.Now().UnixNano() {
+		return cli.Usagef("--from %s is in the future, and a description holds at once: set it "+
+			"when the time has come", d.from)
+	}
+	if last := names[len(names)-1]; d.flags.Flags().Changed("retired") &&
+		(last == "true" || last == "false") {
+		return cli.Usagef("%q is taken for a device; write --retired=%s", last, last)
+	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	for _, name := range names { // before ids are given to them
 		empty := client.DescribedDevice{Description: registry.Description{Name: name}}
