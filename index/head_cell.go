@@ -67,8 +67,7 @@ type capsOf64 struct {
 	present uint64 // a bit for each device that has rows
 }
 
-// raise reports whether the device has a row with this cap or a greater one, and notes the cap in
-// maxCaps, if the cell has it.
+// raise reports whether the device has a row with this cap or a greater one, and notes the cap.
 func (n *maxCaps) raise(device uint16, capNs int64) bool {
 	b := n.of64[device>>6]
 	if b == nil {

@@ -10,8 +10,8 @@ import (
 // shortBytes is how long payloads are at most of which a chunk's are copied at once.
 const shortBytes = 256
 
-// uniformRun returns the first of the rows of a chunk: as many as lie in groups of which
-// appendUniform takes all, or none.
+// uniformRun returns the first of the rows of a chunk: those in row groups without tombstones whose
+// payloads have one length, so that appendUniform copies them by columns; else one row.
 func (a *appendedRows) uniformRun(rows []entry) []entry {
 	first, last := rows[0].at>>rowGroupShift, rows[len(rows)-1].at>>rowGroupShift
 	p := &a.groups[first].rows

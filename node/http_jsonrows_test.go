@@ -61,7 +61,7 @@ func TestParametersAreNotLeftAside(t *testing.T) {
 		400, "occurs twice for filter")
 	a.expect("GET", "/v1/count?"+strings.Repeat("filter=threshold&filter_params=value=1&", 9), "",
 		413, `"part":"filter"`, "9 filters, at most 8")
-	a.expect("GET", "/v1/plugins/stats/run?type=f64", "", 400, `unknown parameter \"type\"`)
+	a.expect("GET", "/v1/plugins/stats/run?type=f64", "", 400, "give where, too")
 	a.expect("POST", "/v1/records?type=f64&atomc=1", "{}", 400,
 		`unknown parameter \"atomc\"; did you mean atomic?`)
 	a.expect("POST", "/v1/records?type=f64&atomic=all", "{}", 400, "is not 1 or 0")

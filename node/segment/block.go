@@ -44,7 +44,7 @@ type Block struct {
 // maxKeptCopy bounds the memory that a Block keeps for copies.
 const maxKeptCopy = 1 << 20
 
-// Close drops the file, and of memory that only unusual payloads need; the block must be
+// Close drops the file, and the memory that only unusual payloads need; the block must be
 // opened again before its next use.
 func (b *Block) Close() {
 	b.Detach()

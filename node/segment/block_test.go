@@ -38,10 +38,10 @@ func TestPack(t *testing.T) {
 	f := func(width uint8, n int) {
 		t.Helper()
 		c := column{forCoding: forCoding{gcd: 1, width: width}}
-		c.low = c.mask()
+		c.maxPacked = c.mask()
 		values := make([]uint64, n)
 		for i := range values {
-			values[i] = rng.Uint64() & c.low
+			values[i] = rng.Uint64() & c.maxPacked
 		}
 		packed := appendPacked([]byte("head"), values, width)[4:]
 		if len(packed) != c.bytes(n) {

@@ -7,7 +7,7 @@ import (
 
 // Kinds of columns, FORMAT.md section 4.
 const (
-	columnFOR  = 0 // base + gcd * packed; the only kind of key columns
+	columnFOR  = 0 // base + gcd * packed; of key columns all but mid, which may be columnDict
 	columnDict = 1 // packed numbers an entry of the dictionary that precedes the packed values
 	columnDec  = 2 // bits of float64(base + gcd * packed) / 10^exponent
 )
@@ -45,7 +45,7 @@ func (f *forCoding) mask() uint64 {
 type column struct {
 	forCoding
 	kind, exponent uint8
-	low            uint64 // mask
+	maxPacked      uint64 // width one bits: the greatest packed value, and the mask of one
 	body           []byte
 	dict           []byte
 }
@@ -53,7 +53,7 @@ type column struct {
 // packed returns packed value i.
 func (c *column) packed(i int) uint64 {
 	at := uint(i) * uint(c.width)
-	return binary.LittleEndian.Uint64(c.body[at>>3:]) >> (at & 7) & c.low
+	return binary.LittleEndian.Uint64(c.body[at>>3:]) >> (at & 7) & c.maxPacked
 }
 
 // value returns value i as the 64 bits that were encoded.
@@ -107,6 +107,6 @@ func (c *column) parseFOR(src []byte) (rest []byte, ok bool) {
 		}
 		c.gcd, rest = binary.LittleEndian.Uint64(rest), rest[8:]
 	}
-	c.low = c.mask()
+	c.maxPacked = c.mask()
 	return rest, c.gcd != 0 && (c.width <= maxPackedWidth || c.width == 64)
 }

@@ -103,7 +103,7 @@ func (c *column) writeWithin(sel []uint32, w *wordWriter) {
 // writeRows writes the values of the rows of spans one by one.
 func (c *column) writeRows(spans []Span, to *wordWriter) {
 	w := *to
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
+	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
 	switch c.kind {
 	case columnDec:
 		power := powersOf10[c.exponent]
@@ -137,7 +137,7 @@ func (c *column) writeRows(spans []Span, to *wordWriter) {
 // writeSome is writeSelected for rows one by one.
 func (c *column) writeSome(sel []uint32, to *wordWriter) {
 	w := *to
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
+	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
 	switch c.kind {
 	case columnDec:
 		power := powersOf10[c.exponent]

@@ -138,5 +138,5 @@ func (c *column) lookUp(w wordWriter, n int) {
 // staysBelow reports whether all values that can be packed lie between -limit and limit.
 func (c *column) staysBelow(limit int64) bool {
 	base := int64(c.base)
-	return -limit < base && base < limit && c.low <= uint64(limit-base-1)/c.gcd
+	return -limit < base && base < limit && c.maxPacked <= uint64(limit-base-1)/c.gcd
 }

@@ -18,7 +18,7 @@ func randomColumn(rng *rand.Rand, width int, kind uint8, rows int) column {
 	for i := range c.body {
 		c.body[i] = byte(rng.Uint32())
 	}
-	c.low = c.mask()
+	c.maxPacked = c.mask()
 	switch kind {
 	case columnDict:
 		c.base, c.dict = 0, make([]byte, 8<<width)
@@ -119,7 +119,8 @@ func TestDecodeQuotients(t *testing.T) {
 		for range 20_000 {
 			c := column{forCoding: forCoding{gcd: 1, width: 4}, kind: columnDec,
 				exponent: uint8(exponent),
-				low:      15, body: make([]byte, 32+rng.IntN(2)*64)} // for either kind of vectors
+				// The body is for either kind of vectors.
+				maxPacked: 15, body: make([]byte, 32+rng.IntN(2)*64)}
 			binary.LittleEndian.PutUint64(c.body, 0xfedcba9876543210)
 			c.base = uint64(rng.Int64N(1<<51-16) >> rng.IntN(52))
 			if rng.IntN(2) == 0 {

@@ -31,13 +31,13 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 			low = uint64(r.From) - c.base
 			low = low/c.gcd + min(low%c.gcd, 1)
 		}
-		if low > c.low {
+		if low > c.maxPacked {
 			break // and so does what follows
 		}
-		high := min((uint64(r.To-1)-c.base)/c.gcd, c.low)
+		high := min((uint64(r.To-1)-c.base)/c.gcd, c.maxPacked)
 		if low <= high {
 			dst = append(dst, match{low, high - low})
-			all = all || low == 0 && high == c.low
+			all = all || low == 0 && high == c.maxPacked
 		}
 	}
 	return dst, all || len(set) == 0
@@ -182,7 +182,7 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	}
 	c, rows := &b.keys[record.MID], float64(hi-1-lo)
 	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
-	if m.last == c.low || first == hi {
+	if m.last == c.maxPacked || first == hi {
 		return first, hi
 	}
 	if at := lo + int(m.end*rows); at > first+nearRows {
@@ -250,7 +250,7 @@ func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
 			continue
 		}
 		lo = c.lowerBound(lo, hi, v)
-		if v < c.low {
+		if v < c.maxPacked {
 			hi = c.endOf(lo, hi, v)
 		}
 	}
@@ -267,5 +267,5 @@ func (c *column) pack(v int64) (packed uint64, ok bool) {
 	}
 	above := uint64(v) - c.base
 	packed = above / c.gcd
-	return packed, v >= int64(c.base) && packed*c.gcd == above && packed <= c.low
+	return packed, v >= int64(c.base) && packed*c.gcd == above && packed <= c.maxPacked
 }

@@ -14,7 +14,7 @@ func loadBits(body unsafe.Pointer, bit uint) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(body, bit>>3))[:]) >> (bit & 7)
 }
 
-// body returns where the packed values start.
+// bodyStart returns where the packed values start.
 func (c *column) bodyStart() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(c.body)) }
 
 // at returns a pointer to element i of a slice that starts at p.
@@ -42,7 +42,7 @@ func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
 // branches, which no one can predict, out. Four rows at a time take two loads, and two thirds of
 // the time.
 func (c *column) filterRows(m match, lo, rows int, out []uint32) (k int) {
-	width, mask, body := uint(c.width), c.low, c.bodyStart()
+	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	low, span := m.low, m.span
 	first, pos, end := unsafe.SliceData(out), lo, lo+rows
 	bit := uint(lo) * width
@@ -90,7 +90,7 @@ func (c *column) filterConstant(m match, lo int, out []uint32) int {
 
 // filter keeps the matching ones of sel, in place, and returns how many.
 func (c *column) filter(m match, sel []uint32) (k int) {
-	width, mask, body := uint(c.width), c.low, c.bodyStart()
+	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	low, span := m.low, m.span
 	first := unsafe.SliceData(sel)
 	for _, i := range sel {
@@ -109,7 +109,7 @@ const maxEntryWidth = 14
 // filterEntries keeps those of sel whose packed value has a 1 in keep, which has all of the width,
 // and returns how many.
 func (c *column) filterEntries(keep []byte, sel []uint32) (k int) {
-	width, mask, body := uint(c.width), c.low, c.bodyStart()
+	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	first, table := unsafe.SliceData(sel), unsafe.SliceData(keep[:mask+1])
 	step := func(pos uint32, packed uint64) {
 		*at(first, k) = pos
@@ -140,7 +140,7 @@ func (c *column) filterEntries(keep []byte, sel []uint32) (k int) {
 
 // gatherSelected writes the values of a key column of 32 bits at the positions of sel.
 func gatherSelected(c *column, sel []uint32, out []int32) {
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
+	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
 	first := unsafe.SliceData(out[:len(sel)])
 	for k, i := range sel {
 		*at(first, k) = int32(base + gcd*(loadBits(body, uint(i)*width)&mask))
@@ -149,7 +149,7 @@ func gatherSelected(c *column, sel []uint32, out []int32) {
 
 // gatherSpans writes the values of a key column of 32 bits at the positions of spans.
 func gatherSpans(c *column, spans []Span, out []int32) {
-	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.low, c.bodyStart()
+	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
 	for _, s := range spans {
 		bit, run := uint(s.Lo)*width, out[:s.Hi-s.Lo]
 		for k := range run {

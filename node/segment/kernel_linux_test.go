@@ -29,10 +29,10 @@ func TestReadNoFurther(t *testing.T) {
 			for _, rows := range []int{1, 3, 7, 8, 9, 15, 16, 17, 31, 64, 100, 4096, maxBlockRows} {
 				c := column{forCoding: forCoding{gcd: 1, width: uint8(width)},
 					body: mem[end-(rows*width+7)/8-tail : end : end]}
-				c.low = c.mask()
+				c.maxPacked = c.mask()
 				lo := rng.IntN(rows)
-				m := match{low: rng.Uint64() & c.low}
-				m.span = rng.Uint64() & (c.low - m.low)
+				m := match{low: rng.Uint64() & c.maxPacked}
+				m.span = rng.Uint64() & (c.maxPacked - m.low)
 				words := make([]byte, 8*(rows-lo))
 				w := newWordWriter(words, rows-lo, 8)
 				v := c.vectors()

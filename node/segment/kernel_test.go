@@ -16,12 +16,12 @@ func TestFilterWidths(t *testing.T) {
 			body[i] = byte(rng.Uint32())
 		}
 		c := column{forCoding: forCoding{gcd: 1, width: uint8(width)}, body: body}
-		c.low = c.mask()
+		c.maxPacked = c.mask()
 		for range 100 {
 			lo := rng.IntN(maxBlockRows)
 			n := rng.IntN(maxBlockRows - lo + 1)
-			m := match{low: rng.Uint64() & c.low}
-			m.span = rng.Uint64() & (c.low - m.low)
+			m := match{low: rng.Uint64() & c.maxPacked}
+			m.span = rng.Uint64() & (c.maxPacked - m.low)
 			got, want := make([]uint32, n), make([]uint32, n)
 			got = got[:c.filterSpan(m, lo, got)]
 			want = want[:c.filterRows(m, lo, n, want)]

@@ -187,9 +187,9 @@ func (f *PayloadFilter) numberLeaf(n *where.Node) leaf {
 // last returns the greatest packed value that the column can have.
 func (c *column) last() uint64 {
 	if c.kind == columnDec {
-		return min(c.low, (math.MaxInt64-c.base)/c.gcd)
+		return min(c.maxPacked, (math.MaxInt64-c.base)/c.gcd)
 	}
-	return min(c.low, math.MaxUint64/c.gcd)
+	return min(c.maxPacked, math.MaxUint64/c.gcd)
 }
 
 // isUpper reports whether all words have the same upper half.

@@ -92,7 +92,7 @@ func (s *File) prefetch(offset, bytes uint64) {
 	}
 }
 
-// PrefetchColumn does what [Sealed.PrefetchColumn] does with a dimension of the open block.
+// PrefetchColumn does what [File.PrefetchColumn] does with a dimension of the open block.
 func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
 	c := &b.keys[d]
 	for _, r := range rows {

@@ -200,7 +200,7 @@ func (r *packedReader) narrow(dst []int32) ([]int32, bool) {
 	dst = slices.Grow(dst[:0], r.n)[:r.n]
 	width, body, beyond := uint(c.width), c.bodyStart(), false
 	for k := range dst {
-		v := c.base + c.gcd*(loadBits(body, uint(k)*width)&c.low)
+		v := c.base + c.gcd*(loadBits(body, uint(k)*width)&c.maxPacked)
 		beyond = beyond || int64(int32(v)) != int64(v)
 		dst[k] = int32(v)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/pentad-db/pentad/node/store/acqtime"
 )
 
-// ExtendHorizon returns an acq H such that the rows with acq < H never change again. It follows the
-// wall clock when nothing is written; once the log has failed it stands still, above every row
-// that was acknowledged.
+// ExtendHorizon returns an acq H such that no put adds a row with an acq < H, but for rows below
+// the horizon; purges, retentions and splits remove some. It follows the wall clock when nothing is
+// written; once the log has failed it stays where it is, above every row that was acknowledged.
 //
 // Cost: at most once a second one small synced write to the log.
 func (s *Store) ExtendHorizon(ctx context.Context) (int64, error) {

@@ -69,8 +69,8 @@ func (s *Store) scanInto(
 	return sc.Stats, s.recordDamage(err)
 }
 
-// Count returns how many rows a query finds. Blocks that lie inside the box, and none of whose rows
-// has another version, are counted without opening them.
+// Count returns how many rows a query finds. Blocks that lie inside the box, and of which it
+// is known how many rows have a newer version, are counted without opening them.
 func (s *Store) Count(ctx context.Context, q *record.Query) (uint64, ScanStats, error) {
 	return s.CountConcurrent(ctx, q, 1)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 )
 
-// maxKeptBytes bounds the memory that a log keeps between appends: a write group of the store.
+// maxKeptBytes bounds each of the buffers that are kept between appends.
 const maxKeptBytes = 16 << 20
 
 // appendBuffers is where appends are put together; the many logs of a node share what is in the

@@ -200,7 +200,7 @@ func CheckKey(key string) error {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
 		if !letter && (i == 0 || !(c >= '0' && c <= '9' || c == '-' || c == '.')) {
 			return fmt.Errorf("the key %q of an attribute: a letter or _ of ASCII, then "+
-				"letters, digits, _, - and .", key)
+				"letters, digits and the signs . _ -", key)
 		}
 	}
 	if fixedKey(key) || reservedWord(key) {

@@ -36,7 +36,8 @@ func (e *Engine) enter(
 
 // acquire acquires a permit.
 //
-// Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrTimeout; the cause of ctx.
+// Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrTimeout; admission.ErrDrained; the
+// cause of ctx.
 func (e *Engine) acquire(
 	ctx context.Context, options request.Options, cids record.RangeSet,
 ) (*admission.Permit, error) {

@@ -54,7 +54,8 @@ func (a *Admitted) Diff(
 	return end, nil
 }
 
-// clockSkew is how far the clock of a client that asks for now may be ahead.
+// clockSkew is how far the clock of a client that asks for now may be ahead, and how long an as-of
+// query waits for its acq.
 const clockSkew = 10 * time.Second
 
 // CheckMoments rejects acqs of a diff in the future: the answer would be that of another query, and

@@ -14,10 +14,12 @@ import (
 
 // orderedOutput applies the order and limit of the query to the rows of all workers.
 type orderedOutput struct {
-	q      *record.Query
-	emit   func(b *record.Batch) error
-	write  func(frames []byte) error // see [Admitted.Frames]; nil if emit is used
-	sorter *spill.Sorter             // nil without an order
+	q    *record.Query
+	emit func(b *record.Batch) error
+	// write takes frames, see [Admitted.Frames]; with an order or a limit, or if it is nil, emit is
+	// used.
+	write  func(frames []byte) error
+	sorter *spill.Sorter // nil without an order
 
 	mu   sync.Mutex // guards all below
 	rows uint64

@@ -29,7 +29,8 @@ func (d *WriterPool) Take() (w store.WriterSeq) {
 	return w
 }
 
-// Give returns a writer to the pool, whatever the outcome of its put.
+// Give returns a writer to the pool. That of a put that failed may be kept back, so that the put
+// can be repeated under it.
 func (d *WriterPool) Give(w store.WriterSeq) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

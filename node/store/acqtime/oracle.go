@@ -118,7 +118,8 @@ func (o *Oracle) LeaseCovers(ns int64) bool {
 	return ns <= o.durable+LeaseNs
 }
 
-// Horizon returns an acq H such that every row below H is visible and none will be added there.
+// Horizon returns an acq H such that every row below H is visible and no put adds one there, but
+// for rows below the horizon.
 // leaseExpired reports that the wall clock is beyond the lease: the caller then logs a new one and
 // asks again.
 func (o *Oracle) Horizon() (h int64, leaseExpired bool) {

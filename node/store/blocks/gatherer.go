@@ -27,16 +27,16 @@ type gathererState struct {
 	// CountMet: it is enough to count the rows that meet Where, in a view of all versions or not.
 	CountMet, AllVersions bool
 	shownOnly             bool // what is taken has no rows for RowHider
-	// superseded, if it is known, are positions of the block that is taken.
+	// supersededPositions, if supersededKnown, are of the block that is taken.
 	supersededPositions []uint16
 	supersededKnown     bool
 	RowHider            RowHider // nil: all rows are shown
 }
 
-// RowHider knows which rows are not to be shown, beyond those that [PlannedSegment.SupersededOf]
-// returns.
+// RowHider knows which rows are not to be shown.
 type RowHider interface {
-	// DropHidden removes such rows from a batch, from start on.
+	// DropHidden removes such rows from a batch, from start on, but for those that
+	// [PlannedSegment.SupersededOf] returns, which the caller leaves out.
 	DropHidden(b *record.Batch, start int)
 	// FindSuperseded returns the positions of all rows of a block that are not to be shown,
 	// ascending, valid until the next call. It is not ok where only DropHidden knows.
@@ -125,6 +125,7 @@ func (g *Gatherer) scanBlocks(
 //
 //	the block stayed open                 takeOpen, with the rows that were found then
 //	few rows of it are to be looked at    gatherSelective
+//	payloads are to meet a condition      gatherWhere
 //	the residual is 0, rows are taken     gatherWhole, in spans; RowHider.FindSuperseded
 //	rows are counted, none can be hidden  count, which looks at no row of a sub-run in the box
 //	rows are counted                      Choose

@@ -25,7 +25,7 @@ const (
 )
 
 // NextAcqEntry says below which acq none is allocated any more. It is shard 0's by convention, has
-// no LSN and is never deleted after a seal.
+// no LSN, and no seal covers it: MANIFEST has the next acq before its file is deleted.
 func NextAcqEntry(ns int64, closedCleanly bool) wal.Entry {
 	data := binary.LittleEndian.AppendUint64(nil, uint64(ns))
 	if closedCleanly {

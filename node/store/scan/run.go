@@ -144,8 +144,8 @@ func (sc *Scan) Close() {
 	scans.Put(sc)
 }
 
-// Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which no
-// row has another version are not opened. Errors are those of Run.
+// Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which
+// it is known how many rows have a newer version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
 	sc.countOnly, sc.countMet = sc.where == nil, sc.where != nil
 	err := sc.Run(discard)

@@ -40,8 +40,8 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 	}
 }
 
-// countInside counts the blocks that lie inside the box and of which all rows are shown, and leaves
-// the others as candidates.
+// countInside counts the rows of blocks that lie inside the box and of which it is known how many
+// are shown, and leaves the others as candidates.
 func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
 	rest, superseded := seg.Plan.Candidates[:0], seg.Known
 	for _, c := range seg.Plan.Candidates {

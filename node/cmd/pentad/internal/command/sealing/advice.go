@@ -48,7 +48,8 @@ func advised(err error) error {
 	case errors.Is(err, seal.ErrNoKey):
 		return sealer.LostKey(err)
 	case errors.Is(err, seal.ErrShredded):
-		return fmt.Errorf("%w; leave out what was destroyed, e.g. mid 7 with --mid ..7,8..", err)
+		return fmt.Errorf("%w; leave out what was destroyed, e.g. with --mid ..7,8.. the device 7",
+			err)
 	case errors.Is(err, seal.ErrTampered), errors.Is(err, seal.ErrImplausible):
 		return fmt.Errorf("%w; pentad seal open with the same selectors names a reading that is "+
 			"wrong, if its schema has an envelope or a MAC", err)
