@@ -164,6 +164,7 @@ func TestStatusShowsClocksAndSearches(t *testing.T) {
 	rounds.NotUnderRace(t, "other clusters start again with what a crash left")
 	c := openTogetherWith(t, 3, 2, searching)
 	c.put(c.nodes[0], readings(0, 500), store.WriterSeq{})
+	c.sameReplicas()
 	m := c.nodes[1].member.Load()
 	for _, s := range m.Stores() {
 		if err := s.Seal(t.Context()); err != nil {
