@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// denseShare is the share of the rows of a span, one in this number, from which on it is faster to
-	// decode all of them, by vectors, and to copy those that are wanted.
+	// denseShare: where one in this number of the rows of a span is wanted, or more, it is faster
+	// to decode all of them, by vectors, and to copy those.
 	denseShare = 6
 	denseRows  = 1024 // that are decoded at once, so that they stay in the caches
 )
