@@ -266,7 +266,8 @@ func TestGroupByKeyRefused(t *testing.T) {
 			t.Errorf("%+v was answered", by)
 		}
 	}
-	q := record.Query{Aggregate: record.PluginCall{Name: "count"}, GroupBy: record.GroupBy{Key: "type"}}
+	q := record.Query{Aggregate: record.PluginCall{Name: "count"},
+		GroupBy: record.GroupBy{Key: "type"}}
 	if _, _, err := c.Aggregate(t.Context(), &q); err == nil {
 		t.Error("groups of devices of all tenants")
 	}
@@ -315,7 +316,8 @@ func TestGroupByKeyInJSON(t *testing.T) {
 	f(run+"group[2]", "application/json", `[{"group[2]":null,"records":1,"result":{"count":1}},`+
 		`{"group[2]":"oulu/b7","records":2,"result":{"count":2}}]`)
 	f(run+"floor", "application/json", `{"floor":3,"records":1`)
-	f(run+"wired,moid", "application/json", `{"moid":1,"records":1,"result":{"count":1},"wired":true}`)
+	f(run+"wired,moid", "application/json",
+		`{"moid":1,"records":1,"result":{"count":1},"wired":true}`)
 	f(run+"group[2]", "text/csv", "group[2],records,count\n,1,1\noulu/b7,2,2\n")
 	f("/v1/windows?cid=1&every=1d&agg=count&group=floor", "text/csv",
 		"start,hours,floor,records,count\n1970-01-01T00:00:00Z,24,,2,2\n")

@@ -41,7 +41,7 @@ func packages() map[string][]string {
 		"sdk/where":   {"sdk/plugin"},
 		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {},
 		"sdk/api":    {"sdk/record"},
-		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
+		"sdk/wire":   {"sdk/record", "sdk/registry", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
 		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
@@ -53,7 +53,7 @@ func packages() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable"},
-		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
+		"node/internal/aggregate": {"sdk/record", "sdk/registry", "sdk/wire", "wasmhost", "node/store",
 			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
 			"node/internal/spill"},
 		"node/internal/feed": {"sdk/record", "sdk/wire", "node/store"},

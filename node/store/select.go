@@ -22,8 +22,8 @@ func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan,
 	return sc, err
 }
 
-// newKeyedScan is newSelectScan that also finds what the devices have for a key, unless that is nil.
-// The query may select no devices: then it is of all.
+// newKeyedScan is newSelectScan that also finds what the devices have for a key, unless that is
+// nil. The query may have no selector: then it is of all devices.
 func (s *Store) newKeyedScan(
 	ctx context.Context, q *record.Query, key *registry.Key,
 ) (*scan.Scan, *DeviceValues, error) {
@@ -63,12 +63,12 @@ func (s *Store) newKeyedScan(
 // tooManyValues is the error of devices that take too much memory to be grouped by a key.
 func (s *Store) tooManyValues(key *registry.Key) error {
 	return &record.InvalidError{Part: "group by", Reason: record.TooLarge, Row: -1,
-		Detail: fmt.Sprintf("devices and what they have for %s take more than %d MiB; select fewer "+
-			"devices", key, s.opt.descriptionBytes>>20)}
+		Detail: fmt.Sprintf("devices and what they have for %s take more than %d MiB; select "+
+			"fewer devices", key, s.opt.descriptionBytes>>20)}
 }
 
-// choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the horizon
-// if that is less.
+// choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the
+// horizon if that is less.
 type choice struct {
 	cid      int32
 	selector *registry.Selector // nil: all devices, which are not listed

@@ -93,11 +93,11 @@ func (g GroupBy) validate(x *Box) error {
 		case err != nil:
 			return invalid("group by", OutOfRange, "%v", err)
 		case !x.Pins(CID):
-			return invalid("group by", Inconsistent, "%s is of the devices of a tenant; choose one "+
-				"by cid", g.Key)
+			return invalid("group by", Inconsistent, "%s is of the devices of a tenant; choose "+
+				"one by cid", g.Key)
 		case g.MID:
-			return invalid("group by", Inconsistent, "%s is the same for all readings of a device; "+
-				"group by it or by mid", g.Key)
+			return invalid("group by", Inconsistent, "%s is the same for all readings of a "+
+				"device; group by it or by mid", g.Key)
 		}
 	}
 	switch {

@@ -25,8 +25,8 @@ type Group struct {
 const groupBytes = 4 + 8 + 4 + 8 + 8 + 4 // without the result
 
 // AppendGroups appends groups frames, one or as many as the results need: count u32, then cid i32,
-// mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it. With values of
-// a key they are keyed groups frames, which have the value behind each result.
+// mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it. With values
+// of a key they are keyed groups frames, which have the value behind each result.
 func AppendGroups(dst []byte, groups []Group, keyed bool) []byte {
 	for {
 		var start int
@@ -66,8 +66,8 @@ func appendGroup(dst []byte, g *Group) []byte {
 	return appendBytes(dst, g.Result)
 }
 
-// ParseGroups appends the groups of the payload of a groups frame, or of a keyed one, to dst; results
-// are copied.
+// ParseGroups appends the groups of the payload of a groups frame, or of a keyed one, to dst;
+// results are copied.
 func ParseGroups(payload []byte, keyed bool, dst []Group) ([]Group, error) {
 	d := &decoder{src: payload}
 	count := d.u32()

@@ -279,7 +279,8 @@ func FuzzWriters(f *testing.F) {
 			t.Fatalf("%+v, want %+v, %v", gotError, remote, err)
 		}
 		groups := []Group{{CID: int32(number), MID: number, MOID: -int32(number), CapNs: -number,
-			Records: uint64(number), Result: data, Value: registry.Number(float64(number))}, {Result: []byte(text)}}
+			Records: uint64(number), Result: data, Value: registry.Number(float64(number))},
+			{Result: []byte(text)}}
 		got, err := ParseGroups(AppendGroups(nil, groups, true)[frameHeaderBytes:], true, nil)
 		if err != nil || !slices.EqualFunc(got, groups, equalGroups) {
 			t.Fatalf("%+v, want %+v, %v", got, groups, err)

@@ -27,8 +27,8 @@ const MaxStatesBytes = 8 << 20
 
 // AppendStates appends a states frame: count u32, then cid i32, mid i64, moid i32, cap i64,
 // predecessor u8, zero [7], records u64 and the state with a length u32 before it. With values of a
-// key it is a keyed states frame, which has the value behind each state. The states are short enough
-// for a frame.
+// key it is a keyed states frame, which has the value behind each state. The states are short
+// enough for a frame.
 func AppendStates(dst []byte, states []GroupState, keyed bool) []byte {
 	dst, start := beginFrame(dst, frameType(FrameStates, keyed))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(states)))

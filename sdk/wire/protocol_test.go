@@ -114,6 +114,16 @@ func exampleKeyedStates() []GroupState {
 	return []GroupState{{MOID: 3, Records: 1, State: []byte("half"), Value: registry.Number(2)}}
 }
 
+func testGroupExamples(same func(string, []byte, error) []byte,
+	read func(string, any, any, error)) {
+	frame := same("groups", AppendGroups(nil, exampleGroups(), false), nil)
+	groups, err := ParseGroups(frame[frameHeaderBytes:], false, nil)
+	read("groups", groups, exampleGroups(), err)
+	frame = same("keyed-groups", AppendGroups(nil, exampleKeyedGroups(), true), nil)
+	groups, err = ParseGroups(frame[frameHeaderBytes:], true, nil)
+	read("keyed-groups", groups, exampleKeyedGroups(), err)
+}
+
 func testClusterExamples(same func(string, []byte, error) []byte,
 	read func(string, any, any, error)) {
 	frame := same("states", AppendStates(nil, exampleStates(), false), nil)
@@ -247,12 +257,7 @@ func TestExamples(t *testing.T) {
 	frame, err := AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
-	frame = same("groups", AppendGroups(nil, exampleGroups(), false), nil)
-	groups, err := ParseGroups(payload(frame), false, nil)
-	read("groups", groups, exampleGroups(), err)
-	frame = same("keyed-groups", AppendGroups(nil, exampleKeyedGroups(), true), nil)
-	groups, err = ParseGroups(payload(frame), true, nil)
-	read("keyed-groups", groups, exampleKeyedGroups(), err)
+	testGroupExamples(same, read)
 	testClusterExamples(same, read)
 	var end End
 	read("end", &end, exampleEnd(),

@@ -26,8 +26,9 @@ const (
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
 // cap bucket i64, with its flag last u32, with its flag a window, with its flag a selector with a
 // length u32 before it, per dimension a count u32 and n pairs (from i64, to i64), with its bit in
-// filters a condition on payloads, and with its bit a key to group by, each with a length u32 before
-// it, then the filters and the aggregate, each a name and parameters with a length u32 before them.
+// filters a condition on payloads, and with its bit a key to group by, each with a length u32
+// before it, then the filters and the aggregate, each a name and parameters with a length u32 before
+// them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
@@ -134,7 +135,8 @@ func ParseQuery(src []byte, q *record.Query) error {
 	}
 	if filters&queryKey != 0 {
 		if q.GroupBy.Key = string(d.bytes()); q.GroupBy.Key == "" && !d.short {
-			return badFrame("a query has the bit of a key to group by, and it is empty; leave it out")
+			return badFrame("a query has the bit of a key to group by, and it is empty; leave it " +
+				"out")
 		}
 	}
 	if filters &^= queryWhere | queryKey; filters > record.MaxFilters {

@@ -117,7 +117,8 @@ func exampleFrames(t testing.TB) map[string][]byte {
 		"states":       AppendStates(nil, exampleStates(), false),
 		"keyed-states": AppendStates(nil, exampleKeyedStates(), true),
 		"keyed-groups": AppendGroups(nil, exampleKeyedGroups(), true),
-		"groups":       AppendGroups(nil, exampleGroups(), false), "error": AppendError(nil, exampleError())}
+		"groups":       AppendGroups(nil, exampleGroups(), false),
+		"error":        AppendError(nil, exampleError())}
 }
 
 // parse reads a payload as what its type says.

@@ -26,8 +26,8 @@ type prepared struct {
 	guestOwner wasmhost.Owner // of guest calls, see [Engine.withGuestOwner]
 
 	values *aggregate.Values // of an aggregate whose groups have a key, else nil
-	// foundValues gets what the devices of a source have for the key before its sinks are made; nil:
-	// none are wanted.
+	// foundValues gets what the devices of a source have for the key, before its sinks are made;
+	// nil: none are wanted.
 	foundValues func(*store.DeviceValues) error
 }
 

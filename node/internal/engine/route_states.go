@@ -51,7 +51,8 @@ func (r *remoteSource) states(
 	}
 	end, err := c.States(ctx, q.Query, func(states []wire.GroupState) error {
 		r.noteHeard()
-		if stopped = out.Add(module, q.values, states); stopped == nil && out.Bytes() > bufferedStateBytes {
+		stopped = out.Add(module, q.values, states)
+		if stopped == nil && out.Bytes() > bufferedStateBytes {
 			stopped = spill()
 		}
 		return stopped

@@ -79,8 +79,8 @@ func cell(v any) string {
 // groupColumns are the members of a group beside its result, in the order of columns.
 var groupColumns = []string{"start", "hours", "cap", "cid", "mid", "moid", "records"}
 
-// WriteGroups writes groups as CSV, with a column for each value of a result, and one for the key of
-// descriptions of devices in place of mid, unless that is empty.
+// WriteGroups writes groups as CSV, with a column for each value of a result, and one for the key
+// of descriptions of devices in place of mid, unless that is empty.
 func WriteGroups(w io.Writer, key string, groups []map[string]any) error {
 	columns, values := []string{"records"}, []string(nil)
 	if len(groups) > 0 {

@@ -58,8 +58,9 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 	flags.StringVar(&params, "params", "",
 		"parameters of the plugin: NAME=VALUE,...; field=NAME selects a field\nof the quantity, "+
 			"see pentad quantity")
-	flags.StringVar(&groupBy, "group", "", "groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h; in place of\nmid type, group[2], an "+
-		"attribute")
+	flags.StringVar(&groupBy, "group", "",
+		"groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h; in place of\nmid type, group[2], "+
+			"an attribute")
 	flags.Var(&zone, "tz",
 		"time zone of times and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki, "+
 			"-8 or +05:30 (default: buckets, in UTC)")
