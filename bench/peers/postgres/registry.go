@@ -15,7 +15,6 @@ import (
 // Registries returns PostgreSQL with PostGIS.
 func Registries() []system.RegistryKind {
 	return []system.RegistryKind{{Name: "postgis",
-	return []system.RegistryKind{{Name: "postgis",
 		About: "table of devices with gist indexes of (place) and (type, project, place), table " +
 			"of readings with a covering btree (mid, cap, val), joined in one prepared " +
 			"statement; settings as of postgres; VACUUM ANALYZE after the load; binary rows " +
