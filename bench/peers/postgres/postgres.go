@@ -73,7 +73,7 @@ func dialect() sqltext.Dialect {
 }
 
 func open(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
-	postgres, err := server.Find("/usr/lib/postgresql/*/bin/postgres", "postgresql")
+	postgres, err := server.Find("/usr/lib/postgresql/*/bin/postgres", "Debian's postgresql has it")
 	if err != nil {
 		return nil, err
 	}
