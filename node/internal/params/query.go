@@ -197,7 +197,8 @@ func GroupParts(args *fasthttp.Args, q *record.Query) error {
 		case "moid":
 			q.GroupBy.MOID = true
 		case "cap":
-			return Bad("group", errors.New("cap is no group; for groups by time say every=1h"))
+			return Bad("group",
+				errors.New("cap is not cid, mid or moid; for groups by time say every=1h"))
 		default:
 			if err := groupKey(part, q); err != nil {
 				return err

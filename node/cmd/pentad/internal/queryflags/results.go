@@ -122,7 +122,8 @@ func GroupColumns(g record.GroupBy, doc *plugin.Doc, names Names) []output.Colum
 		grouped bool
 		column  output.Column
 	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.Key != "", cli.Left(g.Key)},
-		{g.MOID, cli.Right("moid")}, {names != nil, cli.Left("quantity")}, {g.ByCap(), cli.Left("cap")}} {
+		{g.MOID, cli.Right("moid")}, {names != nil, cli.Left("quantity")},
+		{g.ByCap(), cli.Left("cap")}} {
 		if c.grouped {
 			columns = append(columns, c.column)
 		}
