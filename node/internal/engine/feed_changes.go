@@ -141,7 +141,7 @@ func checkChanges(q *record.Query) error {
 		part = "limit"
 	case q.Aggregate.Name != "":
 		part = "aggregate"
-	case q.Select != "":
+	case q.Select != "", q.Moving != "":
 		return &record.InvalidError{Part: "select", Reason: record.Inconsistent, Row: -1,
 			Detail: "changes of devices by their descriptions are not supported; name the devices"}
 	default:
