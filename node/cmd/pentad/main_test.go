@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 //	exits N CMD    runs a command that must end with this exit code
 //	examples       runs the examples of all help pages, with the directory stopped in place of
 //	               /var/lib/pentad
-//	bend FILE N    changes bytes of a file, at an Nth of it
+//	bend FILE N    changes bytes of a file, at an Nth of it, from the end if N is negative
 //	settle DIR     seals and merges all that a stopped node holds
 //	walk FILE      runs the shell blocks of a document of this repository
 func TestScripts(t *testing.T) {
@@ -167,8 +167,12 @@ func bend(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	content, err := os.ReadFile(path)
 	ts.Check(err)
+	at := len(content) / part
+	if at < 0 {
+		at += len(content)
+	}
 	for i := range 16 {
-		content[len(content)/part+i] ^= 0x55
+		content[at+i] ^= 0x55
 	}
 	ts.Check(os.WriteFile(path, content, 0o600))
 }
