@@ -16,7 +16,7 @@ func Example_indexTable() {
 	const temperature, humidity = 1, 2
 	d := open()
 	defer d.close()
-	d.quantity(client.Quantity{MOID: temperature, Name: "temperature", Unit: "°C", Type: plugin.F64})
+	d.quantity(client.Quantity{MOID: temperature, Name: "temperature", Type: plugin.F64})
 	var devices []registry.Description
 	for i := range 20 {
 		devices = append(devices, registry.Description{Name: fmt.Sprint("t", i),

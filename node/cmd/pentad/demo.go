@@ -41,10 +41,10 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Load sample meter readings and query them",
 		Long: `Generate a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % arrive late and
-1 % are corrected. Each meter has a name, a building, a floor and a place. Load them over the network
-into a node in this process, then query each of the five axes, devices by what is known of them, a
-corrected reading, and plugins. At the end, encrypt the power of one town, have a node without a key
-add it up, and decrypt the sum.
+1 % are corrected. Each meter has a name, a building, a floor and a place. Load them over the
+network into a node in this process, then query each of the five axes, devices by what is known of
+them, a corrected reading, and plugins. At the end, encrypt the power of one town, have a node
+without a key add it up, and decrypt the sum.
 
 On a terminal the node then serves until Ctrl-C. The data are kept; --reset replaces them.`,
 		Args: cli.NoCommand,
