@@ -195,7 +195,9 @@ func TestThesis(t *testing.T) {
 	}
 
 	begins := question{query: selected("name^=sensor-01", air),
-		sensor: func(d *registry.Description) bool { return strings.HasPrefix(d.Name, "sensor-01") }}
+		sensor: func(d *registry.Description) bool {
+			return strings.HasPrefix(d.Name, "sensor-01")
+		}}
 	h.check("a name begins with", begins)
 	begins = question{query: selected("group^=campus/, owner in (acme, gamma)", air),
 		sensor: func(d *registry.Description) bool {
