@@ -66,6 +66,9 @@ func (c *Client) descriptions(
 	ctx context.Context, q *record.Query,
 ) (all []DescribedDevice, err error) {
 	q.View, q.Order = record.ViewLatest, record.OrderKey
+	if q.AsOfAcqNs != 0 {
+		q.View = record.ViewAsOf
+	}
 	err = c.eachOf(ctx, q, func(r record.Record) {
 		if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
 			all = append(all, DescribedDevice{r.MID, r.CapNs, *d})

@@ -1,0 +1,230 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// DeviceError is a device that is not there, or is there and must not be.
+type DeviceError struct {
+	CID    int32
+	Name   string
+	Reason string
+}
+
+// Error implements error.
+func (e *DeviceError) Error() string {
+	return fmt.Sprintf("tenant %d: device %q: %s", e.CID, e.Name, e.Reason)
+}
+
+// knownDevice returns the id of a name that a device must have.
+func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64, error) {
+	mid, err := c.FindDevice(ctx, cid, name, When{})
+	if err == nil && mid == 0 {
+		err = &DeviceError{cid, name, "no device has the name"}
+	}
+	return mid, err
+}
+
+// RenameDevice gives a device another name from a time on. It keeps its id, its readings and its
+// descriptions; the old name is free. After an error the same call goes on.
+//
+// Errors: *[DeviceError] if no device has the old name, or another one has the new name.
+func (c *Client) RenameDevice(
+	ctx context.Context, cid int32, old, name string, fromNs int64,
+) (mid int64, err error) {
+	if err := record.CheckDeviceName(name); err != nil {
+		return 0, err
+	}
+	if mid, err = c.knownDevice(ctx, cid, old); err != nil || old == name {
+		return mid, err
+	}
+	switch taken, err := c.FindDevice(ctx, cid, name, When{}); {
+	case err != nil:
+		return 0, err
+	case taken != 0 && taken != mid:
+		return 0, &DeviceError{cid, name, "another device has the name"}
+	case taken == 0:
+		if err := c.claimName(ctx, cid, name, mid); err != nil {
+			return 0, err
+		}
+	}
+	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	if err != nil {
+		return 0, err
+	}
+	if d := descriptionAt(all, mid, fromNs); d.FromNs != math.MinInt64 {
+		d.Name, d.FromNs = name, fromNs
+		if err := c.DescribeDevices(ctx, cid, []DescribedDevice{d}); err != nil {
+			return 0, err
+		}
+	}
+	return mid, c.releaseName(ctx, cid, old)
+}
+
+// claimName claims a name for an id.
+func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
+	var b record.Batch
+	id := binary.LittleEndian.AppendUint64(nil, uint64(mid))
+	b.Append(nameKey(cid, name), append(id, name...))
+	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+		return fmt.Errorf("store the name of a device: %w", err)
+	}
+	won, err := c.FindDevice(ctx, cid, name, When{})
+	if err == nil && won != mid {
+		err = &DeviceError{cid, name, "another device got the name at the same time"}
+	}
+	return err
+}
+
+// releaseName takes back the claims of a name.
+func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
+	var b record.Batch
+	b.AppendTomb(nameKey(cid, name))
+	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+		return fmt.Errorf("remove the name of a device: %w", err)
+	}
+	return nil
+}
+
+// RemoveDevice removes a name, and deletes the descriptions of its device: selectors no longer find
+// it. Its readings stay under its id, and as of earlier times it has its name and descriptions.
+// After an error the same call goes on.
+//
+// Errors: *[DeviceError] if no device has the name.
+func (c *Client) RemoveDevice(
+	ctx context.Context, cid int32, name string,
+) (mid int64, descriptions int, err error) {
+	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
+		return 0, 0, err
+	}
+	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := c.deleteDescriptions(ctx, cid, all); err != nil {
+		return 0, 0, err
+	}
+	return mid, len(all), c.releaseName(ctx, cid, name)
+}
+
+// RemoveDescription deletes the description of a device that is from a time: the one before it
+// holds in its place.
+//
+// Errors: *[DeviceError] if the device has none from that time.
+func (c *Client) RemoveDescription(
+	ctx context.Context, cid int32, name string, fromNs int64,
+) (mid int64, err error) {
+	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
+		return 0, err
+	}
+	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	if err != nil {
+		return 0, err
+	}
+	d := descriptionAt(all, mid, fromNs)
+	if d.FromNs != fromNs || len(all) == 0 {
+		return 0, &DeviceError{cid, name, "it has no description from " +
+			time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano)}
+	}
+	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
+}
+
+func (c *Client) deleteDescriptions(
+	ctx context.Context, cid int32, all []DescribedDevice,
+) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b record.Batch
+	for i := range all {
+		b.AppendTomb(record.Key{CID: cid, MID: all[i].MID, MOID: record.DescriptionMOID,
+			CapNs: all[i].FromNs})
+	}
+	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+		return fmt.Errorf("delete descriptions of a device: %w", err)
+	}
+	return nil
+}
+
+// ReplaceDevice says that from a time on one device is in the place of another, as after the
+// exchange of a meter: the old one is retired, and the new one, which gets an id if it has none,
+// has what was known of the old one and is not known of itself. Each keeps its own readings and
+// name, and is named in the description of the other.
+//
+// Errors: *[DeviceError] if no device has the old name, or one of them was exchanged for another.
+func (c *Client) ReplaceDevice(
+	ctx context.Context, cid int32, old, name string, atNs int64,
+) (oldMID, mid int64, err error) {
+	if old == name {
+		return 0, 0, &DeviceError{cid, name, "it cannot replace itself"}
+	}
+	if oldMID, err = c.knownDevice(ctx, cid, old); err != nil {
+		return 0, 0, err
+	}
+	ids, _, err := c.NameDevices(ctx, cid, []string{name})
+	if err != nil {
+		return 0, 0, err
+	}
+	mid = ids[0]
+	known, err := c.descriptionsOf(ctx, cid, map[string]int64{old: oldMID, name: mid})
+	if err != nil {
+		return 0, 0, err
+	}
+	was := known.at(oldMID, atNs)
+	var changed []DescribedDevice
+	for _, d := range known.from(oldMID, atNs) {
+		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
+			return 0, 0, &DeviceError{cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
+		}
+		d.Name, d.Retired, d.ReplacedBy = old, true, mid
+		changed = append(changed, d)
+	}
+	for _, d := range known.from(mid, atNs) {
+		if d.Replaces != 0 && d.Replaces != oldMID {
+			return 0, 0, &DeviceError{cid, name, fmt.Sprintf("it replaced device %d", d.Replaces)}
+		}
+		inherit(&d.Description, &was.Description)
+		d.Name, d.Replaces = name, oldMID
+		changed = append(changed, d)
+	}
+	return oldMID, mid, c.DescribeDevices(ctx, cid, changed)
+}
+
+// from returns the description that a device is to have from a time on, and those after it.
+func (v deviceVersions) from(mid, ns int64) []DescribedDevice {
+	first := v.at(mid, ns)
+	first.FromNs = ns
+	out := []DescribedDevice{first}
+	for _, d := range v[mid] {
+		if d.FromNs > ns {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// inherit fills in what is not known of a device by what was known of the one before it.
+func inherit(d, was *registry.Description) {
+	if d.Type == "" {
+		d.Type = was.Type
+	}
+	if d.Group == "" {
+		d.Group = was.Group
+	}
+	if d.Place == nil {
+		d.Place = was.Place
+	}
+	if len(was.Attributes) > 0 {
+		attributes := maps.Clone(was.Attributes)
+		maps.Copy(attributes, d.Attributes)
+		d.Attributes = attributes
+	}
+}
