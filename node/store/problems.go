@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -14,6 +15,9 @@ const (
 		"process again: it goes on from what is on disk"
 	adviceRetry = "it is tried again by itself, at least once a minute; if it stays, find out " +
 		"from the kernel's log what is wrong with the disk"
+	adviceUnreadable = "describe the devices again, e.g. with pentad device set, or delete the " +
+		"records, which pentad versions shows; a node of an older version cannot read " +
+		"descriptions of a newer one"
 	adviceDamagedRetry = "it is tried again by itself, at least once an hour; the problem " +
 		"file_damaged says what to do"
 )
@@ -47,6 +51,11 @@ func (s *Store) Problems() []health.Problem {
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", mergeAdvice(mergeErr), mergeErr, false, false)
+	if count, cid, mid := s.described.someUnreadable(); count > 0 {
+		add("descriptions_unreadable", adviceUnreadable, fmt.Errorf("%d devices, e.g. device %d of "+
+			"tenant %d, have a record in place of a description that is none: they have the "+
+			"description before it, or none", count, mid, cid), false, false)
+	}
 	return append(all, s.damaged.Problems()...)
 }
 
