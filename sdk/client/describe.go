@@ -85,15 +85,23 @@ func (c *Client) DeviceDescriptions(
 
 func (c *Client) descriptions(
 	ctx context.Context, q *record.Query,
-) (all []DescribedDevice, err error) {
+) ([]DescribedDevice, error) {
+	all, _, err := c.descriptionsUntil(ctx, q)
+	return all, err
+}
+
+// descriptionsUntil is descriptions with the horizon of the answer.
+func (c *Client) descriptionsUntil(
+	ctx context.Context, q *record.Query,
+) (all []DescribedDevice, horizonNs int64, err error) {
 	q.View, q.Order = record.ViewLatest, record.OrderKey
 	if q.AsOfAcqNs != 0 {
 		q.View = record.ViewAsOf
 	}
-	err = c.eachOf(ctx, q, func(r record.Record) {
+	end, err := c.readDevices(ctx, q, func(r record.Record) {
 		if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
 			all = append(all, DescribedDevice{r.MID, r.CapNs, *d})
 		}
 	})
-	return all, err
+	return all, end.HorizonNs, err
 }

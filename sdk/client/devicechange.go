@@ -51,7 +51,7 @@ func (c *Client) changeDevices(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
 	for i := range changes {
-		if err := record.CheckDeviceName(changes[i].Name); err != nil {
+		if err := registry.CheckName(changes[i].Name); err != nil {
 			return did, err
 		}
 		if err := changes[i].Check(changes[i].Name); err != nil {
@@ -64,36 +64,63 @@ func (c *Client) changeDevices(
 		if err != nil {
 			return did, err
 		}
-		known := deviceVersions{}
-		if created < len(names) {
-			if known, err = c.descriptionsOf(ctx, cid, ids); err != nil {
-				return did, err
-			}
+		described, err := c.changeSome(ctx, cid, some, ids, created == len(names), dry)
+		did.Created += created
+		if err != nil {
+			return did, err
 		}
-		var changed []DescribedDevice
-		for i := range some {
-			mid := ids[some[i].Name]
-			if dry && mid == 0 { // each new name is a device of its own
-				mid = -1 - int64(slices.Index(names, some[i].Name))
-			}
-			next, isNew, err := known.change(mid, &some[i])
+		did.Described += described
+		did.Unchanged += len(some) - described
+	}
+	return did, nil
+}
+
+// changeSome changes descriptions of devices by their ids. All are new, or not.
+func (c *Client) changeSome(
+	ctx context.Context, cid int32, changes []DeviceChange, ids map[string]int64, isNew, dry bool,
+) (described int, err error) {
+	err = c.redescribe(ctx, cid, ids, isNew, func(
+		known deviceVersions,
+	) (changed []DescribedDevice, err error) {
+		for i := range changes {
+			next, differs, err := known.change(ids[changes[i].Name], &changes[i])
 			if err != nil {
-				return did, err
+				return nil, err
 			}
-			if isNew {
+			if differs {
 				changed = append(changed, next)
 			}
 		}
-		if !dry {
-			if err := c.DescribeDevices(ctx, cid, changed); err != nil {
-				return did, err
+		if described = len(changed); dry {
+			return nil, nil
+		}
+		return changed, nil
+	})
+	return described, err
+}
+
+// redescribe stores the descriptions that change makes of all that devices have, again if others
+// were faster. Devices that are new have none yet.
+func (c *Client) redescribe(
+	ctx context.Context, cid int32, ids map[string]int64, isNew bool,
+	change func(known deviceVersions) ([]DescribedDevice, error),
+) error {
+	for try := 1; ; try++ {
+		known, newestNs := deviceVersions{}, int64(0)
+		if !isNew || try > 1 {
+			var err error
+			if known, newestNs, err = c.descriptionsOf(ctx, cid, ids); err != nil {
+				return err
 			}
 		}
-		did.Created += created
-		did.Described += len(changed)
-		did.Unchanged += len(some) - len(changed)
+		changed, err := change(known)
+		if err == nil {
+			err = c.DescribeUnlessNewer(ctx, cid, changed, newestNs)
+		}
+		if !isConflict(err) || try == maxClaimTries {
+			return err
+		}
 	}
-	return did, nil
 }
 
 func distinctNames(changes []DeviceChange) (names []string) {
@@ -122,8 +149,9 @@ func (c *Client) idsOfNames(
 	}
 	ids = make(map[string]int64, len(names))
 	for i, name := range names {
-		if ids[name] = found[i]; found[i] == 0 {
+		if ids[name] = found[i]; found[i] == 0 { // each is a device of its own
 			created++
+			ids[name] = -int64(created)
 		}
 	}
 	return ids, created, nil
@@ -132,26 +160,26 @@ func (c *Client) idsOfNames(
 // deviceVersions are descriptions of devices, by mid and ascending from when they hold.
 type deviceVersions map[int64][]DescribedDevice
 
-// descriptionsOf returns all descriptions of some devices.
+// descriptionsOf returns all descriptions of some devices, and an acq above which others may come.
 func (c *Client) descriptionsOf(
 	ctx context.Context, cid int32, ids map[string]int64,
-) (deviceVersions, error) {
+) (known deviceVersions, newestNs int64, err error) {
 	q := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
 		record.MOID: {record.At(record.DescriptionMOID)}}}
 	for _, mid := range ids {
-		if mid != 0 {
+		if mid > 0 {
 			q.Box[record.MID] = append(q.Box[record.MID], record.At(mid))
 		}
 	}
-	known := deviceVersions{}
+	known = deviceVersions{}
 	if len(q.Box[record.MID]) == 0 {
-		return known, nil
+		return known, 0, nil
 	}
-	all, err := c.descriptions(ctx, &q)
+	all, horizonNs, err := c.descriptionsUntil(ctx, &q)
 	for _, d := range all {
 		known[d.MID] = append(known[d.MID], d)
 	}
-	return known, err
+	return known, horizonNs - 1, err
 }
 
 // at returns the description that a device has at a time, an empty one if there is none.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -40,7 +39,7 @@ func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64
 func (c *Client) RenameDevice(
 	ctx context.Context, cid int32, old, name string, fromNs int64,
 ) (mid int64, err error) {
-	if err := record.CheckDeviceName(name); err != nil {
+	if err := registry.CheckName(name); err != nil {
 		return 0, err
 	}
 	if mid, err = c.knownDevice(ctx, cid, old); err != nil || old == name {
@@ -56,15 +55,17 @@ func (c *Client) RenameDevice(
 			return 0, err
 		}
 	}
-	all, err := c.DeviceDescriptions(ctx, cid, mid)
-	if err != nil {
-		return 0, err
-	}
-	if d := descriptionAt(all, mid, fromNs); d.FromNs != math.MinInt64 {
-		d.Name, d.FromNs = name, fromNs
-		if err := c.DescribeDevices(ctx, cid, []DescribedDevice{d}); err != nil {
-			return 0, err
+	if err := c.redescribe(ctx, cid, map[string]int64{name: mid}, false, func(
+		known deviceVersions,
+	) ([]DescribedDevice, error) {
+		d := known.at(mid, fromNs)
+		if d.FromNs == math.MinInt64 {
+			return nil, nil
 		}
+		d.Name, d.FromNs = name, fromNs
+		return []DescribedDevice{d}, nil
+	}); err != nil {
+		return 0, err
 	}
 	return mid, c.releaseName(ctx, cid, old)
 }
@@ -72,23 +73,22 @@ func (c *Client) RenameDevice(
 // claimName claims a name for an id.
 func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
 	var b record.Batch
-	id := binary.LittleEndian.AppendUint64(nil, uint64(mid))
-	b.Append(nameKey(cid, name), append(id, name...))
-	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+	b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, mid, name))
+	_, err := c.putSurely(ctx, "/v1/put", &b)
+	if isConflict(err) {
+		return &DeviceError{cid, name, "another device got the name at the same time"}
+	}
+	if err != nil {
 		return fmt.Errorf("store the name of a device: %w", err)
 	}
-	won, err := c.FindDevice(ctx, cid, name, When{})
-	if err == nil && won != mid {
-		err = &DeviceError{cid, name, "another device got the name at the same time"}
-	}
-	return err
+	return nil
 }
 
 // releaseName takes back the claims of a name.
 func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
 	var b record.Batch
-	b.AppendTomb(nameKey(cid, name))
-	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+	b.AppendTomb(record.NameClaimKey(cid, name))
+	if _, err := c.putSurely(ctx, "/v1/put", &b); err != nil {
 		return fmt.Errorf("remove the name of a device: %w", err)
 	}
 	return nil
@@ -148,7 +148,7 @@ func (c *Client) deleteDescriptions(
 		b.AppendTomb(record.Key{CID: cid, MID: all[i].MID, MOID: record.DescriptionMOID,
 			CapNs: all[i].FromNs})
 	}
-	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+	if _, err := c.putSurely(ctx, "/v1/put", &b); err != nil {
 		return fmt.Errorf("delete descriptions of a device: %w", err)
 	}
 	return nil
@@ -174,28 +174,35 @@ func (c *Client) ReplaceDevice(
 		return 0, 0, err
 	}
 	mid = ids[0]
-	known, err := c.descriptionsOf(ctx, cid, map[string]int64{old: oldMID, name: mid})
-	if err != nil {
-		return 0, 0, err
-	}
-	was := known.at(oldMID, atNs)
-	var changed []DescribedDevice
-	for _, d := range known.from(oldMID, atNs) {
+	err = c.redescribe(ctx, cid, map[string]int64{old: oldMID, name: mid}, false, func(
+		known deviceVersions,
+	) ([]DescribedDevice, error) {
+		return known.replace(cid, old, name, oldMID, mid, atNs)
+	})
+	return oldMID, mid, err
+}
+
+// replace returns the descriptions by which one device replaces another.
+func (v deviceVersions) replace(
+	cid int32, old, name string, oldMID, mid, atNs int64,
+) (changed []DescribedDevice, err error) {
+	was := v.at(oldMID, atNs)
+	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
-			return 0, 0, &DeviceError{cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
+			return nil, &DeviceError{cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
 		}
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
 		changed = append(changed, d)
 	}
-	for _, d := range known.from(mid, atNs) {
+	for _, d := range v.from(mid, atNs) {
 		if d.Replaces != 0 && d.Replaces != oldMID {
-			return 0, 0, &DeviceError{cid, name, fmt.Sprintf("it replaced device %d", d.Replaces)}
+			return nil, &DeviceError{cid, name, fmt.Sprintf("it replaced device %d", d.Replaces)}
 		}
 		inherit(&d.Description, &was.Description)
 		d.Name, d.Replaces = name, oldMID
 		changed = append(changed, d)
 	}
-	return oldMID, mid, c.DescribeDevices(ctx, cid, changed)
+	return changed, nil
 }
 
 // from returns the description that a device is to have from a time on, and those after it.

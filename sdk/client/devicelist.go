@@ -83,14 +83,10 @@ func parseSelector(text string) (*registry.Selector, error) {
 	return registry.ParseSelector(text)
 }
 
-// namesBefore asks for the claims of all names of a tenant before an acq, all if it is 0.
+// namesBefore asks for the claims of all names of a tenant as known before an acq; 0: now.
 func namesBefore(cid int32, acqNs int64) *record.Query {
-	q := &record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(record.NameMOID)}}}
-	if acqNs != 0 {
-		q.Box[record.Acq] = record.RangeSet{{From: record.Acq.Min(), To: acqNs}}
-	}
-	return q
+	return &record.Query{AsOfAcqNs: acqNs, Box: record.Box{
+		record.CID: {record.At(int64(cid))}, record.MOID: {record.At(record.NameMOID)}}}
 }
 
 // FindDevice returns the id of a name as known at some time, 0 if no device has it then.
@@ -98,7 +94,7 @@ func (c *Client) FindDevice(
 	ctx context.Context, cid int32, name string, when When,
 ) (mid int64, err error) {
 	q := namesBefore(cid, when.AsOfNs)
-	key := nameKey(cid, name)
+	key := record.NameClaimKey(cid, name)
 	q.Box[record.MID] = record.RangeSet{record.At(key.MID)}
 	q.Box[record.Cap] = record.RangeSet{record.At(key.CapNs)}
 	devices, err := c.claimed(ctx, q)

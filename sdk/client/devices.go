@@ -253,6 +253,9 @@ func (c *Client) nameClaims(
 // claimed returns the devices whose claims of a name are in a box, by name.
 func (c *Client) claimed(ctx context.Context, q *record.Query) (all []Device, err error) {
 	q.View = record.ViewLatest
+	if q.AsOfAcqNs != 0 {
+		q.View = record.ViewAsOf
+	}
 	err = c.eachOf(ctx, q, func(r record.Record) {
 		if mid, name, err := record.ParseNameClaim(r.Key, r.Payload); err == nil {
 			all = append(all, Device{mid, name})

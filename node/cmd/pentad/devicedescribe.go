@@ -12,7 +12,6 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
@@ -78,7 +77,7 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	changes := make([]client.DeviceChange, len(names))
 	for i, name := range names { // before ids are given to them
-		if err := record.CheckDeviceName(name); err != nil {
+		if err := registry.CheckName(name); err != nil {
 			return cli.Usage(err)
 		}
 		if err := change.Check(name); err != nil {

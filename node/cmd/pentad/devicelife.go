@@ -10,7 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 func (a *app) deviceRenameCommand() *cobra.Command {
@@ -44,7 +44,7 @@ func (a *app) deviceRename(ctx context.Context, cid int32, old, name, from strin
 	if err != nil {
 		return err
 	}
-	if err := record.CheckDeviceName(name); err != nil {
+	if err := registry.CheckName(name); err != nil {
 		return cli.Usage(err)
 	}
 	db, err := a.Connect(ctx)
@@ -175,7 +175,7 @@ func (a *app) deviceReplace(ctx context.Context, cid int32, old, name, at string
 	if err != nil {
 		return err
 	}
-	if err := record.CheckDeviceName(name); err != nil {
+	if err := registry.CheckName(name); err != nil {
 		return cli.Usage(err)
 	}
 	db, err := a.Connect(ctx)

@@ -9,7 +9,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/excerpt"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
@@ -111,7 +110,7 @@ func (p *plan) change(cells [][]byte) (c client.DeviceChange, err error) {
 
 // check says what is wrong with a change by itself.
 func check(c *client.DeviceChange) error {
-	if err := record.CheckDeviceName(c.Name); err != nil {
+	if err := registry.CheckName(c.Name); err != nil {
 		return err
 	}
 	return c.Check(c.Name)
