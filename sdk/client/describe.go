@@ -29,7 +29,7 @@ const describeAtOnce = 1000
 //
 // Cost: a put for 1,000 devices.
 func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []DescribedDevice) error {
-	return c.describe(ctx, "/v1/put", cid, devices)
+	return c.describe(ctx, unconditional, cid, devices)
 }
 
 // DescribeUnlessNewer is DescribeDevices of devices whose descriptions were read before: if one of
@@ -41,12 +41,22 @@ func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []Descr
 func (c *Client) DescribeUnlessNewer(
 	ctx context.Context, cid int32, devices []DescribedDevice, newestNs int64,
 ) error {
-	path := "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(newestNs, 10)
-	return c.describe(ctx, path, cid, devices)
+	return c.describe(ctx, newestNs, cid, devices)
+}
+
+// unconditional is the condition of a put that has none.
+const unconditional = -1
+
+// putPath is the path of puts under a condition.
+func putPath(unlessNewerNs int64) string {
+	if unlessNewerNs < 0 {
+		return "/v1/put"
+	}
+	return "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(unlessNewerNs, 10)
 }
 
 func (c *Client) describe(
-	ctx context.Context, path string, cid int32, devices []DescribedDevice,
+	ctx context.Context, unlessNewerNs int64, cid int32, devices []DescribedDevice,
 ) error {
 	for some := range slices.Chunk(devices, describeAtOnce) {
 		var b record.Batch
@@ -58,7 +68,7 @@ func (c *Client) describe(
 			b.Append(record.Key{CID: cid, MID: some[i].MID, MOID: record.DescriptionMOID,
 				CapNs: some[i].FromNs}, payload)
 		}
-		if _, err := c.putSurely(ctx, path, &b); err != nil {
+		if err := c.putDevices(ctx, &b, unlessNewerNs); err != nil {
 			return fmt.Errorf("store descriptions of devices: %w", err)
 		}
 	}

@@ -220,3 +220,29 @@ func (v deviceVersions) change(
 	v[mid] = slices.Insert(all, i, next)
 	return next, true, nil
 }
+
+// ChangeDeviceUnlessNewer is ChangeDevices of one device, whose descriptions were read before: if
+// one of them is newer than an acq, nothing is stored. A device that has none has 0.
+//
+// Errors: as ChangeDevices; a *wire.Error of kind conflict.
+func (c *Client) ChangeDeviceUnlessNewer(
+	ctx context.Context, cid int32, change DeviceChange, newestNs int64,
+) (described bool, err error) {
+	if err := change.Check(change.Name); err != nil {
+		return false, err
+	}
+	ids, _, err := c.NameDevices(ctx, cid, []string{change.Name})
+	if err != nil {
+		return false, err
+	}
+	known, _, err := c.descriptionsOf(ctx, cid, map[string]int64{change.Name: ids[0]})
+	if err != nil {
+		return false, err
+	}
+	next, _, err := known.change(ids[0], &change) // also what says the same tells what is newer
+	if err != nil {
+		return false, err
+	}
+	err = c.DescribeUnlessNewer(ctx, cid, []DescribedDevice{next}, newestNs)
+	return err == nil, err
+}

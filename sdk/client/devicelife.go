@@ -13,9 +13,10 @@ import (
 
 // DeviceError is a device that is not there, or is there and must not be.
 type DeviceError struct {
-	CID    int32
-	Name   string
-	Reason string
+	CID     int32
+	Name    string
+	Reason  string
+	Missing bool // it is not there
 }
 
 // Error implements error.
@@ -27,7 +28,7 @@ func (e *DeviceError) Error() string {
 func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64, error) {
 	mid, err := c.FindDevice(ctx, cid, name, When{})
 	if err == nil && mid == 0 {
-		err = &DeviceError{cid, name, "no device has the name"}
+		err = &DeviceError{CID: cid, Name: name, Reason: "no device has the name", Missing: true}
 	}
 	return mid, err
 }
@@ -49,7 +50,7 @@ func (c *Client) RenameDevice(
 	case err != nil:
 		return 0, err
 	case taken != 0 && taken != mid:
-		return 0, &DeviceError{cid, name, "another device has the name"}
+		return 0, &DeviceError{CID: cid, Name: name, Reason: "another device has the name"}
 	case taken == 0:
 		if err := c.claimName(ctx, cid, name, mid); err != nil {
 			return 0, err
@@ -74,9 +75,9 @@ func (c *Client) RenameDevice(
 func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
 	var b record.Batch
 	b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, mid, name))
-	_, err := c.putSurely(ctx, "/v1/put", &b)
+	err := c.putDevices(ctx, &b, unconditional)
 	if isConflict(err) {
-		return &DeviceError{cid, name, "another device got the name at the same time"}
+		return &DeviceError{CID: cid, Name: name, Reason: "another device got the name at the same time"}
 	}
 	if err != nil {
 		return fmt.Errorf("store the name of a device: %w", err)
@@ -88,7 +89,7 @@ func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int6
 func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
 	var b record.Batch
 	b.AppendTomb(record.NameClaimKey(cid, name))
-	if _, err := c.putSurely(ctx, "/v1/put", &b); err != nil {
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
 		return fmt.Errorf("remove the name of a device: %w", err)
 	}
 	return nil
@@ -131,7 +132,7 @@ func (c *Client) RemoveDescription(
 	}
 	d := descriptionAt(all, mid, fromNs)
 	if d.FromNs != fromNs || len(all) == 0 {
-		return 0, &DeviceError{cid, name, "it has no description from " +
+		return 0, &DeviceError{CID: cid, Name: name, Missing: true, Reason: "it has no description from " +
 			time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano)}
 	}
 	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
@@ -148,7 +149,7 @@ func (c *Client) deleteDescriptions(
 		b.AppendTomb(record.Key{CID: cid, MID: all[i].MID, MOID: record.DescriptionMOID,
 			CapNs: all[i].FromNs})
 	}
-	if _, err := c.putSurely(ctx, "/v1/put", &b); err != nil {
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
 		return fmt.Errorf("delete descriptions of a device: %w", err)
 	}
 	return nil
@@ -164,7 +165,7 @@ func (c *Client) ReplaceDevice(
 	ctx context.Context, cid int32, old, name string, atNs int64,
 ) (oldMID, mid int64, err error) {
 	if old == name {
-		return 0, 0, &DeviceError{cid, name, "it cannot replace itself"}
+		return 0, 0, &DeviceError{CID: cid, Name: name, Reason: "it cannot replace itself"}
 	}
 	if oldMID, err = c.knownDevice(ctx, cid, old); err != nil {
 		return 0, 0, err
@@ -189,14 +190,14 @@ func (v deviceVersions) replace(
 	was := v.at(oldMID, atNs)
 	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
-			return nil, &DeviceError{cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
+			return nil, &DeviceError{CID: cid, Name: old, Reason: fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
 		}
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
 		changed = append(changed, d)
 	}
 	for _, d := range v.from(mid, atNs) {
 		if d.Replaces != 0 && d.Replaces != oldMID {
-			return nil, &DeviceError{cid, name, fmt.Sprintf("it replaced device %d", d.Replaces)}
+			return nil, &DeviceError{CID: cid, Name: name, Reason: fmt.Sprintf("it replaced device %d", d.Replaces)}
 		}
 		inherit(&d.Description, &was.Description)
 		d.Name, d.Replaces = name, oldMID

@@ -78,3 +78,16 @@ func Equal(a, b *Description) bool {
 	y, errY := Append(nil, b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
+
+// Plain returns the value as a string, a float64 or a bool; nil for none.
+func (v Value) Plain() any {
+	switch v.kind {
+	case KindText:
+		return v.text
+	case KindNumber:
+		return v.number
+	case KindBool:
+		return v.number == 1
+	}
+	return nil
+}

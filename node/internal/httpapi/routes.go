@@ -28,7 +28,7 @@ type route struct {
 
 // routeTable lists all routes.
 func (s *Server) routeTable() []route {
-	return slices.Concat(s.readRoutes(), s.writeRoutes(), s.pluginRoutes(), s.copyRoutes(),
+	return slices.Concat(s.readRoutes(), s.writeRoutes(), s.pluginRoutes(), s.deviceRoutes(), s.copyRoutes(),
 		s.healthRoutes(), s.clusterRoutes())
 }
 

@@ -131,18 +131,7 @@ func featureOf(d *client.DescribedDevice) feature {
 		f.Properties["retired"] = true
 	}
 	for key, v := range d.Attributes {
-		f.Properties[columnOf(key)] = plainValue(v)
+		f.Properties[columnOf(key)] = v.Plain()
 	}
 	return f
-}
-
-// plainValue is a value as JSON has it.
-func plainValue(v registry.Value) any {
-	switch v.Kind() {
-	case registry.KindNumber:
-		return v.Number()
-	case registry.KindBool:
-		return v.Number() == 1
-	}
-	return v.Text()
 }
