@@ -243,8 +243,8 @@ func (r *Runtime) Propose(ctx context.Context, group GroupID, data ...[]byte) (a
 	return r.ProposeIn(ctx, group, nil, nil, data...)
 }
 
-// ProposeIn is Propose of data that is stamped in the tenure of the leader. Unless ended is nil it is
-// called once it is known what became of the proposal, which may be after ctx has ended; it must
+// ProposeIn is Propose of data that is stamped in the tenure of the leader. Unless ended is nil it
+// is called once it is known what became of the proposal, which may be after ctx has ended; it must
 // not block. See Core.ProposeIn.
 func (r *Runtime) ProposeIn(
 	ctx context.Context, group GroupID, stamp Stamp, ended func(), data ...[]byte,

@@ -49,7 +49,10 @@ func CheckDescribing(b *record.Batch) error {
 		case record.IDBlockMOID:
 			_, err = record.ParseIDClaim(b.Key(i), b.Payload(i))
 		default:
-			_, err = registry.Parse(b.Payload(i))
+			var d *registry.Description
+			if d, err = registry.Parse(b.Payload(i)); err == nil && d.Name != "" {
+				err = registry.CheckName(d.Name)
+			}
 		}
 		if err != nil {
 			return &record.InvalidError{Part: "payload", Reason: record.Inconsistent, Row: i,

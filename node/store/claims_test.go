@@ -166,8 +166,8 @@ func TestClaimsAtOnce(t *testing.T) {
 	}
 }
 
-// TestPutUnlessNewer counts up an attribute by several goroutines, each of which reads it, writes it
-// and begins again where another one was faster: no count is lost.
+// TestPutUnlessNewer counts up an attribute by several goroutines, each of which reads it, writes
+// it and begins again where another one was faster: no count is lost.
 func TestPutUnlessNewer(t *testing.T) {
 	s := openTest(t, Options{})
 	const counters, counts = 4, 20

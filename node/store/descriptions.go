@@ -58,8 +58,8 @@ type eventMark struct {
 	done  bool
 }
 
-// keep makes the descriptions those of a tenant, and forgets other tenants, which did not change for
-// the longest time, while all indexes take more than maxBytes. The caller holds mu.
+// keep makes the descriptions those of a tenant, and forgets other tenants, which did not change
+// for the longest time, while all indexes take more than maxBytes. The caller holds mu.
 func (t *descriptions) keep(cid int32, d *described, maxBytes int64) {
 	if t.tenants == nil {
 		t.tenants = map[int32]*described{}

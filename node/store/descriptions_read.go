@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -122,11 +123,12 @@ func (t *descriptions) noteUnreadable(cid int32, of record.RangeSet, mids []int6
 	}
 }
 
-// someUnreadable returns how many devices have a record in place of a description that is none, as
-// far as selectors were asked for, and one of them.
-func (t *descriptions) someUnreadable() (count int, cid int32, mid int64) {
+// problem says how many devices have a record in place of a description that is none, of the
+// tenants of which devices were selected; nil if none has.
+func (t *descriptions) problem() error {
 	t.unreadableMu.Lock()
 	defer t.unreadableMu.Unlock()
+	count, cid, mid := 0, int32(0), int64(0)
 	for tenant, u := range t.unreadable {
 		for one := range u.mids {
 			if count == 0 || tenant < cid || tenant == cid && one < mid {
@@ -135,5 +137,9 @@ func (t *descriptions) someUnreadable() (count int, cid int32, mid int64) {
 			count++
 		}
 	}
-	return count, cid, mid
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d devices, e.g. device %d of tenant %d, have a record in place of a "+
+		"description that is none: they have the description before it, or none", count, mid, cid)
 }

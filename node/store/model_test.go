@@ -257,7 +257,8 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 				continue
 			}
 		}
-		if k.MOID == record.DescriptionMOID || rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
+		if k.MOID == record.DescriptionMOID ||
+			rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
 			b.AppendTomb(k)
 			continue
 		}

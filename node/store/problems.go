@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -51,11 +50,7 @@ func (s *Store) Problems() []health.Problem {
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", mergeAdvice(mergeErr), mergeErr, false, false)
-	if count, cid, mid := s.described.someUnreadable(); count > 0 {
-		add("descriptions_unreadable", adviceUnreadable, fmt.Errorf("%d devices, e.g. device %d of "+
-			"tenant %d, have a record in place of a description that is none: they have the "+
-			"description before it, or none", count, mid, cid), false, false)
-	}
+	add("descriptions_unreadable", adviceUnreadable, s.described.problem(), false, false)
 	return append(all, s.damaged.Problems()...)
 }
 

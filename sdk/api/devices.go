@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // Device is a device with the description that holds.
 type Device struct {
 	CID        int32          `json:"cid"`
@@ -36,30 +38,14 @@ type Devices struct {
 // DeviceChange is what becomes of a description. A member that is absent stays as it was, or is
 // removed where all is replaced; null removes.
 type DeviceChange struct {
-	Name       *string        `json:"name,omitempty"` // of one device: its new name
-	Type       *string        `json:"type,omitempty"`
-	Group      *string        `json:"group,omitempty"`
-	Place      *Place         `json:"place,omitempty"`
-	Attributes map[string]any `json:"attributes,omitempty"`
-	Metadata   *string        `json:"metadata,omitempty"`
-	Retired    *bool          `json:"retired,omitempty"`
-	From       *string        `json:"from,omitempty"` // when it holds from; default: now
-}
-
-// DevicesChanged says what became of many changes.
-type DevicesChanged struct {
-	Created   int `json:"created"` // names that had no id
-	Described int `json:"described"`
-	Unchanged int `json:"unchanged"`
-	Rejected  int `json:"rejected"`
-	// Rejects are the first of them, by the line of the body.
-	Rejects []RejectedDevice `json:"rejects"`
-}
-
-// RejectedDevice is a change that was not made.
-type RejectedDevice struct {
-	Line    int    `json:"line"` // of the body; of an array, the number of the change
-	Message string `json:"message"`
+	Name       string                     `json:"name,omitempty"` // of one device: its new name
+	Type       json.RawMessage            `json:"type,omitempty"`
+	Group      json.RawMessage            `json:"group,omitempty"`
+	Place      json.RawMessage            `json:"place,omitempty"` // a Place
+	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
+	Metadata   json.RawMessage            `json:"metadata,omitempty"`
+	Retired    json.RawMessage            `json:"retired,omitempty"`
+	From       string                     `json:"from,omitempty"` // when it holds; default: now
 }
 
 // DeviceRemoved is a device whose name and descriptions were removed.

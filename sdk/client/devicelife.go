@@ -24,11 +24,21 @@ func (e *DeviceError) Error() string {
 	return fmt.Sprintf("tenant %d: device %q: %s", e.CID, e.Name, e.Reason)
 }
 
+// notThere is the error of a device, or a description of it, that is missing.
+func notThere(cid int32, name, reason string) error {
+	return &DeviceError{CID: cid, Name: name, Reason: reason, Missing: true}
+}
+
+// inTheWay is the error of a device that keeps another one from what it is to become.
+func inTheWay(cid int32, name, reason string) error {
+	return &DeviceError{CID: cid, Name: name, Reason: reason}
+}
+
 // knownDevice returns the id of a name that a device must have.
 func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64, error) {
 	mid, err := c.FindDevice(ctx, cid, name, When{})
 	if err == nil && mid == 0 {
-		err = &DeviceError{CID: cid, Name: name, Reason: "no device has the name", Missing: true}
+		err = notThere(cid, name, "no device has the name")
 	}
 	return mid, err
 }
@@ -50,7 +60,7 @@ func (c *Client) RenameDevice(
 	case err != nil:
 		return 0, err
 	case taken != 0 && taken != mid:
-		return 0, &DeviceError{CID: cid, Name: name, Reason: "another device has the name"}
+		return 0, inTheWay(cid, name, "another device has the name")
 	case taken == 0:
 		if err := c.claimName(ctx, cid, name, mid); err != nil {
 			return 0, err
@@ -77,7 +87,7 @@ func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int6
 	b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, mid, name))
 	err := c.putDevices(ctx, &b, unconditional)
 	if isConflict(err) {
-		return &DeviceError{CID: cid, Name: name, Reason: "another device got the name at the same time"}
+		return inTheWay(cid, name, "another device got the name at the same time")
 	}
 	if err != nil {
 		return fmt.Errorf("store the name of a device: %w", err)
@@ -132,8 +142,8 @@ func (c *Client) RemoveDescription(
 	}
 	d := descriptionAt(all, mid, fromNs)
 	if d.FromNs != fromNs || len(all) == 0 {
-		return 0, &DeviceError{CID: cid, Name: name, Missing: true, Reason: "it has no description from " +
-			time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano)}
+		return 0, notThere(cid, name,
+			"it has no description from "+time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano))
 	}
 	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
 }
@@ -165,7 +175,7 @@ func (c *Client) ReplaceDevice(
 	ctx context.Context, cid int32, old, name string, atNs int64,
 ) (oldMID, mid int64, err error) {
 	if old == name {
-		return 0, 0, &DeviceError{CID: cid, Name: name, Reason: "it cannot replace itself"}
+		return 0, 0, inTheWay(cid, name, "it cannot replace itself")
 	}
 	if oldMID, err = c.knownDevice(ctx, cid, old); err != nil {
 		return 0, 0, err
@@ -190,14 +200,14 @@ func (v deviceVersions) replace(
 	was := v.at(oldMID, atNs)
 	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
-			return nil, &DeviceError{CID: cid, Name: old, Reason: fmt.Sprintf("device %d replaced it", d.ReplacedBy)}
+			return nil, inTheWay(cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy))
 		}
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
 		changed = append(changed, d)
 	}
 	for _, d := range v.from(mid, atNs) {
 		if d.Replaces != 0 && d.Replaces != oldMID {
-			return nil, &DeviceError{CID: cid, Name: name, Reason: fmt.Sprintf("it replaced device %d", d.Replaces)}
+			return nil, inTheWay(cid, name, fmt.Sprintf("it replaced device %d", d.Replaces))
 		}
 		inherit(&d.Description, &was.Description)
 		d.Name, d.Replaces = name, oldMID

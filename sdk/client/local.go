@@ -16,8 +16,8 @@ type Local interface {
 	Put(ctx context.Context, b *record.Batch, unlessNewerNs int64) (wire.PutReply, error)
 }
 
-// NewLocal returns a client for names and descriptions of devices at a node of the same process: the
-// methods about them ask it directly. All others need a network, and fail.
+// NewLocal returns a client for names and descriptions of devices at a node of the same process.
+// The methods about them ask it directly; others need a network, and must not be called.
 func NewLocal(node Local) *Client { return &Client{local: node} }
 
 // putDevices stores records of the registry of devices; unlessNewerNs is below 0 for no condition.

@@ -132,8 +132,8 @@ func (d *Description) attributeBytes() (n int) {
 // errShort is a description that ends early.
 var errShort = errors.New("the description ends early")
 
-// Parse reads a description from a payload, which it does not keep. It accepts what [Append] writes,
-// and names that read as ids, which were allowed before.
+// Parse reads a description from a payload, which it does not keep. It accepts what [Append]
+// writes, and names that read as ids, which were allowed before.
 //
 // Cost: allocates in proportion to the payload.
 func Parse(payload []byte) (*Description, error) {

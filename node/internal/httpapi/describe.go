@@ -59,7 +59,7 @@ var errorTexts = map[int]string{
 	http.StatusForbidden:             "The request comes from a web page, or is not allowed.",
 	http.StatusNotFound:              "There is no such name, plugin, or role of the node.",
 	http.StatusRequestTimeout:        "The request did not arrive within a minute.",
-	http.StatusConflict:              "The sequence does not follow the stored one, or what a change depends on is not so.",
+	http.StatusConflict:              "The stored data are not what the request depends on.",
 	http.StatusRequestEntityTooLarge: "The request is larger than the node takes.",
 	http.StatusUnsupportedMediaType:  "The body is encoded in a way that the node cannot read.",
 	http.StatusMisdirectedRequest:    "The name in Host is not one of the node.",

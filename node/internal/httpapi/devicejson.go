@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,23 +85,9 @@ func newDevice(cid int32, d *client.DescribedDevice) api.Device {
 	return out
 }
 
-// postedDevice is a change of a device as a body has it: null is not the same as nothing.
-type postedDevice struct {
-	Name       string                     `json:"name"`
-	Type       json.RawMessage            `json:"type"`
-	Group      json.RawMessage            `json:"group"`
-	Place      json.RawMessage            `json:"place"`
-	Attributes map[string]json.RawMessage `json:"attributes"`
-	Metadata   json.RawMessage            `json:"metadata"`
-	Retired    json.RawMessage            `json:"retired"`
-	From       string                     `json:"from"`
-}
-
-var null = []byte("null")
-
 // parseDeviceChange reads a change, and the name in it, which is empty if there is none.
 func (s *Server) parseDeviceChange(src []byte) (c client.DeviceChange, name string, err error) {
-	var p postedDevice
+	var p api.DeviceChange
 	if err := strictjson.Unmarshal(src, &p); err != nil {
 		return c, "", err
 	}
@@ -161,7 +146,7 @@ func optional[T any](name string, text json.RawMessage) (*T, error) {
 }
 
 func parsePlace(text json.RawMessage) (*registry.Place, error) {
-	if bytes.Equal(text, null) {
+	if string(text) == "null" {
 		return nil, nil
 	}
 	var p struct{ Lat, Lon, Alt *float64 }

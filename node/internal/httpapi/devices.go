@@ -42,7 +42,7 @@ func (s *Server) deviceRoutes() []route {
 		{http.MethodGet, routeDevices, false, devicesParams, s.listDevices,
 			says{"List devices by their descriptions", nil, api.Devices{}, nil}},
 		{http.MethodPost, routeDevices, true, devicesPostParams, s.postDevices,
-			says{"Create and describe many devices", devicesBody{}, api.DevicesChanged{}, nil}},
+			says{"Create and describe many devices", devicesBody{}, devicesChanged{}, nil}},
 		{http.MethodGet, one, false, deviceParams, s.getDevice,
 			says{"Show a device", nil, api.Device{}, nil}},
 		{http.MethodPut, one, true, deviceChangeParams, s.putDevice,
@@ -300,7 +300,7 @@ func (s *Server) postDevices(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	answer := api.DevicesChanged{Rejects: []api.RejectedDevice{}}
+	answer := devicesChanged{Rejects: []rejected{}}
 	bodies, err := rowjson.Records(req.PostBody())
 	if err != nil {
 		fail(req, params.Bad("body", fmt.Errorf("not changes of devices in JSON: %w", err)))
@@ -317,8 +317,7 @@ func (s *Server) postDevices(req *httpserver.Request) {
 			continue
 		}
 		if answer.Rejected++; answer.Rejected <= maxRejectedShown {
-			answer.Rejects = append(answer.Rejects, api.RejectedDevice{Line: line,
-				Message: err.Error()})
+			answer.Rejects = append(answer.Rejects, rejected{line, err.Error()})
 		}
 	}
 	if len(changes) == 0 {

@@ -126,7 +126,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/put previous":            {"integer", "Sequence of the newest batch of the writer here."},
 	"/v1/put writer":              {"", "Writer to ask for, 32 hex digits, without a body."},
 	"/v1/put persistent":          {"flag", "The writer is persistent."},
-	"/v1/put unless_newer":        {"integer", "Acq: refuse descriptions of devices that have newer ones."},
+	"/v1/put unless_newer":        {"integer", "Acq: refuse to describe devices with newer ones."},
 	request.ParamPartial:          {"|allow", "`allow` leaves out nodes that do not answer."},
 	request.ParamFresh:            {"flag", "Read every record, and keep no partial results."},
 	request.ParamRead:             {"|linearizable", "See all that was acknowledged before."},

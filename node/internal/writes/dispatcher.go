@@ -2,6 +2,7 @@ package writes
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/internal/admission"
@@ -127,6 +128,9 @@ func (d *Dispatcher) put(
 		return d.groups(m).put(ctx, b, w, newestNs, onDuplicate)
 	}
 	if shipper := d.opt.Shipper; shipper != nil {
+		if !w.Persistent && claimsNames(b) {
+			return out, refuseEdgeNames()
+		}
 		out, err = shipper.Put(ctx, b, func() (store.PutResult, error) {
 			return putToStore(ctx, b, w)
 		})
@@ -137,6 +141,19 @@ func (d *Dispatcher) put(
 		onDuplicate(duplicatePart{put: out})
 	}
 	return out, err
+}
+
+// refuseEdgeNames keeps an edge node from giving ids that the node which it ships to gives to other
+// devices: readings of two devices would become those of one there.
+func refuseEdgeNames() error {
+	return &wire.Error{Kind: wire.KindForbidden, Message: "an edge node gives no names to " +
+		"devices: name them at the node that it ships to, and put their readings here by id"}
+}
+
+func claimsNames(b *record.Batch) bool {
+	return slices.ContainsFunc(b.MOID, func(moid int32) bool {
+		return moid == record.NameMOID || moid == record.IDBlockMOID
+	})
 }
 
 // Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].
