@@ -121,7 +121,6 @@ type document struct {
 	decoder *json.Decoder
 	begun   bool // the list was found
 	top     bool // the list is a member of an object
-	kind    string
 }
 
 func (d *document) next() ([]byte, error) {
