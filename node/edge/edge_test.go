@@ -157,7 +157,8 @@ func TestRefused(t *testing.T) {
 	stamped := batchOf(1)
 	stamped.AcqNs = []int64{1}
 	name := new(record.Batch)
-	name.Append(record.NameClaimKey(1, "t7"), record.AppendNameClaim(nil, record.FirstGivenID, "t7"))
+	name.Append(record.NameClaimKey(1, "t7"),
+		record.AppendNameClaim(nil, record.FirstGivenID, "t7"))
 	day := int64(24 * time.Hour)
 	for what, do := range map[string]func() error{
 		"erase": func() error { _, err := e.Erase(t.Context(), box); return err },
