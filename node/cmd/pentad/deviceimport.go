@@ -72,7 +72,7 @@ func (a *app) deviceImportCommand() *cobra.Command {
 		Long:  deviceImportHelp,
 		Args:  cli.Arguments(1, 1<<20, "the file to import, or - for stdin"),
 		Example: `  pentad device import --cid 1 devices.csv
-  pentad device import --cid 1 --name '{id}' --type lane --place '{lat},{lon}' \
+  pentad device import --cid 1 --name 'lane/{id}' --type lane --place '{lat},{lon}' \
       --attr 'street={street}' detectors.csv --dry-run
   zcat stations.geojson.gz | pentad device import --cid 1 --name '{station}' -`,
 		RunE: func(c *cobra.Command, files []string) error {
