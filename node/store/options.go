@@ -33,6 +33,9 @@ const (
 	maxDescriptionBytes = 512 << 20
 	// maxTrackBytes has space for 5 million locations of a query of devices that move.
 	maxTrackBytes = 256 << 20
+	// tenantsOfDescriptions is how many tenants may have such an index: those of all together take
+	// as many times the bytes, at most.
+	tenantsOfDescriptions = 2
 )
 
 // Options of a store. The zero value of each field but Dir works.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // DescribedDevice is a device with one of its descriptions.
@@ -27,6 +29,35 @@ const describeAtOnce = 1000
 //
 // Cost: a put for 1,000 devices.
 func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []DescribedDevice) error {
+	return c.describe(ctx, unconditional, cid, devices)
+}
+
+// DescribeUnlessNewer is DescribeDevices of devices whose descriptions were read before: if one of
+// them was described with an acq above newestNs since, nothing of its batch is stored, in a cluster
+// nothing that its group has of the batch. A reader has seen all up to the horizon of its answer,
+// without it, or of one device to the greatest acq of its descriptions; 0 if there were none.
+//
+// Errors: as DescribeDevices; a *wire.Error of kind conflict.
+func (c *Client) DescribeUnlessNewer(
+	ctx context.Context, cid int32, devices []DescribedDevice, newestNs int64,
+) error {
+	return c.describe(ctx, newestNs, cid, devices)
+}
+
+// unconditional is the condition of a put that has none.
+const unconditional = -1
+
+// putPath is the path of puts under a condition.
+func putPath(unlessNewerNs int64) string {
+	if unlessNewerNs < 0 {
+		return "/v1/put"
+	}
+	return "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(unlessNewerNs, 10)
+}
+
+func (c *Client) describe(
+	ctx context.Context, unlessNewerNs int64, cid int32, devices []DescribedDevice,
+) error {
 	for some := range slices.Chunk(devices, describeAtOnce) {
 		var b record.Batch
 		for i := range some {
@@ -37,7 +68,7 @@ func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []Descr
 			b.Append(record.Key{CID: cid, MID: some[i].MID, MOID: record.DescriptionMOID,
 				CapNs: some[i].FromNs}, payload)
 		}
-		if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+		if err := c.putDevices(ctx, &b, unlessNewerNs); err != nil {
 			return fmt.Errorf("store descriptions of devices: %w", err)
 		}
 	}
@@ -64,12 +95,23 @@ func (c *Client) DeviceDescriptions(
 
 func (c *Client) descriptions(
 	ctx context.Context, q *record.Query,
-) (all []DescribedDevice, err error) {
+) ([]DescribedDevice, error) {
+	all, _, err := c.descriptionsUntil(ctx, q)
+	return all, err
+}
+
+// descriptionsUntil is descriptions with the horizon of the answer.
+func (c *Client) descriptionsUntil(
+	ctx context.Context, q *record.Query,
+) (all []DescribedDevice, horizonNs int64, err error) {
 	q.View, q.Order = record.ViewLatest, record.OrderKey
-	err = c.eachOf(ctx, q, func(r record.Record) {
+	if q.AsOfAcqNs != 0 {
+		q.View = record.ViewAsOf
+	}
+	end, err := c.readDevices(ctx, q, func(r record.Record) {
 		if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
 			all = append(all, DescribedDevice{r.MID, r.CapNs, *d})
 		}
 	})
-	return all, err
+	return all, end.HorizonNs, err
 }

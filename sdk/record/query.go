@@ -192,9 +192,9 @@ type Query struct {
 	// Select chooses devices by what is said of them, in the language of [registry.ParseSelector]:
 	// only records of these are seen. It is about the devices of one tenant. Empty: all devices.
 	Select string
-	// Moving says that places in Select are where devices were when readings were captured, by their
-	// readings of a quantity: in the form of [registry.Moving], e.g. location. Empty: places are
-	// those of descriptions.
+	// Moving says that places in Select are where devices were when readings were captured, by
+	// their readings of a quantity: in the form of [registry.Moving], e.g. location. Empty: places
+	// are those of descriptions.
 	Moving string
 	// Verify compares everything that is read with its checksum, and not only what was not verified
 	// lately: for an answer that is stored elsewhere, under checksums of its own.

@@ -17,8 +17,8 @@ import (
 // chosen.
 const LocationQuantity = "location"
 
-// MaxMovingPlaces is how many conditions about places a selector of devices that move may have: each
-// device has a bit for each set of them.
+// MaxMovingPlaces is how many conditions about places a selector of devices that move may have:
+// each device has a bit for each set of them.
 const MaxMovingPlaces = 6
 
 // Moving says that places in a selector are where a device was when a reading was captured, by its

@@ -29,8 +29,8 @@ const (
 // cap bucket i64, with its flag last u32, with its flag a window, with its flag a selector with a
 // length u32 before it, per dimension a count u32 and n pairs (from i64, to i64), with its bit in
 // filters a condition on payloads, with its bit a key to group by, and with its bit the text of
-// [registry.Moving], each with a length u32 before it, then the filters and the aggregate, each a name and parameters with a length u32
-// before them.
+// [registry.Moving], each with a length u32 before it, then the filters and the aggregate, each a
+// name and parameters with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |

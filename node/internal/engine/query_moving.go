@@ -42,8 +42,8 @@ func layOut(m *registry.Moving, declared []plugin.Quantity) error {
 		at = slices.IndexFunc(declared, func(q plugin.Quantity) bool { return q.MOID == int32(n) })
 	}
 	if at < 0 {
-		return fmt.Errorf("there is no quantity %q of locations; declare one, e.g. pentad quantity "+
-			"set 9 --name %s --fields lat:f64:0,lon:f64:8,alt:f64:16", m.Quantity, m.Quantity)
+		return fmt.Errorf("there is no quantity %q of locations; declare one, e.g. pentad "+
+			"quantity set 9 --name %[1]s --fields lat:f64:0,lon:f64:8,alt:f64:16", m.Quantity)
 	}
 	q := &declared[at]
 	l := &registry.LocationLayout{MOID: q.MOID, MaxAgeNs: m.MaxAgeNs}

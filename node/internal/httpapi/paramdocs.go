@@ -6,16 +6,22 @@ var (
 	// queryOptions are the parameters of queries in frames.
 	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
 		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
-	putOptions = []string{"previous", "writer", "persistent"}
+	putOptions = []string{"previous", "writer", "persistent", "unless_newer"}
 )
 
 // required lists the parameters that a route cannot do without.
 var required = map[string][]string{
-	"GET /v1/asof":         {"at"},
-	"GET /v1/diff":         {"from"},
-	"GET /v1/windows":      {"every", "agg"},
-	"PUT /v1/cursors/NAME": {"acq"},
-	"POST /v1/retention":   {"action"},
+	"GET /v1/asof":            {"at"},
+	"GET /v1/diff":            {"from"},
+	"GET /v1/windows":         {"every", "agg"},
+	"PUT /v1/cursors/NAME":    {"acq"},
+	"GET /v1/devices":         {"cid"},
+	"POST /v1/devices":        {"cid"},
+	"GET /v1/devices/NAME":    {"cid"},
+	"PUT /v1/devices/NAME":    {"cid"},
+	"PATCH /v1/devices/NAME":  {"cid"},
+	"DELETE /v1/devices/NAME": {"cid"},
+	"POST /v1/retention":      {"action"},
 }
 
 // aboutWhere describes type of routes whose answers have no payloads.
@@ -30,10 +36,11 @@ var paramDocs = map[string]paramDoc{
 		"lowest, which are reserved."},
 	"cap": {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq": {"", "Acquisition times, written as those of capture. Every version is shown."},
-	"moving": {"", "Places in `select` are those of the devices when readings were captured, by their " +
-		"readings of this quantity, e.g. `location`, with the declared fields lat, lon and alt."},
-	"moving_age": {"", "How old a location may be, e.g. `1h`; without it a device is where it was " +
-		"last."},
+	"moving": {"", "Places in `select` are those of the devices when readings were captured, by " +
+		"their readings of this quantity, e.g. `location`, with the declared fields lat, lon and " +
+		"alt."},
+	"moving_age": {"", "How old a location may be, e.g. `1h`; without it a device is where it " +
+		"was last."},
 	"select": {"", "Only devices of one tenant whose descriptions meet a selector, e.g. " +
 		"`type=thermometer, group^=oulu/, !retired`."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},
@@ -85,6 +92,18 @@ var paramDocs = map[string]paramDoc{
 	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
 	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
 
+	"/v1/devices cid":       {"integer", "Tenant whose devices they are."},
+	"/v1/devices asof":      {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices at":        {"", "The descriptions that held at this time; default: the last."},
+	"/v1/devices limit":     {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices next":      {"", "Where a page begins: `next` of the page before."},
+	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes."},
+	"/v1/devices/NAME cid":  {"integer", "Tenant of the device."},
+	"/v1/devices/NAME asof": {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices/NAME at":   {"", "The description that held at this time; default: the last."},
+	"/v1/devices/NAME unless_newer": {"integer", "`acq_ns` of the device as it was read: fail " +
+		"with 409 if its description is newer."},
+
 	"/v1/retention cid":         {"integer", "Tenant; default: all."},
 	"/v1/retention moid":        {"integer", "Quantity; default: all."},
 	"/v1/retention cap_age":     {"", "Age since capture after which records expire, e.g. `90d`."},
@@ -114,6 +133,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/put previous":            {"integer", "Sequence of the newest batch of the writer here."},
 	"/v1/put writer":              {"", "Writer to ask for, 32 hex digits, without a body."},
 	"/v1/put persistent":          {"flag", "The writer is persistent."},
+	"/v1/put unless_newer":        {"integer", "Acq: refuse to describe devices with newer ones."},
 	request.ParamPartial:          {"|allow", "`allow` leaves out nodes that do not answer."},
 	request.ParamFresh:            {"flag", "Read every record, and keep no partial results."},
 	request.ParamRead:             {"|linearizable", "See all that was acknowledged before."},

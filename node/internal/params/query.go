@@ -18,8 +18,8 @@ import (
 )
 
 // Query parses the parameters of a query without its filters: a selector per dimension, select,
-// moving, view or asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now. Its box
-// is normalized.
+// moving, view or asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now.
+// Its box is normalized.
 func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 	now, err := inZone(args, now)
 	if err != nil {

@@ -97,9 +97,9 @@ func (q *Flags) AddBox(c *cobra.Command) {
 		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
 			"as --cid; see pentad device --help)")
 	flags.StringVar(&q.moving, "moving", "",
-		"places in --select are where devices were when readings were captured, by\ntheir readings "+
-			"of a quantity with the declared fields lat, lon and alt,\n"+registry.LocationQuantity+
-			" unless --moving=QUANTITY names another")
+		"places in --select are where devices were when readings were captured, by\ntheir "+
+			"readings of a quantity with the declared fields lat, lon and alt,\n"+
+			registry.LocationQuantity+" unless --moving=QUANTITY names another")
 	flags.Lookup("moving").NoOptDefVal = registry.LocationQuantity
 	flags.StringVar(&q.movingAge, "moving-age", "",
 		"maximum age of a location, e.g. 1h; without it a device is where it was last")
