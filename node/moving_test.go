@@ -215,6 +215,35 @@ func TestMovingInACluster(t *testing.T) {
 	}
 }
 
+// TestMovingInJSON asks over HTTP.
+func TestMovingInJSON(t *testing.T) {
+	n := openTest(t, Options{})
+	c := dial(t, n)
+	newFleet(t, c)
+	var b record.Batch
+	for hour := range int64(4) {
+		k := record.Key{CID: fleetCID, MID: 7, MOID: 1, CapNs: (2*hour + 1) * int64(time.Hour)}
+		b.Append(k, f64(float64(hour)))
+		k.MOID, k.CapNs = fleetLocation, 2*hour*int64(time.Hour)
+		b.Append(k, locationPayload(registry.Place{Lat: 60 + float64(hour), Lon: 25}))
+	}
+	if _, err := c.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	f := func(path, want string) { t.Helper(); answers(t, n, path, "application/json", want) }
+	const box = "cid=3&moid=1&select=within(60.5,20,62.5,30)"
+	f("/v1/count?"+box+"&moving=location", `"records":2`)
+	f("/v1/count?"+box+"&moving=20&moving_age=1h", `"records":2`)
+	f("/v1/count?"+box+"&moving=20&moving_age=59m", `"records":0`)
+	f("/v1/records?"+box+"&moving=location&type=f64&order=key", `"value":1`)
+	f("/v1/windows?"+box+"&moving=location&every=1d&agg=count", `"records":2`)
+	f("/v1/plugins/count/run?"+box+"&moving=location", `"records":2`)
+	f("/v1/explain?"+box+"&moving=location", `"devices":1`)
+	f("/v1/count?"+box+"&moving_age=1h", "is of locations; say moving=location")
+	f("/v1/count?cid=3&moving=location", "is about places in select")
+	f("/v1/count?"+box+"&moving=elsewhere", "there is no quantity")
+}
+
 // TestMovingRefused says what is wrong with a question.
 func TestMovingRefused(t *testing.T) {
 	n := openTest(t, Options{})
