@@ -365,24 +365,7 @@ func (f *PayloadFilter) ofRule(sel []uint32) ([]uint32, error) {
 	case f.block.kind == payloadFixedColumns:
 		return f.filter(&f.rule.Node, sel), nil
 	}
-	b, k := f.block, 0
-	for _, at := range sel {
-		row := int(at)
-		if row < b.open.first || row >= b.open.end {
-			if err := b.openRow(row); err != nil {
-				return nil, err
-			}
-		}
-		sel[k] = at
-		payload := b.openPayload(row)
-		if f.learning {
-			f.rule.AddPayload(f.bounds, payload)
-		}
-		if f.rule.Match(payload) {
-			k++
-		}
-	}
-	return sel[:k], nil
+	return f.filterChunks(sel)
 }
 
 // filter is Rows for a node, where payloads are columns of words.
