@@ -43,7 +43,7 @@ func packages() map[string][]string {
 		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {"sdk/expr"},
 		"sdk/api":    {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
-		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
+		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"}, "sdk/examples": {},
 		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/seal":   {"sdk/record"},
