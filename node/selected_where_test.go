@@ -178,7 +178,8 @@ func (r *townReadings) checkOne(n *Node, q *record.Query, condition townConditio
 			if one.key.MOID == int32(q.Box[record.MOID][0].From) &&
 				(q.Select == "" || known && selected(&d.Description)) &&
 				condition.fits(one.key.MOID, one.payload) {
-				want = append(want, fmt.Sprintf("%d %d %x", one.key.MID, one.key.CapNs, one.payload))
+				want = append(want,
+					fmt.Sprintf("%d %d %x", one.key.MID, one.key.CapNs, one.payload))
 			}
 		}
 		asked := *q

@@ -174,8 +174,8 @@ func TestWhereInACluster(t *testing.T) {
 }
 
 // BenchmarkWhere measures conditions and the filter threshold in turns, over decimals in ascending
-// blocks of some, most and none of which meet the condition, as f64 and as f32. The ratios are those
-// of the fastest turns.
+// blocks of some, most and none of which meet the condition, as f64 and as f32. The ratios are
+// those of the fastest turns.
 func BenchmarkWhere(b *testing.B) {
 	n, err := Open(b.Context(), Options{Dir: b.TempDir()})
 	if err != nil {

@@ -62,7 +62,7 @@ func skipCases() []skipCase {
 			func(i int) []byte { return []byte{byte(i >> 8), byte(i)} },
 			"value = 1b58", "value ^= ff", false},
 		{"singles in a word", "struct", field("x", "f32", 4),
-			func(i int) []byte { return half(half(nil, uint32(i)), math.Float32bits(float32(i)/10)) },
+			func(i int) []byte { return append(half(nil, uint32(i)), single(float64(i)/10)...) },
 			high, above, false},
 		{"after a text of some length", "struct", field("x", "f64", 0),
 			func(i int) []byte {
@@ -87,7 +87,7 @@ func TestWhereSkips(t *testing.T) {
 	}
 }
 
-// check stores ascending readings, and with mixed some between them whose payloads have other sizes.
+// check stores ascending readings, and with mixed some whose payloads have other sizes.
 func (c *skipCase) check(t *testing.T, moid int32, mixed bool) {
 	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
 	b, expected := new(record.Batch), uint64(0)

@@ -58,8 +58,8 @@ func TestBindRefuses(t *testing.T) {
 	f("value > 5", 9, "quantity 9 is not declared; declare it with pentad quantity set, or name "+
 		"the type of its payloads; conditions on sealed payloads are those of pentad seal sum "+
 		"--where")
-	f("not unreadable", 1, `character 5 ("unreadable"): unreadable is a condition by itself; ask for `+
-		`it without others`)
+	f("not unreadable", 1, `character 5 ("unreadable"): unreadable is a condition by itself; ask `+
+		`for it without others`)
 	f("value > \x01", 1, `character 9 ("\x01"): a character that is not printable`)
 	f(strings.Repeat("(", 40)+"value > 5", 1, `character 33 ("((((((((value > 5"): more `+
 		`than 32 levels of parentheses and negations`)

@@ -57,9 +57,15 @@ func (g *Gatherer) beginWhere(
 
 // hasAllOf reports whether the rows that are chosen of a block are all of which a rule speaks.
 func (g *Gatherer) hasAllOf(rule *where.Rule, residual uint8) bool {
-	moids := g.Box[record.MOID]
-	return residual == 0 || residual == 1<<record.MOID && rule.MOIDs != nil &&
-		!slices.ContainsFunc(rule.MOIDs, func(m [2]int64) bool { return !moids.Covers(m[0], m[1]-1) })
+	if residual != 1<<record.MOID || rule.MOIDs == nil {
+		return residual == 0
+	}
+	for _, m := range rule.MOIDs {
+		if !g.Box[record.MOID].Covers(m[0], m[1]-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // filterChosen takes those of the chosen rows whose payloads meet the condition.
