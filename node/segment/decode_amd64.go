@@ -80,6 +80,16 @@ func (c *column) vectors() (v vectors) {
 	return v
 }
 
+// rebase makes them those of a column that differs in its base.
+func (v *vectors) rebase(base uint64) {
+	v.base = base
+	if v.inverse != 0 {
+		v.base += roundBits
+		v.plus = float64(int64(base))
+		v.back = wholeFloat - v.plus
+	}
+}
+
 // writeVector does what writeRun does with as many of the first n rows as it can, and returns how
 // many. There are eight at least.
 func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -166,8 +165,12 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int64) []int64 {
 	at := len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
-	if columns>>d&1 != 0 {
-		w := wordWriter{out: unsafe.Pointer(&dst[at]), stride: 8}
+	switch {
+	case columns>>d&1 == 0:
+	case b.runs.count > 0:
+		b.writeRuns(d, p, dst[at:])
+	default:
+		w := wordWriterOf(dst[at:])
 		b.keys[d].write(p, &w)
 	}
 	return dst
@@ -186,6 +189,9 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 		for k := range out {
 			out[k] = int32(c.base)
 		}
+	case b.runs.count > 0:
+		b.keyValues = c.unpack(b.keyValues, b.runs.count)
+		writeOfRuns(p, b.runStarts(), b.keyValues, out)
 	case p.sel == nil:
 		gatherSpans(c, p.spans, out)
 	default:
