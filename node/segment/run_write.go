@@ -18,6 +18,8 @@ const (
 	stepSamples = 63
 	// ownSlopeBits is about what a run with a slope of its own takes more.
 	ownSlopeBits = 24
+	// runHeaderBits is what runs take whatever they are: their number, and five more headers.
+	runHeaderBits = 8 * (2 + 5*9)
 )
 
 // runsOf is a division of a block into runs, and the lines of these.
@@ -82,7 +84,8 @@ func (e *encoder) appendRuns(r rowsOf, h *blockHeader) bool {
 	h.flags |= blockHasRuns
 	n := len(best.starts)
 	e.columnHeaders = binary.LittleEndian.AppendUint16(e.columnHeaders, uint16(n))
-	e.appendKey(best.starts)
+	e.values = append(e.values[:0], best.starts...)
+	e.appendKey(e.values)
 	for d := record.CID; d <= record.MOID; d++ {
 		e.values = slices.Grow(e.values[:0], n)[:n]
 		for i, at := range best.starts {
@@ -248,7 +251,7 @@ func isUnusual(step, usual int64) bool {
 // fit finds the lines of runs, and about what all of it takes.
 func (x *runEncoder) fit(k *keysOf, to *runsOf) {
 	n, runs := len(k.mid), len(to.starts)
-	to.bits = runs * bits.Len(uint(n-1))
+	to.bits = runHeaderBits + runs*bits.Len(uint(n-1))
 	to.bits += runs * (spanBits(k.cid) + spanBits(k.mid) + spanBits(k.moid))
 	for i := range to.lines {
 		l, values, unit := &to.lines[i], k.of(record.Cap+record.Dim(i)), int64(1)
