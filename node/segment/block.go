@@ -29,6 +29,7 @@ type Block struct {
 	data          []byte // what the chunks hold
 	matches       []match
 	keyValues     []int64
+	spans         []Span
 	prefetchQueue *PrefetchQueue // nil for none
 	span          [1]Span
 	sel           []uint32

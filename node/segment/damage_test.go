@@ -107,7 +107,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 func smallRuns(rng *rand.Rand) *SealedInput {
 	b := &record.Batch{}
 	for i := range 400 {
-		k := record.Key{CID: 3, MID: int64(i) / 20 * 20 % 60, CapNs: int64(i) * 1e6}
+		k := record.Key{CID: 3, MID: int64(i) / 40 * 40 % 120, CapNs: int64(i) * 1e6}
 		if i >= 200 {
 			k.CapNs += rng.Int64N(2) * 1e5
 		}

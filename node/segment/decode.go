@@ -39,6 +39,11 @@ func (w *wordWriter) put(v uint64) {
 
 // fill puts a word n times.
 func (w *wordWriter) fill(v uint64, n int) {
+	if w.stride == wordBytes {
+		writeLine(unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), n), int64(v), 0, false)
+		w.at += uintptr(n) * wordBytes
+		return
+	}
 	to := *w // a copy lives in registers
 	for range n {
 		to.put(v)

@@ -99,8 +99,12 @@ func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 	}
 	if left := len(c.body) - 64; left >= 0 && t.sixteens && w.stride == 8 {
 		// It loads 64 bytes for the last eight rows.
-		if fit := (8*left+7)/width + 8 - lo; fit >= 8 {
-			done = min(n, fit)
+		fit := n
+		if (lo+n)*width/8 > left {
+			fit = min(n, (8*left+7)/width+8-lo)
+		}
+		if fit >= 8 {
+			done = fit
 			c.writeDense(v, lo, done, unsafe.Add(w.out, w.at))
 		}
 	}

@@ -1,12 +1,15 @@
 package segment
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // Layout of a column in frames, FORMAT.md section 4.
 const (
 	// frameRows is how many values have a width and a least value of their own: an odd one makes
 	// its frame wide, and no other. A frame of them takes whole words at any width.
-	frameRows  = 128
+	frameRows  = 256
 	maxFrames  = maxBlockRows / frameRows
 	frameBytes = frameRows / 8 // for each bit of its width
 	// framedMark comes before the header of a column in frames, in the place of a width.
@@ -82,11 +85,11 @@ func (c *column) frames() *frameTable {
 		t.starts[i] = start
 	}
 	t.starts[c.count] = c.end
-	least := column{forCoding: forCoding{width: c.width}, maxPacked: c.maxPacked,
+	least := column{forCoding: forCoding{gcd: 1, width: c.width}, maxPacked: c.maxPacked,
 		body: c.directory[2*c.count:]}
-	for i := range c.count {
-		t.least[i] = least.packed(i)
-	}
+	v := least.vectors()
+	w := wordWriter{out: unsafe.Pointer(&t.least), stride: wordBytes}
+	least.writeRun(&v, 0, c.count, &w)
 	return t
 }
 
@@ -106,11 +109,16 @@ func (c *column) checkFrames() bool {
 // frame returns a frame as a column of its own rows, whose base has its least value added.
 func (c *column) frame(t *frameTable, i int) column {
 	of := column{forCoding: c.forCoding, kind: c.kind, exponent: c.exponent, dict: c.dict}
-	of.base += c.gcd * t.least[i]
-	of.width = t.width(i)
-	of.maxPacked = of.mask()
-	of.body = c.body[frameBytes*int(t.starts[i]):]
+	of.become(c, t, i)
 	return of
+}
+
+// become makes another frame of the same column of a frame.
+func (c *column) become(whole *column, t *frameTable, i int) {
+	c.base = whole.base + whole.gcd*t.least[i]
+	c.width = t.width(i)
+	c.maxPacked = c.mask()
+	c.body = whole.body[frameBytes*int(t.starts[i]):]
 }
 
 // width returns the width of a frame; of a damaged one, a width that it has space for.
@@ -144,11 +152,12 @@ func (c *column) writeFrames(p *positions, w *wordWriter) {
 	t := c.frames()
 	v := c.vectors()
 	v.loads = p.prefetchQueue
+	of := column{forCoding: c.forCoding, kind: c.kind, exponent: c.exponent, dict: c.dict}
 	for _, s := range p.spans {
 		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
 			f := lo / frameRows
 			from, to := lo%frameRows, min(hi-f*frameRows, frameRows)
-			of := c.frame(t, f)
+			of.become(c, t, f)
 			switch {
 			case of.width == 0:
 				w.fill(of.value(0), to-from)

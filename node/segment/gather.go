@@ -85,6 +85,9 @@ func columnsOf(keysOnly bool) Columns {
 func (b *Block) GatherColumns(
 	sel []uint32, spans []Span, columns Columns, dst *record.Batch,
 ) error {
+	if b.runs.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
+		sel, spans = b.spansOf(sel)
+	}
 	p := positions{sel: sel, spans: spans, n: len(sel), prefetchQueue: b.prefetchQueue}
 	if sel == nil {
 		for _, s := range spans {
@@ -101,6 +104,27 @@ func (b *Block) GatherColumns(
 		}
 	}
 	return b.gather(p, columns, dst)
+}
+
+// spanRows is how many positions spans have at least on average that are gathered rather than these.
+const spanRows = 16
+
+// spansOf returns positions as spans, valid until the next call, if these are long.
+func (b *Block) spansOf(sel []uint32) ([]uint32, []Span) {
+	b.spans = b.spans[:0]
+	most := len(sel) / spanRows
+	for from := 0; from < len(sel); {
+		to := from + 1
+		for to < len(sel) && sel[to] == sel[to-1]+1 {
+			to++
+		}
+		if len(b.spans) == most {
+			return sel, nil
+		}
+		b.spans = append(b.spans, Span{sel[from], sel[to-1] + 1})
+		from = to
+	}
+	return nil, b.spans
 }
 
 // oneByOne reports whether something is gathered that asks for each position by its number.
@@ -191,7 +215,7 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 		}
 	case b.runs.count > 0:
 		b.keyValues = c.unpack(b.keyValues, b.runs.count)
-		writeOfRuns(p, b.runStarts(), b.keyValues, out)
+		writeNarrow(p, b.runStarts(), b.keyValues, out)
 	case p.sel == nil:
 		gatherSpans(c, p.spans, out)
 	default:

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -52,9 +53,7 @@ func appendSpan(sel []uint32, lo, hi int) []uint32 {
 	}
 	at := len(sel)
 	sel = slices.Grow(sel, hi-lo)[:at+hi-lo]
-	for k, out := 0, sel[at:]; k < len(out); k++ {
-		out[k] = uint32(lo + k)
-	}
+	writePositions(sel[at:], lo)
 	return sel
 }
 
@@ -93,51 +92,77 @@ func (b *Block) filterCaps(set record.RangeSet, run, lo, hi int, sel []uint32) [
 // capAt returns the first of the rows [lo, hi) of a run whose cap is at least that, or hi.
 func (b *Block) capAt(run, lo, hi int, capNs int64) int {
 	l, c := &b.runs.lines[0], &b.keys[record.Cap]
-	if c.width == 0 && l.slopes[run] > 0 {
-		base, start := l.bases[run]+int64(c.base), int(b.runs.starts[run])
-		if capNs <= base {
+	from, to := l.around(run, int(b.runs.starts[run]), lo, hi, c, capNs)
+	return from + sort.Search(to-from, func(i int) bool { return b.capIn(run, from+i) >= capNs })
+}
+
+// around returns within which of the rows [lo, hi) of a run, which starts at a row, lies the first
+// of those that are at least v: below from, all rows are less, and from to on they are not. rest is
+// what is left of them. Where lines do not ascend, it may lie anywhere.
+func (l *line) around(run, start, lo, hi int, rest *column, v int64) (from, to int) {
+	slope, base := l.slopes[run], l.bases[run]+int64(rest.base)
+	most := rest.gcd * rest.maxPacked
+	if slope <= 0 || most/rest.gcd != rest.maxPacked || most > 1<<62 {
+		return lo, hi
+	}
+	first := func(base int64) int { // row of the line at v
+		if v <= base {
 			return lo
 		}
-		steps := (uint64(capNs)-uint64(base)-1)/uint64(l.slopes[run]) + 1
+		steps := (uint64(v)-uint64(base)-1)/uint64(slope) + 1
 		return max(lo, start+int(min(steps, uint64(hi-start))))
 	}
-	return lo + sort.Search(hi-lo, func(i int) bool { return b.capIn(run, lo+i) >= capNs })
+	to = first(base)
+	if most == 0 {
+		return to, to
+	}
+	if base > math.MaxInt64-int64(most) {
+		return lo, to
+	}
+	return first(base + int64(most)), to
 }
 
 // filterRanks appends those of the rows [lo, hi) of a run whose ranks lie in a set.
 func (b *Block) filterRanks(set record.RangeSet, run, lo, hi int, sel []uint32) []uint32 {
 	l, c := &b.runs.lines[1], &b.keys[record.Acq]
-	slope := l.slopes[run]
-	v := l.bases[run] + slope*int64(lo-int(b.runs.starts[run]))
-	if c.width == 0 {
-		v += int64(c.base)
-		if end := v + slope*int64(hi-lo-1); len(set) == 1 {
-			switch in := set[0]; {
-			case in.From <= min(v, end) && max(v, end) < in.To:
-				return appendSpan(sel, lo, hi)
-			case max(v, end) < in.From || in.To <= min(v, end):
-				return sel
-			}
-		}
-		for row := lo; row < hi; row++ {
-			if set.Contains(v) {
-				sel = append(sel, uint32(row))
-			}
-			v += slope
-		}
+	start := int(b.runs.starts[run])
+	if len(set) > 1 || l.slopes[run] <= 0 {
+		return b.testRanks(set, run, lo, hi, sel)
+	}
+	in := set[0]
+	least := l.bases[run] + l.slopes[run]*int64(lo-start) + int64(c.base)
+	most := least + l.slopes[run]*int64(hi-1-lo) + int64(c.gcd*c.maxPacked)
+	switch {
+	case in.From <= least && most < in.To:
+		return appendSpan(sel, lo, hi)
+	case most < in.From || in.To <= least:
 		return sel
 	}
-	var rest [decodeRows]int64
+	mayStart, starts := l.around(run, start, lo, hi, c, in.From)
+	mayEnd, ends := l.around(run, start, lo, hi, c, in.To)
+	if mayEnd <= starts {
+		return b.testRanks(set, run, mayStart, ends, sel)
+	}
+	sel = b.testRanks(set, run, mayStart, starts, sel)
+	sel = appendSpan(sel, starts, mayEnd)
+	return b.testRanks(set, run, mayEnd, ends, sel)
+}
+
+// testRanks is filterRanks that looks at each row.
+func (b *Block) testRanks(set record.RangeSet, run, lo, hi int, sel []uint32) []uint32 {
+	l, c := &b.runs.lines[1], &b.keys[record.Acq]
+	var ranks [decodeRows]int64
 	for lo < hi {
 		n := min(hi-lo, decodeRows)
-		w := wordWriterOf(rest[:])
+		w := wordWriterOf(ranks[:])
 		span := [1]Span{{uint32(lo), uint32(lo + n)}}
 		c.write(&positions{spans: span[:], n: n}, &w)
-		for k, left := range rest[:n] {
-			if set.Contains(v + left) {
+		at := int64(lo - int(b.runs.starts[run]))
+		writeLine(ranks[:n], l.bases[run]+l.slopes[run]*at, l.slopes[run], true)
+		for k, rank := range ranks[:n] {
+			if set.Contains(rank) {
 				sel = append(sel, uint32(lo+k))
 			}
-			v += slope
 		}
 		lo += n
 	}

@@ -178,14 +178,16 @@ func (b *Block) key(d record.Dim, row int) int64 {
 // writeRuns is gatherWide for a block with runs.
 func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 	if d == record.MID {
-		writeOfRuns(p, b.runStarts(), b.runMIDs(), out)
+		writeMIDs(p, b.runStarts(), b.runMIDs(), out)
 		return
 	}
 	c, l := &b.keys[d], b.runLine(d)
 	base := int64(0)
 	if c.width == 0 {
 		base = int64(c.base)
-		clear(out)
+		if p.sel != nil {
+			clear(out)
+		}
 	} else {
 		w := wordWriterOf(out)
 		c.write(p, &w)
@@ -202,40 +204,57 @@ func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 		for at := s.Lo; at < s.Hi; {
 			run = runOf(starts, at, run)
 			end := min(starts[run+1], s.Hi)
-			slope := l.slopes[run]
-			v := base + l.bases[run] + slope*int64(at-starts[run])
-			rows := out[:end-at]
-			if c.width == 0 {
-				for k := range rows {
-					rows[k] = v
-					v += slope
-				}
-			} else {
-				for k := range rows {
-					rows[k] += v
-					v += slope
-				}
-			}
+			v := base + l.bases[run] + l.slopes[run]*int64(at-starts[run])
+			writeLine(out[:end-at], v, l.slopes[run], c.width > 0)
 			at, out = end, out[end-at:]
 		}
 	}
 }
 
-// writeOfRuns writes what all rows of a run have.
-func writeOfRuns[T int32 | int64](p *positions, starts []uint32, values []int64, out []T) {
-	run := 0
-	if p.sel != nil {
-		for k, i := range p.sel {
-			run = runOf(starts, i, run)
-			out[k] = T(values[run])
+// writeLineByRow is writeLine for rows one by one.
+func writeLineByRow(out []int64, base, slope int64, add bool) {
+	if !add {
+		for k := range out {
+			out[k] = base
+			base += slope
 		}
 		return
+	}
+	for k := range out {
+		out[k] += base
+		base += slope
+	}
+}
+
+// writeMIDs writes the device of each row.
+func writeMIDs(p *positions, starts []uint32, mids []int64, out []int64) {
+	run := 0
+	for k, i := range p.sel {
+		run = runOf(starts, i, run)
+		out[k] = mids[run]
 	}
 	for _, s := range p.spans {
 		for at := s.Lo; at < s.Hi; {
 			run = runOf(starts, at, run)
 			end := min(starts[run+1], s.Hi)
-			v, rows := T(values[run]), out[:end-at]
+			writeLine(out[:end-at], mids[run], 0, false)
+			at, out = end, out[end-at:]
+		}
+	}
+}
+
+// writeNarrow writes the tenant or quantity of each row.
+func writeNarrow(p *positions, starts []uint32, values []int64, out []int32) {
+	run := 0
+	for k, i := range p.sel {
+		run = runOf(starts, i, run)
+		out[k] = int32(values[run])
+	}
+	for _, s := range p.spans {
+		for at := s.Lo; at < s.Hi; {
+			run = runOf(starts, at, run)
+			end := min(starts[run+1], s.Hi)
+			v, rows := int32(values[run]), out[:end-at]
 			for k := range rows {
 				rows[k] = v
 			}
