@@ -106,9 +106,9 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 // smallRuns are two blocks with runs and frames: a clock that is regular, and one that is not.
 func smallRuns(rng *rand.Rand) *SealedInput {
 	b := &record.Batch{}
-	for i := range 400 {
+	for i := range 640 {
 		k := record.Key{CID: 3, MID: int64(i) / 40 * 40 % 120, CapNs: int64(i) * 1e6}
-		if i >= 200 {
+		if i >= 320 {
 			k.CapNs += rng.Int64N(2) * 1e5
 		}
 		value := rng.Uint64N(10)
@@ -117,8 +117,8 @@ func smallRuns(rng *rand.Rand) *SealedInput {
 		}
 		b.Append(k, appendWords(nil, value))
 	}
-	in := &SealedInput{Rows: b, BlockEnds: []uint32{200, 400}, Meta: []byte("meta")}
-	for i := range 400 {
+	in := &SealedInput{Rows: b, BlockEnds: []uint32{320, 640}, Meta: []byte("meta")}
+	for i := range 640 {
 		in.Order = append(in.Order, uint32(i))
 	}
 	return in

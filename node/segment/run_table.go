@@ -3,7 +3,6 @@ package segment
 import (
 	"encoding/binary"
 	"slices"
-	"sort"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -157,7 +156,15 @@ func runOf(starts []uint32, row uint32, from int) int {
 	if next+1 < len(starts) && starts[next+1] > row && starts[next] <= row {
 		return next
 	}
-	return max(0, sort.Search(len(starts)-1, func(i int) bool { return starts[i] > row })-1)
+	lo, hi := 0, len(starts)-1
+	for lo+1 < hi {
+		if mid := int(uint(lo+hi) >> 1); starts[mid] <= row {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // key returns a part of the key of a row; of [record.Acq], the rank.

@@ -106,6 +106,17 @@ func BenchmarkSeries(b *testing.B) {
 			ranks := record.RangeSet{{From: 0, To: 32*8190 + 4095}}
 			sel = blk.FilterSpan(record.Acq, ranks, 0, blk.Rows(), sel[:0])
 		})
+		run("last of each device", func() {
+			spans := make([]Span, 0, 18)
+			lo := blk.Rows() * (subRunsOfSeries - 1) / subRunsOfSeries &^ 7
+			for mid := range int64(18) {
+				_, end := blk.SearchMIDs(lo, blk.Rows(), blk.FindMIDs(mid, mid+1, 18))
+				spans = append(spans, Span{uint32(end - 2), uint32(end)})
+			}
+			if err := blk.GatherColumns(nil, spans, 1<<record.Cap|1<<record.Acq, &dst); err != nil {
+				b.Fatal(err)
+			}
+		})
 		run("device", func() {
 			m := blk.FindMIDs(9, 10, 18)
 			spans := make([]Span, 0, 8)
