@@ -54,10 +54,12 @@ and the same build.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context()) },
 	}
 	f := c.Flags()
-	f.StringVar(&a.workloads, "workloads", loadNames(), "which workloads, in this order")
+	f.StringVar(&a.workloads, "workloads", defaultLoads(),
+		"which workloads, in this order; of "+loadNames())
 	f.StringVar(&a.systems, "systems", defaultKinds(),
 		"which systems, in this order; the others are compared with the first")
-	f.IntVar(&a.rows, "rows", 0, "about how many records per workload; 0: 1.5 to 3 million")
+	f.IntVar(&a.rows, "rows", 0,
+		"about how many records per workload; 0: 1.5 to 3 million, 28.8 of tsbs-wide")
 	f.DurationVar(&a.budget, "budget", time.Second, "time per query and system")
 	f.StringVar(&a.dir, "out", "out", "folder of the figures and the report, and of the data")
 	f.StringVar(&a.name, "name", "run", "NAME.json and NAME.html are written")
@@ -124,7 +126,7 @@ func (a *against) command() string {
 		text += " REAL=folder"
 	}
 	var flags []string
-	if a.workloads != loadNames() {
+	if a.workloads != defaultLoads() {
 		flags = append(flags, "--workloads "+a.workloads)
 	}
 	if a.systems != defaultKinds() {

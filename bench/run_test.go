@@ -23,9 +23,9 @@ func dataMissing() bool {
 // answers are compared with the oracle's.
 func TestRun(t *testing.T) {
 	dir := publicDir(t)
-	workloads := "meters,tsbs,daily,real"
+	workloads := "meters,tsbs,tsbs-wide,daily,real"
 	if dataMissing() {
-		workloads = "meters,tsbs,daily"
+		workloads = "meters,tsbs,tsbs-wide,daily"
 	}
 	out, _ := measure(t, dir, "--rows", "20000", "--real", dataDir, "--systems",
 		"pentad,pebble,duckdb", "--workloads", workloads)

@@ -38,8 +38,9 @@ func packages() map[string][]string {
 		// The vocabulary.
 		"sdk/crc32c":  {}, // these two may be imported by every package
 		"sdk/excerpt": {},
-		"sdk/where":   {"sdk/plugin"},
-		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {},
+		"sdk/expr":    {},
+		"sdk/where":   {"sdk/expr", "sdk/plugin"},
+		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {"sdk/expr"},
 		"sdk/api":    {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},

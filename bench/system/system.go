@@ -102,6 +102,7 @@ type Kind struct {
 	About      string // schema and settings, for the report
 	Durability Durability
 	Embedded   bool   // it runs in this process: its memory is this process's
+	NoAcq      bool   // its rows do not say when they were acquired
 	Module     string // the Go module that it comes with, if any: its version is the system's
 	// Open makes a new database in an empty folder, or opens what an earlier one left there.
 	Open func(ctx context.Context, dir string, shape Shape) (System, error)
@@ -122,6 +123,8 @@ const (
 	Synced DurabilityClass = "synced"
 	// Written survives the end of the process, not a power failure: the kernel has it.
 	Written DurabilityClass = "written"
+	// Buffered is lost at the sudden end of the process, for some seconds.
+	Buffered DurabilityClass = "buffered"
 )
 
 // MissingError says what a system needs that this machine has not; the run goes on without it.

@@ -192,7 +192,7 @@ type Query struct {
 	Verify bool
 
 	// Where keeps rows by the fields of their payloads, as their quantities are declared, in the
-	// language of [where.Parse]; [where.Typed] names the type of what is not declared. Empty: all
+	// language of package where; [where.Typed] names the type of what is not declared. Empty: all
 	// rows. It sees what the view shows, and neither tombstones nor, with Last, more than that.
 	Where     string
 	Filters   []PluginCall // in this order, each on the rows that those before it kept
@@ -232,7 +232,7 @@ func (q *Query) Normalize() error {
 	}
 	if q.Where != "" {
 		if err := where.Check(q.Where); err != nil {
-			return invalid("where", OutOfRange, "%v", err)
+			return invalid("where", Syntax, "%v", err)
 		}
 	}
 	if err := q.normalizeSelect(); err != nil {
@@ -260,7 +260,7 @@ func (q *Query) normalizeSelect() error {
 	}
 	s, err := registry.ParseSelector(q.Select)
 	if err != nil {
-		return invalid("select", OutOfRange, "%v", err)
+		return invalid("select", Syntax, "%v", err)
 	}
 	if !q.Box.Pins(CID) {
 		return invalid("select", Inconsistent, "devices are those of a tenant; choose one by cid")
