@@ -237,8 +237,8 @@ func (c *column) bytesOf(n int) int {
 	if c.table == nil {
 		return c.bytes(n)
 	}
-	rows := n - (c.count-1)*frameRows
-	return 2*c.count + c.bytes(c.count) + frameBytes*int(c.lastStart) + (rows*int(c.end-c.lastStart)+7)/8
+	rows, width := n-(c.count-1)*frameRows, int(c.end-c.lastStart)
+	return 2*c.count + c.bytes(c.count) + frameBytes*int(c.lastStart) + (rows*width+7)/8
 }
 
 // meanWidth returns about how many bits a row has; less where they differ.

@@ -106,7 +106,7 @@ func (b *Block) GatherColumns(
 	return b.gather(p, columns, dst)
 }
 
-// spanRows is how many positions spans have at least on average that are gathered rather than these.
+// spanRows is how many positions spans have at least on average that are gathered in their place.
 const spanRows = 16
 
 // spansOf returns positions as spans, valid until the next call, if these are long.

@@ -121,7 +121,8 @@ func sortSubRuns(rng *rand.Rand, in *SealedInput) {
 				return cmp.Or(f(a, b), cmp.Compare(x, y))
 			}
 		}
-		slices.SortFunc(rows, by(func(a, b record.Key) int { return cmp.Compare(a.CapNs, b.CapNs) }))
+		byCap := by(func(a, b record.Key) int { return cmp.Compare(a.CapNs, b.CapNs) })
+		slices.SortFunc(rows, byCap)
 		for i := range subs {
 			slices.SortFunc(rows[len(rows)*i/subs:len(rows)*(i+1)/subs], by(compareReadings))
 		}

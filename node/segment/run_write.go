@@ -258,7 +258,8 @@ func (x *runEncoder) fit(k *keysOf, to *runsOf) {
 		if i == 0 {
 			unit = x.unit
 		}
-		l.bases, l.slopes = slices.Grow(l.bases[:0], runs)[:runs], slices.Grow(l.slopes[:0], runs)[:runs]
+		l.bases = slices.Grow(l.bases[:0], runs)[:runs]
+		l.slopes = slices.Grow(l.slopes[:0], runs)[:runs]
 		l.rest = slices.Grow(l.rest[:0], n)[:n]
 		usual := x.usual[i]
 		for r, at := range to.starts {

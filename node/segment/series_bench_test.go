@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -56,81 +55,92 @@ func BenchmarkSeries(b *testing.B) {
 		in := seriesBlocks(64, clock.jitter)
 		s := mustSeal(b, in)
 		s.clock = NewVerifyClock(time.Now)
-		var offsets []uint64
-		for at, i := uint64(sealedHeaderBytes), 0; i < s.Blocks(); i++ {
-			offsets = append(offsets, at)
-			at += uint64(binary.LittleEndian.Uint32(s.data[at:]))
+		offsets, sizes, err := s.Locate()
+		if err != nil {
+			b.Fatal(err)
 		}
-		b.Logf("%s: %.2f bytes a row", clock.name, float64(s.Size())/float64(in.Rows.Len()))
-		var blk Block
-		var dst record.Batch
-		sel := make([]uint32, 0, maxBlockRows)
-		run := func(name string, do func()) {
-			b.Run(clock.name+"/"+name, func(b *testing.B) {
+		var q seriesQuery
+		for _, ask := range seriesQueries {
+			b.Run(clock.name+"/"+ask.name, func(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					at := offsets[i%len(offsets)]
-					size := binary.LittleEndian.Uint32(s.data[at:])
-					if err := s.Block(i%len(offsets), at, size, &blk); err != nil {
+					at := i % len(offsets)
+					if err := s.Block(at, offsets[at], sizes[at], &q.b); err != nil {
 						b.Fatal(err)
 					}
-					dst.Reset()
-					do()
+					q.out.Reset()
+					if err := ask.do(&q); err != nil {
+						b.Fatal(err)
+					}
 					i++
 				}
 			})
 		}
-		gather := func(lo, hi int, columns Columns) {
-			if err := blk.GatherColumns(nil, []Span{{uint32(lo), uint32(hi)}}, columns, &dst); err != nil {
-				b.Fatal(err)
+	}
+}
+
+// seriesQuery is what one looks at, and memory for what it finds.
+type seriesQuery struct {
+	b     Block
+	sel   []uint32
+	spans []Span
+	out   record.Batch
+}
+
+const timesAndValues = 1<<record.MID | 1<<record.Cap | Payloads
+
+var seriesQueries = []struct {
+	name string
+	do   func(q *seriesQuery) error
+}{
+	{"open", func(*seriesQuery) error { return nil }},
+	{"all", func(q *seriesQuery) error { return q.gather(0, q.b.Rows(), AllColumns) }},
+	{"values", func(q *seriesQuery) error { return q.gather(0, q.b.Rows(), timesAndValues) }},
+	{"some values", func(q *seriesQuery) error { return q.gather(1024, 2048, timesAndValues) }},
+	{"half of the caps", func(q *seriesQuery) error {
+		q.halfOfCaps(0, q.b.Rows())
+		return nil
+	}},
+	{"caps and rows", func(q *seriesQuery) error {
+		q.halfOfCaps(1024, 2048)
+		return q.b.GatherColumns(q.sel, nil, timesAndValues, &q.out)
+	}},
+	{"half of the ranks", func(q *seriesQuery) error {
+		ranks := record.RangeSet{{From: 0, To: 32*8190 + 4095}}
+		q.sel = q.b.FilterSpan(record.Acq, ranks, 0, q.b.Rows(), q.sel[:0])
+		return nil
+	}},
+	{"last of each device", func(q *seriesQuery) error {
+		q.spans = q.spans[:0]
+		lo := q.b.Rows() * (subRunsOfSeries - 1) / subRunsOfSeries &^ 7
+		for mid := range int64(18) {
+			_, end := q.b.SearchMIDs(lo, q.b.Rows(), q.b.FindMIDs(mid, mid+1, 18))
+			q.spans = append(q.spans, Span{uint32(end - 2), uint32(end)})
+		}
+		return q.b.GatherColumns(nil, q.spans, 1<<record.Cap|1<<record.Acq, &q.out)
+	}},
+	{"device", func(q *seriesQuery) error {
+		m := q.b.FindMIDs(9, 10, 18)
+		q.spans = q.spans[:0]
+		for i := range subRunsOfSeries {
+			lo, hi := q.b.Rows()*i/subRunsOfSeries&^7, q.b.Rows()*(i+1)/subRunsOfSeries&^7
+			if from, to := q.b.SearchMIDs(lo, hi, m); from < to {
+				q.spans = append(q.spans, Span{uint32(from), uint32(to)})
 			}
 		}
-		few := 1<<record.MID | 1<<record.Cap | Payloads
-		run("open", func() {})
-		run("all", func() { gather(0, blk.Rows(), AllColumns) })
-		run("values", func() { gather(0, blk.Rows(), few) })
-		run("values of a sub-run", func() { gather(1024, 2048, few) })
-		run("half of the caps", func() {
-			caps := record.RangeSet{{From: 1.7e18, To: 1.7e18 + 32*455*10e9 + 2275e9}}
-			sel = blk.FilterSpan(record.Cap, caps, 0, blk.Rows(), sel[:0])
-		})
-		run("caps and rows", func() {
-			caps := record.RangeSet{{From: 1.7e18, To: 1.7e18 + 32*455*10e9 + 2275e9}}
-			sel = blk.FilterSpan(record.Cap, caps, 1024, 2048, sel[:0])
-			if err := blk.GatherColumns(sel, nil, few, &dst); err != nil {
-				b.Fatal(err)
-			}
-		})
-		run("half of the ranks", func() {
-			ranks := record.RangeSet{{From: 0, To: 32*8190 + 4095}}
-			sel = blk.FilterSpan(record.Acq, ranks, 0, blk.Rows(), sel[:0])
-		})
-		run("last of each device", func() {
-			spans := make([]Span, 0, 18)
-			lo := blk.Rows() * (subRunsOfSeries - 1) / subRunsOfSeries &^ 7
-			for mid := range int64(18) {
-				_, end := blk.SearchMIDs(lo, blk.Rows(), blk.FindMIDs(mid, mid+1, 18))
-				spans = append(spans, Span{uint32(end - 2), uint32(end)})
-			}
-			if err := blk.GatherColumns(nil, spans, 1<<record.Cap|1<<record.Acq, &dst); err != nil {
-				b.Fatal(err)
-			}
-		})
-		run("device", func() {
-			m := blk.FindMIDs(9, 10, 18)
-			spans := make([]Span, 0, 8)
-			for i := range subRunsOfSeries {
-				lo, hi := blk.Rows()*i/subRunsOfSeries&^7, blk.Rows()*(i+1)/subRunsOfSeries&^7
-				if from, to := blk.SearchMIDs(lo, hi, m); from < to {
-					spans = append(spans, Span{uint32(from), uint32(to)})
-				}
-			}
-			if err := blk.GatherColumns(nil, spans, few, &dst); err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
+		return q.b.GatherColumns(nil, q.spans, timesAndValues, &q.out)
+	}},
+}
+
+func (q *seriesQuery) gather(lo, hi int, columns Columns) error {
+	q.spans = append(q.spans[:0], Span{uint32(lo), uint32(hi)})
+	return q.b.GatherColumns(nil, q.spans, columns, &q.out)
+}
+
+func (q *seriesQuery) halfOfCaps(lo, hi int) {
+	caps := record.RangeSet{{From: 1.7e18, To: 1.7e18 + 32*455*10e9 + 2275e9}}
+	q.sel = q.b.FilterSpan(record.Cap, caps, lo, hi, q.sel[:0])
 }
 
 // BenchmarkEncodeSeries is BenchmarkEncode for blocks of series.
