@@ -22,8 +22,11 @@ func writePositions(out []uint32, lo int) {
 
 // writeLine writes base + slope*i to out, or adds it to what is there.
 func writeLine(out []int64, base, slope int64, add bool) {
+	if len(out) < 8 {
+		writeLineByRow(out, base, slope, add)
+		return
+	}
 	switch t := filterTables(); {
-	case len(out) == 0:
 	case t == nil || !t.sixteens:
 		writeLineByRow(out, base, slope, add)
 	case add:

@@ -32,7 +32,7 @@ func (b *Block) filterRuns(d record.Dim, set record.RangeSet, lo, hi int, sel []
 		}
 		return sel
 	}
-	b.runLine(d)
+	b.runLine(d, hi-lo)
 	for run := runOf(starts, uint32(lo), 0); lo < hi; run++ {
 		if end := min(int(starts[run+1]), hi); lo < end {
 			if d == record.Cap {
@@ -59,9 +59,8 @@ func appendSpan(sel []uint32, lo, hi int) []uint32 {
 
 // capIn returns the cap of a row of a run.
 func (b *Block) capIn(run, row int) int64 {
-	l := &b.runs.lines[0]
-	return l.bases[run] + l.slopes[run]*int64(row-int(b.runs.starts[run])) +
-		int64(b.keys[record.Cap].value(row))
+	base, slope := b.runs.lines[0].of(run)
+	return base + slope*int64(row-int(b.runs.starts[run])) + int64(b.keys[record.Cap].value(row))
 }
 
 // filterCaps appends those of the rows [lo, hi) of a run, whose caps ascend, that lie in a set.
@@ -100,7 +99,8 @@ func (b *Block) capAt(run, lo, hi int, capNs int64) int {
 // of those that are at least v: below from, all rows are less, and from to on they are not. rest is
 // what is left of them. Where lines do not ascend, it may lie anywhere.
 func (l *line) around(run, start, lo, hi int, rest *column, v int64) (from, to int) {
-	slope, base := l.slopes[run], l.bases[run]+int64(rest.base)
+	base, slope := l.of(run)
+	base += int64(rest.base)
 	most := rest.gcd * rest.maxPacked
 	if slope <= 0 || most/rest.gcd != rest.maxPacked || most > 1<<62 {
 		return lo, hi
@@ -126,12 +126,13 @@ func (l *line) around(run, start, lo, hi int, rest *column, v int64) (from, to i
 func (b *Block) filterRanks(set record.RangeSet, run, lo, hi int, sel []uint32) []uint32 {
 	l, c := &b.runs.lines[1], &b.keys[record.Acq]
 	start := int(b.runs.starts[run])
-	if len(set) > 1 || l.slopes[run] <= 0 {
+	base, slope := l.of(run)
+	if len(set) > 1 || slope <= 0 {
 		return b.testRanks(set, run, lo, hi, sel)
 	}
 	in := set[0]
-	least := l.bases[run] + l.slopes[run]*int64(lo-start) + int64(c.base)
-	most := least + l.slopes[run]*int64(hi-1-lo) + int64(c.gcd*c.maxPacked)
+	least := base + slope*int64(lo-start) + int64(c.base)
+	most := least + slope*int64(hi-1-lo) + int64(c.gcd*c.maxPacked)
 	switch {
 	case in.From <= least && most < in.To:
 		return appendSpan(sel, lo, hi)
@@ -152,13 +153,14 @@ func (b *Block) filterRanks(set record.RangeSet, run, lo, hi int, sel []uint32) 
 func (b *Block) testRanks(set record.RangeSet, run, lo, hi int, sel []uint32) []uint32 {
 	l, c := &b.runs.lines[1], &b.keys[record.Acq]
 	var ranks [decodeRows]int64
+	base, slope := l.of(run)
 	for lo < hi {
 		n := min(hi-lo, decodeRows)
 		w := wordWriterOf(ranks[:])
 		span := [1]Span{{uint32(lo), uint32(lo + n)}}
 		c.write(&positions{spans: span[:], n: n}, &w)
 		at := int64(lo - int(b.runs.starts[run]))
-		writeLine(ranks[:n], l.bases[run]+l.slopes[run]*at, l.slopes[run], true)
+		writeLine(ranks[:n], base+slope*at, slope, true)
 		for k, rank := range ranks[:n] {
 			if set.Contains(rank) {
 				sel = append(sel, uint32(lo+k))
@@ -251,7 +253,7 @@ func (b *Block) searchReadingInRuns(lo, hi int, k record.Key) (first, end int) {
 	if lo >= hi {
 		return lo, lo
 	}
-	b.runLine(record.Cap)
+	b.runLine(record.Cap, 1)
 	above := func(capNs int64) func(i int) bool {
 		return func(i int) bool {
 			return b.capIn(runOf(starts, uint32(lo+i), run), lo+i) > capNs

@@ -25,6 +25,7 @@ type runTable struct {
 type line struct {
 	base, slope   column
 	bases, slopes []int64
+	unpacked      bool
 }
 
 const startsLoaded = record.CID // in loaded
@@ -113,38 +114,47 @@ func (b *Block) runStarts() []uint32 {
 		return t.starts
 	}
 	t.loaded[startsLoaded] = true
-	t.mids = t.start.unpack(t.mids, t.count)
-	t.loaded[record.MID] = false
 	t.starts = slices.Grow(t.starts[:0], t.count+1)[:t.count+1]
 	last, rows := uint64(0), uint64(b.rows)
-	for i, at := range t.mids {
-		last = min(max(uint64(at), last), rows)
+	c := &t.start
+	bit, width, body := uint(0), uint(c.width), c.bodyStart()
+	for i := range t.starts[:t.count] {
+		at := c.base + c.gcd*(loadBits(body, bit)&c.maxPacked)
+		bit += width
+		last = min(max(at, last), rows)
 		t.starts[i] = uint32(last)
 	}
 	t.starts[0], t.starts[t.count] = 0, uint32(rows)
 	return t.starts
 }
 
-// runMIDs returns the devices of the runs.
-func (b *Block) runMIDs() []int64 {
-	t := &b.runs
-	if !t.loaded[record.MID] {
-		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
-		t.loaded[record.MID] = true
+// runMID returns the device of a run.
+func (b *Block) runMID(run int) int64 {
+	if b.runs.loaded[record.MID] {
+		return b.runs.mids[run]
 	}
-	return t.mids
+	return int64(b.keys[record.MID].value(run))
 }
 
-// runLine returns the lines of the runs in cap or rank.
-func (b *Block) runLine(d record.Dim) *line {
+// runLine returns the lines of the runs in cap or rank, unpacked where many rows are asked for.
+func (b *Block) runLine(d record.Dim, rows int) *line {
 	t := &b.runs
 	l := &t.lines[d-record.Cap]
-	if !t.loaded[d] {
+	if l.unpacked = t.loaded[d]; !l.unpacked && rows > t.count {
 		l.bases = l.base.unpack(l.bases, t.count)
 		l.slopes = l.slope.unpack(l.slopes, t.count)
-		t.loaded[d] = true
+		t.loaded[d], l.unpacked = true, true
 	}
 	return l
+}
+
+// of returns the line of a run.
+func (l *line) of(run int) (base, slope int64) {
+	if l.unpacked {
+		return l.bases[run], l.slopes[run]
+	}
+	return int64(l.base.base + l.base.gcd*l.base.packed(run)),
+		int64(l.slope.base + l.slope.gcd*l.slope.packed(run))
 }
 
 // runOf returns the run that a row is in, of those from one on.
@@ -178,20 +188,20 @@ func (b *Block) key(d record.Dim, row int) int64 {
 	if d < record.Cap {
 		return int64(c.value(run))
 	}
-	l := b.runLine(d)
-	return l.bases[run] + l.slopes[run]*int64(row-int(starts[run])) + int64(c.value(row))
+	base, slope := b.runLine(d, 1).of(run)
+	return base + slope*int64(row-int(starts[run])) + int64(c.value(row))
 }
 
 // writeRuns is gatherWide for a block with runs.
 func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 	if d == record.MID {
-		writeMIDs(p, b.runStarts(), b.runMIDs(), out)
+		b.writeMIDs(p, out)
 		return
 	}
-	c, l := &b.keys[d], b.runLine(d)
-	base := int64(0)
+	c, l := &b.keys[d], b.runLine(d, p.n)
+	rest := int64(0)
 	if c.width == 0 {
-		base = int64(c.base)
+		rest = int64(c.base)
 		if p.sel != nil {
 			clear(out)
 		}
@@ -203,7 +213,8 @@ func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 	if p.sel != nil {
 		for k, i := range p.sel {
 			run = runOf(starts, i, run)
-			out[k] += base + l.bases[run] + l.slopes[run]*int64(i-starts[run])
+			base, slope := l.of(run)
+			out[k] += rest + base + slope*int64(i-starts[run])
 		}
 		return
 	}
@@ -211,8 +222,9 @@ func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 		for at := s.Lo; at < s.Hi; {
 			run = runOf(starts, at, run)
 			end := min(starts[run+1], s.Hi)
-			v := base + l.bases[run] + l.slopes[run]*int64(at-starts[run])
-			writeLine(out[:end-at], v, l.slopes[run], c.width > 0)
+			base, slope := l.of(run)
+			base += rest + slope*int64(at-starts[run])
+			writeLine(out[:end-at], base, slope, c.width > 0)
 			at, out = end, out[end-at:]
 		}
 	}
@@ -234,17 +246,22 @@ func writeLineByRow(out []int64, base, slope int64, add bool) {
 }
 
 // writeMIDs writes the device of each row.
-func writeMIDs(p *positions, starts []uint32, mids []int64, out []int64) {
-	run := 0
+func (b *Block) writeMIDs(p *positions, out []int64) {
+	t := &b.runs
+	if p.n > t.count && !t.loaded[record.MID] {
+		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
+		t.loaded[record.MID] = true
+	}
+	starts, run := b.runStarts(), 0
 	for k, i := range p.sel {
 		run = runOf(starts, i, run)
-		out[k] = mids[run]
+		out[k] = b.runMID(run)
 	}
 	for _, s := range p.spans {
 		for at := s.Lo; at < s.Hi; {
 			run = runOf(starts, at, run)
 			end := min(starts[run+1], s.Hi)
-			writeLine(out[:end-at], mids[run], 0, false)
+			writeLine(out[:end-at], b.runMID(run), 0, false)
 			at, out = end, out[end-at:]
 		}
 	}
