@@ -41,6 +41,9 @@ func TestRun(t *testing.T) {
 	few := publicDir(t)
 	out, names := measure(t, few, "--rows", "20000", "--systems", strings.Join(embedded, ","),
 		"--workloads", "thesis,corrections")
+	if !names[thesisRatio] {
+		t.Errorf("no %s:\n%s", thesisRatio, out)
+	}
 	pages := ""
 	for _, d := range []string{dir, few} {
 		page, err := os.ReadFile(filepath.Join(d, "run.html"))

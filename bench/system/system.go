@@ -31,6 +31,12 @@ type Rester interface {
 	Rest(ctx context.Context) error
 }
 
+// Describer is a system that selects devices by what is known of them. Describe comes before the
+// first put.
+type Describer interface {
+	Describe(ctx context.Context, cid int32, devices []Device) error
+}
+
 // Versioned is a system that knows its version, because it is no Go module.
 type Versioned interface{ Version() string }
 
@@ -65,7 +71,8 @@ const (
 	FuncSum
 )
 
-// Query asks for records of a box, or for what is made of them.
+// Query asks for records of a box, or for what is made of them. With a selector of devices, the box
+// has the same devices by their ids: what the oracle and a system without descriptions are asked.
 type Query struct {
 	record.Query
 	Want  Want

@@ -59,14 +59,32 @@ func (d *Registry) Register(ctx context.Context, devices []system.Device) error 
 	}
 	described := make([]client.DescribedDevice, len(devices))
 	for i := range devices {
-		x := &devices[i]
-		x.MID = ids[i]
-		described[i] = client.DescribedDevice{MID: x.MID, FromNs: 1,
-			Description: registry.Description{Name: x.Name, Type: x.Type,
-				Place:      &registry.Place{Lat: x.Lat, Lon: x.Lon, Alt: x.Alt, HasAlt: true},
-				Attributes: map[string]registry.Value{"project": registry.Text(x.Project)}}}
+		devices[i].MID = ids[i]
+		described[i] = client.DescribedDevice{MID: ids[i], FromNs: 1,
+			Description: description(&devices[i])}
 	}
 	return d.client.DescribeDevices(ctx, registryCID, described)
+}
+
+func description(x *system.Device) registry.Description {
+	return registry.Description{Name: x.Name, Type: x.Type,
+		Place:      &registry.Place{Lat: x.Lat, Lon: x.Lon, Alt: x.Alt, HasAlt: true},
+		Attributes: map[string]registry.Value{"project": registry.Text(x.Project)}}
+}
+
+// Describe implements [system.Describer].
+func (d *db) Describe(ctx context.Context, cid int32, devices []system.Device) error {
+	var b record.Batch
+	for i := range devices {
+		x := description(&devices[i])
+		payload, err := registry.Append(nil, &x)
+		if err != nil {
+			return err
+		}
+		b.AppendStamped(record.Key{CID: cid, MID: devices[i].MID, MOID: record.DescriptionMOID,
+			CapNs: 1, AcqNs: 1}, payload)
+	}
+	return d.Put(ctx, &b)
 }
 
 // Put implements [system.Registry].
