@@ -9,7 +9,7 @@ import (
 const (
 	// frameRows is how many values have a width and a least value of their own: an odd one makes
 	// its frame wide, and no other. A frame of them takes whole words at any width.
-	frameRows  = 256
+	frameRows  = 128
 	maxFrames  = maxBlockRows / frameRows
 	frameBytes = frameRows / 8 // for each bit of its width
 	// framedMark comes before the header of a column in frames, in the place of a width.
