@@ -316,3 +316,62 @@ func TestMovingTakesTooMuch(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkMoving counts the readings of a day of 2,000 buses, each with a location and a reading a
+// minute, in a rectangle that a hundredth of the locations lie in: by a place that is described,
+// where they were, and, in place of a selector, all of them.
+func BenchmarkMoving(b *testing.B) {
+	const devices, minutes = 2000, 24 * 60
+	s := openTest(b, Options{})
+	rng := rand.New(rand.NewPCG(1, 3))
+	rows := &record.Batch{}
+	put := func() {
+		if _, err := s.Put(b.Context(), rows, WriterSeq{}); err != nil {
+			b.Fatal(err)
+		}
+		rows.Reset()
+	}
+	for mid := range int64(devices) {
+		d := &registry.Description{Type: "bus", Place: &registry.Place{Lat: rng.Float64(),
+			Lon: 170 + rng.Float64()}}
+		rows.Append(record.Key{CID: 1, MID: mid, MOID: record.DescriptionMOID}, describe(d))
+	}
+	put()
+	for minute := range int64(minutes) {
+		for mid := range int64(devices) {
+			k := record.Key{CID: 1, MID: mid, MOID: locationMOID, CapNs: minute * 60e9}
+			rows.Append(k, location(rng.Float64(), 170+rng.Float32(), 5))
+			k.MOID, k.CapNs = 1, k.CapNs+30e9
+			rows.Append(k, []byte("12345678"))
+		}
+		if rows.Len() > 40_000 || minute == minutes-1 {
+			put()
+		}
+	}
+	if err := s.Seal(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	moving := registry.Moving{Layout: &locationLayout}
+	for _, one := range []struct{ name, selector, moving string }{{"all", "type=bus", ""},
+		{"described", "type=bus, within(0.5,170.5,0.6,170.6)", ""},
+		{"moving", "type=bus, within(0.5,170.5,0.6,170.6)", moving.String()}} {
+		for _, hours := range []int64{1, 24} {
+			b.Run(fmt.Sprintf("%s/hours=%d", one.name, hours), func(b *testing.B) {
+				q := &record.Query{View: record.ViewLatest, Select: one.selector,
+					Moving: one.moving, Box: record.Box{record.CID: {record.At(1)},
+						record.MOID: {record.At(1)}, record.Cap: {{To: hours * 3600e9}}}}
+				if err := q.Normalize(); err != nil {
+					b.Fatal(err)
+				}
+				found := uint64(0)
+				for b.Loop() {
+					var err error
+					if found, _, err = s.Count(b.Context(), q); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(found), "found")
+			})
+		}
+	}
+}
