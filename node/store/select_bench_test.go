@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func BenchmarkSelect(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	mids, _, err := s.selectDevices(b.Context(), &q, selector)
+	mids, _, err := s.selectDevices(b.Context(), &choice{1, selector, math.MaxInt64})
 	if err != nil {
 		b.Fatal(err)
 	}
