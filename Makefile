@@ -203,8 +203,13 @@ bench-tstorage: ## compare the TStorage gateway with the native client
 bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
 	$(IN_BENCH) $(GO) run . sealed $(BENCH_FLAGS)
 
+.PHONY: bench-names
+bench-names: ## compare questions by descriptions of devices with PostGIS and DuckDB
+	$(IN_BENCH) $(GO) run . names $(BENCH_FLAGS)
+
 bench-peers: ## install servers and a C compiler for make bench; as root, Debian
-	apt-get install -y --no-install-recommends gcc libc6-dev postgresql clickhouse-server influxdb redis-server
+	apt-get install -y --no-install-recommends gcc libc6-dev postgresql postgresql-postgis clickhouse-server influxdb redis-server
+	GOBIN=/usr/local/bin $(GO) install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@v1.150.0
 
 bench-micro: ## run Go benchmarks; RE=Plan PKG=./index COUNT=10
 	$(GO) test -run '^$$' -bench '$(or $(RE),.)' -benchmem -count $(or $(COUNT),1) $(or $(PKG),$(PACKAGES))

@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/bench/peers/postgres"
 	"github.com/pentad-db/pentad/bench/peers/prometheus"
 	"github.com/pentad-db/pentad/bench/peers/redis"
+	"github.com/pentad-db/pentad/bench/peers/victoriametrics"
 	"github.com/pentad-db/pentad/bench/system"
 )
 
@@ -21,7 +22,7 @@ import (
 func allKinds() []system.Kind {
 	return slices.Concat(pentad.Kinds(), pebble.Kinds(), badger.Kinds(), bbolt.Kinds(),
 		cgoKinds(), clickhouse.Kinds(), postgres.Kinds(), influxdb.Kinds(), redis.Kinds(),
-		prometheus.Kinds())
+		prometheus.Kinds(), victoriametrics.Kinds())
 }
 
 // chooseKinds returns the systems of a list of names, in its order.

@@ -15,4 +15,7 @@ func cgoKinds() []system.Kind {
 	return slices.Concat(duckdb.Kinds(), sqlite.Kinds())
 }
 
+// cgoRegistries are the same with described devices.
+func cgoRegistries() []system.RegistryKind { return duckdb.Registries() }
+
 const cgoMissing = ""

@@ -40,7 +40,8 @@ func root(out io.Writer) *cobra.Command {
 		growthCommand(out), residentCommand(out), openedCommand(os.Stdin, out),
 		coldCommand(out), barsCommand(out), pluginsCommand(out), neighboursCommand(out),
 		overloadCommand(out), smallCommand(out), stalledCommand(out), soakCommand(out),
-		feedCommand(out), clusterCommand(out), recordCommand(out), sealedCommand(out))
+		feedCommand(out), clusterCommand(out), recordCommand(out), sealedCommand(out),
+		namesCommand(out))
 	return c
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/pentad-db/pentad/bench/journal"
 	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/runner"
+	"github.com/pentad-db/pentad/bench/workload/thesis"
 )
 
 // against is one run of several systems beside one another.
@@ -54,10 +55,12 @@ and the same build.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context()) },
 	}
 	f := c.Flags()
-	f.StringVar(&a.workloads, "workloads", loadNames(), "which workloads, in this order")
+	f.StringVar(&a.workloads, "workloads", defaultLoads(),
+		"which workloads, in this order; of "+loadNames())
 	f.StringVar(&a.systems, "systems", defaultKinds(),
 		"which systems, in this order; the others are compared with the first")
-	f.IntVar(&a.rows, "rows", 0, "about how many records per workload; 0: 1.5 to 3 million")
+	f.IntVar(&a.rows, "rows", 0,
+		"about how many records per workload; 0: 1.5 to 3 million, 28.8 of tsbs-wide")
 	f.DurationVar(&a.budget, "budget", time.Second, "time per query and system")
 	f.StringVar(&a.dir, "out", "out", "folder of the figures and the report, and of the data")
 	f.StringVar(&a.name, "name", "run", "NAME.json and NAME.html are written")
@@ -124,7 +127,7 @@ func (a *against) command() string {
 		text += " REAL=folder"
 	}
 	var flags []string
-	if a.workloads != loadNames() {
+	if a.workloads != defaultLoads() {
 		flags = append(flags, "--workloads "+a.workloads)
 	}
 	if a.systems != defaultKinds() {
@@ -260,6 +263,11 @@ func (a *against) save() error {
 		_, err = a.result.SavePlots(base + ".plots")
 	}
 	figures := figuresOf(a.result.Results)
+	for _, f := range figures {
+		if f.Name == thesisRatio {
+			a.say("%s: %.2f", f.Name, f.Value)
+		}
+	}
 	if err = errors.Join(err, figures.Save(base+".json")); err != nil {
 		return err
 	}
@@ -301,6 +309,28 @@ func figuresOf(results []report.Result) figure.List {
 		if p, ok := rowsOf(&r); ok {
 			out.Add(spreadName, p.spread(), "times")
 		}
+		if ratio, ok := selectorToIDs(&r); ok {
+			out.Add(thesisRatio, ratio, figure.Ratio)
+		}
 	}
 	return out
+}
+
+// thesisRatio is how many times as long the question of the thesis takes by a selector as by ids.
+const thesisRatio = "thesis: " + thesis.BySelector + " / " + thesis.ByIDs + " " + own
+
+func selectorToIDs(r *report.Result) (ratio float64, ok bool) {
+	if len(r.Systems) == 0 || r.Systems[0].Name != own {
+		return 0, false
+	}
+	took := map[string]float64{}
+	for _, q := range r.Queries {
+		if q.Times[0].Runs > 0 {
+			took[q.Name] = q.Times[0].MedianUs
+		}
+	}
+	if took[thesis.ByIDs] == 0 || r.Workload != "thesis" {
+		return 0, false
+	}
+	return took[thesis.BySelector] / took[thesis.ByIDs], true
 }

@@ -23,9 +23,9 @@ func dataMissing() bool {
 // answers are compared with the oracle's.
 func TestRun(t *testing.T) {
 	dir := publicDir(t)
-	workloads := "meters,tsbs,daily,real"
+	workloads := "meters,tsbs,tsbs-wide,daily,real"
 	if dataMissing() {
-		workloads = "meters,tsbs,daily"
+		workloads = "meters,tsbs,tsbs-wide,daily"
 	}
 	out, _ := measure(t, dir, "--rows", "20000", "--real", dataDir, "--systems",
 		"pentad,pebble,duckdb", "--workloads", workloads)
@@ -41,6 +41,9 @@ func TestRun(t *testing.T) {
 	few := publicDir(t)
 	out, names := measure(t, few, "--rows", "20000", "--systems", strings.Join(embedded, ","),
 		"--workloads", "thesis,corrections")
+	if !names[thesisRatio] {
+		t.Errorf("no %s:\n%s", thesisRatio, out)
+	}
 	pages := ""
 	for _, d := range []string{dir, few} {
 		page, err := os.ReadFile(filepath.Join(d, "run.html"))

@@ -12,7 +12,7 @@ import (
 func TestQueriesHaveRows(t *testing.T) {
 	const few = 3 // boxes of a query that may be empty
 	for _, l := range allLoads() {
-		if l.name == "real" && dataMissing() {
+		if l.name == "real" && dataMissing() || l.name == "tsbs-wide" { // it asks what tsbs asks
 			continue
 		}
 		rows := l.rows / 4

@@ -38,11 +38,12 @@ func packages() map[string][]string {
 		// The vocabulary.
 		"sdk/crc32c":  {}, // these two may be imported by every package
 		"sdk/excerpt": {},
-		"sdk/where":   {"sdk/plugin"},
-		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {},
+		"sdk/expr":    {},
+		"sdk/where":   {"sdk/expr", "sdk/plugin"},
+		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {"sdk/expr"},
 		"sdk/api":    {"sdk/record"},
 		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
-		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"},
+		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"}, "sdk/examples": {},
 		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
 		"sdk/seal":   {"sdk/record"},

@@ -118,7 +118,8 @@ func checkWhereOf(t *testing.T, c *client.Client) {
 	}
 	_, _, err := c.Count(t.Context(), &record.Query{Box: both, Where: "quality = 0"})
 	isKind(t, err, wire.KindInvalid,
-		`where, character 1 ("quality = 0"): quantity 1 (energy) has no field quality`)
+		`where: inconsistent: character 1 ("quality = 0"): quantity 1 (energy) has no field `+
+			`quality`)
 	_, _, err = c.Count(t.Context(), &record.Query{Box: one, Where: "value <"})
 	if err == nil {
 		t.Error("a condition without an end was answered")

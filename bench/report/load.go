@@ -77,8 +77,10 @@ func rank(class string) int {
 		return 0
 	case classWritten:
 		return 1
+	case classBuffered:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 func (s sheet) ingestLegend(p *painter, y float64) {

@@ -73,8 +73,8 @@ func (s sheet) loadLines() []overviewLine {
 	rate := func(value func(x System) float64) func(first, x System) cell {
 		return func(first, x System) cell {
 			c := ratioCell(value(first), value(x))
-			if x.DurabilityClass == classWritten && c.ratio > 0 {
-				c.text += "*"
+			if c.ratio > 0 {
+				c.text += mark(x.DurabilityClass)
 			}
 			return c
 		}
@@ -255,7 +255,7 @@ func (s sheet) overviewLegend(p *painter, y float64) {
 	p.text(quiet(8.5), spot{left + width + 14, y + 8}, s.first()+" is faster")
 	note := "–  no answer"
 	for _, x := range s.Systems {
-		if x.DurabilityClass == classWritten {
+		if mark(x.DurabilityClass) != "" {
 			note = "*  acknowledged before the disk has it;   " + note
 			break
 		}

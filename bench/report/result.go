@@ -47,7 +47,7 @@ type System struct {
 	Version         string  `json:"version"`
 	About           string  `json:"about"`            // schema and settings
 	Durability      string  `json:"durability"`       // what a put waits for
-	DurabilityClass string  `json:"durability_class"` // "synced" or "written"
+	DurabilityClass string  `json:"durability_class"` // "synced", "written" or "buffered"
 	Ingest          float64 `json:"ingest"`           // M records/s, acknowledged
 	Settled         float64 `json:"settled"`          // M records/s, until it was ready for queries
 	Rested          float64 `json:"rested"`           // M records/s, until at rest; 0: as Settled

@@ -29,12 +29,15 @@ func (r *Result) grid(label func(q *Query) string) grid {
 	g := grid{head: []string{"", "rows"}}
 	ingest, size := []string{"ingest, M records/s", ""}, []string{"bytes/record", ""}
 	ready := []string{"until ready for queries", ""}
-	written, settled := false, 0.0
+	settled := 0.0
 	for _, s := range r.Systems {
 		g.head = append(g.head, s.label())
 		cell := number(s.Ingest)
-		if s.DurabilityClass == classWritten {
-			cell, written = cell+" *", true
+		if m := mark(s.DurabilityClass); m != "" {
+			cell += " " + m
+			if note := m + " " + about(s.DurabilityClass); !slices.Contains(g.notes, note) {
+				g.notes = append(g.notes, note)
+			}
 		}
 		ready, size = append(ready, number(s.Settled)), append(size, weight(s.BytesPerRecord))
 		ingest, settled = append(ingest, cell), settled+s.Settled
@@ -42,9 +45,6 @@ func (r *Result) grid(label func(q *Query) string) grid {
 	g.rows = [][]string{ingest, ready, size}
 	if settled == 0 { // not known of any
 		g.rows = [][]string{ingest, size}
-	}
-	if written {
-		g.notes = append(g.notes, "* "+about(classWritten))
 	}
 	var reasons []string
 	for i := range r.Queries {
@@ -215,9 +215,21 @@ func Wrap(text string, columns int) []string {
 
 // The classes of durability that a system can be of.
 const (
-	classSynced  = "synced"
-	classWritten = "written"
+	classSynced   = "synced"
+	classWritten  = "written"
+	classBuffered = "buffered"
 )
+
+// mark is what a rate is marked with that was reached by promising less than others.
+func mark(class string) string {
+	switch class {
+	case classWritten:
+		return "*"
+	case classBuffered:
+		return "**"
+	}
+	return ""
+}
 
 // about says what a class of durability means.
 func about(class string) string {
@@ -227,6 +239,8 @@ func about(class string) string {
 	case classWritten:
 		return "acknowledged when the kernel has it: survives the end of the process, not a " +
 			"power failure"
+	case classBuffered:
+		return "acknowledged when the process has it: some seconds are lost at its sudden end"
 	case "":
 		return "durability not stated"
 	}

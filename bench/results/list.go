@@ -113,6 +113,12 @@ func alone() []Measurement {
 				"the lane that is added up or the tag that is compared. The bars are for " +
 				"these; rows whose number comes first need not be read to their end.",
 			Args: args("sealed")},
+		{Name: "names", Title: "Questions by descriptions of devices",
+			About: "A million devices with names, types, projects, places and altitudes, 20 " +
+				"readings each. The scenario asks for the readings above a value, in five hours, " +
+				"of the devices of a type in a rectangle, below an altitude, of a project, " +
+				"about 900 of them: in pentad one question with a selector, elsewhere a join.",
+			Args: args("names")},
 		{Name: "last", Title: "Last readings",
 			About: "The last readings of 4,000 of 50,000 devices: a micro-benchmark of the store.",
 			Args:  args("-run ^$ -bench Last ./node/store"), Test: true},

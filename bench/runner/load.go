@@ -134,6 +134,12 @@ func (r *Runner) put(
 	if err != nil {
 		return err
 	}
+	if describer, ok := db.(system.Describer); ok && phase == 0 && r.Workload.Devices != nil {
+		err := describer.Describe(ctx, r.Workload.DevicesCID, r.Workload.Devices)
+		if err != nil {
+			return fmt.Errorf("describe devices: %w", err)
+		}
+	}
 	var b record.Batch
 	var puts []float64
 	records, made := int64(0), time.Duration(0)

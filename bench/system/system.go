@@ -31,6 +31,12 @@ type Rester interface {
 	Rest(ctx context.Context) error
 }
 
+// Describer is a system that selects devices by what is known of them. Describe comes before the
+// first put.
+type Describer interface {
+	Describe(ctx context.Context, cid int32, devices []Device) error
+}
+
 // Versioned is a system that knows its version, because it is no Go module.
 type Versioned interface{ Version() string }
 
@@ -65,7 +71,8 @@ const (
 	FuncSum
 )
 
-// Query asks for records of a box, or for what is made of them.
+// Query asks for records of a box, or for what is made of them. With a selector of devices, the box
+// has the same devices by their ids: what the oracle and a system without descriptions are asked.
 type Query struct {
 	record.Query
 	Want  Want
@@ -102,6 +109,7 @@ type Kind struct {
 	About      string // schema and settings, for the report
 	Durability Durability
 	Embedded   bool   // it runs in this process: its memory is this process's
+	NoAcq      bool   // its rows do not say when they were acquired
 	Module     string // the Go module that it comes with, if any: its version is the system's
 	// Open makes a new database in an empty folder, or opens what an earlier one left there.
 	Open func(ctx context.Context, dir string, shape Shape) (System, error)
@@ -122,6 +130,8 @@ const (
 	Synced DurabilityClass = "synced"
 	// Written survives the end of the process, not a power failure: the kernel has it.
 	Written DurabilityClass = "written"
+	// Buffered is lost at the sudden end of the process, for some seconds.
+	Buffered DurabilityClass = "buffered"
 )
 
 // MissingError says what a system needs that this machine has not; the run goes on without it.

@@ -22,6 +22,9 @@ type Workload struct {
 	PayloadBytes int
 	Versions     bool // keys come more than once
 	Phases       []Phase
+	// Devices are those of tenant DevicesCID that are described, for queries with selectors.
+	Devices    []system.Device
+	DevicesCID int32
 }
 
 // Phase is a part of the load, and what is asked after it.

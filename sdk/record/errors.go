@@ -14,6 +14,7 @@ const (
 	TooLarge        Reason = "too large"
 	TooMany         Reason = "too many"
 	Inconsistent    Reason = "inconsistent"
+	Syntax          Reason = "syntax"
 )
 
 // InvalidError reports a key, batch or query that pentad refuses: which part, why, and what to do.

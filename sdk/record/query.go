@@ -192,7 +192,7 @@ type Query struct {
 	Verify bool
 
 	// Where keeps rows by the fields of their payloads, as their quantities are declared, in the
-	// language of [where.Parse]; [where.Typed] names the type of what is not declared. Empty: all
+	// language of package where; [where.Typed] names the type of what is not declared. Empty: all
 	// rows. It sees what the view shows, and neither tombstones nor, with Last, more than that.
 	Where     string
 	Filters   []PluginCall // in this order, each on the rows that those before it kept
@@ -232,7 +232,7 @@ func (q *Query) Normalize() error {
 	}
 	if q.Where != "" {
 		if err := where.Check(q.Where); err != nil {
-			return invalid("where", OutOfRange, "%v", err)
+			return invalid("where", Syntax, "%v", err)
 		}
 	}
 	if err := NormalizeSelect(&q.Select, &q.Box); err != nil {
@@ -261,7 +261,7 @@ func NormalizeSelect(selector *string, box *Box) error {
 	}
 	s, err := registry.ParseSelector(*selector)
 	if err != nil {
-		return invalid("select", OutOfRange, "%v", err)
+		return invalid("select", Syntax, "%v", err)
 	}
 	if !box.Pins(CID) {
 		return invalid("select", Inconsistent, "devices are those of a tenant; choose one by cid")

@@ -144,7 +144,7 @@ func TestNormalizeRefuses(t *testing.T) {
 	f("last", OutOfRange, "1048577 readings", func(q *Query) {
 		q.View, q.Last = ViewLatest, MaxLast+1
 	})
-	f("select", OutOfRange, "selector, at its end: want a value behind type=", func(q *Query) {
+	f("select", Syntax, "at its end: want a value behind type =", func(q *Query) {
 		q.Select = "type="
 	})
 	f("select", Inconsistent, "those of a tenant", func(q *Query) { q.Select = "type=x" })

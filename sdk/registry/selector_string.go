@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/expr"
 )
 
 func (x And) write(b *strings.Builder, around level) {
@@ -109,17 +111,5 @@ func writeCall(b *strings.Builder, name string, numbers ...float64) {
 func formatNumber(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
 
 func (l Literal) write(b *strings.Builder) {
-	if !l.Quoted && l.Text != "" && !strings.ContainsFunc(l.Text, endsWord) &&
-		!strings.Contains(l.Text, "..") {
-		b.WriteString(l.Text)
-		return
-	}
-	b.WriteByte('"')
-	for _, c := range []byte(l.Text) {
-		if c == '"' || c == '\\' {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	b.WriteByte('"')
+	b.Write(expr.AppendLiteral(nil, expr.Literal{Text: l.Text, Quoted: l.Quoted}))
 }

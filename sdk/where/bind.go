@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/expr"
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
@@ -29,13 +30,13 @@ func IsBound(text string) bool { return strings.HasPrefix(text, "{") }
 
 // Check says what is wrong with a condition, bound or not.
 //
-// Errors: a [*SyntaxError], and others of a condition that is bound.
+// Errors: a [*expr.SyntaxError], and others of a condition that is bound.
 func Check(text string) error {
 	if IsBound(text) {
 		_, err := Compile(text)
 		return err
 	}
-	_, err := Parse(text)
+	_, _, err := language.Parse(text)
 	return err
 }
 
@@ -55,13 +56,13 @@ func Typed(text, kind string) (string, error) { return encode(text, []layout{{Ty
 // Bind binds a condition to those of the declared quantities that are in half-open ranges of moids,
 // nil for all. One that is bound stays as it is.
 //
-// Errors: a [*SyntaxError], also where a quantity lacks a field, or has another type; quantities
-// that are asked for and not declared.
+// Errors: a [*expr.SyntaxError], also where a quantity lacks a field, or has another type;
+// quantities that are asked for and not declared.
 func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, error) {
 	if IsBound(text) {
 		return text, nil
 	}
-	expr, tests, err := parse(text)
+	cond, tests, err := language.Parse(text)
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +70,7 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 		moids = [][2]int64{{0, 1 << 31}}
 	}
 	used := map[string]bool{}
-	fieldsOf(expr, used)
+	fieldsOf(cond, used)
 	var layouts []layout
 	for _, r := range moids {
 		found := false
@@ -80,7 +81,7 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 				if addLayout(layouts, one, m) {
 					continue
 				}
-				if _, err := one.rule(text, expr, label(&declared[i])); err != nil {
+				if _, err := one.rule(text, cond, label(&declared[i])); err != nil {
 					return "", err
 				}
 				one.MOIDs = [][2]int64{{m, m + 1}}
@@ -126,20 +127,20 @@ func tooMany(tests, types int) error {
 		"quantities", tests, types)
 }
 
-func fieldsOf(x Expr, used map[string]bool) {
+func fieldsOf(x expr.Expr, used map[string]bool) {
 	switch x := x.(type) {
-	case All:
+	case expr.All:
 		for _, one := range x {
 			fieldsOf(one, used)
 		}
-	case Any:
+	case expr.Any:
 		for _, one := range x {
 			fieldsOf(one, used)
 		}
-	case Not:
+	case expr.Not:
 		fieldsOf(x.Expr, used)
-	case *Test:
-		used[x.Field] = true
+	case *expr.Test:
+		used[x.Key] = true
 	}
 }
 
@@ -171,7 +172,7 @@ func encode(text string, layouts []layout) (string, error) {
 
 // Compile makes the program of a condition that is bound.
 //
-// Errors: a [*SyntaxError]; what is not what [Bind] makes.
+// Errors: a [*expr.SyntaxError]; what is not what [Bind] makes.
 func Compile(text string) (*Program, error) {
 	if len(text) > MaxBoundBytes {
 		return nil, fmt.Errorf("where: %d bytes, at most %d", len(text), MaxBoundBytes)
@@ -182,7 +183,7 @@ func Compile(text string) (*Program, error) {
 	if err := d.Decode(&b); err != nil || d.InputOffset() != int64(len(text)) {
 		return nil, fmt.Errorf("where: %q is not a condition with types", excerpt.Of(text, 80))
 	}
-	expr, tests, err := parse(b.Where)
+	cond, tests, err := language.Parse(b.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func Compile(text string) (*Program, error) {
 		if l.MOIDs == nil && i < len(b.Layouts)-1 {
 			return nil, fmt.Errorf("where: %s is that of all quantities, and not the last", of)
 		}
-		r, err := l.rule(b.Where, expr, of)
+		r, err := l.rule(b.Where, cond, of)
 		if err != nil {
 			return nil, err
 		}
@@ -210,13 +211,13 @@ func Compile(text string) (*Program, error) {
 }
 
 // rule makes the rule of a layout; of names what has it, for errors.
-func (l *layout) rule(text string, expr Expr, of string) (Rule, error) {
+func (l *layout) rule(text string, cond expr.Expr, of string) (Rule, error) {
 	c := compiler{text: text, layout: l, of: of}
 	r := Rule{MOIDs: l.MOIDs}
 	if k, ok := kinds[l.Type]; ok {
 		r.Size = k.size()
 	}
-	r.Node = c.node(expr, false)
+	r.Node = c.node(cond, false)
 	r.Need, r.Leaves = c.need, r.Node.number(0)
 	if c.err != nil {
 		return r, c.err
@@ -239,27 +240,28 @@ type compiler struct {
 
 func (c *compiler) fail(at int, reason string, args ...any) Node {
 	if c.err == nil {
-		c.err = &SyntaxError{c.text, at, fmt.Sprintf(reason, args...)}
+		c.err = &expr.SyntaxError{Text: c.text, Offset: at,
+			Reason: fmt.Sprintf(reason, args...)}
 	}
 	return Node{}
 }
 
 // node makes the node of a condition, or of its negation.
-func (c *compiler) node(x Expr, negate bool) Node {
+func (c *compiler) node(x expr.Expr, negate bool) Node {
 	switch x := x.(type) {
-	case Not:
+	case expr.Not:
 		return c.node(x.Expr, !negate)
-	case All:
+	case expr.All:
 		return c.several(x, negate, negate)
-	case Any:
+	case expr.Any:
 		return c.several(x, negate, !negate)
 	}
-	return c.test(x.(*Test), negate)
+	return c.test(x.(*expr.Test), negate)
 }
 
 // several makes the node of conditions all of which, or with isAny one of which, are to be met.
 // Those on one number become one.
-func (c *compiler) several(all []Expr, negate, isAny bool) Node {
+func (c *compiler) several(all []expr.Expr, negate, isAny bool) Node {
 	n := Node{Kind: AllOf}
 	if isAny {
 		n.Kind = AnyOf
@@ -299,7 +301,7 @@ func (n *Node) setPlaces(places []Range) {
 }
 
 // test makes the node of a comparison.
-func (c *compiler) test(t *Test, negate bool) Node {
+func (c *compiler) test(t *expr.Test, negate bool) Node {
 	field, ok := c.field(t)
 	if !ok {
 		return Node{}
@@ -308,26 +310,26 @@ func (c *compiler) test(t *Test, negate bool) Node {
 	if !isNumber {
 		return c.textTest(t, field, negate)
 	}
-	if t.Op == Prefix {
-		return c.fail(t.At, "^= is about texts, and %s of %s is %s", t.Field, c.of, field.Type)
+	if t.Op == expr.Prefix {
+		return c.fail(t.At, "^= is about texts, and %s of %s is %s", t.Key, c.of, field.Type)
 	}
 	c.need = max(c.need, field.Offset+k.size())
 	var set []Range
 	for i, l := range t.Values {
 		some := []Range{{0, k.greatest()}}
-		if t.Op != Between || l.Text != "" {
+		if t.Op != expr.Between || l.Text != "" {
 			if some, ok = c.places(t, i, k); !ok {
 				return Node{}
 			}
 		}
-		if t.Op == Between && i > 0 {
+		if t.Op == expr.Between && i > 0 {
 			set = intersect(set, some)
 		} else {
 			set = merge(append(set, some...))
 		}
 	}
-	if t.Op == Between { // no end is no way to NaNs
-		numbers, _ := k.compare(GreaterOrEqual, "-inf")
+	if t.Op == expr.Between { // no end is no way to NaNs
+		numbers, _ := k.compare(expr.GreaterOrEqual, "-inf")
 		set = intersect(set, numbers)
 	}
 	if negate {
@@ -339,25 +341,25 @@ func (c *compiler) test(t *Test, negate bool) Node {
 }
 
 // places returns what a value of a test says of a number.
-func (c *compiler) places(t *Test, i int, k kind) ([]Range, bool) {
+func (c *compiler) places(t *expr.Test, i int, k kind) ([]Range, bool) {
 	l := t.Values[i]
 	if l.Quoted || !isNumber(l.Text) {
 		hint := ""
 		if strings.EqualFold(l.Text, "nan") {
-			hint = "; what is not a number meets not (" + t.Field + " >= -inf)"
+			hint = "; what is not a number meets not (" + t.Key + " >= -inf)"
 		}
-		c.fail(l.At, "%s of %s is a number, and %q is not one%s", t.Field, c.of,
+		c.fail(l.At, "%s of %s is a number, and %q is not one%s", t.Key, c.of,
 			excerpt.Of(l.Text, 40), hint)
 		return nil, false
 	}
 	op := t.Op
 	switch {
-	case op == Between && i == 0:
-		op = GreaterOrEqual
-	case op == Between && t.Closed:
-		op = LessOrEqual
-	case op == Between:
-		op = Less
+	case op == expr.Between && i == 0:
+		op = expr.GreaterOrEqual
+	case op == expr.Between && t.Closed:
+		op = expr.LessOrEqual
+	case op == expr.Between:
+		op = expr.Less
 	}
 	set, ok := k.compare(op, l.Text)
 	if !ok {
@@ -368,20 +370,20 @@ func (c *compiler) places(t *Test, i int, k kind) ([]Range, bool) {
 }
 
 // textTest is test for a text or bytes.
-func (c *compiler) textTest(t *Test, field plugin.QuantityField, negate bool) Node {
-	if t.Op != In && t.Op != Prefix {
+func (c *compiler) textTest(t *expr.Test, field plugin.QuantityField, negate bool) Node {
+	if t.Op != expr.In && t.Op != expr.Prefix {
 		return c.fail(t.At, "%s of %s is %s, which =, !=, ^= and in compare; sealed payloads are "+
-			"asked for by pentad seal sum --where", t.Field, c.of, field.Type)
+			"asked for by pentad seal sum --where", t.Key, c.of, field.Type)
 	}
 	c.need = max(c.need, field.Offset)
-	n := Node{Kind: TextIn, Offset: field.Offset, Prefix: t.Op == Prefix, Negate: negate}
+	n := Node{Kind: TextIn, Offset: field.Offset, Prefix: t.Op == expr.Prefix, Negate: negate}
 	for _, l := range t.Values {
 		text := l.Text
 		if field.Type == plugin.Bytes {
 			raw, err := hex.DecodeString(text)
 			if err != nil {
 				return c.fail(l.At, "%s of %s is bytes, and %q has not an even number of hex "+
-					"digits; sealed payloads are asked for by pentad seal sum --where", t.Field,
+					"digits; sealed payloads are asked for by pentad seal sum --where", t.Key,
 					c.of, excerpt.Of(text, 40))
 			}
 			text = string(raw)
@@ -392,20 +394,24 @@ func (c *compiler) textTest(t *Test, field plugin.QuantityField, negate bool) No
 }
 
 // field returns the field of a test.
-func (c *compiler) field(t *Test) (plugin.QuantityField, bool) {
+func (c *compiler) field(t *expr.Test) (plugin.QuantityField, bool) {
 	names := []string{Value}
 	if c.layout.Type == plugin.Struct {
 		names = nil
-	} else if t.Field == Value {
+	} else if t.Key == Value {
 		return plugin.QuantityField{Name: Value, Type: c.layout.Type}, true
 	}
 	for _, f := range c.layout.Fields {
-		if f.Name == t.Field {
+		if f.Name == t.Key {
 			return f, true
 		}
 		names = append(names, f.Name)
 	}
-	c.fail(t.At, "%s has no field %s; it has %s", c.of, excerpt.Of(t.Field, 40),
-		strings.Join(names, ", "))
+	hint := ""
+	if len(names) > 1 {
+		hint = excerpt.DidYouMean(t.Key, names)
+	}
+	c.fail(t.At, "%s has no field %s; it has %s%s", c.of, excerpt.Of(t.Key, 40),
+		strings.Join(names, ", "), hint)
 	return plugin.QuantityField{}, false
 }

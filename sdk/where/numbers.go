@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/expr"
 )
 
 // Range is the numbers from Low to High, both included, of one of two orders: that of the values of
@@ -125,7 +127,7 @@ func (k kind) ofFloat(text string) (low, high uint64) {
 
 // compare returns the places of the values that stand in a relation to a number, which is rounded
 // to a type of floats. It is not ok for what is compared with an integer and cannot be.
-func (k kind) compare(op Op, text string) (set []Range, ok bool) {
+func (k kind) compare(op expr.Op, text string) (set []Range, ok bool) {
 	if !k.float {
 		return k.compareInteger(op, text)
 	}
@@ -133,13 +135,13 @@ func (k kind) compare(op Op, text string) (set []Range, ok bool) {
 	least, _ := k.ofFloat("-inf")
 	_, most := k.ofFloat("inf")
 	switch op {
-	case Less:
+	case expr.Less:
 		return span(least, low, -1), true
-	case LessOrEqual:
+	case expr.LessOrEqual:
 		return span(least, high, 0), true
-	case Greater:
+	case expr.Greater:
 		return span(high+1, most, 0), true // above every number there are NaNs
-	case GreaterOrEqual:
+	case expr.GreaterOrEqual:
 		return span(low, most, 0), true
 	}
 	return span(low, high, 0), true
@@ -160,7 +162,7 @@ func span(low, high uint64, less int) []Range {
 }
 
 // compareInteger is compare for types of integers.
-func (k kind) compareInteger(op Op, text string) (set []Range, ok bool) {
+func (k kind) compareInteger(op expr.Op, text string) (set []Range, ok bool) {
 	least, most := new(big.Int), new(big.Int).SetUint64(k.greatest())
 	if k.sign {
 		least.SetInt64(-1 << (k.bits - 1))
@@ -170,7 +172,8 @@ func (k kind) compareInteger(op Op, text string) (set []Range, ok bool) {
 	v := exact(text)
 	switch {
 	case v == nil && strings.HasSuffix(text, "inf"):
-		if below := text[0] == '-'; op == In || below == (op == Less || op == LessOrEqual) {
+		below, less := text[0] == '-', op == expr.Less || op == expr.LessOrEqual
+		if op == expr.In || below == less {
 			return nil, true
 		}
 		return []Range{{0, k.greatest()}}, true
@@ -184,13 +187,13 @@ func (k kind) compareInteger(op Op, text string) (set []Range, ok bool) {
 		ceil.Add(ceil, one)
 	}
 	switch op {
-	case Less:
+	case expr.Less:
 		high.Sub(ceil, one)
-	case LessOrEqual:
+	case expr.LessOrEqual:
 		high = floor
-	case Greater:
+	case expr.Greater:
 		low.Add(floor, one)
-	case GreaterOrEqual:
+	case expr.GreaterOrEqual:
 		low = ceil
 	default:
 		low, high = ceil, floor

@@ -24,43 +24,43 @@ func TestBindRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	f("", 1, "where, at its end: want a condition, e.g. value > 20")
-	f("value >", 1, "where, at its end: want a number behind the sign, e.g. value >= 2")
-	f("value > x", 1, `where, character 9 ("x"): want a number behind the sign, e.g. value >= 2`)
-	f("value ~ 5", 1, `where, character 7 ("~ 5"): want =, !=, <, <=, >, >=, ^= or in behind `+
+	f("", 1, "at its end: want a condition, e.g. value > 20")
+	f("value >", 1, "at its end: want a number behind the sign, e.g. value >= 2")
+	f("value > x", 1, `character 9 ("x"): want a number behind the sign, e.g. value >= 2`)
+	f("value ~ 5", 1, `character 7 ("~ 5"): want =, !=, <, <=, >, >=, ^= or in behind `+
 		`value, e.g. value > 20`)
-	f("value > 5 value < 7", 1, `where, character 11 ("value < 7"): conditions follow each `+
+	f("value > 5 value < 7", 1, `character 11 ("value < 7"): conditions follow each `+
 		`other; write a comma, and or or between them`)
-	f("(value > 5", 1, "where, at its end: want ) for the parenthesis of character 1")
-	f("value > 5)", 1, `where, character 10 (")"): a parenthesis that none opened`)
-	f("value = 4..2", 1, `where, character 9 ("4..2"): 4..2 ends before it begins`)
-	f("value = 2..2", 1, `where, character 9 ("2..2"): 2..2 holds nothing; 2..=2 includes its end`)
-	f("value = ..", 1, `where, character 9 (".."): ".." is not a range of numbers, e.g. 2..4; `+
+	f("(value > 5", 1, "at its end: want ) for the parenthesis of character 1")
+	f("value > 5)", 1, `character 10 (")"): a parenthesis that none opened`)
+	f("value = 4..2", 1, `character 9 ("4..2"): 4..2 ends before it begins`)
+	f("value = 2..2", 1, `character 9 ("2..2"): 2..2 holds nothing; 2..=2 includes its end`)
+	f("value = ..", 1, `character 9 (".."): ".." is not a range of numbers, e.g. 2..4; `+
 		`quote it if it is a text`)
-	f("value in (1, 2..3)", 1, `where, character 14 ("2..3)"): a list has values, and no ranges; `+
+	f("value in (1, 2..3)", 1, `character 14 ("2..3)"): a list has values, and no ranges; `+
 		`join conditions by or`)
-	f("value = nan", 1, `where, character 9 ("nan"): value of quantity 1 (power) is a number, and `+
+	f("value = nan", 1, `character 9 ("nan"): value of quantity 1 (power) is a number, and `+
 		`"nan" is not one; what is not a number meets not (value >= -inf)`)
-	f("value > 0 and qualty = 0", 1, `where, character 15 ("qualty = 0"): quantity 1 (power) has `+
+	f("value > 0 and qualty = 0", 1, `character 15 ("qualty = 0"): quantity 1 (power) has `+
 		`no field qualty; it has value`)
-	f("qualty = 0", 2, `where, character 1 ("qualty = 0"): quantity 2 (state) has no field `+
+	f("qualty = 0", 2, `character 1 ("qualty = 0"): quantity 2 (state) has no field `+
 		`qualty; it has value, air quality, note`)
-	f("note > 5", 2, `where, character 1 ("note > 5"): note of quantity 2 (state) is text, which `+
+	f("note > 5", 2, `character 1 ("note > 5"): note of quantity 2 (state) is text, which `+
 		`=, !=, ^= and in compare; sealed payloads are asked for by pentad seal sum --where`)
-	f(`value ^= "5"`, 2, `where, character 1 ("value ^= \"5\""): ^= is about texts, and value of `+
+	f(`value ^= "5"`, 2, `character 1 ("value ^= \"5\""): ^= is about texts, and value of `+
 		`quantity 2 (state) is i32`)
-	f("value = 1e999999", 2, `where, character 9 ("1e999999"): value of quantity 2 (state) is a `+
+	f("value = 1e999999", 2, `character 9 ("1e999999"): value of quantity 2 (state) is a `+
 		`number, and "1e999999" is not one`)
-	f("value = 5z", 3, `where, character 9 ("5z"): value of quantity 3 (blob) is bytes, and "5z" `+
+	f("value = 5z", 3, `character 9 ("5z"): value of quantity 3 (blob) is bytes, and "5z" `+
 		`has not an even number of hex digits; sealed payloads are asked for by pentad seal sum `+
 		`--where`)
 	f("value > 5", 9, "quantity 9 is not declared; declare it with pentad quantity set, or name "+
 		"the type of its payloads; conditions on sealed payloads are those of pentad seal sum "+
 		"--where")
-	f("value > \x01", 1, `where, character 9 ("\x01"): a character that is not printable`)
-	f(strings.Repeat("(", 40)+"value > 5", 1, `where, character 33 ("((((((((value > 5"): more `+
+	f("value > \x01", 1, `character 9 ("\x01"): a character that is not printable`)
+	f(strings.Repeat("(", 40)+"value > 5", 1, `character 33 ("((((((((value > 5"): more `+
 		`than 32 levels of parentheses and negations`)
-	f(strings.Repeat("!", 40)+"value > 5", 1, `where, character 33 ("!!!!!!!!value > 5"): more `+
+	f(strings.Repeat("!", 40)+"value > 5", 1, `character 33 ("!!!!!!!!value > 5"): more `+
 		`than 32 levels of parentheses and negations`)
 }
 

@@ -60,7 +60,7 @@ type db struct {
 func open(
 	ctx context.Context, dir, order string, shape system.Shape,
 ) (system.System, error) {
-	binary, err := server.Find("/usr/sbin/clickhouse-server", "clickhouse-server")
+	binary, err := server.Find("/usr/sbin/clickhouse-server", "Debian's clickhouse-server has it")
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ type db struct {
 }
 
 func open(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
-	binary, err := server.Find("/usr/bin/influxd", "influxdb")
+	binary, err := server.Find("/usr/bin/influxd", "Debian's influxdb has it")
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/pentad-db/pentad/bench/system"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -17,6 +20,9 @@ func (d *db) Ask(
 ) (uint64, error) {
 	own := q.Query
 	d.cost = system.Cost{}
+	if own.Select != "" {
+		own.Box[record.MID] = nil
+	}
 	switch q.Want {
 	case system.WantCount:
 		return d.count(ctx, &own)
@@ -28,6 +34,14 @@ func (d *db) Ask(
 	case system.WantGroups:
 		return d.groups(ctx, q, take)
 	case system.WantAbove:
+		if d.numbers {
+			var err error
+			above := "value > " + strconv.FormatFloat(q.Above, 'g', -1, 64)
+			if own.Where, err = where.Typed(above, plugin.F64); err != nil {
+				return 0, err
+			}
+			break
+		}
 		// Parameters: type f64, offset 0, relation "greater than", the value.
 		own.Filters = []record.PluginCall{{Name: "threshold",
 			Params: system.AppendNumber(make([]byte, 24), q.Above)}}

@@ -19,8 +19,9 @@ func Kinds() []system.Kind {
 	kind := func(name, about string, network bool) system.Kind {
 		return system.Kind{Name: name, About: about, Embedded: true,
 			Durability: system.Durability{Class: system.Synced, About: "log synced per batch"},
-			Open: func(ctx context.Context, dir string, _ system.Shape) (system.System, error) {
-				return open(ctx, dir, network)
+			Open: func(ctx context.Context, dir string, shape system.Shape) (system.System,
+				error) {
+				return open(ctx, dir, network, shape.PayloadBytes == system.NumberBytes)
 			}}
 	}
 	return []system.Kind{
@@ -34,10 +35,12 @@ type db struct {
 	client *client.Client // nil when embedded
 	clock  *atomic.Int64  // the workload's, so that acq relates to cap as it does for live meters
 	cost   system.Cost    // of the last answer
+	// numbers says that a payload is a number and nothing else, so that conditions can be asked.
+	numbers bool
 }
 
-func open(ctx context.Context, dir string, network bool) (system.System, error) {
-	d := &db{clock: new(atomic.Int64)}
+func open(ctx context.Context, dir string, network, numbers bool) (system.System, error) {
+	d := &db{clock: new(atomic.Int64), numbers: numbers}
 	opt := node.Options{Dir: dir, Store: store.Options{Now: d.clock.Load}}
 	if network {
 		opt.Listen = "127.0.0.1:0"

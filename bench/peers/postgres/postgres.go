@@ -73,23 +73,47 @@ func dialect() sqltext.Dialect {
 }
 
 func open(ctx context.Context, dir string, shape system.Shape) (system.System, error) {
-	postgres, err := server.Find("/usr/lib/postgresql/*/bin/postgres", "postgresql")
+	process, config, err := start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, errors.Join(err, process.Close())
+	}
+	d := &db{server: process, conn: conn, sql: stdlib.OpenDB(*config), shape: shape}
+	status := ""
+	if shape.Status() {
+		status = ", status bigint"
+	}
+	var has bool
+	err = conn.QueryRow(ctx, "SELECT to_regclass('r') IS NOT NULL").Scan(&has)
+	if err == nil && !has {
+		_, err = conn.Exec(ctx, fmt.Sprintf(schema, status))
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// start starts a server in a folder, with a cluster of its own.
+func start(ctx context.Context, dir string) (*server.Process, *pgx.ConnConfig, error) {
+	postgres, err := server.Find("/usr/lib/postgresql/*/bin/postgres", "Debian's postgresql has it")
+	if err != nil {
+		return nil, nil, err
+	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	as, err := server.As("postgres", dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data := filepath.Join(dir, "data")
-	_, err = os.Stat(data)
-	fresh := errors.Is(err, os.ErrNotExist)
-	if fresh {
+	if _, err = os.Stat(data); errors.Is(err, os.ErrNotExist) {
 		if err := initdb(ctx, filepath.Dir(postgres), dir, data, as); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	args := []string{"-D", data, "-k", dir}
@@ -100,29 +124,17 @@ func open(ctx context.Context, dir string, shape system.Shape) (system.System, e
 	cmd.SysProcAttr, cmd.Dir = as, dir
 	config, err := pgx.ParseConfig("user=postgres dbname=postgres host=" + dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	d := &db{shape: shape}
-	d.server, err = server.Start(ctx, cmd, syscall.SIGINT, // fast shutdown
-		func(ctx context.Context) (err error) {
-			d.conn, err = pgx.ConnectConfig(ctx, config)
-			return err
+	p, err := server.Start(ctx, cmd, syscall.SIGINT, // fast shutdown
+		func(ctx context.Context) error {
+			conn, err := pgx.ConnectConfig(ctx, config)
+			if err != nil {
+				return err
+			}
+			return conn.Close(ctx)
 		})
-	if err != nil {
-		return nil, err
-	}
-	d.sql = stdlib.OpenDB(*config)
-	if !fresh {
-		return d, nil
-	}
-	status := ""
-	if shape.Status() {
-		status = ", status bigint"
-	}
-	if _, err = d.conn.Exec(ctx, fmt.Sprintf(schema, status)); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
+	return p, config, err
 }
 
 func initdb(ctx context.Context, bin, dir, data string, as *syscall.SysProcAttr) error {

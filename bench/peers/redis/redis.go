@@ -56,7 +56,7 @@ type db struct {
 func (d *db) Version() string { return d.version }
 
 func open(ctx context.Context, dir string, _ system.Shape) (system.System, error) {
-	path, err := server.Find("/usr/bin/redis-server", "redis-server")
+	path, err := server.Find("/usr/bin/redis-server", "Debian's redis-server has it")
 	if err != nil {
 		return nil, err
 	}

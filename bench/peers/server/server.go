@@ -31,8 +31,8 @@ const (
 )
 
 // Find returns the newest file of the pattern, or what PATH has by that name; else a
-// [system.MissingError] that names the Debian package.
-func Find(pattern, debianPackage string) (string, error) {
+// [system.MissingError] with the source, which says where to get it.
+func Find(pattern, source string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err == nil && len(found) > 0 {
 		slices.Sort(found)
@@ -41,8 +41,7 @@ func Find(pattern, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(filepath.Base(pattern)); err == nil {
 		return path, nil
 	}
-	return "", system.MissingError(filepath.Base(pattern) + " is not installed; Debian's " +
-		debianPackage + " has it")
+	return "", system.MissingError(filepath.Base(pattern) + " is not installed; " + source)
 }
 
 // As returns the attributes that run a command as that user when this process is root, for servers

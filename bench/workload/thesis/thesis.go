@@ -45,6 +45,7 @@ func (c Config) end() int64 { return c.start() + int64(c.Ticks)*stepNs }
 // Workload returns the load and its queries.
 func (c Config) Workload() *workload.Workload {
 	return &workload.Workload{Name: "thesis", PayloadBytes: system.NumberBytes,
+		Devices: devices(), DevicesCID: tenant,
 		About: "100 sensors, a random value of ten digits every 10 s; payload: float64",
 		Phases: []workload.Phase{{
 			Stream: func() (workload.Stream, error) {
@@ -89,7 +90,7 @@ func (c Config) queries(*workload.Survey) []workload.Query {
 		q.Box[record.MID] = workload.Point(firstMID + rng.Int64N(sensors))
 		return q
 	}
-	return []workload.Query{
+	return append([]workload.Query{
 		workload.Boxes("T1", "a day of a sensor", func() system.Query {
 			q := sensor()
 			q.Box[record.Cap] = window(dayNs)
@@ -111,5 +112,5 @@ func (c Config) queries(*workload.Survey) []workload.Query {
 			return q
 		}),
 		workload.Once("T5", "latest value of every sensor", system.Query{Want: system.WantLast}),
-	}
+	}, described(rng, window)...)
 }

@@ -23,6 +23,8 @@ const (
 	hourNs  = int64(time.Hour)
 	ticks   = 13 * 360 // 13 hours: the longest query asks for 12
 	high    = 90       // percent
+
+	wideHosts = 4000
 )
 
 // Config is a size and a seed.
@@ -35,6 +37,11 @@ type Config struct {
 // Sized returns the workload with about that many rows: 13 hours of as many hosts as it takes.
 func Sized(rows int) Config {
 	return Config{Hosts: max(2, rows/(metrics*ticks)), Ticks: ticks, Seed: 3}
+}
+
+// Wide returns the workload with about that many rows: 4,000 hosts for as long as it takes.
+func Wide(rows int) Config {
+	return Config{Hosts: wideHosts, Ticks: max(1, rows/(metrics*wideHosts)), Seed: 3}
 }
 
 func (c Config) start() int64 { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
@@ -106,6 +113,10 @@ func (c Config) queries(*workload.Survey) []workload.Query {
 			func() system.Query { return p.above(1) }),
 		workload.Boxes("high-cpu-all", "readings of usage_user above 90 of all hosts, 12 hours",
 			func() system.Query { return p.above(c.Hosts) }),
+		workload.Boxes("raw-1", "all readings of one metric of a host, 12 hours",
+			func() system.Query { return p.raw(1) }),
+		workload.Boxes("raw-100", "all readings of one metric of 100 hosts, 12 hours",
+			func() system.Query { return p.raw(100) }),
 	}
 }
 
@@ -115,8 +126,9 @@ type picker struct {
 	rng *rand.Rand
 }
 
-// box is a number of metrics and of neighbouring hosts for some hours.
-func (p picker) box(metricCount, hosts, hours int) (x record.Box) {
+// box is a number of metrics and of neighbouring hosts for some hours. It begins at a whole number
+// of times every: as dashboards do, groups begin with whole buckets.
+func (p picker) box(metricCount, hosts, hours int, every int64) (x record.Box) {
 	x[record.CID] = workload.Point(tenant)
 	if hosts < p.c.Hosts {
 		from := p.rng.Int64N(int64(p.c.Hosts - hosts + 1))
@@ -125,7 +137,7 @@ func (p picker) box(metricCount, hosts, hours int) (x record.Box) {
 	if metricCount < metrics {
 		x[record.MOID] = record.RangeSet{{From: user, To: user + int64(metricCount)}}
 	}
-	x[record.Cap] = workload.Window(p.rng, p.c.start(), p.c.end(), int64(hours)*hourNs, stepNs)
+	x[record.Cap] = workload.Window(p.rng, p.c.start(), p.c.end(), int64(hours)*hourNs, every)
 	return x
 }
 
@@ -133,7 +145,7 @@ func (p picker) box(metricCount, hosts, hours int) (x record.Box) {
 func (p picker) groups(metricCount, hosts, hours int, bucket time.Duration) (q system.Query) {
 	q.Want, q.Func = system.WantGroups, system.FuncMax
 	q.By = record.GroupBy{MOID: true, CapBucketNs: int64(bucket)}
-	q.Box = p.box(metricCount, hosts, hours)
+	q.Box = p.box(metricCount, hosts, hours, int64(bucket))
 	return q
 }
 
@@ -141,12 +153,17 @@ func (p picker) groups(metricCount, hosts, hours int, bucket time.Duration) (q s
 func (p picker) means(metricCount int) (q system.Query) {
 	q.Want, q.Func = system.WantGroups, system.FuncMean
 	q.By = record.GroupBy{MID: true, MOID: true, CapBucketNs: hourNs}
-	q.Box = p.box(metricCount, p.c.Hosts, 12)
+	q.Box = p.box(metricCount, p.c.Hosts, 12, hourNs)
+	return q
+}
+
+func (p picker) raw(hosts int) (q system.Query) {
+	q.Box = p.box(1, min(hosts, p.c.Hosts), 12, stepNs)
 	return q
 }
 
 func (p picker) above(hosts int) (q system.Query) {
 	q.Want, q.Above = system.WantAbove, high
-	q.Box = p.box(1, hosts, 12)
+	q.Box = p.box(1, hosts, 12, stepNs)
 	return q
 }

@@ -41,8 +41,9 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Load sample meter readings and query them",
 		Long: `Generate a month of readings of 500 meters, 3 quantities each, every 15 minutes: 2 % arrive late and
-1 % are corrected. Load them over the network into a node in this process, then query each of the
-five axes, a corrected reading, and plugins. At the end, encrypt the power of one town, have a node
+1 % are corrected. Each meter has a name, a building, a floor and a place. Load them over the
+network into a node in this process, then query each of the five axes, devices by what is known of
+them, a corrected reading, and plugins. At the end, encrypt the power of one town, have a node
 without a key add it up, and decrypt the sum.
 
 On a terminal the node then serves until Ctrl-C. The data are kept; --reset replaces them.`,
@@ -185,14 +186,18 @@ func (a *app) demoData(ctx context.Context, n *node.Node, db *client.Client, dir
 		fmt.Fprintf(a.Stdout, "found %s: %s records\n", what, output.Thousands(m.Records))
 		return nil
 	}
+	mids, err := demoDevices(ctx, db, p)
+	if err != nil {
+		return err
+	}
 	start := a.Now()
 	w := db.NewWriter(client.WriterOptions{})
 	bar := a.NewProgress("load", int64(p.About()), true)
 	var counts [3]int64
 	var payload []byte
 	pending := int64(0)
-	var err error
 	for r := range p.All() {
+		r.Key.MID = mids[r.Key.MID]
 		payload = r.AppendPayload(payload[:0])
 		if err = w.Add(ctx, r.Key, payload); err != nil {
 			break

@@ -90,12 +90,15 @@ func (s *demoShow) next() {
 		fmt.Fprintf(s.app.Stdout, "  %s serve --dir %s &\n  %s health --wait 10s\n", program,
 			filepath.Join(s.home, "node"), program)
 	}
-	first := s.plan.Start().Format("2006-01-02")
+	cid, meter, building := s.shown()
 	for _, line := range []string{
-		"get --cid 1 --mid 1 --last 1",
+		fmt.Sprintf("device ls --cid %d --select 'group^=%s'", cid, building),
+		fmt.Sprintf("get --cid %d --mid %s --last 1 --names mid", cid, meter),
 		"versions " + s.box,
-		"windows --cid 1 --moid 1 --every 1d --agg stats --tz Europe/Berlin",
-		"plugin run stats --moid 1 --cap " + first + " --group cid",
+		fmt.Sprintf("windows --cid %d --select 'group^=%s, floor=2' --moid 1 --every 1d "+
+			"--agg stats --tz Europe/Berlin", cid, building),
+		fmt.Sprintf("count --cid %d --select 'alt>=6' --moid 1 --where 'value > 2'", cid),
+		fmt.Sprintf("plugin run stats --cid %d --moid 1 --group mid --names mid", cid),
 		"export --cid 1 --value f64 -f meters.csv",
 	} {
 		fmt.Fprintf(s.app.Stdout, "  %s %s%s\n", program, line, addr)

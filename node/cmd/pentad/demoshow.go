@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
@@ -31,8 +33,8 @@ type demoShow struct {
 }
 
 func (s *demoShow) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.axes, s.correction, s.filter, s.stats,
-		s.sizes, s.sealed} {
+	for _, step := range []func(context.Context) error{s.axes, s.described, s.correction, s.filter,
+		s.stats, s.sizes, s.sealed} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -51,26 +53,18 @@ func (s *demoShow) table(columns ...output.Column) *output.Writer {
 		Color: s.app.StdoutTerminal && !s.app.NoColor}, columns...)
 }
 
-// ask reads a query as the command line would, and counts.
+// ask reads a query as the command line would.
 func (s *demoShow) ask(ctx context.Context, flags string) (*record.Query, error) {
-	q := queryflags.Flags{Readings: true}
-	for d := range record.NumDims {
-		q.Parts[d] = "*"
-	}
-	words := strings.Fields(flags)
-	for i := 0; i+1 < len(words); i += 2 {
-		switch name := strings.TrimPrefix(words[i], "--"); name {
-		case "view":
-			q.View = words[i+1]
-		case "asof":
-			q.AsOf = words[i+1]
-		default:
-			for d := range record.NumDims {
-				if record.Dim(d).String() == name {
-					q.Parts[d] = words[i+1]
-				}
-			}
-		}
+	return s.askWords(ctx, strings.Fields(flags))
+}
+
+func (s *demoShow) askWords(ctx context.Context, words []string) (*record.Query, error) {
+	var q queryflags.Flags
+	c := &cobra.Command{Use: "demo"}
+	q.AddBox(c)
+	q.AddFilter(c)
+	if err := c.ParseFlags(words); err != nil {
+		return nil, err
 	}
 	return q.Query(ctx, s.app.App)
 }
@@ -84,16 +78,16 @@ func (s *demoShow) axes(ctx context.Context) error {
 	}
 	hour := evening.Format("2006-01-02T15:04Z") + ".." +
 		evening.Add(time.Hour).Format("2006-01-02T15:04Z")
-	meter := s.plan.Meters/2 + 1
+	cid, meter, _ := s.shown()
 	s.title("One box on each of the five axes, out of %s records", output.Thousands(s.records))
 	w := s.table(cli.Left("query"), cli.Right("records"), cli.Right("time"))
 	for _, flags := range []string{
-		fmt.Sprintf("--cid %d", demodata.CID(meter)),
-		fmt.Sprintf("--mid %d", meter),
+		fmt.Sprintf("--cid %d", cid),
+		fmt.Sprintf("--cid %d --mid %s", cid, meter),
 		"--moid 3",
 		"--cap " + hour,
 		"--acq " + arrived,
-		fmt.Sprintf("--cid %d --mid %d --moid 1 --cap %s", demodata.CID(meter), meter, hour),
+		fmt.Sprintf("--cid %d --mid %s --moid 1 --cap %s", cid, meter, hour),
 	} {
 		q, err := s.ask(ctx, flags)
 		if err != nil {
@@ -118,7 +112,6 @@ func (s *demoShow) arrival(ctx context.Context) (string, error) {
 	middle := s.plan.Start().Add(time.Duration(s.plan.Days) * 12 * time.Hour).UnixNano()
 	q := &record.Query{Limit: 1, Order: record.OrderAcq}
 	q.Box[record.CID] = record.RangeSet{record.At(1)}
-	q.Box[record.MID] = record.RangeSet{record.At(1)}
 	q.Box[record.Cap] = record.RangeSet{record.At(middle)}
 	at := int64(0)
 	_, err := s.db.Scan(ctx, q, func(b *record.Batch) error {
@@ -144,9 +137,13 @@ func (s *demoShow) correction(ctx context.Context) error {
 	if key.CID == 0 {
 		return nil // a demo so small that nothing was corrected
 	}
-	box := fmt.Sprintf("--cid %d --mid %d --moid %d --cap %s", key.CID, key.MID, key.MOID,
-		timeparse.Format(key.CapNs))
-	s.box = box
+	ids, err := s.db.FindDevices(ctx, key.CID, []string{demodata.Name(int(key.MID))})
+	if err != nil {
+		return err
+	}
+	box := fmt.Sprintf("--cid %d --mid %s --moid %d --cap %s", key.CID,
+		demodata.Name(int(key.MID)), key.MOID, timeparse.Format(key.CapNs))
+	s.box, key.MID = box, ids[0]
 	s.title("A reading that was corrected: pentad get %s", box)
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))
 	last := int64(0)

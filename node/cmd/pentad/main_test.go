@@ -34,9 +34,10 @@ func TestMain(m *testing.M) {
 //	exits N CMD    runs a command that must end with this exit code
 //	examples       runs the examples of all help pages, with the directory stopped in place of
 //	               /var/lib/pentad
-//	bend FILE N    changes bytes of a file, at an Nth of it
+//	bend FILE N    changes bytes of a file, at an Nth of it, from the end if N is negative
 //	settle DIR     seals and merges all that a stopped node holds
 //	walk FILE      runs the shell blocks of a document of this repository
+//	console FILE   runs what is typed in its first console block, after $
 func TestScripts(t *testing.T) {
 	if !testing.Short() && !compilesC() {
 		required.Lacks(t, required.Clang, "the guests in C of sdk/docs/plugins.md; apt-get "+
@@ -63,7 +64,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"shape": shape, "exits": exits, "examples": runExamples,
 			"bend": bend, "settle": settle, "walk": walk,
-			"next": typeNext,
+			"console": console, "next": typeNext,
 		},
 	})
 }
@@ -167,8 +168,12 @@ func bend(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	content, err := os.ReadFile(path)
 	ts.Check(err)
+	at := len(content) / part
+	if at < 0 {
+		at += len(content)
+	}
 	for i := range 16 {
-		content[len(content)/part+i] ^= 0x55
+		content[at+i] ^= 0x55
 	}
 	ts.Check(os.WriteFile(path, content, 0o600))
 }
@@ -225,6 +230,39 @@ func walk(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("walk.sh"), []byte(script), 0o600))
 	ts.Check(ts.Exec("sh", "-x", "walk.sh"))
+}
+
+// console runs the lines that begin with $ of the first console block of a document in one shell:
+// the first of them starts a node.
+func console(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: console FILE")
+	}
+	text, err := os.ReadFile(filepath.Join("../../..", filepath.FromSlash(args[0])))
+	ts.Check(err)
+	_, block, _ := strings.Cut(string(text), "\n```console\n")
+	block, _, _ = strings.Cut(block, "\n```")
+	script := "set -e\ntrap 'kill $! 2>/dev/null || true; wait' EXIT\n"
+	count := 0
+	for line := range strings.SplitSeq(block, "\n") {
+		typed, ok := strings.CutPrefix(line, "$ bin/pentad serve ")
+		if ok {
+			typed, _, _ = strings.Cut(typed, "#")
+			script += "pentad serve --listen $PENTAD_ADDR -q " + typed + " &\n" +
+				"pentad health --wait 5m\n"
+			continue
+		}
+		if typed, ok = strings.CutPrefix(line, "$ "); ok {
+			script += strings.ReplaceAll(strings.ReplaceAll(typed, "bin/pentad ", "pentad "),
+				"'http://127.0.0.1:5150", "'http://'$PENTAD_ADDR'") + "\n"
+			count++
+		}
+	}
+	if count < 10 {
+		ts.Fatalf("%s has %d lines to run", args[0], count)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("console.sh"), []byte(script), 0o600))
+	ts.Check(ts.Exec("sh", "-x", "console.sh"))
 }
 
 // typeNext runs what the demo that ran before says to type next.

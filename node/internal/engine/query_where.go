@@ -3,13 +3,12 @@ package engine
 import (
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/where"
-	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // bindWhere returns the query with its condition bound to the quantities that are declared, so that
 // all sources understand it alike. One that another node or the client has bound stays as it is.
 //
-// Errors: *wire.Error for fields and types that the quantities do not have.
+// Errors: *record.InvalidError for fields and types that the quantities do not have.
 func (e *Engine) bindWhere(q *record.Query) (*record.Query, error) {
 	if q.Where == "" || where.IsBound(q.Where) {
 		return q, nil
@@ -21,8 +20,8 @@ func (e *Engine) bindWhere(q *record.Query) (*record.Query, error) {
 	}
 	text, err := where.Bind(q.Where, e.plugins.Quantities(), moids)
 	if err != nil {
-		return nil, &wire.Error{Kind: wire.KindInvalid, Part: "where",
-			Reason: string(record.OutOfRange), Message: err.Error()}
+		return nil, &record.InvalidError{Part: "where", Reason: record.Inconsistent, Row: -1,
+			Detail: err.Error()}
 	}
 	bound := *q
 	bound.Where = text

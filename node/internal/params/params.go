@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/expr"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 	"github.com/valyala/fasthttp"
@@ -19,7 +20,11 @@ import (
 
 // Bad returns the error of a parameter, or of another part of a request.
 func Bad(name string, err error) *wire.Error {
-	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: string(record.OutOfRange),
+	reason := record.OutOfRange
+	if syntax := (*expr.SyntaxError)(nil); errors.As(err, &syntax) {
+		reason = record.Syntax
+	}
+	return &wire.Error{Kind: wire.KindInvalid, Part: name, Reason: string(reason),
 		Message: fmt.Sprintf("parameter %s: %v", name, err)}
 }
 

@@ -1,6 +1,7 @@
 package demodata
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,29 @@ func BenchmarkAll(b *testing.B) {
 		if n++; n == b.N {
 			break
 		}
+	}
+}
+
+// TestDevices: each meter has a name of its own in its tenant and a description that can be stored,
+// and 25 are in a building.
+func TestDevices(t *testing.T) {
+	p := Plan{Meters: 130}
+	names, buildings := map[string]int32{}, map[string]int{}
+	for i, meters := range p.Tenants() {
+		for _, meter := range meters {
+			d := Device(meter)
+			if err := d.Check(); err != nil || CID(meter) != int32(1+i) {
+				t.Errorf("meter %d of tenant %d: %v", meter, 1+i, err)
+			}
+			names[d.Name] = CID(meter)
+			path := strings.Split(d.Group, "/")
+			buildings[strings.Join(path[:2], "/")]++
+			if v, _ := d.Value("floor"); path[2] != "floor-"+v.String() {
+				t.Errorf("meter %d is in %s, on floor %s", meter, d.Group, v)
+			}
+		}
+	}
+	if len(names) != 130 || len(buildings) != 6 || buildings["town-2/building-3"] != 25 {
+		t.Errorf("%d names, buildings: %v", len(names), buildings)
 	}
 }

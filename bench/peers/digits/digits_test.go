@@ -1,4 +1,4 @@
-package influxdb
+package digits
 
 import (
 	"regexp"
@@ -10,7 +10,7 @@ import (
 func TestPatterns(t *testing.T) {
 	f := func(lo, hi int64, want string) {
 		t.Helper()
-		got := strings.Join(appendPatterns(nil, lo, hi), "|")
+		got := strings.Join(AppendPatterns(nil, lo, hi), "|")
 		if want != "" && got != want {
 			t.Errorf("%d to %d: %s, want %s", lo, hi, got, want)
 		}
@@ -31,7 +31,7 @@ func TestPatterns(t *testing.T) {
 	f(95, 12_005, "")
 	f(-12, 5, `-[1-9]|-1[0-2]|[0-5]`)
 	f(-120, -7, "")
-	if got := len(appendPatterns(nil, -1<<63, 1<<63-1)); got > 400 {
+	if got := len(AppendPatterns(nil, -1<<63, 1<<63-1)); got > 400 {
 		t.Errorf("%d patterns for all numbers", got)
 	}
 }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/sdk/client"
+)
+
+// demoDevices gives the meters of a plan names and descriptions, and returns their ids, from index
+// 1 on.
+func demoDevices(ctx context.Context, db *client.Client, p demodata.Plan) ([]int64, error) {
+	mids := make([]int64, 1, p.Meters+1)
+	for _, meters := range p.Tenants() {
+		cid := demodata.CID(meters[0])
+		names := make([]string, len(meters))
+		devices := make([]client.DescribedDevice, len(meters))
+		for i, meter := range meters {
+			names[i] = demodata.Name(meter)
+			devices[i] = client.DescribedDevice{FromNs: p.Start().UnixNano(),
+				Description: demodata.Device(meter)}
+		}
+		ids, _, err := db.NameDevices(ctx, cid, names)
+		if err != nil {
+			return nil, err
+		}
+		for i, mid := range ids {
+			devices[i].MID = mid
+		}
+		if err := db.DescribeDevices(ctx, cid, devices); err != nil {
+			return nil, err
+		}
+		mids = append(mids, ids...)
+	}
+	return mids, nil
+}
+
+// shown is the meter that the demo asks about, and its building.
+func (s *demoShow) shown() (cid int32, name, building string) {
+	meter := s.plan.Meters/2 + 1
+	d := demodata.Device(meter)
+	return demodata.CID(meter), d.Name, d.Group[:strings.LastIndex(d.Group, "/")+1]
+}
+
+// described counts readings of devices that descriptions choose.
+func (s *demoShow) described(ctx context.Context) error {
+	cid, _, building := s.shown()
+	place := demodata.Device(s.plan.Meters/2 + 1).Place
+	s.title("By what is known of devices: pentad count --cid %d ...", cid)
+	w := s.table(cli.Left("query"), cli.Right("records"), cli.Right("time"))
+	for _, words := range [][]string{
+		{"--select", "group^=" + building},
+		{"--select", "group^=" + building + ", floor=2..4"},
+		{"--select", "type=meter, alt>=6", "--moid", "1", "--where", "value > 2"},
+		{"--select", fmt.Sprintf("near(%g,%g,500m)", place.Lat, place.Lon), "--moid", "3"},
+	} {
+		q, err := s.askWords(ctx, append([]string{"--cid", fmt.Sprint(cid)}, words...))
+		if err != nil {
+			return err
+		}
+		start := s.app.Now()
+		n, err := queryflags.Count(ctx, s.db, q)
+		if err != nil {
+			return err
+		}
+		if err := w.Row(output.Text(shellWords(words)), output.Count(n),
+			output.Span(s.app.Now().Sub(start))); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// shellWords is how words are typed.
+func shellWords(words []string) string {
+	typed := make([]string, len(words))
+	for i, word := range words {
+		if typed[i] = word; strings.ContainsAny(word, " ^()<>!") {
+			typed[i] = "'" + word + "'"
+		}
+	}
+	return strings.Join(typed, " ")
+}
