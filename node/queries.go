@@ -123,8 +123,8 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 	return n.withoutOptions().Versions(ctx, box)
 }
 
-// VersionsSelected is Versions of the devices of one tenant that a selector chooses, in the language
-// of [registry.ParseSelector].
+// VersionsSelected is Versions of the devices of one tenant that a selector chooses, in the
+// language of [registry.ParseSelector].
 func (n *Node) VersionsSelected(
 	ctx context.Context, box *record.Box, selector string,
 ) ([]record.Version, wire.End, error) {
@@ -183,7 +183,8 @@ func (n *Node) Changes(
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
 ) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
-	return n.engine.Digest(ctx, request.Options{}, &wire.DigestQuery{Box: box, Cuts: cuts, Rows: rows})
+	return n.engine.Digest(ctx, request.Options{},
+		&wire.DigestQuery{Box: box, Cuts: cuts, Rows: rows})
 }
 
 // State returns what a mirror needs besides records; see [store.Store.State]. Of a cluster

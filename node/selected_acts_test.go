@@ -102,7 +102,8 @@ func (h *townHistory) hidden(row int, onlyPurged bool) bool {
 	})
 }
 
-// meters returns the devices of which the newest description below an acq says that they are meters.
+// meters returns the devices of which the newest description below an acq says that they are
+// meters.
 func (h *townHistory) meters(belowNs int64) map[int64]bool {
 	newest := map[int64]townRow{}
 	for _, r := range h.rows {
@@ -224,7 +225,8 @@ func (h *townHistory) checkVersions(c *client.Client) {
 	}
 }
 
-// checkFeed reads the changes of the meters: each reading of a device that was a meter when it came.
+// checkFeed reads the changes of the meters: each reading of a device that was a meter when it
+// came.
 func (h *townHistory) checkFeed(c *client.Client, what string, got []record.Key) {
 	h.Helper()
 	if got == nil {

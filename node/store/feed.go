@@ -98,8 +98,8 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 
 // FeedSelected is [Store.Feed] of the devices of a tenant that a selector chooses, empty for all. A
 // row is shown if its device meets the selector by what was known of it at the acq of the row, the
-// row included: as devices enter and leave the selection, the feed follows. Events are shown whatever
-// they hide, because rows of it may have been shown.
+// row included: as devices enter and leave the selection, the feed follows. Events are shown
+// whatever they hide, because rows of it may have been shown.
 func (s *Store) FeedSelected(
 	box record.Box, selector string, keysOnly bool, fromNs int64,
 ) (*Feed, error) {

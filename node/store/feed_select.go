@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// maxSliceDescriptions bounds the devices that are described in one slice of a feed that selects
-	// devices, divided as its rows are. Those of a larger import are passed in several slices.
+	// maxSliceDescriptions bounds the devices that are described in one slice of a feed that
+	// selects devices, divided as its rows are. Those of a larger import are passed in several
+	// slices.
 	maxSliceDescriptions = 1 << 16
 	// maxSliceVersionBytes bounds the older descriptions of these devices that are in memory while
 	// the slice is read.
@@ -30,8 +31,9 @@ const (
 )
 
 // feedSelection says which rows a feed of selected devices shows: those whose device meets the
-// selector by the descriptions with an acq up to that of the row, its own included, less what erases
-// up to there hide. This depends on acqs alone, so a feed that resumes anywhere shows the same.
+// selector by the descriptions with an acq up to that of the row, its own included, less what
+// erases up to there hide. This depends on acqs alone, so a feed that resumes anywhere shows the
+// same.
 //
 // It keeps the devices that meet the selector where the feed is, 8 bytes each, and for each slice
 // looks at the descriptions that came in it only.
@@ -226,7 +228,8 @@ func (f *feedSelection) changedIn(
 	ctx context.Context, fromNs, endNs int64,
 ) (mids []int64, firstNs int64, err error) {
 	firstNs = endNs
-	err = f.scan(ctx, nil, record.Range{From: fromNs, To: endNs}, true, func(b *record.Batch) error {
+	acqs := record.Range{From: fromNs, To: endNs}
+	err = f.scan(ctx, nil, acqs, true, func(b *record.Batch) error {
 		mids = append(mids, b.MID...)
 		firstNs = min(firstNs, slices.Min(b.AcqNs))
 		return nil
@@ -236,7 +239,8 @@ func (f *feedSelection) changedIn(
 }
 
 // versionsOf returns every version of the descriptions of devices up to the end of a slice, by
-// device and acq, without those that are hidden there; nil if they are more than the slice may hold.
+// device and acq, without those that are hidden there; nil if they are more than the slice may
+// hold.
 func (f *feedSelection) versionsOf(
 	ctx context.Context, mids []int64, endNs int64, divisor int,
 ) ([]record.Version, error) {
@@ -319,8 +323,8 @@ func (f *feedSelection) stepsOf(of []record.Version, fromNs int64) []selectStep 
 	return steps
 }
 
-// replaced returns ascending values with those of changed that are in now, and no others of changed;
-// it leaves what it is given as it is. All are ascending.
+// replaced returns ascending values with those of changed that are in now, and no others of
+// changed; it leaves what it is given as it is. All are ascending.
 func replaced(values, changed, now []int64) []int64 {
 	out := make([]int64, 0, len(values)+len(now))
 	for _, v := range values {

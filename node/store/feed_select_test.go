@@ -14,8 +14,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// selectedChanges is what a feed of selected devices gives, done stupidly: of each row its device is
-// looked up as of the acq of the row.
+// selectedChanges is what a feed of selected devices gives, done stupidly: of each row its device
+// is looked up as of the acq of the row.
 func (m *model) selectedChanges(
 	box *record.Box, selector string, fromNs int64,
 ) (rows []modelRow, events []event.Event) {
@@ -30,8 +30,8 @@ func (m *model) selectedChanges(
 	for _, r := range all {
 		if r.key.AcqNs != atNs {
 			atNs = r.key.AcqNs
-			selected = descriptions.selectDevices(&record.Query{View: record.ViewAsOf, AsOfAcqNs: atNs + 1,
-				Select: selector, Box: *box})
+			selected = descriptions.selectDevices(&record.Query{View: record.ViewAsOf,
+				AsOfAcqNs: atNs + 1, Select: selector, Box: *box})
 		}
 		if len(selected) > 0 && selected.Contains(r.key.MID) {
 			rows = append(rows, r)
@@ -56,8 +56,8 @@ func (sh shape) hideDescribed(t *testing.T, rng *rand.Rand, s *Store, m *model) 
 	m.events = append(m.events, event.Event{AcqNs: acq, Kind: kind, Box: box})
 }
 
-// checkSelectedFeed holds a feed, with slices of a random size, against the model: read at once, and
-// resumed at positions that it was at.
+// checkSelectedFeed holds a feed, with slices of a random size, against the model: read at once,
+// and resumed at positions that it was at.
 func checkSelectedFeed(
 	t *testing.T, what string, rng *rand.Rand, s *Store, m *model, box record.Box, selector string,
 	fromNs int64,
@@ -237,8 +237,8 @@ func testSelectedFeeds(t *testing.T, sh shape, opt Options) {
 	}
 }
 
-// TestSelectedFeedModel holds feeds, diffs, versions and digests of selected devices against a slice
-// of everything, while devices enter and leave the selection.
+// TestSelectedFeedModel holds feeds, diffs, versions and digests of selected devices against a
+// slice of everything, while devices enter and leave the selection.
 func TestSelectedFeedModel(t *testing.T) {
 	rounds.NotUnderRace(t, "a model in one goroutine")
 	testSelectedFeeds(t, shape{cids: 2, mids: 5, moids: 2, caps: 20, described: true},

@@ -38,8 +38,8 @@ func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan,
 	return sc, nil
 }
 
-// choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the horizon
-// if that is less.
+// choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the
+// horizon if that is less.
 type choice struct {
 	cid      int32
 	selector *registry.Selector

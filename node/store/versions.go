@@ -23,8 +23,8 @@ func (s *Store) Versions(
 	return s.VersionsSelected(ctx, box, "", maxBytes)
 }
 
-// VersionsSelected is [Store.Versions] of the devices that a selector chooses, by their descriptions
-// as of the horizon; an empty one chooses all.
+// VersionsSelected is [Store.Versions] of the devices that a selector chooses, by their
+// descriptions as of the horizon; an empty one chooses all.
 func (s *Store) VersionsSelected(
 	ctx context.Context, box *record.Box, selector string, maxBytes int64,
 ) ([]record.Version, ScanStats, error) {

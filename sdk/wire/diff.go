@@ -14,8 +14,8 @@ const (
 	FrameVersions    FrameType = 18
 )
 
-// AppendDiff appends a diff frame: from i64, to i64, box, then the selector, if there is one, with a
-// length u32 before it.
+// AppendDiff appends a diff frame: from i64, to i64, box, then the selector, if there is one, with
+// a length u32 before it.
 func AppendDiff(dst []byte, d *record.Diff) []byte {
 	dst, start := beginFrame(dst, FrameDiff)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(d.FromNs))

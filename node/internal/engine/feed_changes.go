@@ -35,7 +35,8 @@ var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 // slices up to the horizon. With follow it continues with new ones, and with an empty slice as a
 // Heartbeat, until ctx or the node ends. Tombstones pass the filters of q; its view, order and
 // limit must be zero. A selector shows a record if its device met it when the record came, see
-// [store.Store.FeedSelected]. A slice is valid during the call of emit, which delays only this feed.
+// [store.Store.FeedSelected]. A slice is valid during the call of emit, which delays only this
+// feed.
 //
 // Returns: the acq to resume from, also with an error.
 func (e *Engine) Changes(

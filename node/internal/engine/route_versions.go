@@ -82,7 +82,8 @@ func (r *remoteSource) versions(
 ) (all []record.Version, end wire.End, err error) {
 	bytes := int64(0)
 	var stopped error
-	end, err = r.client().VersionBatches(ctx, &wire.Box{Box: ask.Box, Everything: true, Select: ask.Select},
+	whole := &wire.Box{Box: ask.Box, Everything: true, Select: ask.Select}
+	end, err = r.client().VersionBatches(ctx, whole,
 		func(some []record.Version) error {
 			r.noteHeard()
 			all = append(all, some...)

@@ -27,13 +27,14 @@ func (s *Server) checkMoments(req *httpserver.Request, ask *record.Diff) error {
 // Of records of a view that the path names, and of what is told of versions. These are of the whole
 // history of readings, so they have no range of acq.
 var (
-	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "last", "where", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "last", "where",
+		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "select", "last", "where", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "select", "last", "where",
+		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	diffParams = []string{"cid", "mid", "moid", "cap", "select", "from", "to", "limit", "type", "format",
+	diffParams = []string{"cid", "mid", "moid", "cap", "select", "from", "to", "limit", "type",
+		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	versionsParams = []string{"cid", "mid", "moid", "cap", "select", "everything", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
