@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -17,6 +17,15 @@ import (
 // newSelectScan begins a scan of the devices that a query selects, up to the horizon as of which
 // they were.
 func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
+	sc, _, err := s.newKeyedScan(ctx, q, nil)
+	return sc, err
+}
+
+// newKeyedScan is newSelectScan that also finds what the devices have for a key, unless that is
+// nil. The query may have no selector: then it is of all devices.
+func (s *Store) newKeyedScan(
+	ctx context.Context, q *record.Query, key *registry.Key,
+) (*scan.Scan, *DeviceValues, error) {
 	began := time.Now()
 	asOfNs := int64(math.MaxInt64)
 	if q.View == record.ViewAsOf {
@@ -24,35 +33,58 @@ func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan,
 	}
 	c, err := newChoice(&q.Box, q.Select, asOfNs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if key != nil {
+		c.values = devices.NewGathering(*key, s.opt.descriptionBytes, q.Box[record.MID].Contains)
+		c.few = fewOf(q.Box[record.MID])
 	}
 	mids, horizon, err := s.selectDevices(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	narrowed := *q
-	some := narrow(&narrowed.Box, mids)
+	var values *DeviceValues
+	if key != nil {
+		if values, err = c.values.Values(); err != nil {
+			return nil, nil, s.tooManyValues(key)
+		}
+	}
+	narrowed, some := *q, true
+	if c.selector != nil {
+		some = narrow(&narrowed.Box, mids)
+	}
 	sc := s.scans.Begin(ctx, &narrowed, horizon)
 	sc.Empty = sc.Empty || !some
 	sc.Stats.Devices, sc.Stats.SelectNs = len(mids), int64(time.Since(began))
-	return sc, nil
+	return sc, values, nil
+}
+
+// tooManyValues is the error of devices that take too much memory to be grouped by a key.
+func (s *Store) tooManyValues(key *registry.Key) error {
+	return &record.InvalidError{Part: "group by", Reason: record.TooLarge, Row: -1,
+		Detail: fmt.Sprintf("devices and what they have for %s take more than %d MiB; select "+
+			"fewer devices", key, s.opt.descriptionBytes>>20)}
 }
 
 // choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the
 // horizon if that is less.
 type choice struct {
 	cid      int32
-	selector *registry.Selector
+	selector *registry.Selector // nil: all devices, which are not listed
 	asOfNs   int64
+	values   *devices.Gathering // gets those of the devices; nil: none are wanted
+	few      []int64            // the only devices that are asked for; nil: many
 }
 
-// newChoice returns the choice of a selector from a box of one tenant.
+// newChoice returns the choice of a selector, empty for all devices, from a box of one tenant.
 func newChoice(box *record.Box, selector string, asOfNs int64) (*choice, error) {
-	s, err := registry.ParseSelector(selector)
-	if err != nil {
-		return nil, err
+	c := &choice{cid: int32(box[record.CID][0].From), asOfNs: asOfNs}
+	if selector == "" {
+		return c, nil
 	}
-	return &choice{int32(box[record.CID][0].From), s, asOfNs}, nil
+	var err error
+	c.selector, err = registry.ParseSelector(selector)
+	return c, err
 }
 
 // narrow restricts a box to some of its devices, which ascend, and reports whether any are left.
@@ -86,6 +118,22 @@ func (s *Store) selectInto(
 	}
 	return narrow(box, mids), ScanStats{HorizonNs: horizon, Devices: len(mids),
 		SelectNs: int64(time.Since(began))}, nil
+}
+
+// maxFew is how many devices are looked up one by one, and not found among all.
+const maxFew = 1000
+
+// fewOf returns the values of a set, nil if it has many.
+func fewOf(set record.RangeSet) (values []int64) {
+	for _, r := range set {
+		if uint64(r.To-r.From) > uint64(maxFew-len(values)) {
+			return nil
+		}
+		for v := r.From; v < r.To; v++ {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // rangesOf returns a normalized set of ascending values.
@@ -132,7 +180,13 @@ func (s *Store) selectScanned(
 	var mu sync.Mutex
 	err = s.eachDescription(ctx, c.cid, among, asOfNs,
 		func(mid int64, d *registry.Description) {
-			if c.selector.Match(d) {
+			if c.selector != nil && !c.selector.Match(d) {
+				return
+			}
+			if c.values != nil {
+				c.values.Add(mid, d)
+			}
+			if c.selector != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				mids = append(mids, mid)
@@ -156,7 +210,7 @@ func (s *Store) selectKnown(
 	if changed, any := t.changed(c.cid); d == nil || any || len(changed) > 0 {
 		return nil, horizon, false, nil
 	}
-	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c.selector)
+	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c)
 	return mids, horizon, known, nil
 }
 
@@ -182,17 +236,26 @@ func (s *Store) selectChanged(
 		return nil, horizon, false, err
 	}
 	d.fromNs = horizon
-	t.keep(c.cid, d)
+	t.keep(c.cid, d, tenantsOfDescriptions*s.opt.descriptionBytes)
 	t.done(c.cid, horizon)
-	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c.selector)
+	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c)
 	return mids, horizon, known, nil
 }
 
-func (d *described) selectAsOf(asOfNs int64, selector *registry.Selector) ([]int64, bool) {
+// selectAsOf selects as of an acq, if the index is right as of that.
+func (d *described) selectAsOf(asOfNs int64, c *choice) (mids []int64, known bool) {
 	if d.tooLarge || asOfNs < d.fromNs {
 		return nil, false
 	}
-	return d.index.Select(selector, nil), true
+	of := c.few
+	if c.selector != nil {
+		mids = d.index.Select(c.selector, nil)
+		of = mids
+	}
+	if c.values != nil {
+		d.index.Gather(c.values, of, of == nil && c.selector == nil)
+	}
+	return mids, true
 }
 
 // loadDescriptions makes the index of a tenant. The caller holds described.mu.
@@ -238,34 +301,4 @@ func (s *Store) updateDescriptions(
 		d.index, d.tooLarge = devices.Index{}, true
 	}
 	return nil
-}
-
-// eachDescription visits the newest description of each device of a tenant as of an acq that is not
-// above the horizon: the one with the greatest cap. Payloads that are no descriptions are passed
-// over. Workers call visit at the same time.
-func (s *Store) eachDescription(
-	ctx context.Context, cid int32, mids record.RangeSet, asOfNs int64,
-	visit func(mid int64, d *registry.Description),
-) error {
-	q := record.Query{View: record.ViewAsOf, AsOfAcqNs: asOfNs, Last: 1}
-	q.Box = record.Box{record.CID: {record.At(int64(cid))}, record.MID: mids,
-		record.MOID: {record.At(record.DescriptionMOID)}}
-	sc := s.scans.Begin(ctx, &q, asOfNs)
-	defer sc.Close()
-	if sc.Empty {
-		return nil
-	}
-	return s.recordDamage(sc.Run(func(int) (Consumer, error) {
-		return Consumer{Columns: segment.AllColumns, Rows: func(b *record.Batch) error {
-			for i := range b.Len() {
-				if b.Tomb(i) {
-					continue
-				}
-				if d, err := registry.Parse(b.Payload(i)); err == nil {
-					visit(b.MID[i], d)
-				}
-			}
-			return nil
-		}}, nil
-	}))
 }

@@ -48,11 +48,11 @@ func BenchmarkSelect(b *testing.B) {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	selector, err := registry.ParseSelector(q.Select)
+	c, err := newChoice(&q.Box, q.Select, math.MaxInt64)
 	if err != nil {
 		b.Fatal(err)
 	}
-	mids, _, err := s.selectDevices(b.Context(), &choice{1, selector, math.MaxInt64})
+	mids, _, err := s.selectDevices(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}

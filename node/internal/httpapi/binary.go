@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -124,11 +127,12 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 		return
 	}
 	var body []byte
+	keyed := q.GroupBy.Key != ""
 	each := func(rc context.Context, full func() error) (wire.End, error) {
 		return found.Each(rc, func(groups []wire.Group) error {
 			for len(groups) > 0 {
 				n := min(len(groups), groupsPerFrame)
-				body = wire.AppendGroups(body, groups[:n])
+				body = wire.AppendGroups(body, groups[:n], keyed)
 				groups = groups[n:]
 				if err := full(); err != nil {
 					return err
@@ -177,10 +181,10 @@ func (s *Server) states(req *httpserver.Request) {
 	s.stream(req, func(rc context.Context, w *bufio.Writer) error {
 		var body []byte
 		var frame []wire.GroupState
-		size := 0
+		size, keyed := 0, q.GroupBy.Key != ""
 		end, err := s.Engine.States(rc, req.Options, q, func(one wire.GroupState) error {
 			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
-				body = wire.AppendStates(body[:0], frame)
+				body = wire.AppendStates(body[:0], frame, keyed)
 				frame, size = frame[:0], len(one.State)
 				if _, err := w.Write(body); err != nil {
 					return err
@@ -190,7 +194,7 @@ func (s *Server) states(req *httpserver.Request) {
 			return nil
 		})
 		if len(frame) > 0 && err == nil {
-			body = wire.AppendStates(body[:0], frame)
+			body = wire.AppendStates(body[:0], frame, keyed)
 		}
 		last := wire.AppendEnd(body, &end)
 		if err != nil {
@@ -221,7 +225,7 @@ func (s *Server) putFrame(
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
 	if text == "" && !asksOnly {
-		return s.Writes.Put(rc, p.Batch, w)
+		return s.putUnlessNewer(rc, string(args.Peek(wire.ParamUnlessNewer)), p.Batch, w)
 	}
 	previous, err := strconv.ParseUint(text, 10, 64)
 	switch {
@@ -232,6 +236,28 @@ func (s *Server) putFrame(
 		return store.PutResult{}, s.Writes.Follows(w.Writer(), previous)
 	}
 	return s.Writes.PutAfter(rc, p.Batch, w, previous)
+}
+
+// putUnlessNewer stores a batch: of descriptions, with an acq, only if its devices have none that
+// are newer.
+func (s *Server) putUnlessNewer(
+	rc context.Context, text string, b *record.Batch, w store.WriterSeq,
+) (store.PutResult, error) {
+	if text == "" {
+		return s.Writes.Put(rc, b, w)
+	}
+	newestNs, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && (newestNs < 0 || newestNs == math.MaxInt64 || w.Persistent) {
+		err = errors.New("it is not an acq, or the writer is a persistent one")
+	}
+	if err == nil && !slices.Contains(b.MOID, record.DescriptionMOID) {
+		err = errors.New("the batch describes no device")
+	}
+	if err != nil {
+		return store.PutResult{}, params.Bad(wire.ParamUnlessNewer,
+			fmt.Errorf("%.40q: %w", text, err))
+	}
+	return s.Writes.PutUnlessNewer(rc, b, w, newestNs)
 }
 
 // parseWriter parses the writer of a put without a frame.

@@ -6,7 +6,7 @@ var (
 	// queryOptions are the parameters of queries in frames.
 	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
 		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
-	putOptions = []string{"previous", "writer", "persistent"}
+	putOptions = []string{"previous", "writer", "persistent", "unless_newer"}
 )
 
 // required lists the parameters that a route cannot do without.
@@ -55,8 +55,10 @@ var paramDocs = map[string]paramDoc{
 		"`Accept`, else json."},
 	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
-	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
-	"group":      {"", "Key parts to group by: `cid`, `mid`, `moid`, joined by commas."},
+	"params": {"", "Parameters of the aggregate: `name=value,name=value`."},
+	"group": {"", "What to group by: `cid`, `mid`, `moid`, joined by commas; in place of `mid` " +
+		"what descriptions of the devices of a tenant have: `type`, `group`, `group[2]` for the " +
+		"path down to its second level, or the key of an attribute."},
 	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
 	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
 	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
@@ -108,6 +110,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/put previous":            {"integer", "Sequence of the newest batch of the writer here."},
 	"/v1/put writer":              {"", "Writer to ask for, 32 hex digits, without a body."},
 	"/v1/put persistent":          {"flag", "The writer is persistent."},
+	"/v1/put unless_newer":        {"integer", "Acq: refuse to describe devices with newer ones."},
 	request.ParamPartial:          {"|allow", "`allow` leaves out nodes that do not answer."},
 	request.ParamFresh:            {"flag", "Read every record, and keep no partial results."},
 	request.ParamRead:             {"|linearizable", "See all that was acknowledged before."},
