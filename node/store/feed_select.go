@@ -298,26 +298,25 @@ func (f *feedSelection) step(described []record.Version, fromNs int64) {
 func (f *feedSelection) stepsOf(of []record.Version, fromNs int64) []selectStep {
 	_, meets := slices.BinarySearch(f.mids, of[0].MID)
 	steps := []selectStep{{math.MinInt64, meets}}
-	newest := map[int64]*record.Version{} // by cap, without tombstones
-	var caps []int64                      // of newest, ascending
+	newest := map[int64]*registry.Description{} // by cap, without what is none
+	var caps []int64                            // of newest, ascending
 	for i := range of {
 		v := &of[i]
+		d, err := registry.Parse(v.Payload)
+		is := err == nil && !v.Tomb
 		at, there := slices.BinarySearch(caps, v.CapNs)
 		switch {
-		case v.Tomb && there:
+		case !is && there:
 			caps = slices.Delete(caps, at, at+1)
-		case !v.Tomb && !there:
+		case is && !there:
 			caps = slices.Insert(caps, at, v.CapNs)
 		}
-		newest[v.CapNs] = v
+		newest[v.CapNs] = d
 		if v.AcqNs < fromNs || i+1 < len(of) && of[i+1].AcqNs == v.AcqNs {
 			continue
 		}
-		meets := false
-		if n := len(caps); n > 0 {
-			d, err := registry.Parse(newest[caps[n-1]].Payload)
-			meets = err == nil && f.choice.selector.Match(d)
-		}
+		n := len(caps)
+		meets := n > 0 && f.choice.selector.Match(newest[caps[n-1]])
 		steps = append(steps, selectStep{v.AcqNs, meets})
 	}
 	return steps

@@ -206,7 +206,8 @@ func testSelectedFeeds(t *testing.T, sh shape, opt Options) {
 		switch op := rng.IntN(22); {
 		case op < 8:
 			b := sh.batch(rng, 1+rng.IntN(150), time.Now().UnixNano())
-			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
+			w := WriterSeq{ID: [16]byte{1}, Seq: uint64(step) + 1, Persistent: true}
+			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, w)) // some are malformed
 		case op < 14:
 			box := sh.query(rng, m).Box
 			box[record.Acq] = nil
