@@ -16,7 +16,7 @@ import (
 )
 
 // reservedMOIDs are moids around where reserved ones end.
-var reservedMOIDs = []int32{math.MinInt32, record.DescriptionMOID, record.FirstMOID - 1,
+var reservedMOIDs = []int32{math.MinInt32, record.DescriptionMOID + 1, record.FirstMOID - 1,
 	record.FirstMOID, -1, 0, 7}
 
 // withReserved is a node with a record of each moid and device, and a client of it.
@@ -189,7 +189,7 @@ func TestReservedAreNotShown(t *testing.T) {
 func TestReservedAreRepeated(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	n := openTest(t, Options{})
-	body := devices(2) + `{"cid":1,"mid":0,"moid":-2147483645,"cap":1,"value":1}` + "\n"
+	body := devices(2) + `{"cid":1,"mid":0,"moid":-2147483644,"cap":1,"value":1}` + "\n"
 	for i := range 2 {
 		status, out := postLines(t, n, body, "names")
 		if status != 200 || out.Written != 3 || out.Duplicate != (i == 1) {

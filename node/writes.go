@@ -17,6 +17,14 @@ func (n *Node) Put(
 	return n.writes.Put(ctx, b, w)
 }
 
+// PutUnlessNewer stores descriptions that were made from older ones; see
+// [store.Store.PutUnlessNewer]. In a cluster each group stores its part of the batch or refuses it.
+func (n *Node) PutUnlessNewer(
+	ctx context.Context, b *record.Batch, w store.WriterSeq, newestNs int64,
+) (store.PutResult, error) {
+	return n.writes.PutUnlessNewer(ctx, b, w, newestNs)
+}
+
 // PutAfter stores a batch that follows another one of an edge node; see [store.Store.PutAfter]. In
 // a cluster it is like any other put, because each group has its own batches of a writer.
 func (n *Node) PutAfter(

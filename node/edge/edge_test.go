@@ -156,6 +156,9 @@ func TestRefused(t *testing.T) {
 	var box record.Box
 	stamped := batchOf(1)
 	stamped.AcqNs = []int64{1}
+	name := new(record.Batch)
+	name.Append(record.NameClaimKey(1, "t7"),
+		record.AppendNameClaim(nil, record.FirstGivenID, "t7"))
 	day := int64(24 * time.Hour)
 	for what, do := range map[string]func() error{
 		"erase": func() error { _, err := e.Erase(t.Context(), box); return err },
@@ -165,7 +168,11 @@ func TestRefused(t *testing.T) {
 		},
 		"stamped": func() error { _, err := e.PutStamped(t.Context(), stamped); return err },
 		"below":   func() error { _, err := e.PutBackdated(t.Context(), stamped); return err },
-		"copy":    func() error { _, err := e.PutRange(t.Context(), &mirror.Range{}); return err },
+		"name": func() error {
+			_, err := e.Put(t.Context(), name, store.WriterSeq{})
+			return err
+		},
+		"copy": func() error { _, err := e.PutRange(t.Context(), &mirror.Range{}); return err },
 	} {
 		if err := do(); e.Kind(err) != wire.KindForbidden {
 			t.Errorf("%s: %v", what, err)

@@ -75,8 +75,14 @@ func (c *Core) ProposeIn(
 		}
 		g.propose(m.number, size, done, func() error {
 			defer spare(buf) // the library makes a copy
-			if t, ok := g.tenure(); ok && stamp != nil {
-				stamp(t, buf[markBytes:])
+			if stamp != nil {
+				t, ok := g.tenure()
+				if !ok {
+					return raft.ErrProposalDropped
+				}
+				if err := stamp(t, buf[markBytes:]); err != nil {
+					return err
+				}
 			}
 			return g.node.Propose(buf)
 		})

@@ -240,15 +240,22 @@ func (r *Runtime) Drop(ctx context.Context, group GroupID) error {
 // machine here answered to it. See Core.Propose for its errors; when ctx ends first it is
 // ErrUnknown.
 func (r *Runtime) Propose(ctx context.Context, group GroupID, data ...[]byte) (any, error) {
-	return r.ProposeIn(ctx, group, nil, data...)
+	return r.ProposeIn(ctx, group, nil, nil, data...)
 }
 
-// ProposeIn is Propose of data that is stamped in the tenure of the leader. See Core.ProposeIn.
+// ProposeIn is Propose of data that is stamped in the tenure of the leader. Unless ended is nil it
+// is called once it is known what became of the proposal, which may be after ctx has ended; it must
+// not block. See Core.ProposeIn.
 func (r *Runtime) ProposeIn(
-	ctx context.Context, group GroupID, stamp Stamp, data ...[]byte,
+	ctx context.Context, group GroupID, stamp Stamp, ended func(), data ...[]byte,
 ) (any, error) {
 	return await(ctx, r, func(done func(any, error)) {
-		r.core.ProposeIn(group, data, stamp, done)
+		r.core.ProposeIn(group, data, stamp, func(result any, err error) {
+			if ended != nil {
+				ended()
+			}
+			done(result, err)
+		})
 	})
 }
 

@@ -16,8 +16,9 @@ type Tenure struct {
 }
 
 // Stamp changes data in place that is proposed in a tenure. The worker of the group calls it in the
-// order in which entries are appended: it must not block or call back.
-type Stamp func(t Tenure, data []byte)
+// order in which entries are appended: it must not block or call back. After an error of it nothing
+// is proposed.
+type Stamp func(t Tenure, data []byte) error
 
 // tenure returns the tenure of a leader; ok is false where the replica does not lead, or has not
 // applied an entry of its term yet.

@@ -33,9 +33,10 @@ func TestTenure(t *testing.T) {
 	var result any
 	var stamped []Tenure
 	propose := func(done func(any, error)) {
-		a.ProposeIn(1, [][]byte{[]byte("old"), []byte("er")}, func(x Tenure, data []byte) {
+		a.ProposeIn(1, [][]byte{[]byte("old"), []byte("er")}, func(x Tenure, data []byte) error {
 			stamped = append(stamped, x)
 			copy(data, "new")
+			return nil
 		}, done)
 	}
 	propose(func(r any, err error) {
@@ -66,7 +67,7 @@ func TestProposalsWaitForTheTenure(t *testing.T) {
 		a := restarted(t)
 		answered, stamped := 0, 0
 		var failed error
-		a.ProposeIn(1, [][]byte{[]byte("x")}, func(Tenure, []byte) { stamped++ },
+		a.ProposeIn(1, [][]byte{[]byte("x")}, func(Tenure, []byte) error { stamped++; return nil },
 			func(_ any, err error) { answered, failed = answered+1, err })
 		a.Lead([]GroupID{1}, func(GroupID, Tenure) { t.Error("it has a tenure") }, func() {})
 		for a.StepWorker(0) || a.StepFlusher() {

@@ -61,12 +61,14 @@ type shardRows struct {
 // The batch stays the caller's. A batch whose writer and sequence were stored before, or are
 // being stored, gets the first result and stores nothing.
 //
-// Errors: ErrReplicated; ErrIsCopy; *record.InvalidError; ErrClosed; ErrOverloaded;
+// Names and descriptions of devices are checked, see CheckDescribing and CheckUnclaimed.
+//
+// Errors: ErrReplicated; ErrIsCopy; *record.InvalidError; ErrClosed; ErrOverloaded; ErrConflict;
 // writers.ErrTooOld; writers.ErrTooMany; durable.ErrNoSpace until there is space again; ErrFailed
 // and wal.ErrFailed until the store is opened again.
 // When ctx ends early the batch may or may not be stored: retry with the same sequence.
 func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResult, error) {
-	return s.put(ctx, b, w, nil)
+	return s.put(ctx, b, w, nil, nil)
 }
 
 // PutAfter is Put of a batch that follows another one of its writer, or none for 0: unless that is
@@ -77,7 +79,7 @@ func (s *Store) Put(ctx context.Context, b *record.Batch, w WriterSeq) (PutResul
 func (s *Store) PutAfter(
 	ctx context.Context, b *record.Batch, w WriterSeq, previous uint64,
 ) (PutResult, error) {
-	return s.put(ctx, b, w, &previous)
+	return s.put(ctx, b, w, &previous, nil)
 }
 
 // Follows returns nil when a batch with this sequence is the newest one of a writer, or 0 when the
@@ -95,13 +97,20 @@ func (s *Store) Follows(writer record.Writer, previous uint64) error {
 }
 
 func (s *Store) put(
-	ctx context.Context, b *record.Batch, w WriterSeq, previous *uint64,
+	ctx context.Context, b *record.Batch, w WriterSeq, previous *uint64, newestNs *int64,
 ) (PutResult, error) {
 	if err := s.refuseReplicated(); err != nil {
 		return PutResult{}, err
 	}
 	if err := b.Validate(); err != nil {
 		return PutResult{}, err
+	}
+	// What a persistent writer ships another node has checked, and the writer must not get stuck.
+	describing := !w.Persistent && Describes(b)
+	if describing {
+		if err := CheckDescribing(b); err != nil {
+			return PutResult{}, err
+		}
 	}
 	r := &putRequest{writer: w, rows: b.Len(), done: make(chan struct{})}
 	r.bytes = int64(len(b.Data)) + int64(r.rows)*rowOverheadBytes
@@ -126,13 +135,20 @@ func (s *Store) put(
 		}
 		// It was the other's context that ended, before its batch was queued.
 	}
+	if describing {
+		return s.putDescribing(ctx, b, r, newestNs)
+	}
 	if err := s.enqueue(ctx, b, r); err != nil {
-		r.err = err
-		s.writers.Abandon(w)
-		close(r.done)
-		return PutResult{}, err
+		return PutResult{}, s.giveUp(r, err)
 	}
 	return s.wait(ctx, r, false)
+}
+
+// giveUp answers a request that could not be queued, and returns the error.
+func (s *Store) giveUp(r *putRequest, err error) error {
+	s.writers.Abandon(r.writer)
+	r.fail(err)
+	return err
 }
 
 // wait waits for the answer to a request. One that was queued beside Close may have come too late

@@ -28,6 +28,9 @@ type descriptions struct {
 	marksMu sync.Mutex // guards marks and events
 	marks   map[int32]*descriptionMarks
 	events  []eventMark // those that may hide descriptions
+
+	unreadableMu sync.Mutex // guards unreadable
+	unreadable   map[int32]*unreadable
 }
 
 // described are the descriptions of a tenant.
@@ -55,17 +58,26 @@ type eventMark struct {
 	done  bool
 }
 
-// keep makes the descriptions those of a tenant. The caller holds mu.
-func (t *descriptions) keep(cid int32, d *described) {
+// keep makes the descriptions those of a tenant, and forgets other tenants, which did not change
+// for the longest time, while all indexes take more than maxBytes. The caller holds mu.
+func (t *descriptions) keep(cid int32, d *described, maxBytes int64) {
 	if t.tenants == nil {
 		t.tenants = map[int32]*described{}
 	}
 	t.tenants[cid] = d
-	bytes := int64(0)
-	for _, d := range t.tenants {
-		bytes += d.index.Bytes()
+	for {
+		bytes, oldest := int64(0), cid
+		for other, d := range t.tenants {
+			bytes += d.index.Bytes()
+			if d.fromNs < t.tenants[oldest].fromNs {
+				oldest = other
+			}
+		}
+		if t.bytes.Store(bytes); bytes <= maxBytes || oldest == cid {
+			return
+		}
+		delete(t.tenants, oldest) // a query makes it again
 	}
-	t.bytes.Store(bytes)
 }
 
 // describes reports whether a batch has descriptions.

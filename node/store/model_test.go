@@ -249,11 +249,16 @@ func (sh shape) batch(rng *rand.Rand, n int, nowNs int64) *record.Batch {
 		if sh.described && rng.IntN(3) == 0 {
 			k.MOID = record.DescriptionMOID
 			if rng.IntN(20) > 0 {
-				b.Append(k, randomDescription(rng))
+				payload := randomDescription(rng)
+				if rng.IntN(30) == 0 {
+					payload = []byte("no description")
+				}
+				b.Append(k, payload)
 				continue
 			}
 		}
-		if rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
+		if k.MOID == record.DescriptionMOID ||
+			rng.IntN(20) == 0 && (!sh.rareTombs || rng.IntN(100) == 0) {
 			b.AppendTomb(k)
 			continue
 		}
@@ -327,7 +332,11 @@ func testModel(t *testing.T, sh shape, opt Options) {
 		switch op := rng.IntN(27); {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
-			res, err := s.Put(t.Context(), b, WriterSeq{})
+			w := WriterSeq{}
+			if sh.described { // some descriptions are none, which is refused of others
+				w = WriterSeq{ID: [16]byte{1}, Seq: uint64(step) + 1, Persistent: true}
+			}
+			res, err := s.Put(t.Context(), b, w)
 			if err != nil {
 				t.Fatal(err)
 			}

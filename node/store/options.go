@@ -31,6 +31,9 @@ const (
 	// maxDescriptionBytes has space for 3 million devices of a tenant; one with more gets no index,
 	// and a query that selects devices scans the descriptions.
 	maxDescriptionBytes = 512 << 20
+	// tenantsOfDescriptions is how many tenants may have such an index: those of all together take
+	// as many times the bytes, at most.
+	tenantsOfDescriptions = 2
 )
 
 // Options of a store. The zero value of each field but Dir works.

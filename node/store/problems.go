@@ -14,6 +14,9 @@ const (
 		"process again: it goes on from what is on disk"
 	adviceRetry = "it is tried again by itself, at least once a minute; if it stays, find out " +
 		"from the kernel's log what is wrong with the disk"
+	adviceUnreadable = "describe the devices again, e.g. with pentad device set, or delete the " +
+		"records, which pentad versions shows; a node of an older version cannot read " +
+		"descriptions of a newer one"
 	adviceDamagedRetry = "it is tried again by itself, at least once an hour; the problem " +
 		"file_damaged says what to do"
 )
@@ -47,6 +50,7 @@ func (s *Store) Problems() []health.Problem {
 	add("log_kept", retryAdvice(releaseErr), releaseErr, false, false)
 	all = append(all, s.retentionProblems()...)
 	add("merge_failed", mergeAdvice(mergeErr), mergeErr, false, false)
+	add("descriptions_unreadable", adviceUnreadable, s.described.problem(), false, false)
 	return append(all, s.damaged.Problems()...)
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -124,7 +123,7 @@ func (s *Store) selectChanged(
 		return nil, horizon, false, err
 	}
 	d.fromNs = horizon
-	t.keep(cid, d)
+	t.keep(cid, d, tenantsOfDescriptions*s.opt.descriptionBytes)
 	t.done(cid, horizon)
 	mids, known = d.selectAsOf(describedAsOf(q, horizon), selector)
 	return mids, horizon, known, nil
@@ -180,34 +179,4 @@ func (s *Store) updateDescriptions(
 		d.index, d.tooLarge = devices.Index{}, true
 	}
 	return nil
-}
-
-// eachDescription visits the newest description of each device of a tenant as of an acq that is not
-// above the horizon: the one with the greatest cap. Payloads that are no descriptions are passed
-// over. Workers call visit at the same time.
-func (s *Store) eachDescription(
-	ctx context.Context, cid int32, mids record.RangeSet, asOfNs int64,
-	visit func(mid int64, d *registry.Description),
-) error {
-	q := record.Query{View: record.ViewAsOf, AsOfAcqNs: asOfNs, Last: 1}
-	q.Box = record.Box{record.CID: {record.At(int64(cid))}, record.MID: mids,
-		record.MOID: {record.At(record.DescriptionMOID)}}
-	sc := s.scans.Begin(ctx, &q, asOfNs)
-	defer sc.Close()
-	if sc.Empty {
-		return nil
-	}
-	return s.recordDamage(sc.Run(func(int) (Consumer, error) {
-		return Consumer{Columns: segment.AllColumns, Rows: func(b *record.Batch) error {
-			for i := range b.Len() {
-				if b.Tomb(i) {
-					continue
-				}
-				if d, err := registry.Parse(b.Payload(i)); err == nil {
-					visit(b.MID[i], d)
-				}
-			}
-			return nil
-		}}, nil
-	}))
 }

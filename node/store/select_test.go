@@ -20,15 +20,22 @@ func (m *model) selectDevices(q *record.Query) (set record.RangeSet) {
 	if err != nil {
 		panic(err)
 	}
-	newest := record.Query{View: record.ViewLatest, Last: 1, Box: record.Box{
+	newest := record.Query{View: record.ViewLatest, Box: record.Box{
 		record.CID: q.Box[record.CID], record.MOID: {record.At(record.DescriptionMOID)}}}
 	if q.View == record.ViewAsOf {
 		newest.View, newest.AsOfAcqNs = q.View, q.AsOfAcqNs
 	}
+	newestCap := map[int64]int64{} // of what is a description
+	known := map[int64]*registry.Description{}
 	for _, r := range m.query(&newest) {
 		d, err := registry.Parse([]byte(r.payload))
-		if err == nil && selector.Match(d) && q.Box[record.MID].Contains(r.key.MID) {
-			set = append(set, record.At(r.key.MID))
+		if was, ok := newestCap[r.key.MID]; err == nil && (!ok || r.key.CapNs > was) {
+			newestCap[r.key.MID], known[r.key.MID] = r.key.CapNs, d
+		}
+	}
+	for mid, d := range known {
+		if selector.Match(d) && q.Box[record.MID].Contains(mid) {
+			set = append(set, record.At(mid))
 		}
 	}
 	slices.SortFunc(set, func(a, b record.Range) int { return int(a.From - b.From) })
@@ -36,9 +43,6 @@ func (m *model) selectDevices(q *record.Query) (set record.RangeSet) {
 }
 
 func randomDescription(rng *rand.Rand) []byte {
-	if rng.IntN(30) == 0 {
-		return []byte("no description")
-	}
 	return describe(&registry.Description{Type: []string{"thermometer", "meter"}[rng.IntN(2)],
 		Group:   fmt.Sprintf("oulu/b%d", rng.IntN(5)),
 		Place:   &registry.Place{Lat: 65 + rng.Float64(), Lon: 25 + rng.Float64()},

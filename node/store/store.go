@@ -56,6 +56,7 @@ type Store struct {
 
 	puts          chan *putRequest // bounded; the committer is the only reader
 	committerLock chan struct{}    // full while a goroutine is the committer
+	describing    chan struct{}    // full while names or descriptions are put
 	sealRequests  chan sealRequest // bounded; the sealer is the only reader
 	stop          chan struct{}    // closed by Close, once
 	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
@@ -148,7 +149,8 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		feeds:                  notify.New(),
 		firstLogFileAfterPurge: map[int64]uint64{},
 		puts:                   make(chan *putRequest, 64), committerLock: make(chan struct{}, 1),
-		stop: make(chan struct{}), drained: make(chan struct{}),
+		describing: make(chan struct{}, 1),
+		stop:       make(chan struct{}), drained: make(chan struct{}),
 		mergeWake: make(chan struct{}, 1),
 	}
 	s.damaged = damage.New(damage.Options{Dir: opt.Dir, Live: s.livePaths, Mark: s.markDamaged})

@@ -239,7 +239,7 @@ func (c *Client) Put(
 		return wire.PutReply{}, err
 	}
 	if _, count, _ := c.nodes.now(); count > 1 && writer == [16]byte{} {
-		return c.putSurely(ctx, b)
+		return c.putSurely(ctx, "/v1/put", b)
 	}
 	body, err := wire.AppendPut(nil, &wire.Put{Writer: writer, Seq: seq, Batch: b})
 	if err != nil {

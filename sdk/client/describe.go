@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // DescribedDevice is a device with one of its descriptions.
@@ -27,6 +29,25 @@ const describeAtOnce = 1000
 //
 // Cost: a put for 1,000 devices.
 func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []DescribedDevice) error {
+	return c.describe(ctx, "/v1/put", cid, devices)
+}
+
+// DescribeUnlessNewer is DescribeDevices of devices whose descriptions were read before: if one of
+// them was described with an acq above newestNs since, nothing of its batch is stored, in a cluster
+// nothing that its group has of the batch. A reader has seen all up to the horizon of its answer,
+// without it, or of one device to the greatest acq of its descriptions; 0 if there were none.
+//
+// Errors: as DescribeDevices; a *wire.Error of kind conflict.
+func (c *Client) DescribeUnlessNewer(
+	ctx context.Context, cid int32, devices []DescribedDevice, newestNs int64,
+) error {
+	path := "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(newestNs, 10)
+	return c.describe(ctx, path, cid, devices)
+}
+
+func (c *Client) describe(
+	ctx context.Context, path string, cid int32, devices []DescribedDevice,
+) error {
 	for some := range slices.Chunk(devices, describeAtOnce) {
 		var b record.Batch
 		for i := range some {
@@ -37,7 +58,7 @@ func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []Descr
 			b.Append(record.Key{CID: cid, MID: some[i].MID, MOID: record.DescriptionMOID,
 				CapNs: some[i].FromNs}, payload)
 		}
-		if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
+		if _, err := c.putSurely(ctx, path, &b); err != nil {
 			return fmt.Errorf("store descriptions of devices: %w", err)
 		}
 	}

@@ -1,37 +1,25 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
+	mathrand "math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Names of devices are records of reserved moids, so that they are replicated, synchronized and
-// backed up with the readings. Two kinds of claims give ids to names without a lock:
-//
-//	a name   cid, mid = 12 bits of the name's hash, cap = 62 bits of it, moid = record.NameMOID
-//	         payload: the id that the name is to have, in 8 bytes, and the name
-//	ids      cid, mid = idMID, cap = the first of a run of ids, moid = record.IDBlockMOID
-//	         payload: 16 random bytes of the claimant, and how many ids it takes, in 8 bytes
-//
-// Of all versions of a claim the one with the least acq holds: clients that claim the same name or
-// the same ids read the claim after they wrote theirs, and all find the same winner. A tombstone
-// takes back the claims of a name before it.
 const (
-	nameBuckets  = 1 << 12
-	idMID        = nameBuckets // behind those of names
-	firstGivenID = 1 << 40     // above what people choose by hand, and exact as a float64
-	idClaimBytes = 16 + 8
-	maxNames     = 1000 // of one question: fewer than the ranges that a box may have
-	maxIDTries   = 100  // each time another client went on
+	maxNames = record.MaxClaimedIDs // of one question: fewer than the ranges that a box may have
+	// maxClaimTries is how often names, ids or a description are put, each time after other
+	// clients were faster.
+	maxClaimTries = 100
 )
 
 // Device is a device that has a name.
@@ -60,18 +48,18 @@ func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]
 
 // NameDevices returns the ids of names of devices of a tenant, in the order of names, and gives ids
 // to the names that have none: created of them. A name has the same id for all clients, also for
-// those that name it at the same time, and keeps it. New ids follow each other and are at least
-// 2^40.
+// those that name it at the same time, and keeps it. New ids follow each other, are at least 2^40,
+// and are of devices that have no records yet.
 //
-// Errors: those of record.CheckDeviceName, of puts and of queries. Names before the error may have
-// got their ids: the same call returns them.
+// Errors: those of registry.CheckName, of puts and of queries. Names before the error may have got
+// their ids: the same call returns them.
 //
 // Cost: a query for 1,000 names, and if some are new three more and two puts.
 func (c *Client) NameDevices(
 	ctx context.Context, cid int32, names []string,
 ) (ids []int64, created int, err error) {
 	for _, name := range names {
-		if err := record.CheckDeviceName(name); err != nil {
+		if err := registry.CheckName(name); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -117,88 +105,125 @@ func (c *Client) nameSome(
 	if err != nil {
 		return nil, 0, err
 	}
-	var b record.Batch
 	for i, name := range fresh {
-		id := binary.LittleEndian.AppendUint64(nil, uint64(first)+uint64(i))
-		b.Append(nameKey(cid, name), append(id, name...))
+		ids[name] = first + int64(i)
 	}
-	if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
-		return nil, 0, fmt.Errorf("store names of devices: %w", err)
-	}
-	won, err := c.nameClaims(ctx, cid, fresh)
-	if err != nil {
-		return nil, 0, err
-	}
-	for i, name := range fresh {
-		id, ok := won[name]
-		if !ok {
-			return nil, 0, fmt.Errorf("the name %q was removed at the same time; try again", name)
+	created = len(fresh)
+	for try := 1; len(fresh) > 0; try++ {
+		var b record.Batch
+		for _, name := range fresh {
+			b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, ids[name], name))
 		}
-		if ids[name] = id; id == first+int64(i) {
-			created++
+		_, err := c.putSurely(ctx, "/v1/put", &b)
+		if err == nil {
+			break
 		}
+		if !isConflict(err) || try == maxClaimTries {
+			return nil, 0, fmt.Errorf("store names of devices: %w", err)
+		}
+		won, err := c.nameClaims(ctx, cid, fresh)
+		if err != nil {
+			return nil, 0, err
+		}
+		fresh = slices.DeleteFunc(fresh, func(name string) bool {
+			id, ok := won[name]
+			if ok && id != ids[name] {
+				ids[name] = id
+				created--
+			}
+			return ok
+		})
 	}
 	return ids, created, nil
 }
 
-// takeIDs claims n ids that follow each other.
+// isConflict reports whether a put was refused because of what another client put before.
+func isConflict(err error) bool {
+	var remote *wire.Error
+	return errors.As(err, &remote) && remote.Kind == wire.KindConflict
+}
+
+// takeIDs claims n ids that follow each other, of devices without records.
 func (c *Client) takeIDs(ctx context.Context, cid int32, n int) (first int64, err error) {
-	own := make([]byte, 16, idClaimBytes)
-	if _, err := rand.Read(own); err != nil {
-		panic("BUG: no randomness: " + err.Error())
-	}
-	own = binary.LittleEndian.AppendUint64(own, uint64(n))
-	key := record.Key{CID: cid, MID: idMID, MOID: record.IDBlockMOID, CapNs: firstGivenID}
-	newest := record.Query{View: record.ViewLatest, Last: 1, Box: seriesBox(key)}
-	if err := c.eachOf(ctx, &newest, func(r record.Record) {
-		key.CapNs = max(key.CapNs, r.CapNs)
-	}); err != nil {
+	var claimant [16]byte
+	_, _ = rand.Read(claimant[:]) // which never fails
+	claim := record.AppendIDClaim(nil, claimant, n)
+	newest := record.Query{Last: 1}
+	if first, err = c.afterIDClaims(ctx, cid, &newest, record.FirstGivenID); err != nil {
 		return 0, err
 	}
-	for range maxIDTries {
-		claim, err := c.firstIDClaim(ctx, key)
-		switch {
-		case err != nil:
-			return 0, err
-		case claim == nil:
-			var b record.Batch
-			b.Append(key, own)
-			if _, err := c.Put(ctx, &b, [16]byte{}, 0); err != nil {
-				return 0, fmt.Errorf("take ids for devices: %w", err)
+	for range maxClaimTries {
+		var b record.Batch
+		b.Append(record.IDClaimKey(cid, first), claim)
+		_, err := c.putSurely(ctx, "/v1/put", &b)
+		if err != nil && !isConflict(err) {
+			return 0, fmt.Errorf("take ids for devices: %w", err)
+		}
+		next := first + 1
+		if err == nil {
+			if next, err = c.afterUsed(ctx, cid, first, n); err != nil || next == first {
+				return first, err
 			}
-		case bytes.Equal(claim, own):
-			return key.CapNs, nil
-		default:
-			key.CapNs += idsOf(claim)
+		}
+		// Claims that begin before the next id may go beyond it.
+		near := record.Query{}
+		near.Box[record.Cap] = record.RangeSet{{From: first - record.MaxClaimedIDs,
+			To: record.Cap.Max()}}
+		if first, err = c.afterIDClaims(ctx, cid, &near, next); err != nil {
+			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("tenant %d: other clients took ids for devices %d times in turn; try "+
-		"again", cid, maxIDTries)
+		"again", cid, maxClaimTries)
 }
 
-// firstIDClaim returns the claim of a run of ids that holds, nil if there is none.
-func (c *Client) firstIDClaim(ctx context.Context, key record.Key) (claim []byte, err error) {
-	q := record.Query{Box: seriesBox(key)}
-	q.Box[record.Cap] = record.RangeSet{record.At(key.CapNs)}
-	acqNs := int64(math.MaxInt64)
-	err = c.eachOf(ctx, &q, func(r record.Record) {
-		if r.AcqNs < acqNs && idsOf(r.Payload) > 0 {
-			claim, acqNs = bytes.Clone(r.Payload), r.AcqNs
+// afterIDClaims returns the first id from one on that no claim takes of those that a query finds.
+func (c *Client) afterIDClaims(
+	ctx context.Context, cid int32, q *record.Query, from int64,
+) (next int64, err error) {
+	key := record.IDClaimKey(cid, 0)
+	box := seriesBox(key)
+	box[record.Cap] = q.Box[record.Cap]
+	q.Box, q.View = box, record.ViewLatest
+	next = from
+	err = c.eachOf(ctx, q, func(r record.Record) {
+		if n, err := record.ParseIDClaim(r.Key, r.Payload); err == nil {
+			next = max(next, r.CapNs+n)
 		}
 	})
-	return claim, err
+	return next, err
 }
 
-// idsOf returns how many ids a claim takes, 0 if it is none.
-func idsOf(claim []byte) int64 {
-	if len(claim) != idClaimBytes {
-		return 0
+// afterUsed returns the first of n ids that were claimed if they are free: if no other claim
+// overlaps theirs, and the devices have no records, as devices may have that were numbered by hand.
+// Else it returns where to claim next. All who claim look after they did, so that of two that
+// overlap at least one is not used.
+func (c *Client) afterUsed(
+	ctx context.Context, cid int32, first int64, n int,
+) (next int64, err error) {
+	end := first + int64(n)
+	overlapping := record.Query{View: record.ViewLatest,
+		Box: seriesBox(record.IDClaimKey(cid, first))}
+	overlapping.Box[record.Cap] = record.RangeSet{{From: first - record.MaxClaimedIDs, To: end}}
+	next = first
+	if err := c.eachOf(ctx, &overlapping, func(r record.Record) {
+		ids, err := record.ParseIDClaim(r.Key, r.Payload)
+		if err == nil && r.CapNs != first && r.CapNs+ids > first {
+			next = max(next, end, r.CapNs+ids)
+		}
+	}); err != nil || next != first {
+		return next, err
 	}
-	n := binary.LittleEndian.Uint64(claim[16:])
-	if n > maxNames {
-		return 0
+	for step := int64(n); ; step *= 2 {
+		used := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
+			record.MID:  {{From: next, To: next + int64(n)}},
+			record.MOID: {record.All(record.MOID)}}}
+		count, err := c.countNow(ctx, &used)
+		if err != nil || count == 0 {
+			return next, err
+		}
+		next += step
 	}
-	return int64(n)
 }
 
 // nameClaims returns the ids of those names that have one.
@@ -209,7 +234,7 @@ func (c *Client) nameClaims(
 		record.MOID: {record.At(record.NameMOID)}}}
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
-		if key := nameKey(cid, name); !wanted[name] {
+		if key := record.NameClaimKey(cid, name); !wanted[name] {
 			wanted[name] = true
 			q.Box[record.MID] = append(q.Box[record.MID], record.At(key.MID))
 			q.Box[record.Cap] = append(q.Box[record.Cap], record.At(key.CapNs))
@@ -225,58 +250,53 @@ func (c *Client) nameClaims(
 	return ids, err
 }
 
-// claimed returns the devices whose claims of a name are in a box and hold, by name.
-func (c *Client) claimed(ctx context.Context, q *record.Query) ([]Device, error) {
-	type claim struct {
-		key record.Key
-		Device
-	}
-	var claims []claim
-	if err := c.eachOf(ctx, q, func(r record.Record) {
-		if r.Tomb {
-			claims = append(claims, claim{key: r.Key})
-			return
+// claimed returns the devices whose claims of a name are in a box, by name.
+func (c *Client) claimed(ctx context.Context, q *record.Query) (all []Device, err error) {
+	q.View = record.ViewLatest
+	err = c.eachOf(ctx, q, func(r record.Record) {
+		if mid, name, err := record.ParseNameClaim(r.Key, r.Payload); err == nil {
+			all = append(all, Device{mid, name})
 		}
-		if len(r.Payload) < 8 {
-			return
-		}
-		d := Device{int64(binary.LittleEndian.Uint64(r.Payload)), string(r.Payload[8:])}
-		key := nameKey(r.CID, d.Name)
-		if key.AcqNs = r.AcqNs; key == r.Key && d.MID >= firstGivenID && d.MID < math.MaxInt64 {
-			claims = append(claims, claim{r.Key, d})
-		}
-	}); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(claims, func(a, b claim) int { return a.key.Compare(b.key) })
-	var out []Device
-	from := 0 // of the names of this key
-	for i, one := range claims {
-		if i > 0 && (one.key.MID != claims[i-1].key.MID || one.key.CapNs != claims[i-1].key.CapNs) {
-			from = len(out)
-		}
-		same := func(d Device) bool { return d.Name == one.Name }
-		switch {
-		case one.Name == "": // a tombstone
-			out = out[:from]
-		case !slices.ContainsFunc(out[from:], same):
-			out = append(out, one.Device)
-		}
-	}
-	slices.SortFunc(out, func(a, b Device) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	})
+	slices.SortFunc(all, func(a, b Device) int { return cmp.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 // eachOf hands over the records of an answer that must be whole and of now.
 func (c *Client) eachOf(
 	ctx context.Context, q *record.Query, take func(record.Record),
 ) error {
-	end, err := c.Linearizable().Scan(ctx, q, func(b *record.Batch) error {
-		for i := range b.Len() {
-			take(record.Record{Key: b.Key(i), Payload: b.Payload(i), Tomb: b.Tomb(i)})
-		}
-		return nil
+	_, err := c.readDevices(ctx, q, take)
+	return err
+}
+
+// readDevices is eachOf, which also returns the end of the answer.
+func (c *Client) readDevices(
+	ctx context.Context, q *record.Query, take func(record.Record),
+) (wire.End, error) {
+	end, err := whenReady(ctx, func() (end wire.End, began bool, err error) {
+		end, err = c.Linearizable().Scan(ctx, q, func(b *record.Batch) error {
+			began = true
+			for i := range b.Len() {
+				take(record.Record{Key: b.Key(i), Payload: b.Payload(i), Tomb: b.Tomb(i)})
+			}
+			return nil
+		})
+		return end, began, err
 	})
+	return end, wholeAnswer(&end, err)
+}
+
+// countNow counts the records of an answer that must be whole and of now.
+func (c *Client) countNow(ctx context.Context, q *record.Query) (count uint64, err error) {
+	end, err := whenReady(ctx, func() (end wire.End, began bool, err error) {
+		count, end, err = c.Linearizable().Count(ctx, q)
+		return end, false, err
+	})
+	return count, wholeAnswer(&end, err)
+}
+
+func wholeAnswer(end *wire.End, err error) error {
 	if err == nil && !end.Complete {
 		err = fmt.Errorf("the answer is incomplete: %s", end.Reason)
 	}
@@ -286,11 +306,26 @@ func (c *Client) eachOf(
 	return nil
 }
 
-// nameKey is where a name is claimed.
-func nameKey(cid int32, name string) record.Key {
-	sum := sha256.Sum256([]byte(name))
-	return record.Key{CID: cid, MID: int64(binary.LittleEndian.Uint16(sum[8:]) % nameBuckets),
-		MOID: record.NameMOID, CapNs: int64(binary.LittleEndian.Uint64(sum[:]) >> 2)}
+// whenReady asks until the node is not overloaded, for as long as puts are tried, unless an answer
+// had begun.
+func whenReady(
+	ctx context.Context, ask func() (end wire.End, began bool, err error),
+) (wire.End, error) {
+	deadline := time.Now().Add(defaultRetryFor)
+	for backoff := firstBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		end, began, err := ask()
+		var remote *wire.Error
+		if began || !errors.As(err, &remote) || remote.Kind != wire.KindOverloaded ||
+			time.Now().After(deadline) {
+			return end, err
+		}
+		select {
+		case <-time.After(max(backoff/2+mathrand.N(backoff),
+			time.Duration(remote.RetryAfterMs)*time.Millisecond)):
+		case <-ctx.Done():
+			return end, err
+		}
+	}
 }
 
 // seriesBox holds all records of the series of a key.

@@ -173,14 +173,16 @@ func (c *Client) Health(ctx context.Context) error {
 
 // putSurely stores a batch under a writer that the client draws, again and again until it is
 // answered: the loss of nodes meanwhile is survived, and nothing is stored twice.
-func (c *Client) putSurely(ctx context.Context, b *record.Batch) (wire.PutReply, error) {
+func (c *Client) putSurely(
+	ctx context.Context, path string, b *record.Batch,
+) (wire.PutReply, error) {
 	own := c.nodes.take()
 	defer c.nodes.give(own)
 	body, err := wire.AppendPut(nil, &wire.Put{Writer: own.writer, Seq: own.seq, Batch: b})
 	if err != nil {
 		return wire.PutReply{}, err
 	}
-	reply, err := c.putUntil(ctx, body, time.Now().Add(defaultRetryFor), func() {})
+	reply, err := c.putUntil(ctx, path, body, time.Now().Add(defaultRetryFor), func() {})
 	reply.Duplicate = false
 	return reply, err
 }
@@ -199,16 +201,18 @@ const (
 )
 
 // putOnce is putBody, which leaves a node that is silent where there are others.
-func (c *Client) putOnce(ctx context.Context, body []byte) (wire.PutReply, error) {
+func (c *Client) putOnce(
+	ctx context.Context, path string, body []byte,
+) (wire.PutReply, error) {
 	base, count, _ := c.nodes.now()
 	if count == 1 {
-		return c.putBody(ctx, "/v1/put", body)
+		return c.putBody(ctx, path, body)
 	}
 	carried := time.Duration(len(body)) * timePerByte
 	once, cancel := context.WithTimeout(ctx, silentPut+carried)
 	defer cancel()
 	defer c.probe(once, cancel, base, carried)()
-	reply, err := c.putBody(once, "/v1/put", body)
+	reply, err := c.putBody(once, path, body)
 	if once.Err() != nil && ctx.Err() == nil {
 		c.nodes.leave(base)
 	}
@@ -244,10 +248,10 @@ func (c *Client) probe(
 
 // putUntil sends a batch until it is answered, refused for good, or the time is over.
 func (c *Client) putUntil(
-	ctx context.Context, body []byte, deadline time.Time, retried func(),
+	ctx context.Context, path string, body []byte, deadline time.Time, retried func(),
 ) (wire.PutReply, error) {
 	for backoff := firstBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		reply, err := c.putOnce(ctx, body)
+		reply, err := c.putOnce(ctx, path, body)
 		if err == nil || ctx.Err() != nil {
 			return reply, err
 		}

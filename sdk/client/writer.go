@@ -317,7 +317,7 @@ const (
 // store sends a batch until it is answered, refused for good, or was retried for too long.
 func (w *Writer) store(ctx context.Context, b sealedBatch) (wire.PutReply, error) {
 	deadline := time.Now().Add(w.opt.RetryFor)
-	reply, err := w.client.putUntil(ctx, b.body, deadline, func() {
+	reply, err := w.client.putUntil(ctx, "/v1/put", b.body, deadline, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.stats.Retries++

@@ -132,8 +132,8 @@ func (d *Description) attributeBytes() (n int) {
 // errShort is a description that ends early.
 var errShort = errors.New("the description ends early")
 
-// Parse reads a description from a payload, which it does not keep. It accepts what [Append] writes
-// and nothing else.
+// Parse reads a description from a payload, which it does not keep. It accepts what [Append]
+// writes, and names that read as ids, which were allowed before.
 //
 // Cost: allocates in proportion to the payload.
 func Parse(payload []byte) (*Description, error) {
@@ -166,7 +166,7 @@ func Parse(payload []byte) (*Description, error) {
 		}
 		rest = rest[size:]
 	}
-	if err := d.Check(); err != nil {
+	if err := d.check(); err != nil {
 		return nil, err
 	}
 	return d, nil

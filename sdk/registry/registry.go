@@ -125,6 +125,16 @@ func (d *Description) Value(key string) (v Value, ok bool) {
 // Check reports what is wrong with a description. Names, types, groups and keys must be such that
 // two that look alike are the same.
 func (d *Description) Check() error {
+	if d.Name != "" {
+		if err := CheckName(d.Name); err != nil {
+			return err
+		}
+	}
+	return d.check()
+}
+
+// check is Check of what may have been stored before names that read as ids were refused.
+func (d *Description) check() error {
 	for _, t := range []struct{ what, text string }{{KeyName, d.Name}, {KeyType, d.Type}} {
 		if err := checkName(t.what, t.text); err != nil {
 			return err

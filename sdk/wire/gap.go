@@ -6,6 +6,10 @@ import "strconv"
 // its writer that the node must know, 0 for none.
 const ParamPrevious = "previous"
 
+// ParamUnlessNewer is the parameter of a put of descriptions in the URL that has the greatest acq
+// of those that the writer has read: if a device of the batch has a newer one, nothing is stored.
+const ParamUnlessNewer = "unless_newer"
+
 // ParamWriter and ParamPersistent are the parameters of a put without a frame, which only asks: the
 // id of the writer, 32 hex digits, and 1 for a persistent one.
 const (

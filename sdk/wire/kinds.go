@@ -26,6 +26,7 @@ const (
 	KindForbidden          Kind = 17 // not allowed
 	KindSequenceGap        Kind = 18 // the batch that a put is to follow is not the newest here
 	KindMethodNotAllowed   Kind = 19 // the path is there, and takes other methods
+	KindConflict           Kind = 20 // another client has put what a put depends on
 )
 
 var kindNames = [...]string{
@@ -36,7 +37,7 @@ var kindNames = [...]string{
 	KindOverloaded: "overloaded", KindUnavailable: "unavailable", KindTimeout: "timeout",
 	KindCanceled: "canceled", KindSequenceTooOld: "sequence-too-old", KindNotFound: "not-found",
 	KindForbidden: "forbidden", KindSequenceGap: "sequence-gap",
-	KindMethodNotAllowed: "method-not-allowed",
+	KindMethodNotAllowed: "method-not-allowed", KindConflict: "conflict",
 }
 
 // String returns the name that the kind has in JSON and on the command line.

@@ -299,7 +299,7 @@ func TestKinds(t *testing.T) {
 	want := [...]string{1: "internal", "bad-frame", "unsupported-version", "invalid", "too-large",
 		"unknown-plugin", "bad-module", "plugin-failed", "plugin-limit", "damaged", "overloaded",
 		"unavailable", "timeout", "canceled", "sequence-too-old", "not-found", "forbidden",
-		"sequence-gap", "method-not-allowed"}
+		"sequence-gap", "method-not-allowed", "conflict"}
 	if len(want) != len(kindNames) {
 		t.Errorf("%d kinds, %d known to this test", len(kindNames)-1, len(want)-1)
 	}

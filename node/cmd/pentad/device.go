@@ -77,7 +77,7 @@ func (a *app) deviceName(ctx context.Context, cid int32, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		if err := record.CheckDeviceName(name); err != nil {
+		if err := registry.CheckName(name); err != nil {
 			return cli.Usage(err)
 		}
 	}

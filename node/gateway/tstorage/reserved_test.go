@@ -11,7 +11,7 @@ import (
 func TestReservedMOIDs(t *testing.T) {
 	c := ttDial(t, serve(t, Options{}))
 	var all []ttRecord
-	for _, moid := range []int32{math.MinInt32, record.DescriptionMOID, record.FirstMOID - 1,
+	for _, moid := range []int32{math.MinInt32, record.DescriptionMOID + 1, record.FirstMOID - 1,
 		record.FirstMOID, 0} {
 		r := at(1, 7, "x")
 		r.moid = moid

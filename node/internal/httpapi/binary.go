@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -221,7 +224,7 @@ func (s *Server) putFrame(
 	w := store.WriterSeq{ID: p.Writer, Seq: p.Seq, Persistent: p.Persistent}
 	text := string(args.Peek(wire.ParamPrevious))
 	if text == "" && !asksOnly {
-		return s.Writes.Put(rc, p.Batch, w)
+		return s.putUnlessNewer(rc, string(args.Peek(wire.ParamUnlessNewer)), p.Batch, w)
 	}
 	previous, err := strconv.ParseUint(text, 10, 64)
 	switch {
@@ -232,6 +235,28 @@ func (s *Server) putFrame(
 		return store.PutResult{}, s.Writes.Follows(w.Writer(), previous)
 	}
 	return s.Writes.PutAfter(rc, p.Batch, w, previous)
+}
+
+// putUnlessNewer stores a batch: of descriptions, with an acq, only if its devices have none that
+// are newer.
+func (s *Server) putUnlessNewer(
+	rc context.Context, text string, b *record.Batch, w store.WriterSeq,
+) (store.PutResult, error) {
+	if text == "" {
+		return s.Writes.Put(rc, b, w)
+	}
+	newestNs, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && (newestNs < 0 || newestNs == math.MaxInt64 || w.Persistent) {
+		err = errors.New("it is not an acq, or the writer is a persistent one")
+	}
+	if err == nil && !slices.Contains(b.MOID, record.DescriptionMOID) {
+		err = errors.New("the batch describes no device")
+	}
+	if err != nil {
+		return store.PutResult{}, params.Bad(wire.ParamUnlessNewer,
+			fmt.Errorf("%.40q: %w", text, err))
+	}
+	return s.Writes.PutUnlessNewer(rc, b, w, newestNs)
 }
 
 // parseWriter parses the writer of a put without a frame.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -86,7 +87,7 @@ func (s *Server) parseRecords(body []byte, payloads quantity.Types) (*posted, er
 		if err == nil {
 			one.Reset()
 			one.AppendRecord(r)
-			err = withoutRow(one.Validate())
+			err = withoutRow(cmp.Or(one.Validate(), store.CheckDescribing(&one)))
 		}
 		if err == nil {
 			p.rows.AppendRecord(r)

@@ -6,7 +6,7 @@ var (
 	// queryOptions are the parameters of queries in frames.
 	queryOptions = []string{request.ParamPartial, request.ParamFresh, request.ParamRead,
 		request.ParamAfter, request.ParamWithin, request.ParamGroups, request.ParamOfGroup}
-	putOptions = []string{"previous", "writer", "persistent"}
+	putOptions = []string{"previous", "writer", "persistent", "unless_newer"}
 )
 
 // required lists the parameters that a route cannot do without.
@@ -108,6 +108,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/put previous":            {"integer", "Sequence of the newest batch of the writer here."},
 	"/v1/put writer":              {"", "Writer to ask for, 32 hex digits, without a body."},
 	"/v1/put persistent":          {"flag", "The writer is persistent."},
+	"/v1/put unless_newer":        {"integer", "Acq: refuse to describe devices with newer ones."},
 	request.ParamPartial:          {"|allow", "`allow` leaves out nodes that do not answer."},
 	request.ParamFresh:            {"flag", "Read every record, and keep no partial results."},
 	request.ParamRead:             {"|linearizable", "See all that was acknowledged before."},

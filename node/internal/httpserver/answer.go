@@ -83,7 +83,7 @@ func status(k wire.Kind) int {
 		return 404
 	case wire.KindMethodNotAllowed:
 		return 405
-	case wire.KindSequenceTooOld, wire.KindSequenceGap:
+	case wire.KindSequenceTooOld, wire.KindSequenceGap, wire.KindConflict:
 		return 409
 	case wire.KindTooLarge:
 		return 413

@@ -61,11 +61,20 @@ func (t *tenures) raise(group cluster.GroupID, acqNs int64) {
 	t.all[group] = now
 }
 
-// stampsOf returns what stamps the commands of a group as this node appends them.
-func (m *Member) stampsOf(group cluster.GroupID, of *machine.Machine) replica.Stamp {
-	return func(t replica.Tenure, proposal []byte) {
+// stampsOf returns what stamps the commands of a group as this node appends them, unless before,
+// which may be nil, says why it must not.
+func (m *Member) stampsOf(
+	group cluster.GroupID, of *machine.Machine, before func(replica.Tenure) error,
+) replica.Stamp {
+	return func(t replica.Tenure, proposal []byte) error {
+		if before != nil {
+			if err := before(t); err != nil {
+				return err
+			}
+		}
 		machine.SetClock(proposal,
 			max(machine.Clock(proposal), m.tenures.floor(group, t.Term, of)))
+		return nil
 	}
 }
 

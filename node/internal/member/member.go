@@ -86,6 +86,7 @@ type Member struct {
 	reached       reach
 	closeRequests closeRequests
 	tenures       tenures
+	describing    describing
 	adoption      *adoption // in progress, nil else; of Open and then of follow
 
 	mu          sync.Mutex   // guards what follows

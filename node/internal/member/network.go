@@ -30,7 +30,8 @@ type groups interface {
 	Drop(ctx context.Context, group cluster.GroupID) error
 	Status(group cluster.GroupID) (replica.Status, error)
 	ProposeIn(
-		ctx context.Context, group cluster.GroupID, stamp replica.Stamp, data ...[]byte,
+		ctx context.Context, group cluster.GroupID, stamp replica.Stamp, ended func(),
+		data ...[]byte,
 	) (any, error)
 	Lead(
 		ctx context.Context, groups []cluster.GroupID,

@@ -257,6 +257,19 @@ func (m *Member) Leader(group cluster.GroupID) cluster.NodeID {
 // Here has a group decide on a command if this node leads it. One for the state that this program
 // cannot read is refused: in the log it would stop every replica.
 func (m *Member) Here(ctx context.Context, group cluster.GroupID, data []byte) (Answer, error) {
+	c, data, checked := parseCheck(data)
+	if checked && group != cluster.MetaGroup {
+		return m.hereChecked(ctx, group, c, data)
+	}
+	return m.decideHere(ctx, group, data, nil, nil)
+}
+
+// decideHere is Here of a command without a check. Unless it is nil before is asked as the command
+// is appended, and ended is called once it is known what became of it.
+func (m *Member) decideHere(
+	ctx context.Context, group cluster.GroupID, data []byte, before func(replica.Tenure) error,
+	ended func(),
+) (Answer, error) {
 	proposal := [][]byte{data}
 	var stamp replica.Stamp
 	if group == cluster.MetaGroup {
@@ -272,10 +285,10 @@ func (m *Member) Here(ctx context.Context, group cluster.GroupID, data []byte) (
 		if of == nil {
 			return Answer{}, fmt.Errorf("group %d: %w", group, replica.ErrGroupUnknown)
 		}
-		stamp = m.stampsOf(group, of)
+		stamp = m.stampsOf(group, of, before)
 		proposal = [][]byte{machine.AppendClock(nil, now), data}
 	}
-	result, err := m.run.ProposeIn(ctx, group, stamp, proposal...)
+	result, err := m.run.ProposeIn(ctx, group, stamp, ended, proposal...)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -181,13 +181,19 @@ func (r *simGroups) Status(group cluster.GroupID) (replica.Status, error) {
 }
 
 func (r *simGroups) ProposeIn(
-	ctx context.Context, group cluster.GroupID, stamp replica.Stamp, data ...[]byte,
+	ctx context.Context, group cluster.GroupID, stamp replica.Stamp, ended func(),
+	data ...[]byte,
 ) (any, error) {
 	if r.p.s.bug == bugForget {
 		stamp = nil
 	}
 	return awaitSim(ctx, r, func(done func(any, error)) {
-		r.core.ProposeIn(group, data, stamp, done)
+		r.core.ProposeIn(group, data, stamp, func(result any, err error) {
+			if ended != nil {
+				ended()
+			}
+			done(result, err)
+		})
 	})
 }
 

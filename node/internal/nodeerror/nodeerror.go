@@ -141,6 +141,8 @@ func kindOf(err error) wire.Kind {
 		return wire.KindInvalid
 	case errors.Is(err, store.ErrIsCopy), errors.Is(err, store.ErrReplicated):
 		return wire.KindForbidden
+	case errors.Is(err, store.ErrConflict):
+		return wire.KindConflict
 	case errors.Is(err, writers.ErrTooOld):
 		return wire.KindSequenceTooOld
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package writes
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/internal/admission"
@@ -82,14 +83,27 @@ func (d *Dispatcher) groups(m *member.Member) Groups { return NewGroups(m, &d.Wr
 func (d *Dispatcher) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
-	return d.put(ctx, b, w, d.opt.Store.Put, func(duplicatePart) {})
+	return d.put(ctx, b, w, nil, d.opt.Store.Put, func(duplicatePart) {})
+}
+
+// PutUnlessNewer is Put of descriptions that were made from older ones; see
+// [store.Store.PutUnlessNewer]. In a cluster each group stores its part of the batch or refuses it.
+func (d *Dispatcher) PutUnlessNewer(
+	ctx context.Context, b *record.Batch, w store.WriterSeq, newestNs int64,
+) (store.PutResult, error) {
+	return d.put(ctx, b, w, &newestNs,
+		func(
+			ctx context.Context, b *record.Batch, w store.WriterSeq,
+		) (store.PutResult, error) {
+			return d.opt.Store.PutUnlessNewer(ctx, b, w, newestNs)
+		}, func(duplicatePart) {})
 }
 
 // PutAfter is Put for a writer whose sequence must follow another one; see [store.Store.PutAfter].
 func (d *Dispatcher) PutAfter(
 	ctx context.Context, b *record.Batch, w store.WriterSeq, previous uint64,
 ) (store.PutResult, error) {
-	return d.put(ctx, b, w,
+	return d.put(ctx, b, w, nil,
 		func(
 			ctx context.Context, b *record.Batch, w store.WriterSeq,
 		) (store.PutResult, error) {
@@ -100,7 +114,7 @@ func (d *Dispatcher) PutAfter(
 // put stores a batch in groups of a cluster, or of a node by itself with putToStore. It calls
 // onDuplicate for each part that was stored under the writer before.
 func (d *Dispatcher) put(
-	ctx context.Context, b *record.Batch, w store.WriterSeq,
+	ctx context.Context, b *record.Batch, w store.WriterSeq, newestNs *int64,
 	putToStore func(context.Context, *record.Batch, store.WriterSeq) (store.PutResult, error),
 	onDuplicate func(duplicatePart),
 ) (out store.PutResult, err error) {
@@ -111,9 +125,12 @@ func (d *Dispatcher) put(
 	d.opt.NativeWork.Begin()
 	defer d.opt.NativeWork.End()
 	if m := d.opt.Member.Load(); m != nil {
-		return d.groups(m).put(ctx, b, w, onDuplicate)
+		return d.groups(m).put(ctx, b, w, newestNs, onDuplicate)
 	}
 	if shipper := d.opt.Shipper; shipper != nil {
+		if !w.Persistent && claimsNames(b) {
+			return out, refuseEdgeNames()
+		}
 		out, err = shipper.Put(ctx, b, func() (store.PutResult, error) {
 			return putToStore(ctx, b, w)
 		})
@@ -124,6 +141,19 @@ func (d *Dispatcher) put(
 		onDuplicate(duplicatePart{put: out})
 	}
 	return out, err
+}
+
+// refuseEdgeNames keeps an edge node from giving ids that the node which it ships to gives to other
+// devices: readings of two devices would become those of one there.
+func refuseEdgeNames() error {
+	return &wire.Error{Kind: wire.KindForbidden, Message: "an edge node gives no names to " +
+		"devices: name them at the node that it ships to, and put their readings here by id"}
+}
+
+func claimsNames(b *record.Batch) bool {
+	return slices.ContainsFunc(b.MOID, func(moid int32) bool {
+		return moid == record.NameMOID || moid == record.IDBlockMOID
+	})
 }
 
 // Follows checks the sequence before one that PutAfter would use; see [store.Store.Follows].

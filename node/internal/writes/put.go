@@ -19,22 +19,31 @@ import (
 func (g Groups) Put(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (out store.PutResult, err error) {
-	return g.put(ctx, b, w, func(duplicatePart) {})
+	return g.put(ctx, b, w, nil, func(duplicatePart) {})
 }
 
-// put is Put, which calls onDuplicate for each part that was stored under the writer before.
+// put is Put, which calls onDuplicate for each part that was stored under the writer before. Unless
+// newestNs is nil it refuses descriptions of devices that have newer ones.
 func (g Groups) put(
-	ctx context.Context, b *record.Batch, w store.WriterSeq, onDuplicate func(duplicatePart),
+	ctx context.Context, b *record.Batch, w store.WriterSeq, newestNs *int64,
+	onDuplicate func(duplicatePart),
 ) (out store.PutResult, err error) {
 	if err := b.Validate(); err != nil {
 		return out, err
+	}
+	describing := !w.Persistent && store.Describes(b)
+	if describing {
+		if err := store.CheckDescribing(b); err != nil {
+			return out, err
+		}
 	}
 	pooledWriter := w.ID == [16]byte{}
 	if pooledWriter {
 		w = g.writers.Take()
 	}
 	out.Duplicate = !pooledWriter
-	left := pendingPut{rows: b.Len(), rest: b, writer: w, onDuplicate: onDuplicate}
+	left := pendingPut{rows: b.Len(), rest: b, writer: w, onDuplicate: onDuplicate,
+		describing: describing, newestNs: newestNs}
 	err = g.retrySplits(ctx, func(v *cluster.View) error {
 		return g.putParts(ctx, v, &left, &out)
 	})
@@ -57,6 +66,8 @@ type pendingPut struct {
 	origin      []uint32 // row of rest -> row of the put; nil if the same
 	writer      store.WriterSeq
 	mayBeStored bool // a group may have stored some of the rest before it was split
+	describing  bool // names or descriptions, which the leaders check
+	newestNs    *int64
 	onDuplicate func(duplicatePart)
 }
 
@@ -84,10 +95,10 @@ func (p *pendingPut) fail(err error) *PutError {
 func (g Groups) putParts(
 	ctx context.Context, v *cluster.View, left *pendingPut, out *store.PutResult,
 ) (err error) {
-	b, w := left.rest, left.writer
+	b := left.rest
 	rows := puts.RowsBySlot(b, v.Owners())
 	memory := commandMemory.Get().(*[]byte)
-	all, parts := appendPuts((*memory)[:0], v, b, rows, w)
+	all, parts := appendPuts((*memory)[:0], v, rows, left)
 	answers, errs := g.member.ProposeAll(ctx, parts, true)
 	rest, origin := new(record.Batch), []uint32{}
 	read := false // memory may still be read after an error
@@ -152,12 +163,15 @@ var commandMemory = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendPuts appends the put commands of all groups, and returns them by group, too.
 func appendPuts(
-	dst []byte, v *cluster.View, b *record.Batch, rows [][]uint32, w store.WriterSeq,
+	dst []byte, v *cluster.View, rows [][]uint32, p *pendingPut,
 ) ([]byte, []member.Part) {
 	parts, ends := make([]member.Part, 0, len(rows)), make([]int, 0, len(rows))
 	for g, of := range rows {
 		if group := cluster.GroupID(g); len(of) > 0 {
-			dst = commands.AppendPutRows(appendForSlots(dst, v, group, nil), b, of, w)
+			if p.describing {
+				dst = member.AppendCheck(dst, p.newestNs)
+			}
+			dst = commands.AppendPutRows(appendForSlots(dst, v, group, nil), p.rest, of, p.writer)
 			parts, ends = append(parts, member.Part{Group: group}), append(ends, len(dst))
 		}
 	}

@@ -34,7 +34,7 @@ func (d *Dispatcher) PutOnce(
 	ctx context.Context, b *record.Batch, w store.WriterSeq,
 ) (store.PutResult, error) {
 	var duplicates []duplicatePart
-	out, err := d.put(ctx, b, w, d.opt.Store.Put, func(p duplicatePart) {
+	out, err := d.put(ctx, b, w, nil, d.opt.Store.Put, func(p duplicatePart) {
 		duplicates = append(duplicates, p)
 	})
 	if err != nil || len(duplicates) == 0 {

@@ -141,6 +141,18 @@ func (t *Table[R]) land(id Seq) {
 	delete(t.inflight, id)
 }
 
+// Has reports whether the table has the result of a batch.
+func (t *Table[R]) Has(id Seq) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.byWriter[id.Writer()]
+	if w == nil {
+		return false
+	}
+	known, _ := w.find(id)
+	return known != nil
+}
+
 // Follows returns nil when a batch with this sequence is the newest one of a writer, or 0 when the
 // table does not know it.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // deviceNumber is a device of a tenant as lines are read that name it: by a number of the import,
@@ -61,7 +62,7 @@ func (l *Lookups) check(dim record.Dim, name []byte) error {
 	case !l.inNode():
 		return nil
 	case dim == record.MID:
-		return record.CheckDeviceName(string(name))
+		return registry.CheckName(string(name))
 	}
 	q := plugin.Quantity{MOID: 1, Name: string(name), Type: plugin.F64}
 	return q.Check()

@@ -1,0 +1,98 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
+)
+
+// Names of devices are records of reserved moids. Two kinds of claims give ids to names:
+//
+//	a name   cid, mid = 12 bits of the name's hash, cap = 62 bits of it, moid = NameMOID
+//	         payload: the id that the name has, in 8 bytes, and the name
+//	ids      cid, mid = idClaimMID, cap = the first of a run of ids, moid = IDBlockMOID
+//	         payload: 16 random bytes of the claimant, and how many ids it takes, in 8 bytes
+//
+// A store takes a claim only where there is none with another payload; a tombstone takes one back.
+const (
+	// FirstGivenID is the least id that names get: above what people choose by hand, and exact as
+	// a float64.
+	FirstGivenID = 1 << 40
+	// MaxClaimedIDs is how many ids one claim takes, at most.
+	MaxClaimedIDs = 1000
+	// MaxDeviceNameBytes bounds the name of a device.
+	MaxDeviceNameBytes = 256
+
+	nameBuckets  = 1 << 12
+	idClaimMID   = nameBuckets // behind those of names
+	idClaimBytes = 16 + 8
+)
+
+// NameClaimKey returns the key of the claim of a name, without an acq.
+func NameClaimKey(cid int32, name string) Key {
+	sum := sha256.Sum256([]byte(name))
+	return Key{CID: cid, MID: int64(binary.LittleEndian.Uint16(sum[8:]) % nameBuckets),
+		MOID: NameMOID, CapNs: int64(binary.LittleEndian.Uint64(sum[:]) >> 2)}
+}
+
+// AppendNameClaim appends the payload of the claim by which a name has an id.
+func AppendNameClaim(dst []byte, mid int64, name string) []byte {
+	return append(binary.LittleEndian.AppendUint64(dst, uint64(mid)), name...)
+}
+
+// ParseNameClaim reads the claim of a name.
+//
+// Errors: what it lacks; it has no name that could be one, or not the key of its name.
+func ParseNameClaim(key Key, payload []byte) (mid int64, name string, err error) {
+	if len(payload) < 8 {
+		return 0, "", fmt.Errorf("a claim of a name has an id of 8 bytes and a name, this one %d "+
+			"bytes", len(payload))
+	}
+	mid, name = int64(binary.LittleEndian.Uint64(payload)), string(payload[8:])
+	want := NameClaimKey(key.CID, name)
+	want.AcqNs = key.AcqNs
+	switch {
+	case len(name) == 0 || len(name) > MaxDeviceNameBytes:
+		return 0, "", fmt.Errorf("the name %q has %d bytes, not 1 to %d", excerpt.Of(name, 40),
+			len(name), MaxDeviceNameBytes)
+	case key != want:
+		return 0, "", fmt.Errorf("the name %q is claimed with mid %d and cap %d, and here are mid "+
+			"%d and cap %d", excerpt.Of(name, 80), want.MID, want.CapNs, key.MID, key.CapNs)
+	case mid < FirstGivenID || mid == math.MaxInt64:
+		return 0, "", fmt.Errorf("the name %q has the id %d; ids of names are %d to 2^63-2",
+			excerpt.Of(name, 80), mid, int64(FirstGivenID))
+	}
+	return mid, name, nil
+}
+
+// IDClaimKey returns the key of the claim of a run of ids, without an acq.
+func IDClaimKey(cid int32, firstID int64) Key {
+	return Key{CID: cid, MID: idClaimMID, MOID: IDBlockMOID, CapNs: firstID}
+}
+
+// AppendIDClaim appends the payload of a claim of ids.
+func AppendIDClaim(dst []byte, claimant [16]byte, ids int) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, claimant[:]...), uint64(ids))
+}
+
+// ParseIDClaim returns how many ids a claim takes.
+//
+// Errors: what it lacks.
+func ParseIDClaim(key Key, payload []byte) (ids int64, err error) {
+	if len(payload) != idClaimBytes {
+		return 0, fmt.Errorf("a claim of ids has %d bytes, this one %d", idClaimBytes, len(payload))
+	}
+	n := binary.LittleEndian.Uint64(payload[16:])
+	switch {
+	case n < 1 || n > MaxClaimedIDs:
+		return 0, fmt.Errorf("a claim of %d ids, not 1 to %d", n, MaxClaimedIDs)
+	case key.MID != idClaimMID || key.CapNs < FirstGivenID ||
+		key.CapNs > math.MaxInt64-MaxClaimedIDs:
+		return 0, fmt.Errorf("ids are claimed with mid %d and a cap of at least %d, and here are "+
+			"mid %d and cap %d", idClaimMID, int64(FirstGivenID), key.MID, key.CapNs)
+	}
+	return int64(n), nil
+}

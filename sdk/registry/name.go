@@ -1,0 +1,31 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
+)
+
+// CheckName says why a text cannot be the name of a device: it is empty, too long, not UTF-8, has a
+// character that is not printable or that is taken for another one, or it reads as ids.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name is empty")
+	case name == "*":
+		return errors.New(`"*" means all devices and is the name of none`)
+	case ReadsAsIDs(name):
+		return fmt.Errorf("the name %q reads as ids of devices, which numbers, ranges and lists "+
+			"of them always are; give it a letter, e.g. meter-%s", excerpt.Of(name, 80),
+			strings.Trim(excerpt.Of(name, 80), "+-.,=* "))
+	}
+	return checkName("name", name)
+}
+
+// ReadsAsIDs reports whether a text may be meant as ids where both ids and names select devices: it
+// has digits, signs and what joins them to ranges and lists, and no other characters.
+func ReadsAsIDs(text string) bool {
+	return strings.Trim(text, "0123456789+-.,=* ") == ""
+}
