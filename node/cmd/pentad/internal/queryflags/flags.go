@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -240,7 +241,8 @@ var lengthOf = map[string]string{"minute": "1m", "hour": "1h", "hourly": "1h", "
 	"daily": "1d", "date": "1d", "week": "1w", "weekly": "1w", "month": "1mo", "monthly": "1mo",
 	"year": "1y", "time": "1h"}
 
-// ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
+// ParseGroup reads --group: parts of the key, a key of descriptions of devices, and cap=LENGTH for
+// buckets of capture time.
 func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
 
 // ParseGroupIn is ParseGroup with cap=LENGTH as windows of the calendar of a zone, if there is one.
@@ -283,15 +285,39 @@ func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 				return g, cli.Usagef("--group %q: unknown group; use cap=%s, with --tz for days "+
 					"of a time zone", part, length)
 			}
-			return g,
-				cli.Usagef("--group %q: unknown group; use cid, mid, moid and cap=LENGTH, "+
-					"separated by commas", part)
+			if err := addKey(&g, strings.TrimSpace(part)); err != nil {
+				return g, err
+			}
 		}
 	}
 	return g, nil
 }
 
-// ParseParts reads --group of a command whose windows have another flag: parts of the key only.
+// addKey adds a key of descriptions of devices to groups.
+func addKey(g *record.GroupBy, part string) error {
+	key, err := registry.ParseKey(part)
+	switch {
+	case err != nil && strings.ContainsAny(part, "= ") || part == "" || part == "cap":
+		return cli.Usagef("--group %.80q: unknown group; use cid, mid, moid, cap=LENGTH and what "+
+			"devices have, e.g. type or group[2], separated by commas", part)
+	case err != nil:
+		return cli.Usagef("--group %.80q: unknown group: %w", part, err)
+	case g.Key != "":
+		return cli.Usagef("--group %s and %s: group by one of them", g.Key, key)
+	}
+	g.Key = key.String()
+	return nil
+}
+
+// OnlyParts refuses --group by descriptions of devices, with the reason why there are none.
+func OnlyParts(g record.GroupBy, why string) error {
+	if g.Key == "" {
+		return nil
+	}
+	return cli.Usagef("--group %s: unknown group; use cid, mid or moid: %s", g.Key, why)
+}
+
+// ParseParts reads --group of a command whose windows have another flag: all but cap=LENGTH.
 func ParseParts(text string) (record.GroupBy, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -299,10 +325,9 @@ func ParseParts(text string) (record.GroupBy, error) {
 		case name == "cap":
 			return record.GroupBy{}, cli.Usagef("--group %.80s: windows replace buckets; set "+
 				"their length with --every", part)
-		case part == "cid", part == "mid", part == "moid", text == "":
-		default:
-			return record.GroupBy{}, cli.Usagef("--group %.80q: unknown group; use cid, mid or "+
-				"moid, separated by commas; --every sets the length of windows", part)
+		case lengthOf[strings.TrimSuffix(strings.ToLower(part), "s")] != "":
+			return record.GroupBy{}, cli.Usagef("--group %.80q: unknown group; --every sets the "+
+				"length of windows", part)
 		}
 	}
 	return ParseGroup(text)
