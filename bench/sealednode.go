@@ -18,8 +18,8 @@ import (
 
 const (
 	keptAfter = 3 // queries until states of blocks are kept
-	// keptRounds is how many times more rounds there are of queries with kept states: they take some
-	// 30 us, and the median of a few rounds is that of a moment.
+	// keptRounds is how many times more rounds there are of queries with kept states: they take
+	// some 30 us, and the median of a few rounds is that of a moment.
 	keptRounds  = 100
 	coldRounds  = 11
 	sealedInRow = 100 // readings of a device that come together
