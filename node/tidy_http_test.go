@@ -3,8 +3,9 @@ package node_test
 // httpPackages are the packages of HTTP: what the handlers of a node stand on.
 func httpPackages() map[string][]string {
 	return map[string][]string{
-		"node/internal/httpapi": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
-			"node/cluster", "node/store", "node/store/check", "node/store/digest",
+		"node/internal/httpapi": {"sdk/record", "sdk/api", "sdk/client", "sdk/plugin",
+			"sdk/registry", "sdk/wire", "node/cluster", "node/store", "node/store/check",
+			"node/store/digest",
 			"node/store/event", "node/store/retention", "node/internal/budget",
 			"node/internal/calendar", "node/internal/changestream", "node/internal/clock",
 			"node/internal/cursors", "node/internal/engine", "node/internal/health",
@@ -19,10 +20,10 @@ func httpPackages() map[string][]string {
 		"node/internal/httpserver": {"sdk/api", "sdk/wire", "node/internal/accept",
 			"node/internal/admission", "node/internal/budget", "node/internal/health",
 			"node/internal/params", "node/internal/request", "github.com/valyala/fasthttp"},
-		"node/internal/params": {"sdk/expr", "sdk/record", "sdk/where", "sdk/wire",
+		"node/internal/params": {"sdk/expr", "sdk/record", "sdk/registry", "sdk/where", "sdk/wire",
 			"node/internal/calendar", "node/internal/selector", "node/internal/timeparse",
 			"github.com/valyala/fasthttp"},
-		"node/internal/rowjson": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
+		"node/internal/rowjson": {"sdk/record", "sdk/registry", "sdk/api", "sdk/wire", "sdk/plugin",
 			"node/internal/params", "node/internal/quantity", "node/internal/strictjson",
 			"node/internal/timeparse"},
 		"node/internal/quantity": {"sdk/plugin"},
