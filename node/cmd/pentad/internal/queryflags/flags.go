@@ -40,6 +40,7 @@ type Flags struct {
 	Limit      uint64
 	Where      string
 	Type       *TypeFlag // of payloads, also of Where; nil: there is no --type
+	whereType  string    // what to use in place of a --type without Where; "": it needs none
 	Filters    Filters
 	Unchecked  bool
 	FailEmpty  bool
@@ -134,6 +135,13 @@ func (q *Flags) AddFilter(c *cobra.Command) {
 		"run plugins on payloads that are declared as another type")
 }
 
+// AddWhereType adds --type to a command that shows no payloads, for --where; instead says what is
+// meant by the flag alone.
+func (q *Flags) AddWhereType(c *cobra.Command, instead string) {
+	q.Type, q.whereType = &TypeFlag{}, instead
+	q.Type.Add(c, "type of payloads that --where is about", "none")
+}
+
 // Query puts the flags together and checks them.
 func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
@@ -201,6 +209,15 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 
 // condition returns the condition of --where, bound to the type that --type names.
 func (q *Flags) condition() (string, error) {
+	if q.whereType != "" {
+		if err := q.Type.Check("base64"); err != nil {
+			return "", err
+		}
+		if q.Type.Given() && q.Where == "" {
+			return "", cli.Usagef("--type is the type of the payloads that --where is about; %s",
+				q.whereType)
+		}
+	}
 	if q.Where == "" {
 		return "", nil
 	}
