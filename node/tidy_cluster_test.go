@@ -5,7 +5,8 @@ func clusterPackages() map[string][]string {
 	return map[string][]string{
 		"node/internal/slots":   {"sdk/record", "github.com/zeebo/xxh3"},
 		"node/internal/request": {"node/cluster", "node/internal/slots"},
-		"node/internal/writes": {"sdk/record", "sdk/api", "sdk/wire", "wasmhost", "node/cluster",
+		"node/internal/writes": {"sdk/record", "sdk/api", "sdk/registry", "sdk/excerpt", "sdk/wire",
+			"wasmhost", "node/cluster",
 			"node/internal/admission", "node/internal/clock", "node/internal/engine",
 			"node/internal/member", "node/internal/nodeerror", "node/internal/puts",
 			"node/internal/request", "node/internal/slots", "node/replica", "node/store",

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,7 +190,11 @@ func (l Literal) Meanings() []Value {
 	return values
 }
 
-// parseNumber reads a finite decimal number.
+// maxExact bounds the integers that a float64 keeps with their neighbours.
+const maxExact = 1 << 53
+
+// parseNumber reads a finite decimal number. Digits beyond 2^53 are one only if a number keeps them
+// all, as a serial number of that length must not become another one.
 func parseNumber(text string) (float64, bool) {
 	digit := false
 	for _, c := range []byte(text) {
@@ -203,5 +208,11 @@ func parseNumber(text string) (float64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
+	if math.Abs(n) >= maxExact && err == nil && !strings.ContainsAny(text, "eE") {
+		exact, ok := new(big.Rat).SetString(text)
+		if !ok || exact.Cmp(new(big.Rat).SetFloat64(n)) != 0 {
+			return 0, false
+		}
+	}
 	return n + 0, err == nil
 }
