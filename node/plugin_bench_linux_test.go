@@ -64,7 +64,7 @@ func (s *nativeStats) add(x float64) {
 
 // nativeSink is an aggregate that is part of the node: the same groups, and a loop in Go.
 func nativeSink(by record.GroupBy) store.Sink {
-	g, states := aggregate.NewGroupTable(by, nil, 1<<20), []nativeStats(nil)
+	g, states := aggregate.NewGroupTable(by, nil, nil, 1<<20), []nativeStats(nil)
 	var gid []uint32
 	return func(b *record.Batch) (err error) {
 		if gid, err = g.Number(b, gid[:0]); err != nil {

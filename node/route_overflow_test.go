@@ -204,7 +204,7 @@ func TestStatesTakeMemory(t *testing.T) {
 	one := []wire.GroupState{{State: make([]byte, v.StateBytes())}}
 	into := &aggregate.States{}
 	for range 30 {
-		if err := into.Add(v, one); err != nil {
+		if err := into.Add(v, nil, one); err != nil {
 			t.Fatal(err)
 		}
 	}

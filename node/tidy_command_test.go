@@ -10,7 +10,7 @@ func commandPackages() map[string][]string {
 			"node/internal/durable", "node/internal/formats", "node/internal/member",
 			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output",
 			"sdk/excerpt", cobra, "github.com/spf13/pflag", "github.com/schollz/progressbar/v3"},
-		pkg + "queryflags": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/wire",
+		pkg + "queryflags": {"sdk/client", "sdk/plugin", "sdk/record", "sdk/registry", "sdk/wire",
 			"node/internal/calendar", "node/internal/quantity", "node/internal/selector",
 			"node/internal/timeparse", pkg + "cli", pkg + "csvimport", pkg + "output",
 			"sdk/excerpt", "sdk/where", cobra},

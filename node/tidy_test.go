@@ -42,7 +42,7 @@ func packages() map[string][]string {
 		"sdk/where":   {"sdk/expr", "sdk/plugin"},
 		"sdk/record":  {"sdk/registry", "sdk/where"}, "sdk/registry": {"sdk/expr"},
 		"sdk/api":    {"sdk/record"},
-		"sdk/wire":   {"sdk/record", "sdk/api", "github.com/pierrec/lz4/v4"},
+		"sdk/wire":   {"sdk/record", "sdk/registry", "sdk/api", "github.com/pierrec/lz4/v4"},
 		"sdk/plugin": {}, "sdk/plugin/template": {"sdk/plugin"}, "sdk/examples": {},
 		"sdk/plugin/guest/sealed": {"sdk/plugin"},
 		// What knows nothing of the node.
@@ -54,9 +54,9 @@ func packages() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable"},
-		"node/internal/aggregate": {"sdk/record", "sdk/wire", "wasmhost", "node/store",
-			"node/internal/calendar", "node/internal/partials", "node/internal/registry",
-			"node/internal/spill"},
+		"node/internal/aggregate": {"sdk/record", "sdk/registry", "sdk/wire", "wasmhost",
+			"node/store", "node/internal/calendar", "node/internal/partials",
+			"node/internal/registry", "node/internal/spill"},
 		"node/internal/feed": {"sdk/record", "sdk/wire", "node/store"},
 		"node/internal/puts": {"sdk/record", "sdk/wire", "node/internal/slots", "node/store"},
 		"node/internal/registry": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin", "plugins",

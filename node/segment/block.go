@@ -19,6 +19,8 @@ type Block struct {
 	stride int // of payloads of one size
 
 	keys          [record.NumDims]column
+	runs          runTable // of a block that has one: what it holds is not in keys then
+	frameTables   []*frameTable
 	flags         []byte
 	tombs         []byte
 	wordColumns   []column
@@ -26,6 +28,8 @@ type Block struct {
 	chunks        []byte // chunk directory
 	data          []byte // what the chunks hold
 	matches       []match
+	keyValues     []int64
+	spans         []Span
 	prefetchQueue *PrefetchQueue // nil for none
 	span          [1]Span
 	sel           []uint32
@@ -34,6 +38,9 @@ type Block struct {
 	raw  []byte
 	lz   []byte
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
+	// memory of openWhole
+	whole     []byte
+	wholeEnds []uint32
 
 	lengths []uint32 // of payloads that are gathered
 	isCopy  bool     // opened by BlockCopy
@@ -53,6 +60,7 @@ func (b *Block) Close() {
 		b.keys[d] = column{}
 	}
 	clear(b.wordColumns[:cap(b.wordColumns)])
+	b.runs.close()
 	b.sizes = column{}
 }
 
@@ -79,6 +87,8 @@ func (b *Block) Lend(to *Block) {
 	b.lz, to.lz = to.lz, b.lz
 	b.packed, to.packed = to.packed, b.packed
 	b.ends, to.ends = to.ends, b.ends
+	b.whole, to.whole = to.whole, b.whole
+	b.wholeEnds, to.wholeEnds = to.wholeEnds, b.wholeEnds
 	b.open, to.open = chunk{}, chunk{}
 }
 

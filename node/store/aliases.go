@@ -2,11 +2,13 @@ package store
 
 import (
 	"github.com/pentad-db/pentad/node/store/blocks"
+	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/node/store/diff"
 	"github.com/pentad-db/pentad/node/store/scan"
 )
 
-// What takes rows and differences, see packages blocks and diff, and what a scan says of itself.
+// What takes rows and differences, see packages blocks and diff, what a scan says of itself, and
+// what devices have for a key.
 type (
 	Sink         = blocks.Sink
 	Consumer     = blocks.Consumer
@@ -14,4 +16,5 @@ type (
 	BlockPartial = blocks.BlockPartial
 	ScanStats    = scan.Stats
 	DiffSink     = diff.Sink
+	DeviceValues = devices.Values
 )

@@ -7,6 +7,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/scan"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // Scan gives the rows in the box of q that its view shows to sinks. newSink is called once for
@@ -42,6 +43,30 @@ func (s *Store) ScanInto(
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
 	return s.scanInto(ctx, q, concurrentScans, s.newScan, newConsumer)
+}
+
+// ScanByKey is ScanInto for a query whose groups have a key: before it makes a consumer it calls
+// found with what the devices of the query have for it, in the view of the query.
+//
+// Errors also: *record.InvalidError for devices that take too much memory.
+func (s *Store) ScanByKey(
+	ctx context.Context, q *record.Query, concurrentScans int, found func(*DeviceValues) error,
+	newConsumer func(worker int) (Consumer, error),
+) (ScanStats, error) {
+	key, err := registry.ParseKey(q.GroupBy.Key)
+	if err != nil {
+		return ScanStats{}, err
+	}
+	newScan := func(ctx context.Context, q *record.Query) (*scan.Scan, error) {
+		sc, values, err := s.newKeyedScan(ctx, q, &key)
+		if err == nil {
+			if err = found(values); err != nil {
+				sc.Close()
+			}
+		}
+		return sc, err
+	}
+	return s.scanInto(ctx, q, concurrentScans, newScan, newConsumer)
 }
 
 func (s *Store) scanInto(

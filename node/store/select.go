@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,77 +17,167 @@ import (
 // newSelectScan begins a scan of the devices that a query selects, up to the horizon as of which
 // they were.
 func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
+	sc, _, err := s.newKeyedScan(ctx, q, nil)
+	return sc, err
+}
+
+// newKeyedScan is newSelectScan that also finds what the devices have for a key, unless that is
+// nil. The query may have no selector: then it is of all devices.
+func (s *Store) newKeyedScan(
+	ctx context.Context, q *record.Query, key *registry.Key,
+) (*scan.Scan, *DeviceValues, error) {
 	began := time.Now()
-	selector, err := registry.ParseSelector(q.Select)
-	if err != nil {
-		return nil, err
+	asOfNs := int64(math.MaxInt64)
+	if q.View == record.ViewAsOf {
+		asOfNs = q.AsOfAcqNs
 	}
-	mids, horizon, err := s.selectDevices(ctx, q, selector)
+	c, err := newChoice(&q.Box, q.Select, asOfNs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	narrowed := *q
-	narrowed.Box[record.MID] = rangesOf(slices.DeleteFunc(mids, func(mid int64) bool {
-		return !q.Box[record.MID].Contains(mid)
-	}))
+	if key != nil {
+		c.values = devices.NewGathering(*key, s.opt.descriptionBytes, q.Box[record.MID].Contains)
+		c.few = fewOf(q.Box[record.MID])
+	}
+	mids, horizon, err := s.selectDevices(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	var values *DeviceValues
+	if key != nil {
+		if values, err = c.values.Values(); err != nil {
+			return nil, nil, s.tooManyValues(key)
+		}
+	}
+	narrowed, some := *q, true
+	if c.selector != nil {
+		some = narrow(&narrowed.Box, mids)
+	}
 	sc := s.scans.Begin(ctx, &narrowed, horizon)
-	sc.Empty = sc.Empty || len(narrowed.Box[record.MID]) == 0
+	sc.Empty = sc.Empty || !some
 	sc.Stats.Devices, sc.Stats.SelectNs = len(mids), int64(time.Since(began))
-	return sc, nil
+	return sc, values, nil
+}
+
+// tooManyValues is the error of devices that take too much memory to be grouped by a key.
+func (s *Store) tooManyValues(key *registry.Key) error {
+	return &record.InvalidError{Part: "group by", Reason: record.TooLarge, Row: -1,
+		Detail: fmt.Sprintf("devices and what they have for %s take more than %d MiB; select "+
+			"fewer devices", key, s.opt.descriptionBytes>>20)}
+}
+
+// choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the
+// horizon if that is less.
+type choice struct {
+	cid      int32
+	selector *registry.Selector // nil: all devices, which are not listed
+	asOfNs   int64
+	values   *devices.Gathering // gets those of the devices; nil: none are wanted
+	few      []int64            // the only devices that are asked for; nil: many
+}
+
+// newChoice returns the choice of a selector, empty for all devices, from a box of one tenant.
+func newChoice(box *record.Box, selector string, asOfNs int64) (*choice, error) {
+	c := &choice{cid: int32(box[record.CID][0].From), asOfNs: asOfNs}
+	if selector == "" {
+		return c, nil
+	}
+	var err error
+	c.selector, err = registry.ParseSelector(selector)
+	return c, err
+}
+
+// narrow restricts a box to some of its devices, which ascend, and reports whether any are left.
+func narrow(box *record.Box, mids []int64) bool {
+	within := box[record.MID]
+	box[record.MID] = nil
+	for _, mid := range mids {
+		if within.Contains(mid) {
+			box[record.MID] = appendDevice(box[record.MID], mid)
+		}
+	}
+	return len(box[record.MID]) > 0
+}
+
+// maxFew is how many devices are looked up one by one, and not found among all.
+const maxFew = 1000
+
+// fewOf returns the values of a set, nil if it has many.
+func fewOf(set record.RangeSet) (values []int64) {
+	for _, r := range set {
+		if uint64(r.To-r.From) > uint64(maxFew-len(values)) {
+			return nil
+		}
+		for v := r.From; v < r.To; v++ {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // rangesOf returns a normalized set of ascending values.
 func rangesOf(values []int64) (set record.RangeSet) {
 	for _, v := range values {
-		if n := len(set); n > 0 && set[n-1].To == v {
-			set[n-1].To++
-		} else {
-			set = append(set, record.At(v))
-		}
+		set = appendDevice(set, v)
 	}
 	return set
 }
 
-// selectDevices returns the devices of the query's tenant that a selector chooses, ascending, by
-// their descriptions as of a horizon, or as of the acq of the query.
+// appendDevice adds a value to a normalized set of lesser ones.
+func appendDevice(set record.RangeSet, v int64) record.RangeSet {
+	if n := len(set); n > 0 && set[n-1].To == v {
+		set[n-1].To++
+		return set
+	}
+	return append(set, record.At(v))
+}
+
+// selectDevices returns the devices of a choice, ascending, by their descriptions as of a horizon,
+// or as of the acq of the choice.
 //
 // Cost: that of [devices.Index.Select]; of the first call for a tenant, and as of an acq before the
 // last change of a description, a scan of all of them; after changes a scan of those that changed.
 func (s *Store) selectDevices(
-	ctx context.Context, q *record.Query, selector *registry.Selector,
+	ctx context.Context, c *choice,
 ) (mids []int64, horizon int64, err error) {
-	cid := int32(q.Box[record.CID][0].From)
-	mids, horizon, known, err := s.selectKnown(ctx, q, cid, selector)
+	mids, horizon, known, err := s.selectKnown(ctx, c)
 	if !known && err == nil {
-		mids, horizon, known, err = s.selectChanged(ctx, q, cid, selector)
+		mids, horizon, known, err = s.selectChanged(ctx, c)
 	}
 	if known || err != nil {
 		return mids, horizon, err
 	}
+	mids, err = s.selectScanned(ctx, c, nil, min(horizon, c.asOfNs))
+	return mids, horizon, err
+}
+
+// selectScanned is selectDevices for some devices, nil for all, without the index: it reads their
+// descriptions as of an acq that is not above the horizon.
+func (s *Store) selectScanned(
+	ctx context.Context, c *choice, among record.RangeSet, asOfNs int64,
+) (mids []int64, err error) {
 	var mu sync.Mutex
-	err = s.eachDescription(ctx, cid, nil, describedAsOf(q, horizon),
+	err = s.eachDescription(ctx, c.cid, among, asOfNs,
 		func(mid int64, d *registry.Description) {
-			if selector.Match(d) {
+			if c.selector != nil && !c.selector.Match(d) {
+				return
+			}
+			if c.values != nil {
+				c.values.Add(mid, d)
+			}
+			if c.selector != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				mids = append(mids, mid)
 			}
 		})
 	slices.Sort(mids)
-	return mids, horizon, err
-}
-
-// describedAsOf returns the acq as of which a query sees descriptions.
-func describedAsOf(q *record.Query, horizonNs int64) int64 {
-	if q.View == record.ViewAsOf {
-		return min(horizonNs, q.AsOfAcqNs)
-	}
-	return horizonNs
+	return mids, err
 }
 
 // selectKnown selects from the index if that is up to date.
 func (s *Store) selectKnown(
-	ctx context.Context, q *record.Query, cid int32, selector *registry.Selector,
+	ctx context.Context, c *choice,
 ) (mids []int64, horizon int64, known bool, err error) {
 	t := &s.described
 	t.mu.RLock()
@@ -93,17 +185,17 @@ func (s *Store) selectKnown(
 	if horizon, err = s.ExtendHorizon(ctx); err != nil {
 		return nil, 0, false, err
 	}
-	d := t.tenants[cid]
-	if changed, any := t.changed(cid); d == nil || any || len(changed) > 0 {
+	d := t.tenants[c.cid]
+	if changed, any := t.changed(c.cid); d == nil || any || len(changed) > 0 {
 		return nil, horizon, false, nil
 	}
-	mids, known = d.selectAsOf(describedAsOf(q, horizon), selector)
+	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c)
 	return mids, horizon, known, nil
 }
 
 // selectChanged brings the index up to date, and selects from it.
 func (s *Store) selectChanged(
-	ctx context.Context, q *record.Query, cid int32, selector *registry.Selector,
+	ctx context.Context, c *choice,
 ) (mids []int64, horizon int64, known bool, err error) {
 	t := &s.described
 	t.mu.Lock()
@@ -111,29 +203,38 @@ func (s *Store) selectChanged(
 	if horizon, err = s.ExtendHorizon(ctx); err != nil {
 		return nil, 0, false, err
 	}
-	d := t.tenants[cid]
-	changed, any := t.changed(cid)
+	d := t.tenants[c.cid]
+	changed, any := t.changed(c.cid)
 	switch {
 	case d == nil || any:
-		d, err = s.loadDescriptions(ctx, cid, horizon)
+		d, err = s.loadDescriptions(ctx, c.cid, horizon)
 	case len(changed) > 0 && !d.tooLarge:
-		err = s.updateDescriptions(ctx, d, cid, changed, horizon)
+		err = s.updateDescriptions(ctx, d, c.cid, changed, horizon)
 	}
 	if err != nil {
 		return nil, horizon, false, err
 	}
 	d.fromNs = horizon
-	t.keep(cid, d, tenantsOfDescriptions*s.opt.descriptionBytes)
-	t.done(cid, horizon)
-	mids, known = d.selectAsOf(describedAsOf(q, horizon), selector)
+	t.keep(c.cid, d, tenantsOfDescriptions*s.opt.descriptionBytes)
+	t.done(c.cid, horizon)
+	mids, known = d.selectAsOf(min(horizon, c.asOfNs), c)
 	return mids, horizon, known, nil
 }
 
-func (d *described) selectAsOf(asOfNs int64, selector *registry.Selector) ([]int64, bool) {
+// selectAsOf selects as of an acq, if the index is right as of that.
+func (d *described) selectAsOf(asOfNs int64, c *choice) (mids []int64, known bool) {
 	if d.tooLarge || asOfNs < d.fromNs {
 		return nil, false
 	}
-	return d.index.Select(selector, nil), true
+	of := c.few
+	if c.selector != nil {
+		mids = d.index.Select(c.selector, nil)
+		of = mids
+	}
+	if c.values != nil {
+		d.index.Gather(c.values, of, of == nil && c.selector == nil)
+	}
+	return mids, true
 }
 
 // loadDescriptions makes the index of a tenant. The caller holds described.mu.

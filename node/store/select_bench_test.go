@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -47,11 +48,11 @@ func BenchmarkSelect(b *testing.B) {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	selector, err := registry.ParseSelector(q.Select)
+	c, err := newChoice(&q.Box, q.Select, math.MaxInt64)
 	if err != nil {
 		b.Fatal(err)
 	}
-	mids, _, err := s.selectDevices(b.Context(), &q, selector)
+	mids, _, err := s.selectDevices(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}

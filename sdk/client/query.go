@@ -64,11 +64,12 @@ func (c *Client) scanInto(
 func (c *Client) Aggregate(ctx context.Context, q *record.Query) ([]wire.Group, wire.End, error) {
 	var groups []wire.Group
 	end, err := c.answer(ctx, "/v1/query", q, func(t wire.FrameType, payload []byte) error {
-		if t != wire.FrameGroups {
+		keyed := t == wire.FrameKeyedGroups
+		if !keyed && t != wire.FrameGroups {
 			return fmt.Errorf("unexpected frame of type %d in an answer with groups", t)
 		}
 		var err error
-		groups, err = wire.ParseGroups(payload, groups)
+		groups, err = wire.ParseGroups(payload, keyed, groups)
 		return err
 	})
 	return groups, end, err
@@ -81,11 +82,12 @@ func (c *Client) States(
 ) (wire.End, error) {
 	var states []wire.GroupState
 	return c.answer(ctx, "/v1/states", q, func(t wire.FrameType, payload []byte) error {
-		if t != wire.FrameStates {
+		keyed := t == wire.FrameKeyedStates
+		if !keyed && t != wire.FrameStates {
 			return fmt.Errorf("unexpected frame of type %d in an answer with states", t)
 		}
 		var err error
-		if states, err = wire.ParseStates(payload, states[:0]); err != nil {
+		if states, err = wire.ParseStates(payload, keyed, states[:0]); err != nil {
 			return err
 		}
 		return emit(states)

@@ -114,7 +114,7 @@ func TestCutAnswers(t *testing.T) {
 			t.Fatalf("cut at %d of %d: %v without an error", at, len(whole), mids)
 		}
 	}
-	f.answers(wire.AppendGroups(nil, nil))
+	f.answers(wire.AppendGroups(nil, nil, false))
 	if _, err := collect(t, c); err == nil {
 		t.Error("groups where records were asked for")
 	}
@@ -128,7 +128,7 @@ func TestAggregate(t *testing.T) {
 	f := newFake(t)
 	c := f.dial()
 	groups := []wire.Group{{CID: 1, Records: 2, Result: []byte("a")}, {CID: 2, Result: []byte("b")}}
-	f.answers(wire.AppendGroups(nil, groups[:1]), wire.AppendGroups(nil, groups[1:]),
+	f.answers(wire.AppendGroups(nil, groups[:1], false), wire.AppendGroups(nil, groups[1:], false),
 		endFrame(wire.End{Complete: true, Rows: 2}))
 	q := record.Query{Aggregate: record.PluginCall{Name: "count"}}
 	got, end, err := c.Aggregate(soon(t), &q)

@@ -116,7 +116,7 @@ func TestGoodQueries(t *testing.T) {
 	f(Query{Filters: []PluginCall{{Name: "threshold", Params: make([]byte, MaxParamsBytes)}}})
 	f(Query{Aggregate: stats, Order: OrderKey, GroupBy: GroupBy{CID: true, CapBucketNs: 1}})
 	f(Query{Aggregate: stats, Filters: slices.Repeat([]PluginCall{stats}, MaxFilters),
-		GroupBy: GroupBy{true, true, true, math.MaxInt64, Window{}}})
+		GroupBy: GroupBy{true, true, true, math.MaxInt64, Window{}, ""}})
 }
 
 // TestFormatNsReads formats moments so that they read back, and in an order that sorts.

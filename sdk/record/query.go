@@ -169,10 +169,15 @@ type PluginCall struct {
 // GroupBy chooses the parts of the group key of an aggregate. The zero value is one group.
 // CapBucketNs > 0 adds the start of the fixed-width bucket of cap, counted from the Unix epoch;
 // Window, in its place, the start of the window of the calendar.
+//
+// Key, in place of MID, adds what the description of the device has for it, see
+// [registry.ParseKey]: devices without form a group of their own. It is about the devices of one
+// tenant, as they are described in the view of the query.
 type GroupBy struct {
 	CID, MID, MOID bool
 	CapBucketNs    int64
 	Window         Window
+	Key            string
 }
 
 // Query asks for records, or for an aggregate of records, in a box.
@@ -209,7 +214,7 @@ func (q *Query) Normalize() error {
 	if err := q.Box.NormalizeAsked(); err != nil {
 		return err
 	}
-	if err := q.GroupBy.validate(); err != nil {
+	if err := q.GroupBy.validate(&q.Box); err != nil {
 		return err
 	}
 	switch {

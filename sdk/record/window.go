@@ -1,6 +1,10 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pentad-db/pentad/sdk/registry"
+)
 
 // WindowUnit is what calendar windows are counted in.
 type WindowUnit uint8
@@ -82,7 +86,20 @@ func (g GroupBy) BySeries(x *Box) GroupBy {
 	return g
 }
 
-func (g GroupBy) validate() error {
+func (g GroupBy) validate(x *Box) error {
+	if g.Key != "" {
+		_, err := registry.ParseKey(g.Key)
+		switch {
+		case err != nil:
+			return invalid("group by", OutOfRange, "%v", err)
+		case !x.Pins(CID):
+			return invalid("group by", Inconsistent, "%s is of the devices of a tenant; choose "+
+				"one by cid", g.Key)
+		case g.MID:
+			return invalid("group by", Inconsistent, "%s is the same for all readings of a "+
+				"device; group by it or by mid", g.Key)
+		}
+	}
 	switch {
 	case g.CapBucketNs < 0:
 		return invalid("cap bucket", OutOfRange, "%d ns is negative", g.CapBucketNs)

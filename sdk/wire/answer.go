@@ -5,10 +5,13 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // Group is one group of an aggregate and its result. Parts that were not grouped by are 0; CapNs is
-// the start of the cap bucket.
+// the start of the cap bucket; Value is what the descriptions of its devices have for the key that
+// was grouped by, the zero value where they have nothing.
 type Group struct {
 	CID     int32
 	MID     int64
@@ -16,19 +19,24 @@ type Group struct {
 	CapNs   int64
 	Records uint64
 	Result  []byte
+	Value   registry.Value
 }
 
 const groupBytes = 4 + 8 + 4 + 8 + 8 + 4 // without the result
 
 // AppendGroups appends groups frames, one or as many as the results need: count u32, then cid i32,
-// mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it.
-func AppendGroups(dst []byte, groups []Group) []byte {
+// mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it. With values
+// of a key they are keyed groups frames, which have the value behind each result.
+func AppendGroups(dst []byte, groups []Group, keyed bool) []byte {
 	for {
 		var start int
-		dst, start = beginFrame(dst, FrameGroups)
+		dst, start = beginFrame(dst, frameType(FrameGroups, keyed))
 		n, size := 0, 4
 		for n < len(groups) {
 			more := groupBytes + len(groups[n].Result)
+			if keyed {
+				more += maxValueBytes
+			}
 			if n > 0 && size+more > MaxFramePayload {
 				break
 			}
@@ -38,6 +46,9 @@ func AppendGroups(dst []byte, groups []Group) []byte {
 		dst = binary.LittleEndian.AppendUint32(slices.Grow(dst, size), uint32(n))
 		for i := range groups[:n] {
 			dst = appendGroup(dst, &groups[i])
+			if keyed {
+				dst = registry.AppendValue(dst, groups[i].Value)
+			}
 		}
 		dst = endFrame(dst, start)
 		if groups = groups[n:]; len(groups) == 0 {
@@ -55,8 +66,9 @@ func appendGroup(dst []byte, g *Group) []byte {
 	return appendBytes(dst, g.Result)
 }
 
-// ParseGroups appends the groups of a groups frame's payload to dst; results are copied.
-func ParseGroups(payload []byte, dst []Group) ([]Group, error) {
+// ParseGroups appends the groups of the payload of a groups frame, or of a keyed one, to dst;
+// results are copied.
+func ParseGroups(payload []byte, keyed bool, dst []Group) ([]Group, error) {
 	d := &decoder{src: payload}
 	count := d.u32()
 	if uint64(count) > uint64(len(d.src)/groupBytes) {
@@ -67,9 +79,40 @@ func ParseGroups(payload []byte, dst []Group) ([]Group, error) {
 		g := Group{CID: int32(d.u32()), MID: d.i64(), MOID: int32(d.u32()), CapNs: d.i64(),
 			Records: d.u64()}
 		g.Result = append([]byte(nil), d.bytes()...)
+		if keyed {
+			if err := d.value(&g.Value); err != nil {
+				return nil, err
+			}
+		}
 		dst = append(dst, g)
 	}
 	return dst, d.end("groups")
+}
+
+// maxValueBytes bounds the encoding of a value of a key: kind, length, text.
+const maxValueBytes = 1 + 2 + registry.MaxTextBytes
+
+// frameType returns the type of a frame of groups or states, or of the keyed one in its place.
+func frameType(t FrameType, keyed bool) FrameType {
+	switch {
+	case keyed && t == FrameGroups:
+		return FrameKeyedGroups
+	case keyed && t == FrameStates:
+		return FrameKeyedStates
+	}
+	return t
+}
+
+// value reads a value of a key.
+func (d *decoder) value(v *registry.Value) error {
+	if d.short {
+		return nil
+	}
+	var err error
+	if *v, d.src, err = registry.ParseValueBytes(d.src); err != nil {
+		return badFrame("a value of a group: %v", err)
+	}
+	return nil
 }
 
 // End closes every answer. An answer without it is not whole.

@@ -57,7 +57,11 @@ const (
 	// FramePersistentPut is a put of a persistent writer; its payload is that of a put.
 	FramePersistentPut FrameType = 29
 
-	lastFrameType = FramePersistentPut
+	// FrameKeyedGroups and FrameKeyedStates are groups and states with a value of a key each.
+	FrameKeyedGroups FrameType = 30
+	FrameKeyedStates FrameType = 31
+
+	lastFrameType = FrameKeyedStates
 )
 
 // MaxFramePayload bounds the payload of any frame: the largest batch with its keys and some space.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // Every target reads any bytes, and what it can read it writes and reads again: the meaning must
@@ -158,33 +159,43 @@ func FuzzBox(f *testing.F) {
 	})
 }
 
-func FuzzGroups(f *testing.F) {
-	seedWith(f, "groups")
+func FuzzGroups(f *testing.F) { fuzzGroups(f, "groups", false) }
+
+func FuzzKeyedGroups(f *testing.F) { fuzzGroups(f, "keyed-groups", true) }
+
+func fuzzGroups(f *testing.F, name string, keyed bool) {
+	seedWith(f, name)
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if within(t, "groups", payload) != nil {
+		if within(t, name, payload) != nil {
 			return
 		}
-		groups, err := ParseGroups(payload, nil)
+		groups, err := ParseGroups(payload, keyed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := AppendGroups(nil, groups); !bytes.Equal(again[frameHeaderBytes:], payload) {
+		again := AppendGroups(nil, groups, keyed)
+		if !bytes.Equal(again[frameHeaderBytes:], payload) {
 			t.Fatal("groups are written in another way than they were read")
 		}
 	})
 }
 
-func FuzzStates(f *testing.F) {
-	seedWith(f, "states")
+func FuzzStates(f *testing.F) { fuzzStates(f, "states", false) }
+
+func FuzzKeyedStates(f *testing.F) { fuzzStates(f, "keyed-states", true) }
+
+func fuzzStates(f *testing.F, name string, keyed bool) {
+	seedWith(f, name)
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if within(t, "states", payload) != nil {
+		if within(t, name, payload) != nil {
 			return
 		}
-		states, err := ParseStates(payload, nil)
+		states, err := ParseStates(payload, keyed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := AppendStates(nil, states); !bytes.Equal(again[frameHeaderBytes:], payload) {
+		again := AppendStates(nil, states, keyed)
+		if !bytes.Equal(again[frameHeaderBytes:], payload) {
 			t.Fatal("states are written in another way than they were read")
 		}
 	})
@@ -268,8 +279,9 @@ func FuzzWriters(f *testing.F) {
 			t.Fatalf("%+v, want %+v, %v", gotError, remote, err)
 		}
 		groups := []Group{{CID: int32(number), MID: number, MOID: -int32(number), CapNs: -number,
-			Records: uint64(number), Result: data}, {Result: []byte(text)}}
-		got, err := ParseGroups(AppendGroups(nil, groups)[frameHeaderBytes:], nil)
+			Records: uint64(number), Result: data, Value: registry.Number(float64(number))},
+			{Result: []byte(text)}}
+		got, err := ParseGroups(AppendGroups(nil, groups, true)[frameHeaderBytes:], true, nil)
 		if err != nil || !slices.EqualFunc(got, groups, equalGroups) {
 			t.Fatalf("%+v, want %+v, %v", got, groups, err)
 		}
@@ -278,7 +290,7 @@ func FuzzWriters(f *testing.F) {
 
 func equalGroups(a, b Group) bool {
 	return a.CID == b.CID && a.MID == b.MID && a.MOID == b.MOID && a.CapNs == b.CapNs &&
-		a.Records == b.Records && bytes.Equal(a.Result, b.Result)
+		a.Records == b.Records && bytes.Equal(a.Result, b.Result) && a.Value == b.Value
 }
 
 func roundTripBatch(t *testing.T, rng *rand.Rand) {

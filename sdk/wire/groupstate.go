@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // GroupState is one group of an aggregate before it is finished: what the plugin has of it, to be
@@ -15,6 +17,7 @@ type GroupState struct {
 	Predecessor bool // its rows are before the box, and it is no group of the answer
 	Records     uint64
 	State       []byte
+	Value       registry.Value // see [Group]; MID is 0 then
 }
 
 const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
@@ -23,10 +26,11 @@ const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
 const MaxStatesBytes = 8 << 20
 
 // AppendStates appends a states frame: count u32, then cid i32, mid i64, moid i32, cap i64,
-// predecessor u8, zero [7], records u64 and the state with a length u32 before it. The states are
-// short enough for a frame.
-func AppendStates(dst []byte, states []GroupState) []byte {
-	dst, start := beginFrame(dst, FrameStates)
+// predecessor u8, zero [7], records u64 and the state with a length u32 before it. With values of a
+// key it is a keyed states frame, which has the value behind each state. The states are short
+// enough for a frame.
+func AppendStates(dst []byte, states []GroupState, keyed bool) []byte {
+	dst, start := beginFrame(dst, frameType(FrameStates, keyed))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(states)))
 	for i := range states {
 		s := &states[i]
@@ -37,12 +41,16 @@ func AppendStates(dst []byte, states []GroupState) []byte {
 		dst = append(dst, boolByte(s.Predecessor), 0, 0, 0, 0, 0, 0, 0)
 		dst = binary.LittleEndian.AppendUint64(dst, s.Records)
 		dst = appendBytes(dst, s.State)
+		if keyed {
+			dst = registry.AppendValue(dst, s.Value)
+		}
 	}
 	return endFrame(dst, start)
 }
 
-// ParseStates appends the states of a states frame's payload to dst; they alias the payload.
-func ParseStates(payload []byte, dst []GroupState) ([]GroupState, error) {
+// ParseStates appends the states of the payload of a states frame, or of a keyed one, to dst; they
+// alias the payload.
+func ParseStates(payload []byte, keyed bool, dst []GroupState) ([]GroupState, error) {
 	d := &decoder{src: payload}
 	count := d.u32()
 	if uint64(count) > uint64(len(d.src)/stateBytes) {
@@ -56,6 +64,11 @@ func ParseStates(payload []byte, dst []GroupState) ([]GroupState, error) {
 			return nil, badFrame("reserved bytes of a state are not zero")
 		}
 		s.Predecessor, s.Records, s.State = predecessor == 1, d.u64(), d.bytes()
+		if keyed {
+			if err := d.value(&s.Value); err != nil {
+				return nil, err
+			}
+		}
 		dst = append(dst, s)
 	}
 	return dst, d.end("states")

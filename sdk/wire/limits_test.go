@@ -218,14 +218,14 @@ func TestManyGroups(t *testing.T) {
 	}
 	f := func(groups []Group, frames int) {
 		t.Helper()
-		r := NewReader(bytes.NewReader(AppendGroups(nil, groups)), MaxFramePayload)
+		r := NewReader(bytes.NewReader(AppendGroups(nil, groups, false)), MaxFramePayload)
 		var got []Group
 		for range frames {
 			kind, payload, err := r.Next()
 			if err != nil || kind != FrameGroups {
 				t.Fatalf("frame of type %d, %v", kind, err)
 			}
-			if got, err = ParseGroups(payload, got); err != nil {
+			if got, err = ParseGroups(payload, false, got); err != nil {
 				t.Fatal(err)
 			}
 		}

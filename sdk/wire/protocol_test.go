@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 func examplePut() *Put {
@@ -103,10 +104,30 @@ func exampleGroups() []Group {
 	return []Group{{MID: 1001, CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")}}
 }
 
+func exampleKeyedGroups() []Group {
+	return []Group{{CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")},
+		{CapNs: 1_699_999_200_000_000_000, Records: 1, Result: []byte("ok"),
+			Value: registry.Text("acme")}}
+}
+
+func exampleKeyedStates() []GroupState {
+	return []GroupState{{MOID: 3, Records: 1, State: []byte("half"), Value: registry.Number(2)}}
+}
+
+func testGroupExamples(same func(string, []byte, error) []byte,
+	read func(string, any, any, error)) {
+	frame := same("groups", AppendGroups(nil, exampleGroups(), false), nil)
+	groups, err := ParseGroups(frame[frameHeaderBytes:], false, nil)
+	read("groups", groups, exampleGroups(), err)
+	frame = same("keyed-groups", AppendGroups(nil, exampleKeyedGroups(), true), nil)
+	groups, err = ParseGroups(frame[frameHeaderBytes:], true, nil)
+	read("keyed-groups", groups, exampleKeyedGroups(), err)
+}
+
 func testClusterExamples(same func(string, []byte, error) []byte,
 	read func(string, any, any, error)) {
-	frame := same("states", AppendStates(nil, exampleStates()), nil)
-	states, err := ParseStates(frame[frameHeaderBytes:], nil)
+	frame := same("states", AppendStates(nil, exampleStates(), false), nil)
+	states, err := ParseStates(frame[frameHeaderBytes:], false, nil)
 	read("states", states, exampleStates(), err)
 	frame = same("slots-change", AppendChange(nil, exampleSlotsChange()), nil)
 	var change Change
@@ -236,9 +257,7 @@ func TestExamples(t *testing.T) {
 	frame, err := AppendRows(nil, exampleRows())
 	var rows record.Batch
 	read("rows", &rows, exampleRows(), ParseRows(payload(same("rows", frame, err)), &rows))
-	frame = same("groups", AppendGroups(nil, exampleGroups()), nil)
-	groups, err := ParseGroups(payload(frame), nil)
-	read("groups", groups, exampleGroups(), err)
+	testGroupExamples(same, read)
 	testClusterExamples(same, read)
 	var end End
 	read("end", &end, exampleEnd(),
@@ -306,8 +325,8 @@ func TestTables(t *testing.T) {
 	}
 	types := map[FrameType]string{FramePut: "put", FramePutReply: "put reply",
 		FrameQuery: "query", FrameRows: "rows", FrameGroups: "groups", FrameEnd: "end",
-		FrameStates: "states",
-		FrameError:  "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
+		FrameStates: "states", FrameKeyedGroups: "keyed groups", FrameKeyedStates: "keyed states",
+		FrameError: "error", FrameBox: "box", FrameEvent: "event", FrameModule: "module",
 		FrameDiff: "diff", FrameDifferences: "differences", FrameVersions: "versions",
 		FrameDigestQuery: "digest query", FrameDigests: "digests", FrameRange: "range",
 		FrameState: "state", FrameClosed: "closed", FrameChange: "change",

@@ -19,14 +19,16 @@ const (
 
 	// queryWhere is a bit beside the number of filters: the condition on payloads follows.
 	queryWhere = 128
+	// queryKey is another one: the key of descriptions of devices to group by follows.
+	queryKey = 64
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
 // cap bucket i64, with its flag last u32, with its flag a window, with its flag a selector with a
 // length u32 before it, per dimension a count u32 and n pairs (from i64, to i64), with its bit in
-// filters a condition on payloads with a length u32 before it, then the filters and the aggregate,
-// each a name and parameters
-// with a length u32 before them.
+// filters a condition on payloads, and with its bit a key to group by, each with a length u32
+// before it, then the filters and the aggregate, each a name and parameters with a length u32
+// before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
@@ -35,7 +37,8 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		boolByte(q.GroupBy.Window != record.Window{})*queryWindow |
 		boolByte(q.Select != "")*querySelect
 	dst = append(dst, byte(q.View), byte(q.Order), flags,
-		byte(len(q.Filters))|boolByte(q.Where != "")*queryWhere)
+		byte(len(q.Filters))|boolByte(q.Where != "")*queryWhere|
+			boolByte(q.GroupBy.Key != "")*queryKey)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
@@ -51,6 +54,9 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst = appendBox(dst, &q.Box)
 	if q.Where != "" {
 		dst = appendBytes(dst, []byte(q.Where))
+	}
+	if q.GroupBy.Key != "" {
+		dst = appendBytes(dst, []byte(q.GroupBy.Key))
 	}
 	for i := range q.Filters {
 		dst = appendCall(dst, &q.Filters[i])
@@ -127,7 +133,13 @@ func ParseQuery(src []byte, q *record.Query) error {
 			return badFrame("a query has the bit of a condition, and it is empty; leave it out")
 		}
 	}
-	if filters &^= queryWhere; filters > record.MaxFilters {
+	if filters&queryKey != 0 {
+		if q.GroupBy.Key = string(d.bytes()); q.GroupBy.Key == "" && !d.short {
+			return badFrame("a query has the bit of a key to group by, and it is empty; leave it " +
+				"out")
+		}
+	}
+	if filters &^= queryWhere | queryKey; filters > record.MaxFilters {
 		return badFrame("a query has %d filters, at most %d", filters, record.MaxFilters)
 	}
 	if filters > 0 {

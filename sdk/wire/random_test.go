@@ -136,6 +136,10 @@ func randomQuery(rng *rand.Rand) *record.Query {
 			q.GroupBy.Window = record.Window{Unit: record.WindowUnit(1 + rng.IntN(6)),
 				N: 1 + rng.Uint32N(24), Zone: []string{"UTC", "Europe/Oslo", "+05:30"}[rng.IntN(3)]}
 		}
+		if rng.IntN(4) == 0 {
+			q.GroupBy.MID, q.GroupBy.Key = false, "group[2]"
+			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(1000))}
+		}
 		return q
 	}
 	q.Order = record.Order(rng.IntN(3))

@@ -90,7 +90,7 @@ func meaning(kind FrameType, frame, payload []byte) (string, error) {
 		}
 		return fmt.Sprintf("%d", b.Len()) + rowsOf(&b), nil
 	case FrameGroups:
-		groups, err := ParseGroups(payload, nil)
+		groups, err := ParseGroups(payload, false, nil)
 		out := fmt.Sprint(len(groups))
 		for _, g := range groups {
 			out += fmt.Sprintf("\n  %d/%d/%d from %s: %d records, result %x", g.CID, g.MID, g.MOID,

@@ -114,8 +114,11 @@ func exampleFrames(t testing.TB) map[string][]byte {
 		"query-select": AppendQuery(nil, exampleSelect()),
 		"query-where":  AppendQuery(nil, exampleWhere()),
 		"put-reply":    AppendPutReply(nil, exampleReply()), "end": AppendEnd(nil, exampleEnd()),
-		"states": AppendStates(nil, exampleStates()),
-		"groups": AppendGroups(nil, exampleGroups()), "error": AppendError(nil, exampleError())}
+		"states":       AppendStates(nil, exampleStates(), false),
+		"keyed-states": AppendStates(nil, exampleKeyedStates(), true),
+		"keyed-groups": AppendGroups(nil, exampleKeyedGroups(), true),
+		"groups":       AppendGroups(nil, exampleGroups(), false),
+		"error":        AppendError(nil, exampleError())}
 }
 
 // parse reads a payload as what its type says.
@@ -144,11 +147,11 @@ func parse(name string, payload []byte) error {
 		return ParsePutReply(payload, new(PutReply))
 	case "end":
 		return ParseEnd(payload, new(End))
-	case "states":
-		_, err := ParseStates(payload, nil)
+	case "states", "keyed-states":
+		_, err := ParseStates(payload, name == "keyed-states", nil)
 		return err
-	case "groups":
-		_, err := ParseGroups(payload, nil)
+	case "groups", "keyed-groups":
+		_, err := ParseGroups(payload, name == "keyed-groups", nil)
 		return err
 	default:
 		return ParseError(payload, new(Error))

@@ -38,13 +38,15 @@ delta starts a window with the last reading before it, even if that is before --
 an offset, e.g. --cap 2026-10, are in the zone; a local time that is ambiguous or does not exist
 needs an offset.
 
-A result is of all tenants, devices and quantities selected, unless --group separates them. A note
-on stderr says if numbers of several quantities or tenants are merged.`,
+A result is of all tenants, devices and quantities selected, unless --group separates them: by parts
+of the key, or in place of mid by what devices of a tenant have, see pentad plugin run. A note on
+stderr says if numbers of several quantities or tenants are merged.`,
 		Args: cli.NoCommand,
 		Example: `  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats
   pentad windows --cid 1 --mid 7 --moid 1 --cap 2026-10 --every 1w --tz -8 --agg quantiles,q=0.9
   pentad windows --cid 1 --cap 2026-01..2027-01 --every 1mo --agg delta,modulus=100000
-  pentad windows --every 15m --agg count --group mid -o csv`,
+  pentad windows --every 15m --agg count --group mid -o csv
+  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats --group group[2]`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },
 	}
 	q.AddBox(c)
@@ -63,9 +65,10 @@ on stderr says if numbers of several quantities or tenants are merged.`,
 		return p.Aggregate
 	}))
 	flags.StringVar(&q.group, "group", "",
-		"separate windows for each cid, mid or moid, e.g. cid,mid\n(delta: always one series each)")
+		"separate windows for each cid, mid or moid, e.g. cid,mid, or type,\ngroup[2], an "+
+			"attribute (delta: always one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")
-	cli.Elsewhere(c, "type", "it is a parameter of the plugin: --agg stats,type=f64")
+	q.AddWhereType(c, "that of --agg is a parameter of the plugin: --agg stats,type=f64")
 	cli.Elsewhere(c, "params", "write them behind the plugin: --agg NAME,NAME=VALUE")
 	return c
 }

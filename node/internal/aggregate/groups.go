@@ -67,6 +67,11 @@ type GroupTable struct {
 	bucket       bucket // of the previous row
 
 	windows *calendar.Table // nil without a calendar window
+
+	devices   *DeviceValues // nil without a key of descriptions
+	lastMID   int64         // whose value is lastValue, if hasLast
+	lastValue int64
+	hasLast   bool
 }
 
 const (
@@ -74,9 +79,12 @@ const (
 	firstSlots = 1 << 8
 )
 
-// NewGroupTable returns an empty set of groups; cal is the calendar of the window, or nil.
-func NewGroupTable(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *GroupTable {
-	g := &GroupTable{by: by, max: maxGroups}
+// NewGroupTable returns an empty set of groups; cal is the calendar of the window, or nil, devices
+// what they have for the key of descriptions, or nil.
+func NewGroupTable(
+	by record.GroupBy, cal *calendar.Calendar, devices *DeviceValues, maxGroups int,
+) *GroupTable {
+	g := &GroupTable{by: by, devices: devices, max: maxGroups}
 	if cal != nil {
 		g.windows = calendar.NewTable(cal)
 	}
@@ -87,9 +95,9 @@ func NewGroupTable(by record.GroupBy, cal *calendar.Calendar, maxGroups int) *Gr
 func (g *GroupTable) Len() int { return len(g.keys) }
 
 // NewPredecessorTable returns an empty set of groups of rows before the box, one for each series.
-func NewPredecessorTable(by record.GroupBy, maxGroups int) *GroupTable {
-	return &GroupTable{by: record.GroupBy{CID: by.CID, MID: by.MID, MOID: by.MOID},
-		predecessors: true, max: maxGroups}
+func NewPredecessorTable(by record.GroupBy, devices *DeviceValues, maxGroups int) *GroupTable {
+	return &GroupTable{by: record.GroupBy{CID: by.CID, MID: by.MID, MOID: by.MOID, Key: by.Key},
+		devices: devices, predecessors: true, max: maxGroups}
 }
 
 // all reports whether all rows are one group.
@@ -123,8 +131,11 @@ func (g *GroupTable) keyOf(b *record.Batch, i int) groupKey {
 	if g.by.CID {
 		k.cid = b.CID[i]
 	}
-	if g.by.MID {
+	switch {
+	case g.by.MID:
 		k.mid = b.MID[i]
+	case g.devices != nil:
+		k.mid = g.valueOf(b.MID[i])
 	}
 	if g.by.MOID {
 		k.moid = b.MOID[i]
@@ -135,6 +146,14 @@ func (g *GroupTable) keyOf(b *record.Batch, i int) groupKey {
 		k.cap = g.startOf(b.CapNs[i], width)
 	}
 	return k
+}
+
+// valueOf returns the number of the value of a device. Usually that is the device of the last call.
+func (g *GroupTable) valueOf(mid int64) int64 {
+	if !g.hasLast || g.lastMID != mid {
+		g.lastMID, g.lastValue, g.hasLast = mid, g.devices.number(mid), true
+	}
+	return g.lastValue
 }
 
 // hash folds products of the parts with secrets.
@@ -232,8 +251,11 @@ func (g *GroupTable) runEnd(b *record.Batch, from int) int {
 
 // runWithin is runEnd among the rows before to.
 func (g *GroupTable) runWithin(b *record.Batch, from, to int) int {
-	if g.by.MID {
+	switch {
+	case g.by.MID:
 		to = equalUntil(b.MID, from, to)
+	case g.devices != nil:
+		to = g.sameValueUntil(b.MID, from, to)
 	}
 	if g.by.CID {
 		to = equalUntil(b.CID, from, to)
@@ -246,6 +268,18 @@ func (g *GroupTable) runWithin(b *record.Batch, from, to int) int {
 			if !g.bucket.contains(ns) { // the bucket of from
 				return from + i
 			}
+		}
+	}
+	return to
+}
+
+// sameValueUntil returns the first index in [from, to) of a device with another value than that at
+// from, else to.
+func (g *GroupTable) sameValueUntil(mids []int64, from, to int) int {
+	first := g.valueOf(mids[from])
+	for i, mid := range mids[from:to] {
+		if mid != g.lastMID && g.valueOf(mid) != first {
+			return from + i
 		}
 	}
 	return to

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
+	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // TestGroupsAgainstAMap numbers random rows by random shapes of keys, with runs, jumps and caps at
@@ -37,7 +39,11 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 			b.Append(k, nil)
 		}
-		g, want := NewGroupTable(by, cal, 1<<20), map[groupKey]uint32{}
+		g, want := NewGroupTable(by, cal, nil, 1<<20), map[groupKey]uint32{}
+		var values map[int64]registry.Value
+		if !by.MID && rng.IntN(2) == 0 {
+			g.devices, values = randomValues(t, rng, &b)
+		}
 		var counts []uint64
 		gid, err := g.Number(&b, nil)
 		if err != nil || len(gid) != b.Len() {
@@ -50,6 +56,8 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 			if by.MID {
 				key.mid = b.MID[i]
+			} else if v, ok := values[b.MID[i]]; ok {
+				key.mid = int64(v.Number())
 			}
 			if by.MOID {
 				key.moid = b.MOID[i]
@@ -76,6 +84,42 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomValues gives some of the devices of rows values, which are their own numbers.
+func randomValues(
+	t *testing.T, rng *rand.Rand, b *record.Batch,
+) (*DeviceValues, map[int64]registry.Value) {
+	t.Helper()
+	key, err := registry.ParseKey("alt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := devices.NewGathering(key, 1<<30, func(int64) bool { return true })
+	values := map[int64]registry.Value{}
+	for _, mid := range b.MID {
+		if _, ok := values[mid]; !ok && rng.IntN(3) > 0 {
+			place := &registry.Place{HasAlt: true, Alt: float64(1 + rng.IntN(5))}
+			values[mid] = registry.Number(place.Alt)
+			g.Add(mid, &registry.Description{Place: place})
+		}
+	}
+	found, err := g.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := NewValues(record.GroupBy{Key: "alt"})
+	for n := range 6 { // so that a value is numbered by itself
+		if _, err := numbers.number(registry.Number(float64(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	numbers.numbers[registry.Value{}] = 0
+	of, err := numbers.Found(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of, values
 }
 
 func randomGroupBy(t *testing.T, rng *rand.Rand) (by record.GroupBy, cal *calendar.Calendar) {
@@ -108,7 +152,7 @@ func floorOf(ns, width int64) int64 {
 }
 
 func TestGroupsHaveALimit(t *testing.T) {
-	g := NewGroupTable(record.GroupBy{MID: true}, nil, 1000)
+	g := NewGroupTable(record.GroupBy{MID: true}, nil, nil, 1000)
 	for i := range int64(1000) {
 		if _, err := g.id(groupKey{mid: i << 32}); err != nil {
 			t.Fatal(err)
@@ -156,7 +200,7 @@ func BenchmarkGroupByDay(b *testing.B) {
 				var gid []uint32
 				rows := 0
 				for b.Loop() {
-					g := NewGroupTable(by, cal, 1<<20)
+					g := NewGroupTable(by, cal, nil, 1<<20)
 					for k := range batches[i] {
 						if gid, err = g.Number(&batches[i][k], gid[:0]); err != nil {
 							b.Fatal(err)

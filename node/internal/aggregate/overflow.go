@@ -123,6 +123,28 @@ func (o *Overflow) take(ctx context.Context, other *Overflow) error {
 	return o.sorted().Take(ctx, other.sorted())
 }
 
+// InOrder numbers the values of all groups by their order. They are sorted again if that is not the
+// order in which they came.
+func (o *Overflow) InOrder(ctx context.Context, values *Values) error {
+	now := values.inOrder()
+	if now == nil {
+		return nil
+	}
+	before, after := o.sorted(), o.space.Sorter(compareGroups, 0)
+	o.mu.Lock()
+	o.sorter = after
+	o.mu.Unlock()
+	defer before.Close()
+	return before.Each(ctx, func(b *record.Batch) error {
+		var renumbered record.Batch
+		renumbered.AppendRows(b, 0, b.Len())
+		for i, mid := range renumbered.MID {
+			renumbered.MID[i] = now[mid]
+		}
+		return after.Add(ctx, &renumbered)
+	})
+}
+
 // Merging merges the states of an overflow, in one instance of the plugin after another.
 type Merging struct {
 	make              func(ctx context.Context) (*Worker, error) // returns an instance
@@ -154,7 +176,7 @@ func NewMerging(
 				return nil, err
 			}
 			return &Worker{guest: guest,
-				groups: NewGroupTable(q.GroupBy, nil, guest.Capacity())}, nil
+				groups: NewGroupTable(q.GroupBy, nil, nil, guest.Capacity())}, nil
 		}}
 }
 

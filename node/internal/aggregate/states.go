@@ -41,8 +41,10 @@ func (a *Worker) merge(ctx context.Context, from *States) error {
 // KeyBytes is the size of a group without its state: its key and its count.
 const KeyBytes = int(unsafe.Sizeof(groupKey{})) + 8
 
-// Add appends states of another node.
-func (s *States) Add(module *registry.Version, states []wire.GroupState) error {
+// Add appends states of another node, with the values of a query.
+func (s *States) Add(
+	module *registry.Version, values *Values, states []wire.GroupState,
+) error {
 	size := module.StateBytes()
 	for i := range states {
 		from := &states[i]
@@ -51,8 +53,12 @@ func (s *States) Add(module *registry.Version, states []wire.GroupState) error {
 				"a state of %s has %d bytes, not %d: the nodes do not run the same module",
 				module.Name, len(from.State), size)}
 		}
-		s.append(size, groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
-			predecessor: from.Predecessor}, from.Records, from.State)
+		k := groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
+			predecessor: from.Predecessor}
+		if err := values.setMID(&k, from.Value); err != nil {
+			return err
+		}
+		s.append(size, k, from.Records, from.State)
 	}
 	return nil
 }
@@ -77,17 +83,22 @@ func (s *States) append(size int, k groupKey, count uint64, state []byte) {
 	s.states = append(s.states, state...)
 }
 
-// Each emits the states one by one; they alias those of s.
-func (s *States) Each(module *registry.Version, emit func(wire.GroupState) error) error {
+// Each emits the states one by one, with the values of a query; they alias those of s.
+func (s *States) Each(
+	module *registry.Version, values *Values, emit func(wire.GroupState) error,
+) error {
 	size, rest := module.StateBytes(), s.states
 	for i, k := range s.keys {
 		n := size
 		if size == 0 {
 			n, rest = int(binary.LittleEndian.Uint32(rest)), rest[4:]
 		}
-		err := emit(wire.GroupState{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
-			Predecessor: k.predecessor, Records: s.counts[i], State: rest[:n]})
-		if err != nil {
+		one := wire.GroupState{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
+			Predecessor: k.predecessor, Records: s.counts[i], State: rest[:n]}
+		if values != nil {
+			one.MID, one.Value = 0, values.of(k)
+		}
+		if err := emit(one); err != nil {
 			return err
 		}
 		rest = rest[n:]

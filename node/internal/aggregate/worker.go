@@ -251,10 +251,21 @@ func (into *Worker) fits(from *Worker) bool {
 			into.guest.MemoryBytes()+from.guest.MemoryBytes() <= most+most/2)
 }
 
+// InOrder numbers the values of groups by their order, of the groups of a worker to which no rows
+// are added any more.
+func (into *Worker) InOrder(values *Values) {
+	if now := values.inOrder(); now != nil {
+		for i := range into.groups.keys {
+			k := &into.groups.keys[i]
+			k.mid = now[k.mid]
+		}
+	}
+}
+
 // Finish links groups with their predecessors if the module needs that, as link says, and returns
-// their results in the order of keys, up to a limit; 0 for none.
+// their results in the order of keys, up to a limit; 0 for none. Their values are in order.
 func (into *Worker) Finish(
-	ctx context.Context, limit uint64, link bool,
+	ctx context.Context, values *Values, limit uint64, link bool,
 ) ([]wire.Group, error) {
 	if len(into.groups.keys) == 0 {
 		return nil, nil
@@ -285,8 +296,12 @@ func (into *Worker) Finish(
 	out := make([]wire.Group, 0, len(order))
 	for _, i := range order {
 		k := into.groups.keys[i]
-		out = append(out, wire.Group{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
-			Records: into.groups.counts[i], Result: bytes.Clone(results[i])})
+		one := wire.Group{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
+			Records: into.groups.counts[i], Result: bytes.Clone(results[i])}
+		if values != nil {
+			one.MID, one.Value = 0, values.of(k)
+		}
+		out = append(out, one)
 	}
 	return out, nil
 }

@@ -251,9 +251,7 @@ func (l *localSource) scanChain(
 		return to, read, nil
 	}
 	made := false
-	stats, err := l.store.ScanInto(ctx, q, l.concurrentScans, func(
-		worker int,
-	) (store.Consumer, error) {
+	newConsumer := func(worker int) (store.Consumer, error) {
 		made = true
 		to, read, err := chain(worker)
 		out := store.Consumer{Rows: to.rows, Columns: read, Partials: to.partials, Done: to.done}
@@ -262,9 +260,22 @@ func (l *localSource) scanChain(
 			out.PayloadBuffer = to.payloadBuffer
 		}
 		return out, err
-	})
+	}
+	stats, err := l.scanInto(ctx, p, q, newConsumer)
 	if !made && err == nil {
 		_, _, err = chain(0)
 	}
 	return stats, err
+}
+
+// scanInto runs the store's scan, and first finds the values of the key of groups if those are
+// wanted.
+func (l *localSource) scanInto(
+	ctx context.Context, p *prepared, q *record.Query,
+	newConsumer func(worker int) (store.Consumer, error),
+) (store.ScanStats, error) {
+	if p.foundValues == nil {
+		return l.store.ScanInto(ctx, q, l.concurrentScans, newConsumer)
+	}
+	return l.store.ScanByKey(ctx, q, l.concurrentScans, p.foundValues, newConsumer)
 }

@@ -116,6 +116,8 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	}
 	q, done := e.withGuestOwner(q)
 	defer done()
+	q.values = aggregate.NewValues(q.GroupBy)
+	f.q = q
 	var workers []*aggregate.Worker
 	if only := e.routes.Load().single; only != nil {
 		var stats store.ScanStats
@@ -131,10 +133,14 @@ func (f *AggregateResult) find(ctx context.Context) error {
 		}
 	}
 	defer aggregate.CloseAll(workers)
-	if err != nil || len(workers) == 0 || f.over.Used() {
+	if err != nil || len(workers) == 0 {
 		return err
 	}
-	f.groups, err = workers[0].Finish(ctx, q.Limit, link)
+	if f.over.Used() {
+		return f.over.InOrder(ctx, q.values)
+	}
+	workers[0].InOrder(q.values)
+	f.groups, err = workers[0].Finish(ctx, q.values, q.Limit, link)
 	return err
 }
 
@@ -159,7 +165,7 @@ func (f *AggregateResult) Each(
 		defer done()
 		m := f.engine.mergingOf(q, f.module)
 		m.Done = func(ctx context.Context, a *aggregate.Worker) error {
-			some, err := a.Finish(ctx, 0, m.LinksPredecessors)
+			some, err := a.Finish(ctx, f.q.values, 0, m.LinksPredecessors)
 			if err != nil {
 				return err
 			}
@@ -203,8 +209,15 @@ func (l *localSource) aggregateWorkers(
 ) (workers []*aggregate.Worker, stats store.ScanStats, err error) {
 	columns := module.Columns | GroupColumns(q.GroupBy)
 	partialCache := l.engine.partialCacheOf(q.options, module)
-	stats, err = l.scanPartials(ctx, q, columns, partialCache, func(worker int) (sinks, error) {
-		groups := aggregate.NewGroupTable(q.GroupBy, cal, l.engine.Limits.MemoryGroups)
+	keyed, devices := q.with(q.Query), (*aggregate.DeviceValues)(nil)
+	if q.values != nil {
+		keyed.foundValues = func(of *store.DeviceValues) (err error) {
+			devices, err = q.values.Found(of)
+			return err
+		}
+	}
+	stats, err = l.scanPartials(ctx, keyed, columns, partialCache, func(worker int) (sinks, error) {
+		groups := aggregate.NewGroupTable(q.GroupBy, cal, devices, l.engine.Limits.MemoryGroups)
 		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.guestOwner, module, groups, over)
 		if err != nil {
 			return sinks{}, err
@@ -223,7 +236,8 @@ func (l *localSource) aggregateWorkers(
 		err = aggregate.MergeMorsels(ctx, workers)
 	}
 	if err == nil && module.LinksPredecessors() {
-		workers, err = l.readPredecessors(ctx, q, module, stats.HorizonNs, workers, over, always)
+		before := predecessorScan{l, q, module, devices, over, always}
+		workers, err = before.read(ctx, stats.HorizonNs, workers)
 	}
 	return workers, stats, err
 }

@@ -13,8 +13,8 @@ import (
 
 // GroupColumns returns the columns that grouping reads.
 func GroupColumns(by record.GroupBy) (columns segment.Columns) {
-	for d, wanted := range map[record.Dim]bool{record.CID: by.CID, record.MID: by.MID,
-		record.MOID: by.MOID, record.Cap: by.ByCap()} {
+	for d, wanted := range map[record.Dim]bool{record.CID: by.CID,
+		record.MID: by.MID || by.Key != "", record.MOID: by.MOID, record.Cap: by.ByCap()} {
 		if wanted {
 			columns |= 1 << d
 		}

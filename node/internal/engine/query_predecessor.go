@@ -10,23 +10,35 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// readPredecessors adds the last readings before the box to additional workers, in groups marked as
-// predecessors, and returns all workers. Unless always is set, it does so only if the box has rows.
-func (l *localSource) readPredecessors(
-	ctx context.Context, q *prepared, module *registry.Version, horizonNs int64,
-	workers []*aggregate.Worker, over *aggregate.Overflow, always bool,
+// predecessorScan reads the last readings before the box of an aggregate of a source.
+type predecessorScan struct {
+	*localSource
+	q       *prepared
+	module  *registry.Version
+	devices *aggregate.DeviceValues // of the groups
+	over    *aggregate.Overflow
+	always  bool // also if the box has no rows
+}
+
+// read adds the readings to additional workers, in groups marked as predecessors, and returns all
+// workers.
+func (p predecessorScan) read(
+	ctx context.Context, horizonNs int64, workers []*aggregate.Worker,
 ) ([]*aggregate.Worker, error) {
+	q := p.q
 	back, ok := aggregate.PredecessorQuery(q.Query, horizonNs)
 	found := slices.ContainsFunc(workers, (*aggregate.Worker).HasGroups)
-	if !ok || !always && !over.Used() && !found {
+	if !ok || !p.always && !p.over.Used() && !found {
 		return workers, nil
 	}
-	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID}
-	columns, inside := module.Columns|GroupColumns(by), len(workers)
+	by := record.GroupBy{CID: q.GroupBy.CID, MID: q.GroupBy.MID, MOID: q.GroupBy.MOID,
+		Key: q.GroupBy.Key}
+	columns, inside := p.module.Columns|GroupColumns(by), len(workers)
 	before := q.with(back)
-	_, err := l.scan(ctx, before, columns, func(worker int) (store.Sink, uint32, error) {
-		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.guestOwner, module,
-			aggregate.NewPredecessorTable(q.GroupBy, l.engine.Limits.MemoryGroups), over)
+	_, err := p.scan(ctx, before, columns, func(worker int) (store.Sink, uint32, error) {
+		a, err := aggregate.NewWorker(ctx, worker, q.Query, q.guestOwner, p.module,
+			aggregate.NewPredecessorTable(q.GroupBy, p.devices, p.engine.Limits.MemoryGroups),
+			p.over)
 		if err != nil {
 			return nil, 0, err
 		}

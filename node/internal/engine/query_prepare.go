@@ -5,9 +5,11 @@ import (
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/internal/admission"
+	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/registry"
 	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/where"
@@ -22,6 +24,11 @@ type prepared struct {
 	where      *where.Program      // of Query.Where, for feeds only
 	options    request.Options
 	guestOwner wasmhost.Owner // of guest calls, see [Engine.withGuestOwner]
+
+	values *aggregate.Values // of an aggregate whose groups have a key, else nil
+	// foundValues gets what the devices of a source have for the key, before its sinks are made;
+	// nil: none are wanted.
+	foundValues func(*store.DeviceValues) error
 }
 
 // with returns the same for another query.

@@ -66,6 +66,9 @@ func QueryText(q *record.Query) string {
 			group = append(group, by.name)
 		}
 	}
+	if q.GroupBy.Key != "" {
+		group = append(group, q.GroupBy.Key)
+	}
 	if len(group) > 0 {
 		add("group", strings.Join(group, ","))
 	}

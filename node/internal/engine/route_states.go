@@ -51,7 +51,8 @@ func (r *remoteSource) states(
 	}
 	end, err := c.States(ctx, q.Query, func(states []wire.GroupState) error {
 		r.noteHeard()
-		if stopped = out.Add(module, states); stopped == nil && out.Bytes() > bufferedStateBytes {
+		stopped = out.Add(module, q.values, states)
+		if stopped == nil && out.Bytes() > bufferedStateBytes {
 			stopped = spill()
 		}
 		return stopped
@@ -154,6 +155,7 @@ func (e *Engine) emitStates(
 	}
 	q, done := e.withGuestOwner(q)
 	defer done()
+	q.values = aggregate.NewValues(q.GroupBy)
 	over := aggregate.NewOverflow(e.Limits.Spill, 0)
 	defer over.Close()
 	all := new(aggregate.States)
@@ -173,7 +175,7 @@ func (e *Engine) emitStates(
 	}
 	if !over.Used() {
 		end.Rows = uint64(all.Len())
-		return end, all.Each(module, emit)
+		return end, all.Each(module, q.values, emit)
 	}
 	m := e.mergingOf(q, module)
 	m.LinksPredecessors = false // the merging node does that
@@ -182,7 +184,7 @@ func (e *Engine) emitStates(
 		if err != nil {
 			return err
 		}
-		return some.Each(module, emit)
+		return some.Each(module, q.values, emit)
 	}
 	err = over.Each(ctx, m)
 	end.Rows = uint64(m.Groups)

@@ -127,11 +127,12 @@ func (s *Server) aggregate(req *httpserver.Request, q *record.Query) {
 		return
 	}
 	var body []byte
+	keyed := q.GroupBy.Key != ""
 	each := func(rc context.Context, full func() error) (wire.End, error) {
 		return found.Each(rc, func(groups []wire.Group) error {
 			for len(groups) > 0 {
 				n := min(len(groups), groupsPerFrame)
-				body = wire.AppendGroups(body, groups[:n])
+				body = wire.AppendGroups(body, groups[:n], keyed)
 				groups = groups[n:]
 				if err := full(); err != nil {
 					return err
@@ -180,10 +181,10 @@ func (s *Server) states(req *httpserver.Request) {
 	s.stream(req, func(rc context.Context, w *bufio.Writer) error {
 		var body []byte
 		var frame []wire.GroupState
-		size := 0
+		size, keyed := 0, q.GroupBy.Key != ""
 		end, err := s.Engine.States(rc, req.Options, q, func(one wire.GroupState) error {
 			if size += len(one.State); size > wire.MaxStatesBytes || len(frame) == groupsPerFrame {
-				body = wire.AppendStates(body[:0], frame)
+				body = wire.AppendStates(body[:0], frame, keyed)
 				frame, size = frame[:0], len(one.State)
 				if _, err := w.Write(body); err != nil {
 					return err
@@ -193,7 +194,7 @@ func (s *Server) states(req *httpserver.Request) {
 			return nil
 		})
 		if len(frame) > 0 && err == nil {
-			body = wire.AppendStates(body[:0], frame)
+			body = wire.AppendStates(body[:0], frame, keyed)
 		}
 		last := wire.AppendEnd(body, &end)
 		if err != nil {

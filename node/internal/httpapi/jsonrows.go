@@ -205,7 +205,7 @@ func (s *Server) answerGroups(
 	}
 	req.SetContentType(rowjson.CSV.ContentType())
 	var text bytes.Buffer
-	if err = rowjson.WriteGroups(&text, out); err == nil {
+	if err = rowjson.WriteGroups(&text, q.GroupBy.Key, out); err == nil {
 		err = setEnd(req, last)
 	}
 	if err != nil {

@@ -43,7 +43,8 @@ var paramDocs = map[string]paramDoc{
 	"asof": {"", "Show readings as known at this time, e.g. `now-1h`."},
 	"last": {"integer", "Only this many newest readings of each series."},
 	"where": {"", "Condition on the fields of payloads as their quantities are declared, e.g. " +
-		"`value > -5 and quality = 0`; a payload that is one number or text is `value`."},
+		"`value > -5 and quality = 0`; a payload that is one number or text is `value`; " +
+		"`unreadable` finds payloads that do not fit."},
 	"filter": {"", "Filter plugin by name, or NAME@DIGEST; up to 8, each sees what those before " +
 		"it kept."},
 	"filter_params": {"", "Parameters of the filter before it: `name=value,name=value`."},
@@ -62,8 +63,10 @@ var paramDocs = map[string]paramDoc{
 		"`Accept`, else json."},
 	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
-	"params":     {"", "Parameters of the aggregate: `name=value,name=value`."},
-	"group":      {"", "Key parts to group by: `cid`, `mid`, `moid`, joined by commas."},
+	"params": {"", "Parameters of the aggregate: `name=value,name=value`."},
+	"group": {"", "What to group by: `cid`, `mid`, `moid`, joined by commas; in place of `mid` " +
+		"what descriptions of the devices of a tenant have: `type`, `group`, `group[2]` for the " +
+		"path down to its second level, or the key of an attribute."},
 	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
 	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
 	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},

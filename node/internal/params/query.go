@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/valyala/fasthttp"
 )
@@ -184,7 +185,7 @@ func Values(part, text string) (map[string]string, error) {
 	return values, nil
 }
 
-// GroupParts parses group=cid,mid,moid.
+// GroupParts parses group=cid,mid,moid, of which a key of descriptions of devices may be one.
 func GroupParts(args *fasthttp.Args, q *record.Query) error {
 	for part := range strings.SplitSeq(string(args.Peek("group")), ",") {
 		switch part {
@@ -195,12 +196,29 @@ func GroupParts(args *fasthttp.Args, q *record.Query) error {
 			q.GroupBy.MID = true
 		case "moid":
 			q.GroupBy.MOID = true
-		default:
+		case "cap":
 			return Bad("group",
-				fmt.Errorf("%q is not cid, mid or moid; for cap say every=1h",
-					Clip(part)))
+				errors.New("cap is not cid, mid or moid; for groups by time say every=1h"))
+		default:
+			if err := groupKey(part, q); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+// groupKey adds a key of descriptions of devices.
+func groupKey(part string, q *record.Query) error {
+	key, err := registry.ParseKey(part)
+	switch {
+	case err != nil:
+		return Bad("group", fmt.Errorf("%q is not cid, mid, moid or what descriptions of devices "+
+			"have: %w", Clip(part), err))
+	case q.GroupBy.Key != "":
+		return Bad("group", fmt.Errorf("%s and %s; group by one of them", q.GroupBy.Key, key))
+	}
+	q.GroupBy.Key = key.String()
 	return nil
 }
 

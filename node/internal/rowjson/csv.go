@@ -79,11 +79,16 @@ func cell(v any) string {
 // groupColumns are the members of a group beside its result, in the order of columns.
 var groupColumns = []string{"start", "hours", "cap", "cid", "mid", "moid", "records"}
 
-// WriteGroups writes groups as CSV, with a column for each value of a result.
-func WriteGroups(w io.Writer, groups []map[string]any) error {
+// WriteGroups writes groups as CSV, with a column for each value of a result, and one for the key
+// of descriptions of devices in place of mid, unless that is empty.
+func WriteGroups(w io.Writer, key string, groups []map[string]any) error {
 	columns, values := []string{"records"}, []string(nil)
 	if len(groups) > 0 {
-		columns = slices.DeleteFunc(slices.Clone(groupColumns), func(name string) bool {
+		columns = slices.Clone(groupColumns)
+		if key != "" {
+			columns[slices.Index(columns, "mid")] = key
+		}
+		columns = slices.DeleteFunc(columns, func(name string) bool {
 			_, ok := groups[0][name]
 			return !ok
 		})
@@ -93,7 +98,7 @@ func WriteGroups(w io.Writer, groups []map[string]any) error {
 	out := csv.NewWriter(w)
 	head := slices.Clone(columns)
 	for _, name := range values {
-		if slices.Contains(groupColumns, name) {
+		if slices.Contains(groupColumns, name) || name == key {
 			name = "result_" + name
 		}
 		head = append(head, name)

@@ -4,6 +4,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -21,6 +22,9 @@ func Group(
 	if by.MOID {
 		row["moid"] = g.MOID
 	}
+	if by.Key != "" {
+		row[by.Key] = forValue(g.Value)
+	}
 	if by.ByCap() {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs
 	}
@@ -34,6 +38,19 @@ func Group(
 	}
 	row["result"] = result
 	return row, nil
+}
+
+// forValue returns a value of descriptions for JSON; none is null.
+func forValue(v registry.Value) any {
+	switch v.Kind() {
+	case registry.KindText:
+		return v.Text()
+	case registry.KindNumber:
+		return v.Number()
+	case registry.KindBool:
+		return v.Number() == 1
+	}
+	return nil
 }
 
 // Difference is a difference in JSON: the reading as it is now, and as it was.

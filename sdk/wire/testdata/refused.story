@@ -43,7 +43,7 @@ read
 50 01 63 00  08 00 00 00  82 63 f8 44
 00 e8 a0 7e 15 9d 97 17
 ----
-error: bad-frame: frame of type 99; version 1 has types 1 to 29
+error: bad-frame: frame of type 99; version 1 has types 1 to 31
 
 read
 50 01 09 01  08 00 00 00  82 63 f8 44

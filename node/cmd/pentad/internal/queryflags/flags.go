@@ -19,6 +19,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/where"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -39,6 +40,7 @@ type Flags struct {
 	Limit      uint64
 	Where      string
 	Type       *TypeFlag // of payloads, also of Where; nil: there is no --type
+	whereType  string    // what to use in place of a --type without Where; "": it needs none
 	Filters    Filters
 	Unchecked  bool
 	FailEmpty  bool
@@ -133,6 +135,13 @@ func (q *Flags) AddFilter(c *cobra.Command) {
 		"run plugins on payloads that are declared as another type")
 }
 
+// AddWhereType adds --type to a command that shows no payloads, for --where; instead says what is
+// meant by the flag alone.
+func (q *Flags) AddWhereType(c *cobra.Command, instead string) {
+	q.Type, q.whereType = &TypeFlag{}, instead
+	q.Type.Add(c, "type of payloads that --where is about", "none")
+}
+
 // Query puts the flags together and checks them.
 func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
@@ -203,6 +212,15 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 
 // condition returns the condition of --where, bound to the type that --type names.
 func (q *Flags) condition() (string, error) {
+	if q.whereType != "" {
+		if err := q.Type.Check("base64"); err != nil {
+			return "", err
+		}
+		if q.Type.Given() && q.Where == "" {
+			return "", cli.Usagef("--type is the type of the payloads that --where is about; %s",
+				q.whereType)
+		}
+	}
 	if q.Where == "" {
 		return "", nil
 	}
@@ -243,7 +261,8 @@ var lengthOf = map[string]string{"minute": "1m", "hour": "1h", "hourly": "1h", "
 	"daily": "1d", "date": "1d", "week": "1w", "weekly": "1w", "month": "1mo", "monthly": "1mo",
 	"year": "1y", "time": "1h"}
 
-// ParseGroup reads --group: parts of the key, and cap=LENGTH for buckets of capture time.
+// ParseGroup reads --group: parts of the key, a key of descriptions of devices, and cap=LENGTH for
+// buckets of capture time.
 func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
 
 // ParseGroupIn is ParseGroup with cap=LENGTH as windows of the calendar of a zone, if there is one.
@@ -286,15 +305,39 @@ func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 				return g, cli.Usagef("--group %q: unknown group; use cap=%s, with --tz for days "+
 					"of a time zone", part, length)
 			}
-			return g,
-				cli.Usagef("--group %q: unknown group; use cid, mid, moid and cap=LENGTH, "+
-					"separated by commas", part)
+			if err := addKey(&g, strings.TrimSpace(part)); err != nil {
+				return g, err
+			}
 		}
 	}
 	return g, nil
 }
 
-// ParseParts reads --group of a command whose windows have another flag: parts of the key only.
+// addKey adds a key of descriptions of devices to groups.
+func addKey(g *record.GroupBy, part string) error {
+	key, err := registry.ParseKey(part)
+	switch {
+	case err != nil && strings.ContainsAny(part, "= ") || part == "" || part == "cap":
+		return cli.Usagef("--group %.80q: unknown group; use cid, mid, moid, cap=LENGTH and what "+
+			"devices have, e.g. type or group[2], separated by commas", part)
+	case err != nil:
+		return cli.Usagef("--group %.80q: unknown group: %w", part, err)
+	case g.Key != "":
+		return cli.Usagef("--group %s and %s: group by one of them", g.Key, key)
+	}
+	g.Key = key.String()
+	return nil
+}
+
+// OnlyParts refuses --group by descriptions of devices, with the reason why there are none.
+func OnlyParts(g record.GroupBy, why string) error {
+	if g.Key == "" {
+		return nil
+	}
+	return cli.Usagef("--group %s: unknown group; use cid, mid or moid: %s", g.Key, why)
+}
+
+// ParseParts reads --group of a command whose windows have another flag: all but cap=LENGTH.
 func ParseParts(text string) (record.GroupBy, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -302,10 +345,9 @@ func ParseParts(text string) (record.GroupBy, error) {
 		case name == "cap":
 			return record.GroupBy{}, cli.Usagef("--group %.80s: windows replace buckets; set "+
 				"their length with --every", part)
-		case part == "cid", part == "mid", part == "moid", text == "":
-		default:
-			return record.GroupBy{}, cli.Usagef("--group %.80q: unknown group; use cid, mid or "+
-				"moid, separated by commas; --every sets the length of windows", part)
+		case lengthOf[strings.TrimSuffix(strings.ToLower(part), "s")] != "":
+			return record.GroupBy{}, cli.Usagef("--group %.80q: unknown group; --every sets the "+
+				"length of windows", part)
 		}
 	}
 	return ParseGroup(text)

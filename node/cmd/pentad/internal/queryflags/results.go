@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -71,10 +73,18 @@ func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, quer
 	}
 	a.Note("ran on %s%s in %s, %s", output.Counted(SumRecords(groups), "records"), of,
 		output.Duration(time.Duration(end.TookNs)), output.Counted(len(groups), what))
+	if key := query.GroupBy.Key; key != "" && !anyValue(groups) && len(groups) > 0 {
+		a.Note("no description of these devices has %s; see pentad device ls", key)
+	}
 	if readsNumber(doc) && len(groups) > 0 {
 		q.noteMerged(ctx, a, db, query)
 	}
 	return q.NoteUnreadable(ctx, a, db, query)
+}
+
+// anyValue reports whether a group has a value of descriptions.
+func anyValue(groups []wire.Group) bool {
+	return slices.ContainsFunc(groups, func(g wire.Group) bool { return g.Value.Kind() != 0 })
 }
 
 // SumRecords returns the number of records in all groups.
@@ -111,8 +121,9 @@ func GroupColumns(g record.GroupBy, doc *plugin.Doc, names Names) []output.Colum
 	for _, c := range []struct {
 		grouped bool
 		column  output.Column
-	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.MOID, cli.Right("moid")},
-		{names != nil, cli.Left("quantity")}, {g.ByCap(), cli.Left("cap")}} {
+	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.Key != "", cli.Left(g.Key)},
+		{g.MOID, cli.Right("moid")}, {names != nil, cli.Left("quantity")},
+		{g.ByCap(), cli.Left("cap")}} {
 		if c.grouped {
 			columns = append(columns, c.column)
 		}
@@ -162,6 +173,9 @@ func KeyValues(
 	if g.MID {
 		row = append(row, output.Int(group.MID))
 	}
+	if g.Key != "" {
+		row = append(row, deviceValue(group.Value))
+	}
 	if g.MOID {
 		row = append(row, output.Int(group.MOID))
 	}
@@ -175,6 +189,19 @@ func KeyValues(
 		row = append(row, output.Time(group.CapNs))
 	}
 	return row
+}
+
+// deviceValue is what a description of a device has for a key, as a cell.
+func deviceValue(v registry.Value) output.Value {
+	switch v.Kind() {
+	case registry.KindText:
+		return output.Text(v.Text())
+	case registry.KindNumber:
+		return output.Float(v.Number())
+	case registry.KindBool:
+		return output.Bool(v.Number() == 1)
+	}
+	return output.Null()
 }
 
 // WriteResult writes a result behind the key of its group. Several fields that repeat together make

@@ -231,7 +231,10 @@ func (t *fixture) readQuery() error {
 	if q.Bucket != "" {
 		group = strings.TrimPrefix(group+",cap="+q.Bucket, ",")
 	}
-	if t.by, err = queryflags.ParseGroup(group); err != nil {
+	if t.by, err = queryflags.ParseGroup(group); err == nil {
+		err = queryflags.OnlyParts(t.by, "tests have no devices")
+	}
+	if err != nil {
 		return err
 	}
 	if q.Window != nil {

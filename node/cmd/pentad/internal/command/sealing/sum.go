@@ -89,6 +89,10 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 			"added up; use --mid")
 	}
 	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
+	if err == nil {
+		err = queryflags.OnlyParts(query.GroupBy, "this program could not check which devices the "+
+			"node added up")
+	}
 	return query, err
 }
 

@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
+)
+
+// Key names what devices are grouped by: one of the keys of selectors, or the first levels of the
+// path of groups.
+type Key struct {
+	name  string
+	level int // of a group, from 1 on; 0: the whole path
+}
+
+// ParseKey reads a key: name, type, group, alt, retired, the key of an attribute, or group[2] for
+// the path of groups down to its second level.
+func ParseKey(text string) (Key, error) {
+	if inner, ok := strings.CutPrefix(text, KeyGroup+"["); ok {
+		digits, closed := strings.CutSuffix(inner, "]")
+		level, err := strconv.Atoi(digits)
+		if !closed || err != nil || level < 1 || level > MaxLevels || digits[0] == '+' {
+			return Key{}, fmt.Errorf("%q is not a level of groups; write group[1] to group[%d], "+
+				"or group for the whole path", excerpt.Of(text, 40), MaxLevels)
+		}
+		return Key{KeyGroup, level}, nil
+	}
+	if fixedKey(text) {
+		return Key{name: text}, nil
+	}
+	if err := CheckKey(text); err != nil {
+		return Key{}, err
+	}
+	switch text {
+	case "cid", "moid", "cap", "cap_ns", "acq", "records", "result", "start", "start_ns", "hours":
+		return Key{}, errors.New("the attribute " + text + " is not one to group by, as groups " +
+			"have a member of that name; call it e.g. " + text + "_")
+	}
+	return Key{name: text}, nil
+}
+
+// String returns the key as [ParseKey] reads it.
+func (k Key) String() string {
+	if k.level > 0 {
+		return fmt.Sprintf("%s[%d]", k.name, k.level)
+	}
+	return k.name
+}
+
+// Name returns the key of selectors: of group[2] that is group.
+func (k Key) Name() string { return k.name }
+
+// Of returns what a description has for the key. A group of fewer levels has none.
+func (k Key) Of(d *Description) (v Value, ok bool) {
+	if v, ok = d.Value(k.name); !ok {
+		return Value{}, false
+	}
+	return k.Cut(v)
+}
+
+// Cut returns what the key makes of the value of its name: of a path its first levels.
+func (k Key) Cut(v Value) (_ Value, ok bool) {
+	if k.level == 0 {
+		return v, true
+	}
+	end := 0
+	for range k.level {
+		if end > len(v.text) {
+			return Value{}, false
+		}
+		i := strings.IndexByte(v.text[end:], '/')
+		if i < 0 {
+			i = len(v.text) - end
+		}
+		end += i + 1
+	}
+	return Text(v.text[:end-1]), true
+}
+
+// Compare orders values: none, booleans, numbers, texts.
+func (v Value) Compare(o Value) int {
+	return cmp.Or(cmp.Compare(v.rank(), o.rank()), cmp.Compare(v.number, o.number),
+		strings.Compare(v.text, o.text))
+}
+
+func (v Value) rank() int {
+	switch v.kind {
+	case KindBool:
+		return 1
+	case KindNumber:
+		return 2
+	case KindText:
+		return 3
+	}
+	return 0
+}
+
+// AppendValue appends a value as descriptions have it: its kind, 1 byte, and its content. The zero
+// value is a kind of 0.
+func AppendValue(dst []byte, v Value) []byte {
+	if v.kind == 0 {
+		return append(dst, 0)
+	}
+	return v.append(dst)
+}
+
+// ParseValueBytes reads what [AppendValue] wrote from the start of src, which it does not keep.
+func ParseValueBytes(src []byte) (v Value, rest []byte, err error) {
+	switch {
+	case len(src) == 0:
+		return v, nil, errors.New("the value ends early")
+	case src[0] == 0:
+		return v, src[1:], nil
+	}
+	if v, rest, err = parseValue(Kind(src[0]), src[1:]); err == nil {
+		err = v.check("")
+	}
+	return v, rest, err
+}
