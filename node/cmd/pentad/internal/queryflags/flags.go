@@ -73,8 +73,10 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 	c.Long = strings.TrimSpace(cli.OrElse(c.Long, c.Short+".")) + "\n" +
 		strings.ReplaceAll(selectorHelp, " --acq", "")
 	q.Parts[record.Acq] = "*"
-	for d, what := range []string{"tenants, e.g. 1 or 1..=3", "devices, e.g. 7 or 40..50",
-		"quantities, e.g. 1 or 1,2", "capture times, e.g. 2026-11 or now-24h.."} {
+	for d, what := range []string{"tenants, e.g. 1, 1..=3 or acme; also --tenant",
+		"devices, e.g. 7, 40..50 or oulu/t7; also --device",
+		"quantities, e.g. 1, 1,2 or energy; also --quantity",
+		"capture times, e.g. 2026-11 or now-24h.."} {
 		c.Flags().StringVar(&q.Parts[d], record.Dim(d).String(), "*", what)
 	}
 }
@@ -162,6 +164,9 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
 	if q.Loc != nil {
 		now = now.In(q.Loc)
+	}
+	if err := q.replaceNames(ctx, a, now); err != nil {
+		return nil, err
 	}
 	if err := q.readNames(ctx, a); err != nil {
 		return nil, err
