@@ -26,6 +26,9 @@ func TestMethods(t *testing.T) {
 	if _, err := n.CommitCursor(t.Context(), "9", 1, false); err != nil {
 		t.Fatal(err)
 	}
+	if _, _, err := dial(t, n).NameDevices(t.Context(), 1, []string{"t9"}); err != nil {
+		t.Fatal(err)
+	}
 	for path, allowed := range map[string]string{
 		"/v1/put": "POST", "/v1/query": "POST", "/v1/records": "GET, HEAD, POST",
 		"/v1/count": "GET, HEAD, POST", "/v1/explain": "GET, HEAD, POST",
@@ -34,8 +37,10 @@ func TestMethods(t *testing.T) {
 		"/v1/horizon":  "GET, HEAD", "/v1/plugins": "GET, HEAD, POST", "/v1/failures": "GET, HEAD",
 		"/v1/quantities": "GET, HEAD", "/v1/quantities/9": "DELETE, PUT",
 		"/v1/changes": "GET, HEAD, POST", "/v1/cursors": "GET, HEAD",
-		"/v1/cursors/9": "DELETE, GET, HEAD, PUT",
-		"/healthz":      "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
+		"/v1/cursors/9":        "DELETE, GET, HEAD, PUT",
+		"/v1/devices?cid=1":    "GET, HEAD, POST",
+		"/v1/devices/t9?cid=1": "DELETE, GET, HEAD, PATCH, PUT",
+		"/healthz":             "GET, HEAD", "/readyz": "GET, HEAD", "/version": "GET, HEAD",
 		"/v1/erase": "POST", "/v1/purge": "POST", "/v1/events": "GET, HEAD",
 		"/v1/retention": "DELETE, GET, HEAD, POST, PUT",
 		"/v1/snapshots": "GET, HEAD, POST", "/v1/verify": "POST",
@@ -44,7 +49,8 @@ func TestMethods(t *testing.T) {
 		"/v1/plugins/count/run": "GET, HEAD, POST", "/v1/plugins/count/promote": "POST",
 		"/": "GET, HEAD", "/nothing": "",
 	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE",
+			"OPTIONS"} {
 			req, err := http.NewRequestWithContext(t.Context(), method,
 				"http://"+n.Addr().String()+path, nil)
 			if err != nil {

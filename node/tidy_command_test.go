@@ -16,6 +16,8 @@ func commandPackages() map[string][]string {
 			"sdk/excerpt", "sdk/where", cobra},
 		pkg + "input": {"sdk/record", "node/internal/quantity", "node/internal/strictjson",
 			"node/internal/timeparse", pkg + "cli", pkg + "csvimport", pkg + "output"},
+		pkg + "devicefile": {"sdk/client", "sdk/record", "sdk/registry",
+			"node/internal/timeparse", pkg + "csvimport", "sdk/excerpt"},
 		pkg + "command/bench": {"sdk/client", "sdk/record", "sdk/wire", pkg + "cli",
 			pkg + "csvimport", pkg + "input", pkg + "load", pkg + "output",
 			pkg + "queryflags", cobra},

@@ -3,8 +3,9 @@ package node_test
 // httpPackages are the packages of HTTP: what the handlers of a node stand on.
 func httpPackages() map[string][]string {
 	return map[string][]string{
-		"node/internal/httpapi": {"sdk/record", "sdk/api", "sdk/wire", "sdk/plugin",
-			"node/cluster", "node/store", "node/store/check", "node/store/digest",
+		"node/internal/httpapi": {"sdk/record", "sdk/api", "sdk/client", "sdk/plugin",
+			"sdk/registry", "sdk/wire", "node/cluster", "node/store", "node/store/check",
+			"node/store/digest",
 			"node/store/event", "node/store/retention", "node/internal/budget",
 			"node/internal/calendar", "node/internal/changestream", "node/internal/clock",
 			"node/internal/cursors", "node/internal/engine", "node/internal/health",

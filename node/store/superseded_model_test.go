@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 func TestModelSuperseded(t *testing.T) {
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 10, moids: 2, caps: 300, rareTombs: true}
-	kept, used := 0, uint64(0)
+	kept, used, sums := 0, uint64(0), 0
 	var looks atomic.Int64
 	blockNow := func() time.Time { // blocks must be verified again after some scans
 		return time.Unix(1e9, looks.Add(1)*int64(segment.VerifyAfter)/20)
@@ -43,8 +44,10 @@ func TestModelSuperseded(t *testing.T) {
 				}
 				m.add(b, splitByShard(b, len(s.shards)), res)
 			case op < 40:
-				if err := s.Seal(t.Context()); err != nil {
-					t.Fatal(err)
+				mustSeal(t, s)
+				for range rng.IntN(8) {
+					sums += keptSums(s)
+					sh.countWhole(t, rng, s, m, step > 40)
 				}
 			case op < 42:
 				if err := s.WaitForMerges(t.Context()); err != nil {
@@ -76,9 +79,40 @@ func TestModelSuperseded(t *testing.T) {
 			}
 		}
 	}
-	if kept == 0 || used == 0 {
-		t.Errorf("%d superseded rows are kept, %d blocks were counted by them", kept, used)
+	if kept == 0 || used == 0 || sums == 0 {
+		t.Errorf("%d superseded rows are kept, %d blocks were counted by them, %d sums were kept",
+			kept, used, sums)
 	}
+}
+
+// countWhole counts all readings, the latest or those of an earlier state, and may erase some.
+func (sh shape) countWhole(t *testing.T, rng *rand.Rand, s *Store, m *model, erases bool) {
+	t.Helper()
+	q := sh.query(rng, m)
+	if q.Last, q.Box = 0, (record.Box{}); q.View == record.ViewAll {
+		q.View = record.ViewLatest
+	}
+	want := len(m.query(q))
+	if n, _, err := s.Count(t.Context(), q); err != nil || int(n) != want {
+		t.Fatalf("count %d, %v; want %d: %+v", n, err, want, q)
+	}
+	if erases && rng.IntN(8) == 0 {
+		sh.erase(t, rng, s, m)
+	}
+}
+
+// keptSums returns the superseded rows of the sums that the segments of a store keep.
+func keptSums(s *Store) (rows int) {
+	for _, sh := range s.shards {
+		state := sh.Pin()
+		for _, seg := range state.Sealed {
+			if sum := seg.Superseded.Sum(); sum != nil {
+				rows += sum.Rows
+			}
+		}
+		state.Unpin()
+	}
+	return rows
 }
 
 // keptSuperseded returns how many superseded rows the segments of a store keep.

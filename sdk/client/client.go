@@ -46,6 +46,7 @@ type Client struct {
 	nodes *nodes
 	http  *http.Client
 	asks  asks
+	local Local // nil: the node is reached by http
 }
 
 // ErrAddress is returned by Dial for an address that is none.

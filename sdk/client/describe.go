@@ -29,7 +29,7 @@ const describeAtOnce = 1000
 //
 // Cost: a put for 1,000 devices.
 func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []DescribedDevice) error {
-	return c.describe(ctx, "/v1/put", cid, devices)
+	return c.describe(ctx, unconditional, cid, devices)
 }
 
 // DescribeUnlessNewer is DescribeDevices of devices whose descriptions were read before: if one of
@@ -41,12 +41,22 @@ func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []Descr
 func (c *Client) DescribeUnlessNewer(
 	ctx context.Context, cid int32, devices []DescribedDevice, newestNs int64,
 ) error {
-	path := "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(newestNs, 10)
-	return c.describe(ctx, path, cid, devices)
+	return c.describe(ctx, newestNs, cid, devices)
+}
+
+// unconditional is the condition of a put that has none.
+const unconditional = -1
+
+// putPath is the path of puts under a condition.
+func putPath(unlessNewerNs int64) string {
+	if unlessNewerNs < 0 {
+		return "/v1/put"
+	}
+	return "/v1/put?" + wire.ParamUnlessNewer + "=" + strconv.FormatInt(unlessNewerNs, 10)
 }
 
 func (c *Client) describe(
-	ctx context.Context, path string, cid int32, devices []DescribedDevice,
+	ctx context.Context, unlessNewerNs int64, cid int32, devices []DescribedDevice,
 ) error {
 	for some := range slices.Chunk(devices, describeAtOnce) {
 		var b record.Batch
@@ -58,7 +68,7 @@ func (c *Client) describe(
 			b.Append(record.Key{CID: cid, MID: some[i].MID, MOID: record.DescriptionMOID,
 				CapNs: some[i].FromNs}, payload)
 		}
-		if _, err := c.putSurely(ctx, path, &b); err != nil {
+		if err := c.putDevices(ctx, &b, unlessNewerNs); err != nil {
 			return fmt.Errorf("store descriptions of devices: %w", err)
 		}
 	}
@@ -85,12 +95,23 @@ func (c *Client) DeviceDescriptions(
 
 func (c *Client) descriptions(
 	ctx context.Context, q *record.Query,
-) (all []DescribedDevice, err error) {
+) ([]DescribedDevice, error) {
+	all, _, err := c.descriptionsUntil(ctx, q)
+	return all, err
+}
+
+// descriptionsUntil is descriptions with the horizon of the answer.
+func (c *Client) descriptionsUntil(
+	ctx context.Context, q *record.Query,
+) (all []DescribedDevice, horizonNs int64, err error) {
 	q.View, q.Order = record.ViewLatest, record.OrderKey
-	err = c.eachOf(ctx, q, func(r record.Record) {
+	if q.AsOfAcqNs != 0 {
+		q.View = record.ViewAsOf
+	}
+	end, err := c.readDevices(ctx, q, func(r record.Record) {
 		if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
 			all = append(all, DescribedDevice{r.MID, r.CapNs, *d})
 		}
 	})
-	return all, err
+	return all, end.HorizonNs, err
 }

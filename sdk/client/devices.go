@@ -114,7 +114,7 @@ func (c *Client) nameSome(
 		for _, name := range fresh {
 			b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, ids[name], name))
 		}
-		_, err := c.putSurely(ctx, "/v1/put", &b)
+		err := c.putDevices(ctx, &b, unconditional)
 		if err == nil {
 			break
 		}
@@ -155,7 +155,7 @@ func (c *Client) takeIDs(ctx context.Context, cid int32, n int) (first int64, er
 	for range maxClaimTries {
 		var b record.Batch
 		b.Append(record.IDClaimKey(cid, first), claim)
-		_, err := c.putSurely(ctx, "/v1/put", &b)
+		err := c.putDevices(ctx, &b, unconditional)
 		if err != nil && !isConflict(err) {
 			return 0, fmt.Errorf("take ids for devices: %w", err)
 		}
@@ -253,6 +253,9 @@ func (c *Client) nameClaims(
 // claimed returns the devices whose claims of a name are in a box, by name.
 func (c *Client) claimed(ctx context.Context, q *record.Query) (all []Device, err error) {
 	q.View = record.ViewLatest
+	if q.AsOfAcqNs != 0 {
+		q.View = record.ViewAsOf
+	}
 	err = c.eachOf(ctx, q, func(r record.Record) {
 		if mid, name, err := record.ParseNameClaim(r.Key, r.Payload); err == nil {
 			all = append(all, Device{mid, name})
@@ -275,7 +278,7 @@ func (c *Client) readDevices(
 	ctx context.Context, q *record.Query, take func(record.Record),
 ) (wire.End, error) {
 	end, err := whenReady(ctx, func() (end wire.End, began bool, err error) {
-		end, err = c.Linearizable().Scan(ctx, q, func(b *record.Batch) error {
+		end, err = c.scanNow(ctx, q, func(b *record.Batch) error {
 			began = true
 			for i := range b.Len() {
 				take(record.Record{Key: b.Key(i), Payload: b.Payload(i), Tomb: b.Tomb(i)})
@@ -290,7 +293,15 @@ func (c *Client) readDevices(
 // countNow counts the records of an answer that must be whole and of now.
 func (c *Client) countNow(ctx context.Context, q *record.Query) (count uint64, err error) {
 	end, err := whenReady(ctx, func() (end wire.End, began bool, err error) {
-		count, end, err = c.Linearizable().Count(ctx, q)
+		if c.local == nil {
+			count, end, err = c.Linearizable().Count(ctx, q)
+			return end, false, err
+		}
+		count = 0
+		end, err = c.scanNow(ctx, q, func(b *record.Batch) error {
+			count += uint64(b.Len())
+			return nil
+		})
 		return end, false, err
 	})
 	return count, wholeAnswer(&end, err)

@@ -16,7 +16,10 @@ func (a *app) deviceCommand() *cobra.Command {
 		"  pentad device name --cid 1 oulu/t7 oulu/t8\n"+
 			"  pentad device set --cid 1 oulu/t7 --type thermometer --group oulu/building-7\n"+
 			"  pentad get --cid 1 --select 'type=thermometer, group^=oulu/' --names mid",
-		a.deviceNameCommand(), a.deviceSetCommand(), a.deviceShowCommand(), a.deviceListCommand())
+		a.deviceNameCommand(), a.deviceSetCommand(), a.deviceImportCommand(),
+		a.deviceExportCommand(), a.deviceShowCommand(), a.deviceListCommand(),
+		a.deviceHistoryCommand(), a.deviceRenameCommand(), a.deviceReplaceCommand(),
+		a.deviceRemoveCommand())
 	c.Long = `Manage names and descriptions of devices. A name belongs to a tenant and has one id, its mid, which the node gives
 when the name is first used, by device name or by an import csv with a lookup. It keeps the id.
 
@@ -108,55 +111,4 @@ func (a *app) deviceName(ctx context.Context, cid int32, names []string) error {
 
 func deviceColumns() []output.Column {
 	return []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Left("name")}
-}
-
-func (a *app) deviceListCommand() *cobra.Command {
-	var cid int32
-	var selected string
-	c := &cobra.Command{
-		Use:   "ls",
-		Short: "List the devices of a tenant",
-		Long:  "List the devices of a tenant that have a name or a description, by name.",
-		Args:  cli.NoCommand,
-		Example: `  pentad device ls --cid 1
-  pentad device ls --cid 1 --select 'type=thermometer, group^=oulu/, !retired'
-  pentad device ls --cid 1 --select 'near(65.06,25.47,500m)' -o csv`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.deviceList(c.Context(), cid, selected)
-		},
-	}
-	tenantFlag(c, &cid)
-	c.Flags().Var((*cli.FilledFlag)(&selected), "select",
-		"devices by their descriptions, e.g. 'floor=2..4, owner in (acme, beta)'")
-	return c
-}
-
-func (a *app) deviceList(ctx context.Context, cid int32, selected string) error {
-	if err := checkTenant(cid); err != nil {
-		return err
-	}
-	if selected != "" {
-		if _, err := registry.ParseSelector(selected); err != nil {
-			return cli.Usagef("--select: %w", err)
-		}
-	}
-	db, err := a.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	devices, err := selectDevices(ctx, db, cid, selected)
-	if err != nil {
-		return err
-	}
-	w, err := a.Writer(false, describedColumns()...)
-	if err != nil {
-		return err
-	}
-	for i := range devices {
-		if err := w.Row(describedRow(cid, devices[i].Name, &devices[i])...); err != nil {
-			return err
-		}
-	}
-	return w.Close()
 }

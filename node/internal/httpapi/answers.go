@@ -20,6 +20,15 @@ type rejected struct {
 	Message string `json:"message"`
 }
 
+// devicesChanged is the answer to many changes of devices.
+type devicesChanged struct {
+	Created   int        `json:"created"` // names that had no id
+	Described int        `json:"described"`
+	Unchanged int        `json:"unchanged"`
+	Rejected  int        `json:"rejected"`
+	Rejects   []rejected `json:"rejects"` // the first of them
+}
+
 // counted is the answer to a count.
 type counted struct {
 	End     rowjson.End `json:"end"`

@@ -40,6 +40,7 @@ type (
 	lines       struct{ line any }
 	changeLines struct{}
 	recordsBody struct{}
+	devicesBody struct{}
 	module      struct{} // a WebAssembly module
 	text        struct{}
 	// dryOr is an answer that dry_run replaces.
@@ -58,7 +59,7 @@ var errorTexts = map[int]string{
 	http.StatusForbidden:             "The request comes from a web page, or is not allowed.",
 	http.StatusNotFound:              "There is no such name, plugin, or role of the node.",
 	http.StatusRequestTimeout:        "The request did not arrive within a minute.",
-	http.StatusConflict:              "The sequence does not follow the stored one.",
+	http.StatusConflict:              "The stored data are not what the request depends on.",
 	http.StatusRequestEntityTooLarge: "The request is larger than the node takes.",
 	http.StatusUnsupportedMediaType:  "The body is encoded in a way that the node cannot read.",
 	http.StatusMisdirectedRequest:    "The name in Host is not one of the node.",
@@ -138,6 +139,10 @@ func (r *route) body() []openapi.Media {
 		return []openapi.Media{frames}
 	case module:
 		return []openapi.Media{{Type: "application/wasm"}}
+	case devicesBody:
+		one := api.DeviceChange{}
+		return []openapi.Media{{Type: typeJSON, Of: openapi.OneOf(one, openapi.List(one))},
+			{Type: typeLines, Of: one}}
 	case recordsBody:
 		one := rowjson.Posted{}
 		return []openapi.Media{{Type: typeJSON, Of: openapi.OneOf(one, openapi.List(one))},
@@ -180,9 +185,9 @@ func (r *route) answers() []openapi.Answer {
 		good.Content = []openapi.Media{{Type: typeJSON, Of: gives}}
 	}
 	all := []openapi.Answer{good}
-	if r.says.takes == (recordsBody{}) {
-		all = append(all, openapi.Answer{Status: http.StatusMultiStatus, Text: "Some records are " +
-			"stored, and others rejected; `rejects` says which and why", Content: good.Content})
+	if r.says.takes == (recordsBody{}) || r.says.takes == (devicesBody{}) {
+		all = append(all, openapi.Answer{Status: http.StatusMultiStatus, Text: "Some are stored, " +
+			"and others rejected; `rejects` says which and why", Content: good.Content})
 	}
 	if slices.Contains(slices.Concat(r.Params, r.says.also), request.ParamPartial) {
 		good.Status, good.Text = http.StatusPartialContent, "An answer that is known to be "+

@@ -11,11 +11,17 @@ var (
 
 // required lists the parameters that a route cannot do without.
 var required = map[string][]string{
-	"GET /v1/asof":         {"at"},
-	"GET /v1/diff":         {"from"},
-	"GET /v1/windows":      {"every", "agg"},
-	"PUT /v1/cursors/NAME": {"acq"},
-	"POST /v1/retention":   {"action"},
+	"GET /v1/asof":            {"at"},
+	"GET /v1/diff":            {"from"},
+	"GET /v1/windows":         {"every", "agg"},
+	"PUT /v1/cursors/NAME":    {"acq"},
+	"GET /v1/devices":         {"cid"},
+	"POST /v1/devices":        {"cid"},
+	"GET /v1/devices/NAME":    {"cid"},
+	"PUT /v1/devices/NAME":    {"cid"},
+	"PATCH /v1/devices/NAME":  {"cid"},
+	"DELETE /v1/devices/NAME": {"cid"},
+	"POST /v1/retention":      {"action"},
 }
 
 // aboutWhere describes type of routes whose answers have no payloads.
@@ -81,6 +87,18 @@ var paramDocs = map[string]paramDoc{
 	"/v1/cursors/NAME NAME":  {"", "Name of the cursor."},
 	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
 	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
+
+	"/v1/devices cid":       {"integer", "Tenant whose devices they are."},
+	"/v1/devices asof":      {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices at":        {"", "The descriptions that held at this time; default: the last."},
+	"/v1/devices limit":     {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices next":      {"", "Where a page begins: `next` of the page before."},
+	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes."},
+	"/v1/devices/NAME cid":  {"integer", "Tenant of the device."},
+	"/v1/devices/NAME asof": {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices/NAME at":   {"", "The description that held at this time; default: the last."},
+	"/v1/devices/NAME unless_newer": {"integer", "`acq_ns` of the device as it was read: fail " +
+		"with 409 if its description is newer."},
 
 	"/v1/retention cid":         {"integer", "Tenant; default: all."},
 	"/v1/retention moid":        {"integer", "Quantity; default: all."},

@@ -28,8 +28,8 @@ type route struct {
 
 // routeTable lists all routes.
 func (s *Server) routeTable() []route {
-	return slices.Concat(s.readRoutes(), s.writeRoutes(), s.pluginRoutes(), s.copyRoutes(),
-		s.healthRoutes(), s.clusterRoutes())
+	return slices.Concat(s.readRoutes(), s.writeRoutes(), s.pluginRoutes(), s.deviceRoutes(),
+		s.copyRoutes(), s.healthRoutes(), s.clusterRoutes())
 }
 
 // readRoutes lists the routes of queries and changes.

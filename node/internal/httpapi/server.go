@@ -105,7 +105,8 @@ func New(l net.Listener, parts Parts, opt Options) *Server {
 	var routes []httpserver.Route
 	for _, r := range s.routeTable() {
 		routes = append(routes, httpserver.Route{Method: r.Method, Path: r.Path,
-			Mutates: r.Mutates, Params: r.Params, Handle: r.Handle})
+			Mutates: r.Mutates, Params: r.Params, Handle: r.Handle,
+			Deep: strings.HasPrefix(r.Path, routeDevices+"/")})
 	}
 	s.http = httpserver.New(l, httpserver.Options{
 		Hosts:  opt.Hosts,

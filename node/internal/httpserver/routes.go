@@ -18,6 +18,7 @@ import (
 type Route struct {
 	Method  string // GET answers HEAD, too
 	Path    string // NAME in it is any one name
+	Deep    bool   // the name may have slashes
 	Mutates bool   // changes something, or keeps the disk busy: refused to web pages
 	// Params are the parameters in the URL. nil: the handler checks them, since they depend on more
 	// than the route.
@@ -78,7 +79,7 @@ func (t *router) find(path string) (methods []Route, name string) {
 			continue
 		}
 		of, ok := strings.CutSuffix(rest, after)
-		if ok && !strings.Contains(of, "/") {
+		if ok && (r.Deep && of != "" || !r.Deep && !strings.Contains(of, "/")) {
 			methods, name = append(methods, r), of
 		}
 	}

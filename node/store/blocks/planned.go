@@ -21,7 +21,9 @@ type PlannedSegment struct {
 	Open  []*OpenBlock    // blocks that are open already, ascending
 	// Known says of blocks, ascending, which of their rows have a newer version, as far as the user
 	// of the segment knew when it was planned.
-	Known      []BlockSuperseded
+	Known []BlockSuperseded
+	// Sum is what is known of all blocks together, in place of Known; nil: it is not used.
+	Sum        *shards.SupersededSum
 	tombstones []rankedTombstone
 }
 
@@ -111,7 +113,22 @@ func (seg *PlannedSegment) Free() {
 
 func (seg *PlannedSegment) forgetSuperseded() {
 	clear(seg.Known)
-	seg.Known = seg.Known[:0]
+	seg.Known, seg.Sum = seg.Known[:0], nil
+}
+
+// IsWhole reports whether all blocks of the segment lie inside the box, and no range tombstone
+// meets it.
+func (seg *PlannedSegment) IsWhole() bool {
+	return seg.Plan.Stats.Inside == seg.Index.Blocks() && len(seg.tombstones) == 0
+}
+
+// AllKnown yields what is known of blocks.
+func (seg *PlannedSegment) AllKnown(yield func(*shards.SupersededRows) bool) {
+	for i := range seg.Known {
+		if !yield(seg.Known[i].SupersededRows) {
+			return
+		}
+	}
 }
 
 // SupersededOf returns what is known of a block, nil for nothing.

@@ -58,7 +58,7 @@ func (sc *Scan) isMuch(rows int) bool {
 		}
 		for _, c := range t.segment.Plan.Candidates[t.from:t.to] {
 			ofBlock := t.segment.RowsIn(&t.partition.Box, c)
-			if sc.countOnly && c.Residual == 0 {
+			if sc.CountOnly && c.Residual == 0 {
 				ofBlock = t.partition.RowsToSearch(ofBlock)
 			}
 			rows += ofBlock

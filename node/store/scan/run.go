@@ -81,7 +81,6 @@ type Scan struct {
 type scanState struct {
 	runner     *Runner
 	keysOnly   bool
-	countOnly  bool
 	fixedOrder bool           // the same rows come in the same order each time: sinks sum floats
 	done       int            // tasks of the passes before
 	Empty      bool           // nothing can lie in the box
@@ -147,7 +146,7 @@ func (sc *Scan) Close() {
 // Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which
 // it is known how many rows have a newer version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
-	sc.countOnly, sc.countMet = sc.where == nil, sc.where != nil
+	sc.CountOnly, sc.countMet = sc.where == nil, sc.where != nil
 	err := sc.Run(discard)
 	sc.Stats.Rows += sc.countedInside
 	return err
@@ -193,8 +192,8 @@ func (sc *Scan) runPasses(newConsumer func(worker int) (blocks.Consumer, error))
 			w.Where = sc.where
 			w.CountMet, w.AllVersions = sc.countMet, sc.View == record.ViewAll
 		}
-		w.CountOnly = sc.countOnly && sc.View == record.ViewAll && !sc.DropTombstones
-		w.CountShown = sc.countOnly && !w.CountOnly
+		w.CountOnly = sc.CountOnly && sc.View == record.ViewAll && !sc.DropTombstones
+		w.CountShown = sc.CountOnly && !w.CountOnly
 	}
 	for more && err == nil {
 		if err = sc.work(all, newConsumer); err == nil {

@@ -29,7 +29,7 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 		}
 	})
 	for _, seg := range p.Segments {
-		if sc.countOnly {
+		if sc.CountOnly {
 			sc.countInside(p, seg)
 		}
 		n := len(seg.Plan.Candidates)
@@ -44,6 +44,13 @@ func (sc *Scan) addTasks(p *versions.Partition) {
 // are shown, and leaves the others as candidates.
 func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
 	rest, superseded := seg.Plan.Candidates[:0], seg.Known
+	if seg.Sum != nil {
+		sc.countedInside += uint64(seg.Index.Rows() - seg.Sum.Rows)
+		sc.Stats.VersionsHidden += uint64(seg.Sum.Rows)
+		sc.Stats.BlocksInside += uint64(seg.Index.Blocks())
+		seg.Plan.Candidates = rest
+		return
+	}
 	for _, c := range seg.Plan.Candidates {
 		var known *shards.SupersededRows
 		if len(superseded) > 0 && superseded[0].Block == c.Block { // those of some candidates
@@ -61,5 +68,7 @@ func (sc *Scan) countInside(p *versions.Partition, seg *blocks.PlannedSegment) {
 		sc.Stats.VersionsHidden += uint64(int(seg.Index.Block(c.Block).Rows) - rows)
 		sc.Stats.BlocksInside++
 	}
-	seg.Plan.Candidates = rest
+	if seg.Plan.Candidates = rest; len(rest) == 0 {
+		sc.KeepSum(p, seg)
+	}
 }

@@ -110,7 +110,7 @@ func (w *worker) do(t *task) error {
 // scanHead gives the rows of a head to the sink; they come in batches of their own.
 func (w *worker) scanHead(t *task) error {
 	sc := w.scan
-	if sc.countOnly && len(sc.Tombstones) == 0 && sc.CountsHead(t.partition, t.head) {
+	if sc.CountOnly && len(sc.Tombstones) == 0 && sc.CountsHead(t.partition, t.head) {
 		n, err := sc.CountHead(t.partition, t.head)
 		w.Counts.Rows += n
 		w.Counts.HeadRows += n

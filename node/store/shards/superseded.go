@@ -1,6 +1,8 @@
 package shards
 
 import (
+	"iter"
+	"math"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/segment"
@@ -82,6 +84,33 @@ const maxSupersededShare = 4
 // twice that with provisional ones.
 type SupersededTable struct {
 	blocks atomic.Pointer[[]atomic.Pointer[SupersededRows]]
+	sum    atomic.Pointer[SupersededSum]
+}
+
+// SupersededSum is what is known of all blocks of a segment together. It is of verified
+// [SupersededRows], so it holds for ever. It never changes.
+type SupersededSum struct {
+	FirstSearchedBelowNs int64 // the greatest of the blocks
+	SearchedBelowNs      int64 // the least of the blocks
+	Rows                 int
+}
+
+// Sum returns the sum that was kept last, nil for none.
+func (t *SupersededTable) Sum() *SupersededSum { return t.sum.Load() }
+
+// KeepSum keeps the sum of what is known of all blocks, unless some of it is not verified, or a
+// version with a given acq has not been looked for in all of them.
+func (t *SupersededTable) KeepSum(newestNs int64, blocks iter.Seq[*SupersededRows]) {
+	sum := SupersededSum{FirstSearchedBelowNs: math.MinInt64, SearchedBelowNs: math.MaxInt64}
+	for s := range blocks {
+		sum.FirstSearchedBelowNs = max(sum.FirstSearchedBelowNs, s.FirstSearchedBelowNs)
+		sum.SearchedBelowNs = min(sum.SearchedBelowNs, s.SearchedBelowNs())
+		sum.Rows += len(s.Positions)
+		if s.verified != nil || sum.SearchedBelowNs <= newestNs {
+			return
+		}
+	}
+	t.sum.Store(&sum)
 }
 
 // Of returns what is known of a block of a file, nil for nothing.

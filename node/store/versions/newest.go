@@ -22,12 +22,9 @@ func (r *Resolver) FindNewest(p *Partition, limit int) error {
 			continue
 		}
 		r.flagged = r.flagged[:0]
-		for _, c := range seg.Plan.Candidates {
-			info := seg.Index.Block(c.Block)
-			if info.Flagged > 0 && p.mayHaveNewer(seg, info) {
-				r.flagged = append(r.flagged, c)
-			}
-		}
+		p.eachFlagged(seg, func(c index.Candidate, _ *index.BlockInfo) {
+			r.flagged = append(r.flagged, c)
+		})
 		if err == nil {
 			err = r.findFlagged(p, seg, r.flagged)
 		}

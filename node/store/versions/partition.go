@@ -21,6 +21,7 @@ type Partition struct {
 	Planned             bool // its segments are listed
 	Segments            []*blocks.PlannedSegment
 	someFlagged         bool      // in the box; else each row is the only version of its reading
+	newestFlaggedNs     int64     // no flagged row in the box has a greater acq
 	Flagged             int       // rows in the box that may supersede others, at most
 	flaggedInHeads      int       // of these, rows in heads, most of which supersede none
 	Newest              *Table    // with views that resolve versions
@@ -66,14 +67,18 @@ func (p *Partition) ownHeads() (heads []*index.Head) {
 	return heads
 }
 
-// findFlagged notes whether a head or a candidate has flagged rows.
+// findFlagged notes whether a head or a candidate has flagged rows, and how new they may be.
 func (p *Partition) findFlagged() {
-	p.someFlagged = p.State.Backdated != nil
+	p.someFlagged, p.newestFlaggedNs = p.State.Backdated != nil, math.MinInt64
 	p.EachHead(func(h *index.Head) { p.someFlagged = p.someFlagged || h.Flagged() > 0 })
+	if p.someFlagged {
+		p.newestFlaggedNs = math.MaxInt64
+	}
 	for _, seg := range p.Segments {
 		if seg.Index.Flagged() == 0 {
 			continue
 		}
+		p.newestFlaggedNs = max(p.newestFlaggedNs, seg.Index.Bounds()[record.Acq].Max)
 		for i := 0; i < len(seg.Plan.Candidates) && !p.someFlagged; i++ {
 			p.someFlagged = seg.Index.Block(seg.Plan.Candidates[i].Block).Flagged > 0
 		}

@@ -56,6 +56,7 @@ type resolverState struct {
 	// and added to. Then a partition has only the newest versions that came since, and
 	// DropSuperseded removes no others.
 	UseSuperseded bool
+	CountOnly     bool  // no rows are asked for, only how many are shown
 	Horizon       int64 // rows with this acq or a greater one are not there
 	UpperAcqNs    int64 // rows and erases with this acq or a greater one are not looked at
 
@@ -262,11 +263,9 @@ func (r *Resolver) PlanPartition(p *Partition) {
 	}
 	p.newestFromNs = r.newerFrom(p)
 	for _, seg := range p.Segments {
-		for _, c := range seg.Plan.Candidates {
-			if info := seg.Index.Block(c.Block); info.Flagged > 0 && p.mayHaveNewer(seg, info) {
-				p.Flagged += int(info.Flagged)
-			}
-		}
+		p.eachFlagged(seg, func(_ index.Candidate, info *index.BlockInfo) {
+			p.Flagged += int(info.Flagged)
+		})
 	}
 	p.flaggedInHeads = 0
 	p.EachHead(func(h *index.Head) { p.flaggedInHeads += h.Flagged() })

@@ -31,6 +31,10 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 	}
 	fromNs := int64(math.MaxInt64)
 	for _, seg := range p.Segments {
+		if r.useSum(p, seg, changedNs) {
+			fromNs = min(fromNs, seg.Sum.SearchedBelowNs)
+			continue
+		}
 		for _, c := range seg.Plan.Candidates {
 			known := seg.Segment.Superseded.Of(c.Block, seg.File)
 			if known != nil && known.FirstSearchedBelowNs <= r.UpperAcqNs {
@@ -47,6 +51,30 @@ func (r *Resolver) newerFrom(p *Partition) int64 {
 		}
 	}
 	return fromNs
+}
+
+// useSum uses the sum of a segment of which all rows are only counted, if no version can have come
+// since.
+func (r *Resolver) useSum(p *Partition, seg *blocks.PlannedSegment, changedNs int64) bool {
+	if !r.CountOnly || !seg.IsWhole() {
+		return false
+	}
+	sum := seg.Segment.Superseded.Sum()
+	if sum == nil || sum.FirstSearchedBelowNs > r.UpperAcqNs ||
+		sum.SearchedBelowNs <= max(changedNs, p.newestFlaggedNs) {
+		return false
+	}
+	seg.Sum = sum
+	return true
+}
+
+// KeepSum keeps with a segment how many of its rows are superseded, after all its blocks were
+// counted by what is known of each, so that the next count need not look at these.
+func (r *Resolver) KeepSum(p *Partition, seg *blocks.PlannedSegment) {
+	if len(seg.Known) < seg.Index.Blocks() || !seg.IsWhole() {
+		return
+	}
+	seg.Segment.Superseded.KeepSum(p.newestFlaggedNs, seg.AllKnown)
 }
 
 // HasNoNewer reports whether no row of a block can have a newer version, except those that known
@@ -75,10 +103,23 @@ func (r *Resolver) keepHasNoNewer(
 	}
 }
 
-// mayHaveNewer reports whether a block may have versions from the acq on that matters.
-func (p *Partition) mayHaveNewer(seg *blocks.PlannedSegment, info *index.BlockInfo) bool {
-	return p.newestFromNs == math.MinInt64 ||
-		seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.newestFromNs
+// eachFlagged calls visit with the candidates that have flagged rows, and may have versions from
+// the acq on that matters.
+func (p *Partition) eachFlagged(
+	seg *blocks.PlannedSegment, visit func(index.Candidate, *index.BlockInfo),
+) {
+	all := p.newestFromNs == math.MinInt64
+	if seg.Index.Flagged() == 0 ||
+		!all && seg.Index.Bounds()[record.Acq].Max < p.newestFromNs {
+		return
+	}
+	for _, c := range seg.Plan.Candidates {
+		info := seg.Index.Block(c.Block)
+		if info.Flagged > 0 &&
+			(all || seg.Index.AcqOf(uint32(info.Max[record.Acq])) >= p.newestFromNs) {
+			visit(c, info)
+		}
+	}
 }
 
 // SupersededFinder finds the superseded rows of whole blocks. One goroutine uses it; the zero value

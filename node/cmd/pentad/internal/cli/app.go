@@ -40,6 +40,9 @@ type App struct {
 	NoColor    bool
 	timeout    time.Duration
 
+	// Maps says that the command can write GeoJSON.
+	Maps bool
+
 	// Names are shown in place of ids, by the names of their columns.
 	Names map[string]map[int64]string
 }
@@ -76,6 +79,9 @@ func (a *App) Format() (output.Format, error) {
 			return output.Table, nil
 		}
 		return output.NDJSON, nil
+	}
+	if name == "geojson" && a.Maps {
+		return output.GeoJSON, nil
 	}
 	f, err := output.ParseFormat(name)
 	if err != nil {

@@ -35,6 +35,7 @@ func (a *App) NewRoot() *cobra.Command {
 	flags.Var((*DurationFlag)(&a.timeout), "timeout",
 		"give up after this long, e.g. 30s (default: never)")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		a.Maps = c.Annotations[GeoJSON] != ""
 		if _, err := a.Format(); err != nil { // before anything is stored
 			return err
 		}
@@ -48,6 +49,9 @@ func (a *App) NewRoot() *cobra.Command {
 	}
 	return root
 }
+
+// GeoJSON is the annotation of commands that can write it.
+const GeoJSON = "geojson"
 
 // Execute runs one command line and returns the exit code.
 func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) int {

@@ -135,6 +135,9 @@ func (f *file) makePlan(h *header, fields [][]byte) error {
 	if f.im.mapping.ExpectFields > 0 {
 		fieldCount = f.im.mapping.ExpectFields
 	}
+	if err := f.im.mapping.valuesOf(h); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
 	p, err := newPlan(f.im, h, fieldCount, filepath.Base(f.name))
 	if err != nil && len(fields) == 1 {
 		if s := otherSeparator(fields[0]); s != "" {

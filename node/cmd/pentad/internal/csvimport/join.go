@@ -141,7 +141,7 @@ func joinKey(row []string, keys []int) string {
 		if i > 0 {
 			name = append(name, nameSeparator)
 		}
-		name = appendNamePart(name, strings.TrimSpace(row[column]))
+		name = AppendNamePart(name, strings.TrimSpace(row[column]))
 	}
 	return string(name)
 }

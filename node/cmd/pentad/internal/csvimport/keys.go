@@ -79,13 +79,13 @@ func (m *Mapping) Override(path string) {
 
 // readPlaces notes where the parts of a mapping are, and reports keys that it does not have and
 // values of a wrong kind in its own words.
-func readPlaces(source []byte) (places, error) {
+func readPlaces(source []byte, into reflect.Type) (places, error) {
 	p := places{lines: map[string]int{}}
 	file, err := parser.ParseBytes(source, 0)
 	if err != nil || len(file.Docs) == 0 {
 		return p, nil // the decoder says it
 	}
-	return p, p.value(file.Docs[0].Body, reflect.TypeFor[Mapping](), "", nil)
+	return p, p.value(file.Docs[0].Body, into, "", nil)
 }
 
 // value checks a node against the type that it is decoded into; parent is the type that it is a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,9 @@ type Mapping struct {
 	// line, whose values must be empty.
 	Deleted string `yaml:"deleted"`
 
+	// Columns returns the values of a file by its header, in place of Values.
+	Columns func(header []string) ([]Value, error) `yaml:"-" json:"-"`
+
 	untyped bool // Type is the default
 	places  places
 
@@ -47,7 +51,7 @@ type Mapping struct {
 
 // Part makes one whole number of the key: a constant, or the text of a column, which may be
 // replaced through a join and then given an id by a lookup. The texts of several columns are joined
-// to one name, as [appendNamePart] says.
+// to one name, as [AppendNamePart] says.
 //
 // A column is a name of the header or a number from 1 (the name wins), "@label": the header of
 // the value's own column, "@header N": cell N of the header line, or "@file": the file's name.
@@ -78,6 +82,9 @@ type Cap struct {
 	Format  string   `yaml:"format"` // of timeparse.Compile
 	Zone    Zone     `yaml:"zone"`   // needed unless the format names the offset
 	Fold    string   `yaml:"fold"`   // first (default), second, both-as-versions
+
+	// Constant is that of all records, in place of columns.
+	Constant *int64 `yaml:"-" json:",omitempty"`
 }
 
 // Value is a column of values, or with Columns a range of them (2..=25).
@@ -108,41 +115,66 @@ const maxMappingBytes = 1 << 20
 
 // LoadMapping reads a mapping file. Errors name the line.
 func LoadMapping(path string) (*Mapping, error) {
+	m := &Mapping{}
+	p, err := loadYAML(path, m)
+	if err != nil {
+		return nil, err
+	}
+	m.places = p
+	m.places.file = path
+	return m, nil
+}
+
+// LoadYAML reads a mapping file of another kind: into is a pointer to a struct with yaml tags.
+// Errors name the line.
+func LoadYAML(path string, into any) error {
+	_, err := loadYAML(path, into)
+	return err
+}
+
+func loadYAML(path string, into any) (p places, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read mapping: %w", err)
+		return p, fmt.Errorf("read mapping: %w", err)
 	}
 	defer f.Close()
 	source, err := io.ReadAll(io.LimitReader(f, maxMappingBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("read mapping: %w", err)
+		return p, fmt.Errorf("read mapping: %w", err)
 	}
 	if len(source) > maxMappingBytes {
-		return nil, fmt.Errorf("mapping %s has more than %d bytes", path, maxMappingBytes)
+		return p, fmt.Errorf("mapping %s has more than %d bytes", path, maxMappingBytes)
 	}
-	m, err := ParseMapping(source)
+	p, err = parseYAML(source, into)
 	if place := (*placeError)(nil); errors.As(err, &place) {
 		place.file = path
-		return nil, place
+		return p, place
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mapping %s: %w", path, err)
+		return p, fmt.Errorf("mapping %s: %w", path, err)
 	}
-	m.places.file = path
-	return m, nil
+	return p, nil
 }
 
 // ParseMapping reads the YAML form of a mapping; it does not check that the mapping is complete.
 func ParseMapping(source []byte) (*Mapping, error) {
 	m := &Mapping{}
 	var err error
-	if m.places, err = readPlaces(source); err != nil {
+	if m.places, err = parseYAML(source, m); err != nil {
 		return nil, err
 	}
-	if err := yaml.UnmarshalWithOptions(source, m, yaml.Strict()); err != nil {
-		return nil, plainError(err)
-	}
 	return m, nil
+}
+
+// parseYAML reads a mapping into a struct, and notes the lines of its parts.
+func parseYAML(source []byte, into any) (p places, err error) {
+	if p, err = readPlaces(source, reflect.TypeOf(into).Elem()); err != nil {
+		return p, err
+	}
+	if err := yaml.UnmarshalWithOptions(source, into, yaml.Strict()); err != nil {
+		return p, plainError(err)
+	}
+	return p, nil
 }
 
 // plainError turns the library's report, "[3:1] unknown field "x"" and an excerpt, into one line.
@@ -184,7 +216,7 @@ func (m *Mapping) Check() error {
 			}
 		}
 	}
-	if len(m.Values) == 0 {
+	if len(m.Values) == 0 && m.Columns == nil {
 		return m.places.missing(
 			errors.New("values: missing; name at least one column of values"))
 	}
@@ -241,6 +273,9 @@ func (m *Mapping) checkThousands() error {
 }
 
 func (m *Mapping) checkCap() error {
+	if m.Cap != nil && m.Cap.Constant != nil {
+		return nil
+	}
 	if m.Cap == nil || len(m.Cap.Columns) == 0 {
 		return m.places.missing(
 			errors.New("cap: missing; name the columns of the time, e.g. " +

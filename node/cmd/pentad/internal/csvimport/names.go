@@ -24,7 +24,7 @@ func newNameSource(
 	return n, nil
 }
 
-// text returns the text of one column as it is, and those of several joined, as [appendNamePart]
+// text returns the text of one column as it is, and those of several joined, as [AppendNamePart]
 // says. It is valid until the next call. Missing is the first of several columns without a text.
 func (n *nameSource) text(fields [][]byte, label string) (text []byte, missing string) {
 	if len(n.sources) == 1 {
@@ -39,7 +39,7 @@ func (n *nameSource) text(fields [][]byte, label string) (text []byte, missing s
 		if i > 0 {
 			n.joined = append(n.joined, nameSeparator)
 		}
-		n.joined = appendNamePart(n.joined, part)
+		n.joined = AppendNamePart(n.joined, part)
 	}
 	return n.joined, ""
 }
@@ -54,9 +54,9 @@ func (n *nameSource) labelled() bool {
 	return false
 }
 
-// appendNamePart appends the text of one of several columns. A slash in it becomes \/ and a
-// backslash \\, so that no two rows whose texts differ have one name.
-func appendNamePart[T ~string | ~[]byte](dst []byte, text T) []byte {
+// AppendNamePart appends the text of one of several columns that make a name. A slash in it becomes
+// \/ and a backslash \\, so that no two rows whose texts differ have one name.
+func AppendNamePart[T ~string | ~[]byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		if text[i] == nameSeparator || text[i] == '\\' {
 			dst = append(dst, '\\')

@@ -82,6 +82,7 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 	if err != nil {
 		return nil, err
 	}
+	p.cap.constant = m.Cap.Constant
 	for _, reference := range m.Cap.Columns {
 		s, err := newSource(reference, h, fieldCount, fileName)
 		if err != nil {

@@ -62,13 +62,14 @@ func (s *source) text(fields [][]byte, label string) []byte {
 
 // capPlan makes the capture time.
 type capPlan struct {
-	sources []source
-	layout  *timeparse.Layout
-	zone    zonePlan
-	fold    string
-	joined  []byte              // reused
-	epoch   string              // the first time that is ns, and looks like another unit
-	usual   []*timeparse.Layout // for errors, if the mapping could declare a format and does not
+	constant *int64 // nil: there are sources
+	sources  []source
+	layout   *timeparse.Layout
+	zone     zonePlan
+	fold     string
+	joined   []byte              // reused
+	epoch    string              // the first time that is ns, and looks like another unit
+	usual    []*timeparse.Layout // for errors, if the mapping could declare a format and does not
 }
 
 // labelled reports whether the time depends on the value's column.
@@ -132,6 +133,9 @@ func usualLayouts() (layouts []*timeparse.Layout) {
 // first and both-as-versions take the earlier of the two moments, second the later one. A local
 // time that clocks never showed is a problem, whatever the rule.
 func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, bad *problem) {
+	if c.constant != nil {
+		return *c.constant, false, nil
+	}
 	c.joined = c.joined[:0]
 	for i := range c.sources {
 		if i > 0 {

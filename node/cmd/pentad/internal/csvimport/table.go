@@ -95,3 +95,19 @@ func (p *plan) used() []bool {
 	}
 	return out
 }
+
+// valuesOf asks for the values of a file by its header, if the mapping leaves them to it.
+func (m *Mapping) valuesOf(h *header) (err error) {
+	if m.Columns == nil {
+		return nil
+	}
+	if m.Values, err = m.Columns(h.names); err != nil {
+		return err
+	}
+	for i := range m.Values {
+		if err := m.checkValue(&m.Values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

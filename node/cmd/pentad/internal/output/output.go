@@ -25,6 +25,8 @@ const (
 	JSON   Format = 2 // one array, or one object where an answer is one thing
 	NDJSON Format = 3 // one object per line
 	CSV    Format = 4 // RFC 4180 with a header line
+	// GeoJSON is for devices, which are not written by a [Writer].
+	GeoJSON Format = 5
 )
 
 // Formats is the list for help and errors.

@@ -1,0 +1,104 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/pentad-db/pentad/sdk/api"
+)
+
+// TestDevicesForPeople describes, lists, renames and removes devices by HTTP.
+func TestDevicesForPeople(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	const one = "/v1/devices/oulu/t7?cid=1"
+	a.expect("GET", one, "", 404, "no device has the name")
+	a.expect("GET", "/v1/devices", "", 400, `"part":"cid"`, "names of devices are those of one")
+	a.expect("PATCH", one, `{"type":"meter"}`, 404, "no device has the name")
+	a.expect("PUT", one, `{"type":"meter","group":"oulu/b7/","place":{"lat":65.5,"lon":25,`+
+		`"alt":3},"attributes":{"floor":3,"owner":"acme","wired":true},"from":"2024-01-01"}`, 200,
+		`"cid":1,"mid":1099511627776,"name":"oulu/t7","type":"meter","group":"oulu/b7",`+
+			`"place":{"lat":65.5,"lon":25,"alt":3},"attributes":{"floor":3,"owner":"acme",`+
+			`"wired":true},"retired":false,"from":"2024-01-01T00:00:00`)
+	a.expect("PATCH", one, `{"attributes":{"floor":null,"owner":"beta"},"place":null,`+
+		`"metadata":"x","from":"2024-02-01"}`, 200, `"attributes":{"owner":"beta","wired":true},`+
+		`"metadata":"x"`)
+	a.expect("GET", one+"&at=2024-01-15", "", 200, `"floor":3`)
+	a.expect("GET", one+"&asof=2020-01-01", "", 404)
+	a.expect("PUT", one, `{"type":"meter"}`, 200, `"name":"oulu/t7","type":"meter","retired"`)
+	a.expect("PUT", one, `{"name":"other"}`, 400, `"part":"body"`, "PATCH renames")
+	a.expect("PUT", one, `{"typ":"meter"}`, 400, `"part":"body"`, `unknown field \"typ\"`)
+	a.expect("PUT", one, `{"place":{"lat":91,"lon":0}}`, 400, `"part":"body"`, "the latitude 91")
+	a.expect("PUT", one, `{"place":{"lat":1}}`, 400, "give lat and lon")
+	a.expect("PATCH", one, `{"attributes":{"a":[1]}}`, 400, "the attribute a is a list")
+	a.expect("PATCH", one, `{"from":"2124-01-01"}`, 400, "in the future")
+
+	// A change of what was read is refused if it is no longer so.
+	var d api.Device
+	if err := json.Unmarshal([]byte(a.expect("GET", one, "", 200)), &d); err != nil {
+		t.Fatal(err)
+	}
+	condition := fmt.Sprintf("%s&unless_newer=%d", one, *d.AcqNs)
+	a.expect("PATCH", condition, `{"retired":true}`, 200, `"retired":true`)
+	a.expect("PATCH", condition, `{"retired":false}`, 409, `"code":"conflict"`)
+	a.expect("PATCH", one+"&unless_newer=x", `{}`, 400, `"part":"unless_newer"`)
+	a.expect("GET", one, "", 200, `"retired":true`)
+
+	a.expect("PATCH", one, `{"name":"oulu/t007","retired":null}`, 200, `"name":"oulu/t007"`,
+		`"retired":false`, `"mid":1099511627776`)
+	a.expect("GET", one, "", 404)
+	a.expect("PUT", one, `{}`, 200, `"mid":1099511627777`)
+	a.expect("PATCH", one, `{"name":"oulu/t007"}`, 409, "another device has the name")
+	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 200,
+		`{"cid":1,"mid":1099511627776,"removed":"oulu/t007","descriptions":`)
+	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 404)
+}
+
+// TestManyDevicesForPeople describes many devices at once, and lists them by pages.
+func TestManyDevicesForPeople(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	var body strings.Builder
+	for i := range 25 {
+		fmt.Fprintf(&body, `{"name":"t%02d","type":"meter","attributes":{"floor":%d}}`+"\n", i, i%5)
+	}
+	a.expect("POST", "/v1/devices?cid=1&dry_run=1", body.String(), 200,
+		`{"created":25,"described":25,"unchanged":0,"rejected":0,"rejects":[]}`)
+	a.expect("GET", "/v1/devices?cid=1", "", 200, `{"devices":[]}`)
+	a.expect("POST", "/v1/devices?cid=1", body.String(), 200,
+		`{"created":25,"described":25,"unchanged":0,"rejected":0,"rejects":[]}`)
+	a.expect("POST", "/v1/devices?cid=1", body.String()+`{"name":"t99","retired":"no"}`+"\n", 207,
+		`"created":0,"described":0,"unchanged":25,"rejected":1,"rejects":[{"line":26,`+
+			`"message":"retired: `)
+	a.expect("POST", "/v1/devices?cid=1", `{"type":"meter"}`, 400, "no change is right, first on "+
+		"line 1: the name is empty")
+	a.expect("POST", "/v1/devices?cid=1", "", 400, "it has no change of a device")
+
+	var got []string
+	next := ""
+	for pages := 0; ; pages++ {
+		var page api.Devices
+		text := a.expect("GET", "/v1/devices?cid=1&limit=4&select="+
+			url.QueryEscape("floor=1..4")+next, "", 200)
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range page.Devices {
+			got = append(got, d.Name)
+		}
+		if next = "&next=" + url.QueryEscape(page.Next); page.Next == "" {
+			if pages != 3 {
+				t.Errorf("%d pages before the last", pages)
+			}
+			break
+		}
+	}
+	want := "t01 t02 t03 t06 t07 t08 t11 t12 t13 t16 t17 t18 t21 t22 t23"
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	a.expect("GET", "/v1/devices?cid=1&limit=0", "", 400, `"part":"limit"`)
+	a.expect("GET", "/v1/devices?cid=1&select="+url.QueryEscape("floor=="), "", 400,
+		`"part":"select"`)
+}

@@ -1,0 +1,248 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// DeviceChange is what becomes of the description of a device from a time on.
+type DeviceChange struct {
+	Name   string
+	FromNs int64
+	registry.Change
+}
+
+// DeviceChanges counts what [Client.ChangeDevices] did.
+type DeviceChanges struct {
+	Created   int // names that had no id
+	Described int // descriptions that were stored
+	Unchanged int // changes of descriptions that said the same already
+}
+
+// ChangeDevices changes descriptions of devices of a tenant, one after the other: each is that
+// which its device has at the time of the change, and holds from then on, until that of the next
+// one. Names that have no id get one. What says the same already is not stored again, so that a
+// second call with the same changes does nothing.
+//
+// Errors: that of a description that cannot be, before anything is stored; those of NameDevices,
+// queries and puts. Devices before the error may have been changed.
+//
+// Cost: that of NameDevices, and for 1,000 changes a put and a query, unless all names are new.
+func (c *Client) ChangeDevices(
+	ctx context.Context, cid int32, changes []DeviceChange,
+) (DeviceChanges, error) {
+	return c.changeDevices(ctx, cid, changes, false)
+}
+
+// PreviewChanges counts what ChangeDevices would do, and does nothing.
+func (c *Client) PreviewChanges(
+	ctx context.Context, cid int32, changes []DeviceChange,
+) (DeviceChanges, error) {
+	return c.changeDevices(ctx, cid, changes, true)
+}
+
+func (c *Client) changeDevices(
+	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
+) (did DeviceChanges, err error) {
+	for i := range changes {
+		if err := registry.CheckName(changes[i].Name); err != nil {
+			return did, err
+		}
+		if err := changes[i].Check(changes[i].Name); err != nil {
+			return did, fmt.Errorf("%s: %w", changes[i].Name, err)
+		}
+	}
+	for some := range slices.Chunk(changes, describeAtOnce) {
+		names := distinctNames(some)
+		ids, created, err := c.idsOfNames(ctx, cid, names, dry)
+		if err != nil {
+			return did, err
+		}
+		described, err := c.changeSome(ctx, cid, some, ids, created == len(names), dry)
+		did.Created += created
+		if err != nil {
+			return did, err
+		}
+		did.Described += described
+		did.Unchanged += len(some) - described
+	}
+	return did, nil
+}
+
+// changeSome changes descriptions of devices by their ids. All are new, or not.
+func (c *Client) changeSome(
+	ctx context.Context, cid int32, changes []DeviceChange, ids map[string]int64, isNew, dry bool,
+) (described int, err error) {
+	err = c.redescribe(ctx, cid, ids, isNew, func(
+		known deviceVersions,
+	) (changed []DescribedDevice, err error) {
+		for i := range changes {
+			next, differs, err := known.change(ids[changes[i].Name], &changes[i])
+			if err != nil {
+				return nil, err
+			}
+			if differs {
+				changed = append(changed, next)
+			}
+		}
+		if described = len(changed); dry {
+			return nil, nil
+		}
+		return changed, nil
+	})
+	return described, err
+}
+
+// redescribe stores the descriptions that change makes of all that devices have, again if others
+// were faster. Devices that are new have none yet.
+func (c *Client) redescribe(
+	ctx context.Context, cid int32, ids map[string]int64, isNew bool,
+	change func(known deviceVersions) ([]DescribedDevice, error),
+) error {
+	for try := 1; ; try++ {
+		known, newestNs := deviceVersions{}, int64(0)
+		if !isNew || try > 1 {
+			var err error
+			if known, newestNs, err = c.descriptionsOf(ctx, cid, ids); err != nil {
+				return err
+			}
+		}
+		changed, err := change(known)
+		if err == nil {
+			err = c.DescribeUnlessNewer(ctx, cid, changed, newestNs)
+		}
+		if !isConflict(err) || try == maxClaimTries {
+			return err
+		}
+	}
+}
+
+func distinctNames(changes []DeviceChange) (names []string) {
+	seen := make(map[string]bool, len(changes))
+	for i := range changes {
+		if name := changes[i].Name; !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// idsOfNames returns the ids of names, and gives ids to new ones unless it is dry.
+func (c *Client) idsOfNames(
+	ctx context.Context, cid int32, names []string, dry bool,
+) (ids map[string]int64, created int, err error) {
+	var found []int64
+	if dry {
+		found, err = c.FindDevices(ctx, cid, names)
+	} else {
+		found, created, err = c.NameDevices(ctx, cid, names)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	ids = make(map[string]int64, len(names))
+	for i, name := range names {
+		if ids[name] = found[i]; found[i] == 0 { // each is a device of its own
+			created++
+			ids[name] = -int64(created)
+		}
+	}
+	return ids, created, nil
+}
+
+// deviceVersions are descriptions of devices, by mid and ascending from when they hold.
+type deviceVersions map[int64][]DescribedDevice
+
+// descriptionsOf returns all descriptions of some devices, and an acq above which others may come.
+func (c *Client) descriptionsOf(
+	ctx context.Context, cid int32, ids map[string]int64,
+) (known deviceVersions, newestNs int64, err error) {
+	q := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
+		record.MOID: {record.At(record.DescriptionMOID)}}}
+	for _, mid := range ids {
+		if mid > 0 {
+			q.Box[record.MID] = append(q.Box[record.MID], record.At(mid))
+		}
+	}
+	known = deviceVersions{}
+	if len(q.Box[record.MID]) == 0 {
+		return known, 0, nil
+	}
+	all, horizonNs, err := c.descriptionsUntil(ctx, &q)
+	for _, d := range all {
+		known[d.MID] = append(known[d.MID], d)
+	}
+	return known, horizonNs - 1, err
+}
+
+// at returns the description that a device has at a time, an empty one if there is none.
+func (v deviceVersions) at(mid, ns int64) DescribedDevice {
+	return descriptionAt(v[mid], mid, ns)
+}
+
+func descriptionAt(all []DescribedDevice, mid, ns int64) DescribedDevice {
+	out := DescribedDevice{MID: mid, FromNs: math.MinInt64}
+	for i := range all {
+		if all[i].FromNs <= ns {
+			out = all[i]
+		}
+	}
+	return out
+}
+
+// change makes a change, and reports whether it says something new.
+func (v deviceVersions) change(
+	mid int64, by *DeviceChange,
+) (next DescribedDevice, isNew bool, err error) {
+	before := v.at(mid, by.FromNs)
+	next = before
+	next.Name, next.FromNs = by.Name, by.FromNs
+	by.Apply(&next.Description)
+	if err := next.Check(); err != nil {
+		return next, false, fmt.Errorf("%s: %w", by.Name, err)
+	}
+	if before.FromNs != math.MinInt64 && registry.Equal(&before.Description, &next.Description) {
+		return next, false, nil
+	}
+	all := slices.DeleteFunc(v[mid], func(d DescribedDevice) bool {
+		return d.FromNs == next.FromNs
+	})
+	i, _ := slices.BinarySearchFunc(all, next, func(a, b DescribedDevice) int {
+		return cmp.Compare(a.FromNs, b.FromNs)
+	})
+	v[mid] = slices.Insert(all, i, next)
+	return next, true, nil
+}
+
+// ChangeDeviceUnlessNewer is ChangeDevices of one device, whose descriptions were read before: if
+// one of them is newer than an acq, nothing is stored. A device that has none has 0.
+//
+// Errors: as ChangeDevices; a *wire.Error of kind conflict.
+func (c *Client) ChangeDeviceUnlessNewer(
+	ctx context.Context, cid int32, change DeviceChange, newestNs int64,
+) (described bool, err error) {
+	if err := change.Check(change.Name); err != nil {
+		return false, err
+	}
+	ids, _, err := c.NameDevices(ctx, cid, []string{change.Name})
+	if err != nil {
+		return false, err
+	}
+	known, _, err := c.descriptionsOf(ctx, cid, map[string]int64{change.Name: ids[0]})
+	if err != nil {
+		return false, err
+	}
+	next, _, err := known.change(ids[0], &change) // also what says the same tells what is newer
+	if err != nil {
+		return false, err
+	}
+	err = c.DescribeUnlessNewer(ctx, cid, []DescribedDevice{next}, newestNs)
+	return err == nil, err
+}

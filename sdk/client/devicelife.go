@@ -1,0 +1,248 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// DeviceError is a device that is not there, or is there and must not be.
+type DeviceError struct {
+	CID     int32
+	Name    string
+	Reason  string
+	Missing bool // it is not there
+}
+
+// Error implements error.
+func (e *DeviceError) Error() string {
+	return fmt.Sprintf("tenant %d: device %q: %s", e.CID, e.Name, e.Reason)
+}
+
+// notThere is the error of a device, or a description of it, that is missing.
+func notThere(cid int32, name, reason string) error {
+	return &DeviceError{CID: cid, Name: name, Reason: reason, Missing: true}
+}
+
+// inTheWay is the error of a device that keeps another one from what it is to become.
+func inTheWay(cid int32, name, reason string) error {
+	return &DeviceError{CID: cid, Name: name, Reason: reason}
+}
+
+// knownDevice returns the id of a name that a device must have.
+func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64, error) {
+	mid, err := c.FindDevice(ctx, cid, name, When{})
+	if err == nil && mid == 0 {
+		err = notThere(cid, name, "no device has the name")
+	}
+	return mid, err
+}
+
+// RenameDevice gives a device another name from a time on. It keeps its id, its readings and its
+// descriptions; the old name is free. After an error the same call goes on.
+//
+// Errors: *[DeviceError] if no device has the old name, or another one has the new name.
+func (c *Client) RenameDevice(
+	ctx context.Context, cid int32, old, name string, fromNs int64,
+) (mid int64, err error) {
+	if err := registry.CheckName(name); err != nil {
+		return 0, err
+	}
+	if mid, err = c.knownDevice(ctx, cid, old); err != nil || old == name {
+		return mid, err
+	}
+	switch taken, err := c.FindDevice(ctx, cid, name, When{}); {
+	case err != nil:
+		return 0, err
+	case taken != 0 && taken != mid:
+		return 0, inTheWay(cid, name, "another device has the name")
+	case taken == 0:
+		if err := c.claimName(ctx, cid, name, mid); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.redescribe(ctx, cid, map[string]int64{name: mid}, false, func(
+		known deviceVersions,
+	) ([]DescribedDevice, error) {
+		d := known.at(mid, fromNs)
+		if d.FromNs == math.MinInt64 {
+			return nil, nil
+		}
+		d.Name, d.FromNs = name, fromNs
+		return []DescribedDevice{d}, nil
+	}); err != nil {
+		return 0, err
+	}
+	return mid, c.releaseName(ctx, cid, old)
+}
+
+// claimName claims a name for an id.
+func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
+	var b record.Batch
+	b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, mid, name))
+	err := c.putDevices(ctx, &b, unconditional)
+	if isConflict(err) {
+		return inTheWay(cid, name, "another device got the name at the same time")
+	}
+	if err != nil {
+		return fmt.Errorf("store the name of a device: %w", err)
+	}
+	return nil
+}
+
+// releaseName takes back the claims of a name.
+func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
+	var b record.Batch
+	b.AppendTomb(record.NameClaimKey(cid, name))
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
+		return fmt.Errorf("remove the name of a device: %w", err)
+	}
+	return nil
+}
+
+// RemoveDevice removes a name, and deletes the descriptions of its device: selectors no longer find
+// it. Its readings stay under its id, and as of earlier times it has its name and descriptions.
+// After an error the same call goes on.
+//
+// Errors: *[DeviceError] if no device has the name.
+func (c *Client) RemoveDevice(
+	ctx context.Context, cid int32, name string,
+) (mid int64, descriptions int, err error) {
+	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
+		return 0, 0, err
+	}
+	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := c.deleteDescriptions(ctx, cid, all); err != nil {
+		return 0, 0, err
+	}
+	return mid, len(all), c.releaseName(ctx, cid, name)
+}
+
+// RemoveDescription deletes the description of a device that is from a time: the one before it
+// holds in its place.
+//
+// Errors: *[DeviceError] if the device has none from that time.
+func (c *Client) RemoveDescription(
+	ctx context.Context, cid int32, name string, fromNs int64,
+) (mid int64, err error) {
+	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
+		return 0, err
+	}
+	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	if err != nil {
+		return 0, err
+	}
+	d := descriptionAt(all, mid, fromNs)
+	if d.FromNs != fromNs || len(all) == 0 {
+		return 0, notThere(cid, name,
+			"it has no description from "+time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano))
+	}
+	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
+}
+
+func (c *Client) deleteDescriptions(
+	ctx context.Context, cid int32, all []DescribedDevice,
+) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b record.Batch
+	for i := range all {
+		b.AppendTomb(record.Key{CID: cid, MID: all[i].MID, MOID: record.DescriptionMOID,
+			CapNs: all[i].FromNs})
+	}
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
+		return fmt.Errorf("delete descriptions of a device: %w", err)
+	}
+	return nil
+}
+
+// ReplaceDevice says that from a time on one device is in the place of another, as after the
+// exchange of a meter: the old one is retired, and the new one, which gets an id if it has none,
+// has what was known of the old one and is not known of itself. Each keeps its own readings and
+// name, and is named in the description of the other.
+//
+// Errors: *[DeviceError] if no device has the old name, or one of them was exchanged for another.
+func (c *Client) ReplaceDevice(
+	ctx context.Context, cid int32, old, name string, atNs int64,
+) (oldMID, mid int64, err error) {
+	if old == name {
+		return 0, 0, inTheWay(cid, name, "it cannot replace itself")
+	}
+	if oldMID, err = c.knownDevice(ctx, cid, old); err != nil {
+		return 0, 0, err
+	}
+	ids, _, err := c.NameDevices(ctx, cid, []string{name})
+	if err != nil {
+		return 0, 0, err
+	}
+	mid = ids[0]
+	err = c.redescribe(ctx, cid, map[string]int64{old: oldMID, name: mid}, false, func(
+		known deviceVersions,
+	) ([]DescribedDevice, error) {
+		return known.replace(cid, old, name, oldMID, mid, atNs)
+	})
+	return oldMID, mid, err
+}
+
+// replace returns the descriptions by which one device replaces another.
+func (v deviceVersions) replace(
+	cid int32, old, name string, oldMID, mid, atNs int64,
+) (changed []DescribedDevice, err error) {
+	was := v.at(oldMID, atNs)
+	for _, d := range v.from(oldMID, atNs) {
+		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
+			return nil, inTheWay(cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy))
+		}
+		d.Name, d.Retired, d.ReplacedBy = old, true, mid
+		changed = append(changed, d)
+	}
+	for _, d := range v.from(mid, atNs) {
+		if d.Replaces != 0 && d.Replaces != oldMID {
+			return nil, inTheWay(cid, name, fmt.Sprintf("it replaced device %d", d.Replaces))
+		}
+		inherit(&d.Description, &was.Description)
+		d.Name, d.Replaces = name, oldMID
+		changed = append(changed, d)
+	}
+	return changed, nil
+}
+
+// from returns the description that a device is to have from a time on, and those after it.
+func (v deviceVersions) from(mid, ns int64) []DescribedDevice {
+	first := v.at(mid, ns)
+	first.FromNs = ns
+	out := []DescribedDevice{first}
+	for _, d := range v[mid] {
+		if d.FromNs > ns {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// inherit fills in what is not known of a device by what was known of the one before it.
+func inherit(d, was *registry.Description) {
+	if d.Type == "" {
+		d.Type = was.Type
+	}
+	if d.Group == "" {
+		d.Group = was.Group
+	}
+	if d.Place == nil {
+		d.Place = was.Place
+	}
+	if len(was.Attributes) > 0 {
+		attributes := maps.Clone(was.Attributes)
+		maps.Copy(attributes, d.Attributes)
+		d.Attributes = attributes
+	}
+}
