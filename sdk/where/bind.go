@@ -319,8 +319,8 @@ func (c *compiler) several(all []expr.Expr, negate, isAny bool) Node {
 	return n
 }
 
-// add adds a node below one of several. Until all are added, AllOf has the places of numbers that do
-// not meet it; places are neither sorted nor apart.
+// add adds a node below one of several. Until all are added, AllOf has the places of numbers that
+// do not meet it; places are neither sorted nor apart.
 func (n *Node) add(sub Node) {
 	if sub.Kind == NumberIn {
 		if n.Kind == AllOf {
