@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // Selector chooses descriptions of devices. It is immutable.
@@ -215,4 +217,38 @@ func parseNumber(text string) (float64, bool) {
 		}
 	}
 	return n + 0, err == nil
+}
+
+// Doubts names keys of attributes that are nearly other keys of descriptions, each with a question
+// that says which: "grup; did you mean group?".
+func (s *Selector) Doubts() (doubts []string) {
+	eachKey(s.expr, func(key string) {
+		const least = 3
+		hint := excerpt.DidYouMean(key, []string{KeyName, KeyType, KeyGroup, KeyRetired})
+		if !fixedKey(key) && len(key) >= least && hint != "" {
+			doubts = append(doubts, key+hint)
+		}
+	})
+	return doubts
+}
+
+func eachKey(x Expr, do func(key string)) {
+	switch x := x.(type) {
+	case And:
+		for _, one := range x {
+			eachKey(one, do)
+		}
+	case Or:
+		for _, one := range x {
+			eachKey(one, do)
+		}
+	case Not:
+		eachKey(x.Expr, do)
+	case In:
+		do(x.Key)
+	case Prefix:
+		do(x.Key)
+	case Between:
+		do(x.Key)
+	}
 }

@@ -227,6 +227,11 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
 	}
+	if s, err := registry.ParseSelector(q.selected); err == nil {
+		for _, doubt := range s.Doubts() {
+			a.Note("--select: a condition on the attribute %s", doubt)
+		}
+	}
 	return query, nil
 }
 
