@@ -5,14 +5,18 @@ import (
 	"math"
 )
 
-// frameSaving: frames are worth it where they save more than one in so many bytes.
-const frameSaving = 16
+const (
+	// Frames are worth it where they save more than one in so many bytes,
+	frameSaving = 16
+	// and a bit in so many rows: where there are few bits, they cost more time than space.
+	frameSavingRows = 2
+)
 
 // appendFramable appends the header and the packed values of a column, in frames where that is
 // smaller.
 func (e *encoder) appendFramable(f *forCoding, packed []uint64) {
 	plain := f.bytes(len(packed))
-	if size := e.sizeFrames(packed, f.width, plain); size+size/frameSaving < plain {
+	if size := e.sizeFrames(packed, f.width, plain); size+max(size/frameSaving, len(packed)/(8*frameSavingRows)) < plain {
 		e.columnHeaders = appendFOR(append(e.columnHeaders, framedMark), f)
 		e.appendFrames(packed, f.width)
 		return
