@@ -214,6 +214,31 @@ func (c *column) filterFrames(m match, lo int, out []uint32) (k int) {
 	return k
 }
 
+// filterFramesSelected is filter for a column in frames.
+func (c *column) filterFramesSelected(m match, sel []uint32) (k int) {
+	t, out := c.frames(), unsafe.SliceData(sel)
+	for rest := sel; len(rest) > 0; {
+		f := rest[0] / frameRows
+		n, first := 1, f*frameRows
+		for n < len(rest) && rest[n]-first < frameRows {
+			n++
+		}
+		if of, in, some := c.matchFrame(t, int(f), m); some {
+			width, mask, body := uint(of.width), of.maxPacked, of.bodyStart()
+			low, span := in.low, in.span
+			for _, i := range rest[:n] {
+				v := loadBits(body, uint(i-first)*width) & mask
+				*at(out, k) = i
+				if v-low <= span {
+					k++
+				}
+			}
+		}
+		rest = rest[n:]
+	}
+	return k
+}
+
 // matchFrame returns a frame and what a match is in its packed values, if it can have any.
 func (c *column) matchFrame(t *frameTable, f int, m match) (of column, in match, some bool) {
 	least, high := t.least[f], m.low+m.span
