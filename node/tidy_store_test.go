@@ -57,7 +57,7 @@ func storePackages() map[string][]string {
 // readingPackages are the part of the store that reads, from the read state of a shard up.
 func readingPackages() map[string][]string {
 	return map[string][]string{
-		"node/store/shards": {"sdk/record", "index", "node/segment", "node/wal",
+		"node/store/shards": {"sdk/record", "sdk/where", "index", "node/segment", "node/wal",
 			"node/internal/durable", "node/internal/partials", "node/store/bounds",
 			"node/store/event", "node/store/layout", "node/store/manifest",
 			"node/store/mergepolicy", "node/store/retention", "node/store/tombstone"},

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -172,9 +173,9 @@ func TestWhereInACluster(t *testing.T) {
 	}
 }
 
-// BenchmarkWhere measures conditions and the filter threshold in turns, over a quantity of decimals
-// in ascending blocks, of which some, most and none meet the condition. The ratios are those of the
-// fastest turns.
+// BenchmarkWhere measures conditions and the filter threshold in turns, over decimals in ascending
+// blocks of some, most and none of which meet the condition, as f64 and as f32. The ratios are
+// those of the fastest turns.
 func BenchmarkWhere(b *testing.B) {
 	n, err := Open(b.Context(), Options{Dir: b.TempDir()})
 	if err != nil {
@@ -182,16 +183,15 @@ func BenchmarkWhere(b *testing.B) {
 	}
 	defer func() { _ = n.Close(b.Context()) }()
 	rng := rand.New(rand.NewPCG(1, 1))
-	if err := n.SetQuantity(plugin.Quantity{MOID: 1, Name: "temperature",
-		Type: "f64"}); err != nil {
-		b.Fatal(err)
-	}
 	for batch := range 32 {
 		var rows record.Batch
-		for i := range int64(record.MaxBatchRecords) {
-			rows.Append(record.Key{CID: 1, MID: rng.Int64N(1000), MOID: 1,
-				CapNs: int64(batch)*int64(time.Hour) + i*1000},
-				f64(math.Round(200+100*rng.NormFloat64())/10))
+		for i := range int64(record.MaxBatchRecords) / 2 {
+			k := record.Key{CID: 1, MID: rng.Int64N(1000), MOID: 1,
+				CapNs: int64(batch)*int64(time.Hour) + i*1000}
+			value := math.Round(200+100*rng.NormFloat64()) / 10
+			rows.Append(k, f64(value))
+			k.MOID = 2
+			rows.Append(k, binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(value))))
 		}
 		if _, err := n.Put(b.Context(), &rows, store.WriterSeq{}); err != nil {
 			b.Fatal(err)
@@ -200,41 +200,52 @@ func BenchmarkWhere(b *testing.B) {
 	if err := n.Seal(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	box := record.Box{record.MOID: {record.At(1)}}
-	for _, limit := range []float64{20, 45, 500} {
-		q := &record.Query{Box: box, Where: fmt.Sprintf("value > %v", limit)}
-		filtered := &record.Query{Box: box,
-			Filters: thresholds(b, n, fmt.Sprintf("value=%v", limit))}
-		for name, run := range map[string]func(q *record.Query) uint64{
-			"count": func(q *record.Query) uint64 {
-				count, _, err := n.Count(b.Context(), q)
-				if err != nil {
-					b.Fatal(err)
-				}
-				return count
-			}, "rows": func(q *record.Query) uint64 {
-				end, err := n.Query(b.Context(), q, func(*record.Batch) error { return nil })
-				if err != nil {
-					b.Fatal(err)
-				}
-				return end.Rows
-			}} {
-			b.Run(fmt.Sprintf("%s above %v", name, limit), func(b *testing.B) {
-				var mine, others []time.Duration
-				for b.Loop() {
-					start := time.Now()
-					found := run(q)
-					middle := time.Now()
-					if other := run(filtered); other != found {
-						b.Fatalf("%d rows, and threshold finds %d", found, other)
-					}
-					mine = append(mine, middle.Sub(start))
-					others = append(others, time.Since(middle))
-				}
-				b.ReportMetric(float64(slices.Min(mine))/1e6, "ms/where")
-				b.ReportMetric(float64(slices.Min(others))/1e6, "ms/threshold")
-				b.ReportMetric(float64(slices.Min(others))/float64(slices.Min(mine)), "x")
-			})
+	for i, kind := range []string{"f64", "f32"} {
+		box := record.Box{record.MOID: {record.At(int64(i + 1))}}
+		for _, limit := range []float64{20, 45, 500} {
+			text, err := where.Typed(fmt.Sprintf("value > %v", limit), kind)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := &record.Query{Box: box, Where: text}
+			filtered := &record.Query{Box: box, Filters: thresholds(b, n,
+				fmt.Sprintf("value=%v,type=%s", limit, kind))}
+			benchmarkWhere(b, n, fmt.Sprintf("%s above %v", kind, limit), q, filtered)
 		}
+	}
+}
+
+func benchmarkWhere(b *testing.B, n *Node, name string, q, filtered *record.Query) {
+	count := func(q *record.Query) uint64 {
+		count, _, err := n.Count(b.Context(), q)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return count
+	}
+	rows := func(q *record.Query) uint64 {
+		end, err := n.Query(b.Context(), q, func(*record.Batch) error { return nil })
+		if err != nil {
+			b.Fatal(err)
+		}
+		return end.Rows
+	}
+	for kind, run := range map[string]func(q *record.Query) uint64{"count": count, "rows": rows} {
+		b.Run(kind+" of "+name, func(b *testing.B) {
+			var mine, others []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				found := run(q)
+				middle := time.Now()
+				if other := run(filtered); other != found {
+					b.Fatalf("%d rows, and threshold finds %d", found, other)
+				}
+				mine = append(mine, middle.Sub(start))
+				others = append(others, time.Since(middle))
+			}
+			b.ReportMetric(float64(slices.Min(mine))/1e6, "ms/where")
+			b.ReportMetric(float64(slices.Min(others))/1e6, "ms/threshold")
+			b.ReportMetric(float64(slices.Min(others))/float64(slices.Min(mine)), "x")
+		})
 	}
 }

@@ -38,6 +38,9 @@ type Block struct {
 	raw  []byte
 	lz   []byte
 	ends []uint32 // ends of the payloads of the open chunk, when their sizes vary
+	// memory of openWhole
+	whole     []byte
+	wholeEnds []uint32
 
 	lengths []uint32 // of payloads that are gathered
 	isCopy  bool     // opened by BlockCopy
@@ -84,6 +87,8 @@ func (b *Block) Lend(to *Block) {
 	b.lz, to.lz = to.lz, b.lz
 	b.packed, to.packed = to.packed, b.packed
 	b.ends, to.ends = to.ends, b.ends
+	b.whole, to.whole = to.whole, b.whole
+	b.wholeEnds, to.wholeEnds = to.wholeEnds, b.wholeEnds
 	b.open, to.open = chunk{}, chunk{}
 }
 

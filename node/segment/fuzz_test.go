@@ -124,6 +124,7 @@ func readBlock(t *testing.T, b *Block, dst *record.Batch) {
 	b.SearchMIDs(0, b.Rows(), b.FindMIDs(3, 5, 7))
 	b.Describe()
 	sel = b.Flagged(b.FilterSpan(record.CID, nil, 0, b.Rows(), sel[:0]))
+	checkFilter(t, b, nil, nil, nil)
 	dst.Reset()
 	for lo := 0; lo < b.Rows(); {
 		hi := b.FitSpan(lo, b.Rows(), 1<<20)

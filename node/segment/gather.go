@@ -297,9 +297,32 @@ func (b *Block) payloadBytesOf(p *positions) uint64 {
 // maxTrusted is how many bytes space is made for at once by sizes that may be damaged.
 const maxTrusted = 64 << 20
 
+// gatherChunkSpan is gatherChunks for neighbours of one size.
+func (b *Block) gatherChunkSpan(s Span, dst *record.Batch, start int) error {
+	at := len(dst.Data)
+	data := slices.Grow(dst.Data, min((int(s.Hi)-int(s.Lo))*b.stride, maxTrusted))
+	for row := int(s.Lo); row < int(s.Hi); {
+		if row < b.open.first || row >= b.open.end {
+			if err := b.openRow(row); err != nil {
+				return err
+			}
+		}
+		end := min(b.open.end, int(s.Hi))
+		data = append(data,
+			b.open.raw[(row-b.open.first)*b.stride:(end-b.open.first)*b.stride]...)
+		row = end
+	}
+	dst.Data = data[:at]
+	growPayloads(dst, start, int(s.Hi)-int(s.Lo), b.stride) // finds the bytes where data left them
+	return nil
+}
+
 // gatherChunks is gatherPayloads for payloads in chunks. These are checked before dst changes its
 // shape; most selections are in one or two.
 func (b *Block) gatherChunks(p *positions, total uint64, dst *record.Batch, start int) error {
+	if p.sel == nil && len(p.spans) == 1 && b.kind == payloadFixedChunks {
+		return b.gatherChunkSpan(p.spans[0], dst, start)
+	}
 	data, at := slices.Grow(dst.Data, int(min(total, maxTrusted))), len(dst.Data)
 	b.lengths = b.lengths[:0]
 	for k := range p.n {

@@ -26,11 +26,12 @@ func (b *Block) GatherDense(
 	payloads, stride := columns&Payloads != 0 && b.kind != payloadEmpty, 0
 	if payloads {
 		stride = b.stride
-		if words := int(columns >> prefixShift); words > 0 {
+		words := int(columns >> prefixShift)
+		if words > 0 && b.kind == payloadFixedColumns {
 			stride = min(stride, words*wordBytes)
 		}
 	}
-	if payloads && b.kind != payloadFixedColumns ||
+	if payloads && b.kind == payloadVariableChunks ||
 		dst.Len() > 0 && (dst.Offsets != nil || dst.Stride != stride) {
 		return false, nil
 	}
@@ -68,10 +69,17 @@ func pickRows(src, dst *record.Batch, sel []uint32, lo uint32, columns Columns) 
 	at, size := len(dst.Data), dst.Stride
 	dst.Data = slices.Grow(dst.Data, len(sel)*size)[:at+len(sel)*size]
 	out := dst.Data[at:]
-	if size == wordBytes {
+	switch size {
+	case wordBytes:
 		for k, i := range sel {
 			word := binary.LittleEndian.Uint64(src.Data[(i-lo)*wordBytes:])
 			binary.LittleEndian.PutUint64(out[k*wordBytes:], word)
+		}
+		return
+	case wordBytes / 2:
+		for k, i := range sel {
+			word := binary.LittleEndian.Uint32(src.Data[(i-lo)*wordBytes/2:])
+			binary.LittleEndian.PutUint32(out[k*wordBytes/2:], word)
 		}
 		return
 	}

@@ -25,6 +25,9 @@ type PayloadFilter struct {
 	outcome outcome     // of the rule
 	payload []byte      // of words that are looked at as bytes
 	spare   [][]uint32
+
+	learning bool           // see Learn
+	bounds   []where.Bounds // of the rule's fields
 }
 
 // outcome says which rows of a block meet a condition.
@@ -59,7 +62,7 @@ const (
 // Begin begins the choice among rows of an open block whose quantities are between two, and reports
 // that none of them can meet the condition.
 func (f *PayloadFilter) Begin(b *Block, least, greatest int64) (none bool) {
-	f.block, f.rule = b, nil
+	f.block, f.rule, f.learning = b, nil, false
 	rule, one := f.ruleOf(least, greatest)
 	if !one || rule == nil {
 		return one
@@ -101,6 +104,10 @@ func (f *PayloadFilter) begin(rule *where.Rule) {
 	switch {
 	case b.kind == payloadVariableChunks:
 		f.outcome = someRows
+	case rule.Unreadable:
+		if f.outcome = noRow; !rule.Fits(b.stride) {
+			f.outcome = everyRow
+		}
 	case !rule.Fits(b.stride): // the stride of empty payloads is 0
 		f.outcome = noRow
 	case b.kind == payloadEmpty:
@@ -348,23 +355,16 @@ func (f *PayloadFilter) ofRule(sel []uint32) ([]uint32, error) {
 		return sel[:0], nil
 	case f.outcome == everyRow:
 		return sel, nil
+	case f.block.kind == payloadFixedColumns && f.learning:
+		all := append(f.take(), sel...)
+		kept := f.filter(&f.rule.Node, sel)
+		f.learnColumns(all, len(kept))
+		f.give(all)
+		return kept, nil
 	case f.block.kind == payloadFixedColumns:
 		return f.filter(&f.rule.Node, sel), nil
 	}
-	b, k := f.block, 0
-	for _, at := range sel {
-		row := int(at)
-		if row < b.open.first || row >= b.open.end {
-			if err := b.openRow(row); err != nil {
-				return nil, err
-			}
-		}
-		sel[k] = at
-		if f.rule.Match(b.openPayload(row)) {
-			k++
-		}
-	}
-	return sel[:k], nil
+	return f.filterChunks(sel)
 }
 
 // filter is Rows for a node, where payloads are columns of words.

@@ -228,6 +228,9 @@ func (sh shape) wilden(rng *rand.Rand, k *record.Key) {
 	}
 	if rng.IntN(6) == 0 {
 		k.MOID = int32(edge(rng, record.MOID, false))
+		if describesDevice(k.MOID) {
+			k.MOID = record.FirstMOID
+		}
 	}
 	if rng.IntN(4) == 0 {
 		k.CapNs = edge(rng, record.Cap, false)
@@ -333,7 +336,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 		case op < 10:
 			b := sh.batch(rng, 1+rng.IntN(400), time.Now().UnixNano())
 			w := WriterSeq{}
-			if sh.described { // some descriptions are none, which is refused of others
+			if Describes(b) { // some descriptions are none, which is refused of others
 				w = WriterSeq{ID: [16]byte{1}, Seq: uint64(step) + 1, Persistent: true}
 			}
 			res, err := s.Put(t.Context(), b, w)

@@ -24,7 +24,7 @@ type Explanation struct {
 	OpenedBytes     uint64    `json:"bytes_opened"`
 	Examined        uint64    `json:"rows_examined"` // rows of the opened blocks
 	Found           uint64    `json:"rows_found"`
-	// SkippedByWhere are those of the opened blocks whose columns say that no payload meets the
+	// SkippedByWhere are those of the opened blocks of which it is known that no payload meets the
 	// condition: none of their rows is looked at.
 	SkippedByWhere uint64 `json:"blocks_skipped_by_where,omitempty"`
 

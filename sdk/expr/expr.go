@@ -29,8 +29,9 @@ type Language struct {
 	Compare  func(a, b string) int
 	// Bare allows a key alone, which is then compared with the word true.
 	Bare bool
-	// Calls are the words behind which arguments in parentheses make a condition.
-	Calls []string
+	// Calls are the words behind which arguments in parentheses make a condition, and Words those
+	// that are one alone.
+	Calls, Words []string
 }
 
 // Expr is a condition that was read: an [All], [Any], [Not], [*Test] or [*Call].
@@ -68,6 +69,7 @@ const (
 	Greater
 	GreaterOrEqual
 	Between
+	Alone // a word that no comparison follows, without values
 )
 
 // Call is a condition of its own kind with arguments.

@@ -21,7 +21,7 @@ import (
 //	       key ( "<" | "<=" | ">" | ">=" ) number
 //	       key "^=" value                       a text that begins with the value
 //	       key [ "not" ] "in" "(" value { "," value } ")"
-//	       key                                  where the language has it
+//	       key                                  where the language has it; some keys everywhere
 //	call   word "(" value { "," value } ")"     with the words of the language
 //
 // A key is a word, or a text in double quotes. A value is the same. In quotes \ is before " and \
@@ -202,10 +202,12 @@ func (p *parser) misspelledSign(key string) {
 
 // bare reads a key that no comparison follows.
 func (p *parser) bare(t *Test) Expr {
-	isCall := p.take("(")
 	switch {
 	case p.err != nil:
-	case isCall:
+	case slices.Contains(p.Words, t.Key):
+		t.Op = Alone
+		return t
+	case p.take("("):
 		p.fail(t.At, "there is no %s(...)%s", p.short(t),
 			excerpt.DidYouMean(t.Key, append([]string{"not"}, p.Calls...)))
 	case !p.Bare:

@@ -146,6 +146,9 @@ func fieldsOf(x expr.Expr, used map[string]bool) {
 
 // fieldsUsed returns those fields that a condition names; all if it names one that is not there.
 func fieldsUsed(fields []plugin.QuantityField, used map[string]bool) []plugin.QuantityField {
+	if used[Unreadable] {
+		return fields
+	}
 	var out []plugin.QuantityField
 	for _, f := range fields {
 		if used[f.Name] {
@@ -217,17 +220,33 @@ func (l *layout) rule(text string, cond expr.Expr, of string) (Rule, error) {
 	if k, ok := kinds[l.Type]; ok {
 		r.Size = k.size()
 	}
+	if t, ok := cond.(*expr.Test); ok && t.Op == expr.Alone {
+		r.Unreadable, r.Need = true, l.ends()
+		return r, nil
+	}
 	r.Node = c.node(cond, false)
 	r.Need, r.Leaves = c.need, r.Node.number(0)
 	if c.err != nil {
 		return r, c.err
 	}
+	r.identify()
 	return r, nil
 }
 
 var kinds = map[string]kind{plugin.F64: {64, true, true}, plugin.F32: {32, true, true},
 	plugin.I64: {bits: 64, sign: true}, plugin.I32: {bits: 32, sign: true},
 	plugin.U32: {bits: 32}}
+
+// ends returns how many bytes a payload of the layout has at least.
+func (l *layout) ends() (size uint32) {
+	for _, f := range l.Fields {
+		size = max(size, f.Offset)
+		if k, ok := kinds[f.Type]; ok {
+			size = max(size, f.Offset+k.size())
+		}
+	}
+	return size
+}
 
 // compiler makes the node of a condition for one layout.
 type compiler struct {
@@ -302,6 +321,9 @@ func (n *Node) setPlaces(places []Range) {
 
 // test makes the node of a comparison.
 func (c *compiler) test(t *expr.Test, negate bool) Node {
+	if t.Op == expr.Alone {
+		return c.fail(t.At, "%s is a condition by itself; ask for it without others", t.Key)
+	}
 	field, ok := c.field(t)
 	if !ok {
 		return Node{}

@@ -17,15 +17,21 @@ type Rule struct {
 	// Size is that of payloads in bytes, 0 for any from Need on. Others do not meet the condition,
 	// whatever it says.
 	Size, Need uint32
+	Unreadable bool // only others do
 	Node       Node
 	Leaves     int // nodes of NumberIn and TextIn
+	// Fields are those that the node tests, none if they are too many for bounds. Rules that have
+	// the same Identity have the same fields of the same payloads.
+	Fields   []Field
+	Identity string
 }
 
 // Node is a condition on a payload that has the size of its rule. It has no negations.
 type Node struct {
-	Kind NodeKind
-	Subs []Node // of AllOf and AnyOf
-	Leaf int    // the number of another node in its rule
+	Kind  NodeKind
+	Subs  []Node // of AllOf and AnyOf
+	Leaf  int    // the number of another node in its rule
+	Field int    // of a number or a text, in the rule's Fields
 	// Offset is where the field starts. A number has Bits bits, Float if it is one.
 	Offset uint32
 	Bits   uint8
@@ -103,7 +109,7 @@ func (p *Program) Match(moid int32, payload []byte) bool {
 	return r != nil && r.Match(payload)
 }
 
-// Fits reports whether payloads of a size may meet the condition.
+// Fits reports whether payloads of a size have the fields of the condition.
 func (r *Rule) Fits(size int) bool {
 	if r.Size != 0 {
 		return size == int(r.Size)
@@ -113,6 +119,9 @@ func (r *Rule) Fits(size int) bool {
 
 // Match reports whether a payload meets the condition.
 func (r *Rule) Match(payload []byte) bool {
+	if r.Unreadable {
+		return !r.Fits(len(payload))
+	}
 	return r.Fits(len(payload)) && r.Node.Match(payload)
 }
 

@@ -22,6 +22,10 @@ const (
 	maxBoundTests = 32 << 10
 )
 
+// Unreadable is a condition by itself: that a payload does not fit its type. It meets no other one.
+const Unreadable = "unreadable"
+
 // language is that of conditions. A key is a field: [Value] is the one of a payload that is not a
 // struct. A number may be inf and -inf.
-var language = expr.Language{Example: "value > 20", IsNumber: isNumber, Compare: compareNumbers}
+var language = expr.Language{Example: "value > 20", IsNumber: isNumber, Compare: compareNumbers,
+	Words: []string{Unreadable}}

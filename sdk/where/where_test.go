@@ -1,6 +1,7 @@
 package where
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -57,6 +58,8 @@ func TestBindRefuses(t *testing.T) {
 	f("value > 5", 9, "quantity 9 is not declared; declare it with pentad quantity set, or name "+
 		"the type of its payloads; conditions on sealed payloads are those of pentad seal sum "+
 		"--where")
+	f("not unreadable", 1, `character 5 ("unreadable"): unreadable is a condition by itself; ask `+
+		`for it without others`)
 	f("value > \x01", 1, `character 9 ("\x01"): a character that is not printable`)
 	f(strings.Repeat("(", 40)+"value > 5", 1, `character 33 ("((((((((value > 5"): more `+
 		`than 32 levels of parentheses and negations`)
@@ -109,6 +112,12 @@ func TestMatch(t *testing.T) {
 	f("value = 00ff", 3, "\x00\xff\x01", false)
 	f(`value = "a \"b\" \\"`, 4, `a "b" \`, true)
 	f(`value = "1..2"`, 4, "1..2", true)
+	f("unreadable", 1, zero, false)
+	f("unreadable", 1, zero[:7], true)
+	f("unreadable", 1, zero+"1", true)
+	f("unreadable", 2, zero, false)
+	f("unreadable", 2, zero[:7], true)
+	f("unreadable", 4, "", false)
 }
 
 // TestManyTypes: a condition that is bound costs no more than a little for its size.
@@ -125,7 +134,7 @@ func FuzzBind(f *testing.F) {
 	for _, text := range []string{"value > -5 and (value = 0 or !value in (1,2))", "value=-1..=2e3",
 		`note ^= "x" or "air quality" != 7`, `{"where":"value > 1","layouts":[{"type":"f64"}]}`,
 		`{"where":"value^=\"a\"","layouts":[{"moids":[[1,2]],"type":"text"},{"type":"bytes"}]}`} {
-		f.Add(text, []byte("12345678"))
+		f.Add(text, []byte("12345678|\x00\x00\x00\x00\x00\x00\xf8\x7f|\x01\x02\x03\x04"))
 	}
 	f.Fuzz(func(t *testing.T, text string, payload []byte) {
 		for _, moids := range [][][2]int64{{{1, 2}}, {{2, 3}}, {{3, 4}}, {{4, 5}}} {
@@ -146,6 +155,26 @@ func FuzzBind(f *testing.F) {
 			for _, q := range declared() {
 				p.Match(q.MOID, payload)
 			}
+			for i := range p.Rules {
+				checkBounds(t, &p.Rules[i], payload)
+			}
 		}
 	})
+}
+
+// checkBounds: a rule that excludes payloads by their bounds is met by none of them.
+func checkBounds(t *testing.T, r *Rule, text []byte) {
+	t.Helper()
+	var bounds []Bounds
+	for range r.Fields {
+		bounds = append(bounds, NoBounds())
+	}
+	met := false
+	for _, payload := range bytes.Split(text, []byte("|")) {
+		r.AddPayload(bounds, payload)
+		met = met || r.Match(payload)
+	}
+	if met && len(bounds) > 0 && r.Excludes(bounds) {
+		t.Fatalf("%+v excludes %q by %+v", r.Node, text, bounds)
+	}
 }

@@ -13,7 +13,6 @@ import (
 
 func (a *app) countCommand() *cobra.Command {
 	var q queryflags.Flags
-	var kind queryflags.TypeFlag
 	c := &cobra.Command{
 		Use:   "count",
 		Short: "Count records",
@@ -25,20 +24,12 @@ tombstones. --where counts those whose payloads meet a condition, and no tombsto
   pentad count --moid 1 --where 'value > -5 and value <= 0'
   pentad count --mid 7 --acq now-1h.. --fail-empty -q`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := kind.Check("base64"); err != nil {
-				return err
-			}
-			if kind.Given() && q.Where == "" {
-				return cli.Usagef("--type is the type of the payloads that --where is about; " +
-					"give --where, too, or leave --type out")
-			}
 			return a.count(c.Context(), &q)
 		},
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
-	kind.Add(c, "type of payloads that --where is about", "none")
-	q.Type = &kind
+	q.AddWhereType(c, "give --where, too, or leave --type out")
 	q.AddSkipUnreadable(c)
 	cli.Elsewhere(c, "group", "use pentad plugin run count --group")
 	noZone(c)

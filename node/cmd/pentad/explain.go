@@ -43,6 +43,7 @@ skipped; json and ndjson show all.`,
 	}
 	q.AddBox(c)
 	q.AddFilter(c)
+	q.AddWhereType(c, "give --where, too, or leave --type out")
 	c.Flags().StringVar(&name, "plugin", "",
 		"aggregate plugin to explain: NAME, NAME@DIGEST or FILE.wasm")
 	c.Flags().StringVar(&params, "params", "", "parameters of the plugin: NAME=VALUE,...")

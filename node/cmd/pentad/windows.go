@@ -68,7 +68,7 @@ stderr says if numbers of several quantities or tenants are merged.`,
 		"separate windows for each cid, mid or moid, e.g. cid,mid, or type,\ngroup[2], an "+
 			"attribute (delta: always one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")
-	cli.Elsewhere(c, "type", "it is a parameter of the plugin: --agg stats,type=f64")
+	q.AddWhereType(c, "that of --agg is a parameter of the plugin: --agg stats,type=f64")
 	cli.Elsewhere(c, "params", "write them behind the plugin: --agg NAME,NAME=VALUE")
 	return c
 }

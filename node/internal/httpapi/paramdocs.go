@@ -42,7 +42,8 @@ var paramDocs = map[string]paramDoc{
 	"asof": {"", "Show readings as known at this time, e.g. `now-1h`."},
 	"last": {"integer", "Only this many newest readings of each series."},
 	"where": {"", "Condition on the fields of payloads as their quantities are declared, e.g. " +
-		"`value > -5 and quality = 0`; a payload that is one number or text is `value`."},
+		"`value > -5 and quality = 0`; a payload that is one number or text is `value`; " +
+		"`unreadable` finds payloads that do not fit."},
 	"filter": {"", "Filter plugin by name, or NAME@DIGEST; up to 8, each sees what those before " +
 		"it kept."},
 	"filter_params": {"", "Parameters of the filter before it: `name=value,name=value`."},

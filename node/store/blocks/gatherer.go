@@ -48,6 +48,7 @@ type RowHider interface {
 
 type gathererBuffers struct {
 	payloads           segment.PayloadFilter
+	payloadBounds      []where.Bounds
 	dense              record.Batch // what [segment.Block.GatherDense] decodes
 	Batch              record.Batch // of what was gathered
 	prefetched         []*Prefetched

@@ -109,7 +109,7 @@ func (g *Gatherer) takeOpen(seg *PlannedSegment, open *OpenBlock) (err error) {
 		err = g.takePrefetched(seg, &open.Prefetched)
 	} else if err = g.flushFull(); err == nil && g.Where != nil {
 		g.Chosen = append(g.Chosen[:0], open.Sel...)
-		err = g.takeWhere(seg, seg.Index.Block(open.number), open.number, open.residual == 0)
+		err = g.takeWhere(seg, seg.Index.Block(open.number), open.number, open.residual)
 	} else if err == nil && open.residual == 0 {
 		err = g.gatherWhole(seg, open.number, &open.Block)
 	} else if err == nil {

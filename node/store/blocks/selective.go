@@ -181,7 +181,7 @@ func (g *Gatherer) takePrefetched(seg *PlannedSegment, p *Prefetched) error {
 	}
 	if g.Where != nil {
 		g.chooseSpans(p)
-		return g.takeWhere(seg, p.info, p.number, p.residual == 0)
+		return g.takeWhere(seg, p.info, p.number, p.residual)
 	}
 	if p.residual == 0 {
 		counted, err := g.beginWhole(seg, p.number, &p.Block)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // gatherWhere is GatherBlock for an open block of which only rows are taken whose payloads meet a
@@ -12,44 +13,76 @@ import (
 func (g *Gatherer) gatherWhere(
 	seg *PlannedSegment, info *index.BlockInfo, c index.Candidate,
 ) error {
-	if g.beginWhere(info) {
+	if g.beginWhere(seg, info, c.Block, c.Residual) {
 		return nil
 	}
 	g.Chosen = g.Choose(seg, info, c.Residual)
 	return g.filterChosen(seg, c.Block, c.Residual == 0)
 }
 
-// takeWhere is TakeChosen for those of the chosen rows whose payloads meet the condition. whole:
-// they are all rows of the block.
+// takeWhere is TakeChosen for those of the chosen rows whose payloads meet the condition.
 func (g *Gatherer) takeWhere(
-	seg *PlannedSegment, info *index.BlockInfo, number uint32, whole bool,
+	seg *PlannedSegment, info *index.BlockInfo, number uint32, residual uint8,
 ) error {
-	if g.beginWhere(info) {
+	if g.beginWhere(seg, info, number, residual) {
 		return nil
 	}
-	return g.filterChosen(seg, number, whole)
+	return g.filterChosen(seg, number, residual == 0)
 }
 
 // beginWhere prepares the condition for the open block, and reports whether no row can meet it.
-func (g *Gatherer) beginWhere(info *index.BlockInfo) (none bool) {
+func (g *Gatherer) beginWhere(
+	seg *PlannedSegment, info *index.BlockInfo, number uint32, residual uint8,
+) (none bool) {
 	g.payloads.Program = g.Where
 	least, greatest := info.Min[record.MOID], info.Max[record.MOID]
 	if asked := g.Box[record.MOID]; len(asked) > 0 { // only such rows are chosen
 		least, greatest = max(least, asked[0].From), min(greatest, asked[len(asked)-1].To-1)
 	}
 	none = g.payloads.Begin(g.Block, least, greatest)
+	if rule := g.payloads.Rule(); !none && rule != nil && len(rule.Fields) > 0 {
+		known := false
+		g.payloadBounds, known = seg.PayloadBounds.AppendOf(g.payloadBounds[:0], number, rule)
+		if known {
+			none = rule.Excludes(g.payloadBounds)
+		} else if g.hasAllOf(rule, residual) {
+			g.payloads.Learn()
+		}
+	}
 	if none {
 		g.Counts.SkippedBlocks++
 	}
 	return none
 }
 
+// hasAllOf reports whether the rows that are chosen of a block are all of which a rule speaks.
+func (g *Gatherer) hasAllOf(rule *where.Rule, residual uint8) bool {
+	if residual != 1<<record.MOID || rule.MOIDs == nil {
+		return residual == 0
+	}
+	for _, m := range rule.MOIDs {
+		if !g.Box[record.MOID].Covers(m[0], m[1]-1) {
+			return false
+		}
+	}
+	return true
+}
+
 // filterChosen takes those of the chosen rows whose payloads meet the condition.
 func (g *Gatherer) filterChosen(seg *PlannedSegment, number uint32, whole bool) (err error) {
 	b := g.Block
 	defer g.payloads.End()
-	if g.Chosen, err = g.payloads.Rows(g.Chosen); err != nil || len(g.Chosen) == 0 {
+	if g.Chosen, err = g.payloads.Rows(g.Chosen); err != nil {
 		return err
+	}
+	if bounds, ok := g.payloads.Learned(); ok {
+		if err := seg.VerifyBlock(number); err != nil {
+			return err
+		}
+		seg.PayloadBounds.Keep(number, seg.Index.Blocks(), g.payloads.Rule(), bounds)
+	}
+	if len(g.Chosen) == 0 {
+		return nil
 	}
 	g.shownOnly = false
 	if whole && g.RowHider != nil {

@@ -29,7 +29,8 @@ type Segment struct {
 	Series   *index.SeriesTable     // nil when the segment has none
 	Partials partials.SegmentTables // what sinks know of its blocks
 
-	Superseded SupersededTable // what scans know of its blocks
+	Superseded    SupersededTable    // what scans know of its blocks
+	PayloadBounds PayloadBoundsTable // the same of payloads
 
 	users atomic.Int64 // what Pin counts; the first use is that of the caller of Open
 

@@ -21,6 +21,15 @@ type TypeFlag struct {
 	other quantity.Type // of quantities that are not declared
 }
 
+// NamedType returns the flag as if a type was given that is one of payloads.
+func NamedType(name string) *TypeFlag {
+	kind, err := output.ParsePayloadType(name)
+	if err != nil {
+		return nil
+	}
+	return &TypeFlag{name: name, kind: kind}
+}
+
 // Add adds --type; other is the type of quantities that are not declared.
 func (f *TypeFlag) Add(c *cobra.Command, usage, other string) {
 	c.Flags().Var((*cli.FilledFlag)(&f.name), "type",

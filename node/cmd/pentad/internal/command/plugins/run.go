@@ -68,7 +68,7 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of groups, e.g. 100 (0: no limit)")
 	cli.Elsewhere(c, "every", "use --group cap=1d with --tz, or pentad windows")
 	cli.Elsewhere(c, "agg", "the plugin is an argument: pentad plugin run NAME")
-	cli.Elsewhere(c, "type", "it is a parameter of the plugin: --params type=f64")
+	q.AddWhereType(c, "that of the plugin is a parameter: --params type=f64")
 	return c
 }
 

@@ -32,8 +32,8 @@ const exportHelp = `Export matching records to a file that pentad import restore
 Columns are cid, mid, moid, cap, acq, payload and deleted; times are ns UTC, and a tombstone has no
 payload. If all declared quantities of the selection have one type (pentad quantity), a column value
 has the decoded number, null where the payload is not one; fields of a struct are value_NAME.
---value selects another type, --value none omits the column. Ids are numbers, as import reads them:
---names only selects; pentad get --names -o csv writes names.
+--value selects another type, also for --where; --value none omits the column. Ids are numbers, as
+import reads them: --names only selects; pentad get --names -o csv writes names.
 
 --open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
@@ -109,6 +109,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	e.query.Type = queryflags.NamedType(e.value)
 	query, err := e.query.Query(ctx, a.App)
 	if err != nil {
 		return err
