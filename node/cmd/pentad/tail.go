@@ -63,6 +63,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
 	f.AddKeyFlags(c)
+	f.AddNames(c)
 	f.AddSelect(c)
 	f.AddFilter(c)
 	f.Type = &f.kind
