@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 
 // DeviceChange is what becomes of the description of a device from a time on.
 type DeviceChange struct {
-	Name   string
+	Name   string // or an id in digits, of a device that need not have a name
 	FromNs int64
 	registry.Change
 }
@@ -51,20 +52,18 @@ func (c *Client) changeDevices(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
 	for i := range changes {
-		if err := registry.CheckName(changes[i].Name); err != nil {
+		if err := changes[i].checkNamed(); err != nil {
 			return did, err
-		}
-		if err := changes[i].Check(changes[i].Name); err != nil {
-			return did, fmt.Errorf("%s: %w", changes[i].Name, err)
 		}
 	}
 	for some := range slices.Chunk(changes, describeAtOnce) {
-		names := distinctNames(some)
+		names, byID := distinctNames(some)
 		ids, created, err := c.idsOfNames(ctx, cid, names, dry)
 		if err != nil {
 			return did, err
 		}
-		described, err := c.changeSome(ctx, cid, some, ids, created == len(names), dry)
+		maps.Copy(ids, byID)
+		described, err := c.changeSome(ctx, cid, some, ids, created == len(ids), dry)
 		did.Created += created
 		if err != nil {
 			return did, err
@@ -123,15 +122,34 @@ func (c *Client) redescribe(
 	}
 }
 
-func distinctNames(changes []DeviceChange) (names []string) {
+// checkNamed checks a change, and the name or the id of its device.
+func (d *DeviceChange) checkNamed() error {
+	name := d.Name
+	if _, isID := registry.ParseID(name); isID {
+		name = ""
+	} else if err := registry.CheckName(name); err != nil {
+		return err
+	}
+	if err := d.Check(name); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// distinctNames returns the names of devices that are changed, and ids in place of names.
+func distinctNames(changes []DeviceChange) (names []string, byID map[string]int64) {
 	seen := make(map[string]bool, len(changes))
+	byID = map[string]int64{}
 	for i := range changes {
-		if name := changes[i].Name; !seen[name] {
+		name := changes[i].Name
+		if mid, isID := registry.ParseID(name); isID {
+			byID[name] = mid
+		} else if !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, byID
 }
 
 // idsOfNames returns the ids of names, and gives ids to new ones unless it is dry.
@@ -203,7 +221,10 @@ func (v deviceVersions) change(
 ) (next DescribedDevice, isNew bool, err error) {
 	before := v.at(mid, by.FromNs)
 	next = before
-	next.Name, next.FromNs = by.Name, by.FromNs
+	next.FromNs = by.FromNs
+	if _, isID := registry.ParseID(by.Name); !isID {
+		next.Name = by.Name
+	}
 	by.Apply(&next.Description)
 	if err := next.Check(); err != nil {
 		return next, false, fmt.Errorf("%s: %w", by.Name, err)
