@@ -17,7 +17,6 @@ import (
 	"github.com/pentad-db/pentad/bench/journal"
 	"github.com/pentad-db/pentad/bench/report"
 	"github.com/pentad-db/pentad/bench/runner"
-	"github.com/pentad-db/pentad/bench/workload/thesis"
 )
 
 // against is one run of several systems beside one another.
@@ -263,11 +262,6 @@ func (a *against) save() error {
 		_, err = a.result.SavePlots(base + ".plots")
 	}
 	figures := figuresOf(a.result.Results)
-	for _, f := range figures {
-		if f.Name == thesisRatio {
-			a.say("%s: %.2f", f.Name, f.Value)
-		}
-	}
 	if err = errors.Join(err, figures.Save(base+".json")); err != nil {
 		return err
 	}
@@ -300,6 +294,10 @@ func figuresOf(results []report.Result) figure.List {
 					continue
 				}
 				out.Add(title+": "+q.Name+" "+r.Systems[i].Name, t.MedianUs, "us")
+				if t.ToTwin > 0 {
+					out.Add(title+": "+q.Name+" "+r.Systems[i].Name+" / with ids", t.ToTwin,
+						figure.Ratio)
+				}
 				if i > 0 {
 					out.Add(title+": "+q.Name+" "+r.Systems[i].Name+" / "+r.Systems[0].Name,
 						t.Ratio.Median, figure.Ratio)
@@ -309,28 +307,6 @@ func figuresOf(results []report.Result) figure.List {
 		if p, ok := rowsOf(&r); ok {
 			out.Add(spreadName, p.spread(), "times")
 		}
-		if ratio, ok := selectorToIDs(&r); ok {
-			out.Add(thesisRatio, ratio, figure.Ratio)
-		}
 	}
 	return out
-}
-
-// thesisRatio is how many times as long the question of the thesis takes by a selector as by ids.
-const thesisRatio = "thesis: " + thesis.BySelector + " / " + thesis.ByIDs + " " + own
-
-func selectorToIDs(r *report.Result) (ratio float64, ok bool) {
-	if len(r.Systems) == 0 || r.Systems[0].Name != own {
-		return 0, false
-	}
-	took := map[string]float64{}
-	for _, q := range r.Queries {
-		if q.Times[0].Runs > 0 {
-			took[q.Name] = q.Times[0].MedianUs
-		}
-	}
-	if took[thesis.ByIDs] == 0 || r.Workload != "thesis" {
-		return 0, false
-	}
-	return took[thesis.BySelector] / took[thesis.ByIDs], true
 }

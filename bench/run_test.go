@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/bench/workload/thesis"
 )
 
 // dataDir holds the public data sets of the workload real.
@@ -41,8 +42,8 @@ func TestRun(t *testing.T) {
 	few := publicDir(t)
 	out, names := measure(t, few, "--rows", "20000", "--systems", strings.Join(embedded, ","),
 		"--workloads", "thesis,corrections")
-	if !names[thesisRatio] {
-		t.Errorf("no %s:\n%s", thesisRatio, out)
+	if ratio := "thesis: " + thesis.Selected + " pentad / with ids"; !names[ratio] {
+		t.Errorf("no %s:\n%s", ratio, out)
 	}
 	pages := ""
 	for _, d := range []string{dir, few} {

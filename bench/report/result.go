@@ -77,6 +77,7 @@ type Time struct {
 	Runs        int       `json:"runs"`
 	SamplesUs   []float64 `json:"samples_us,omitempty"` // ascending; a sample of them when many
 	Ratio       Ratio     `json:"ratio"`
+	ToTwin      float64   `json:"to_twin,omitempty"`  // ratio to the same, asked with ids
 	Blocks      float64   `json:"blocks,omitempty"`   // opened per answer, median over the boxes
 	Examined    float64   `json:"examined,omitempty"` // rows of these
 	Unsupported string    `json:"unsupported,omitempty"`

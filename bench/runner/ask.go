@@ -96,6 +96,9 @@ func (r *Runner) sayQuery(q *report.Query) {
 	fmt.Fprintf(&line, "%-8s %8.0f rows", q.Name, q.Rows)
 	for i, x := range r.running {
 		fmt.Fprintf(&line, "  %s %s", x.kind.Name, report.Duration(q.Times[i].MedianUs))
+		if ratio := q.Times[i].ToTwin; ratio > 0 {
+			fmt.Fprintf(&line, " (%.2f times as long as with ids)", ratio)
+		}
 	}
 	r.say("%s", &line)
 }
@@ -151,6 +154,12 @@ func (r *Runner) askBox(
 			if round == 0 && t.pass > 0 && t.last[s] >= warmBelow {
 				continue // checked before, and slow: caches are a small part of it
 			}
+			_, describes := r.running[s].db.(system.Describer)
+			if round > 0 && q.Twins != nil && describes {
+				if err := r.askTwin(ctx, q, box, round, s, want, t); err != nil {
+					return err
+				}
+			}
 			took, err := r.askRound(ctx, q, box, round, s, &query, want, t.last[s] < warmBelow)
 			if reason, ok := leaves(err); ok {
 				t.leave(s, reason)
@@ -196,6 +205,29 @@ func (r *Runner) askRound(
 		}
 	}
 	return r.askOnce(ctx, q, box, s, query, want, checked && !r.Growing)
+}
+
+// askTwin asks a twin and its box, in another order each round, and notes how many times as long
+// the box takes.
+func (r *Runner) askTwin(
+	ctx context.Context, q workload.Query, box, round, s int, want workload.Answer, t *times,
+) error {
+	both := [2]system.Query{q.Boxes[box], q.Twins[box]}
+	var took [2]time.Duration
+	for i := range both {
+		at := (i + round) % 2
+		if err := both[at].Normalize(); err != nil {
+			return err
+		}
+		for range 2 { // the first one warms
+			var err error
+			if took[at], err = r.askOnce(ctx, q, box, s, &both[at], want, false); err != nil {
+				return err
+			}
+		}
+	}
+	t.twins[s] = append(t.twins[s], float64(took[0])/float64(max(took[1], 1)))
+	return nil
 }
 
 // known returns a query bounded to the records that the oracle knows, when more come meanwhile.
@@ -266,6 +298,7 @@ func (r *Runner) askOnce(
 type times struct {
 	runs        [][][]run       // by system and box
 	costs       [][]system.Cost // by system, of the answers that are checked
+	twins       [][]float64     // by system, ratios of boxes to their twins
 	pass        int
 	budget      time.Duration
 	spent       []time.Duration // in this pass
@@ -285,7 +318,7 @@ func newTimes(systems, boxes int) *times {
 	for range systems {
 		t.runs = append(t.runs, make([][]run, boxes))
 	}
-	t.costs = make([][]system.Cost, systems)
+	t.costs, t.twins = make([][]system.Cost, systems), make([][]float64, systems)
 	return t
 }
 
@@ -329,6 +362,9 @@ func (t *times) summary(s int) report.Time {
 	}
 	if s > 0 {
 		out.Ratio = report.SummariseRatios(ratios)
+	}
+	if len(t.twins[s]) > 0 {
+		out.ToTwin = median(t.twins[s])
 	}
 	if costs := t.costs[s]; len(costs) > 0 {
 		var blocks, examined []float64

@@ -66,6 +66,9 @@ type Query struct {
 	Name  string
 	About string
 	Boxes []system.Query
+	// Twins ask the same as the boxes in another way, if there are any: each right before or after
+	// its box, so that the two can be compared.
+	Twins []system.Query
 }
 
 // String names the query.

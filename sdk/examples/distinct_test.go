@@ -153,17 +153,13 @@ func BenchmarkDistinct(b *testing.B) {
 	}
 	b.Logf("the first sketch took %v; the worst error is %.2f %%",
 		time.Since(began).Round(time.Millisecond), worst)
-	for _, way := range []struct {
-		name  string
-		count func() [sites]int
-	}{{"compositeKey", d.byCompositeKey}, {"lastReading", d.byLastReading},
-		{"sketch", d.bySketch}} {
-		b.Run(way.name, func(b *testing.B) {
-			for b.Loop() {
-				if got := way.count(); way.name != "sketch" && got != want {
-					b.Fatalf("%v, want %v", got, want)
-				}
+	exactly := func(count func() [sites]int) func() {
+		return func() {
+			if got := count(); got != want {
+				b.Fatalf("%v, want %v", got, want)
 			}
-		})
+		}
 	}
+	inTurns(b, way{"composite-key", exactly(d.byCompositeKey)},
+		way{"newest-click", exactly(d.byLastReading)}, way{"sketch", func() { d.bySketch() }})
 }

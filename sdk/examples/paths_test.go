@@ -29,8 +29,17 @@ func Example_materialisedPaths() {
 		"group=oulu/building-1/floor-2"} {
 		fmt.Println(selector, d.groups(selected(selector, energy), "stats")[0].value["sum"])
 	}
+
+	floors := selected("group^=oulu/building-1/", energy)
+	floors.GroupBy.Key = "group[3]"
+	for _, floor := range d.groups(floors, "stats") {
+		fmt.Println(floor.Value, floor.value["sum"])
+	}
 	// Output:
 	// group^=oulu/ 60
 	// group^=oulu/building-1/ 30
 	// group=oulu/building-1/floor-2 10
+	// oulu/building-1/floor-0 10
+	// oulu/building-1/floor-1 10
+	// oulu/building-1/floor-2 10
 }

@@ -47,18 +47,13 @@ func BenchmarkPaths(b *testing.B) {
 	ids := of(reading)
 	ids.Box[record.MID] = record.RangeSet{{From: firstPlaced + building,
 		To: firstPlaced + building + 200}}
-	for _, way := range []struct {
-		name string
-		q    record.Query
-	}{{"prefix", selected("group^=city-0/building-35/", reading)},
-		{"floors", selected(floors, reading)}, {"range", ids}} {
-		if n := d.count(way.q); n != 200 {
-			b.Fatalf("%s: %d readings", way.name, n)
-		}
-		b.Run(way.name, func(b *testing.B) {
-			for b.Loop() {
-				d.count(way.q)
+	count := func(q record.Query) func() {
+		return func() {
+			if n := d.count(q); n != 200 {
+				b.Fatalf("%d readings", n)
 			}
-		})
+		}
 	}
+	inTurns(b, way{"prefix", count(selected("group^=city-0/building-35/", reading))},
+		way{"list-of-floors", count(selected(floors, reading))}, way{"range-of-ids", count(ids)})
 }

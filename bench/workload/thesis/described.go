@@ -11,12 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Names of the queries that choose sensors by what is known of them, by a selector and by their
-// ids. They ask the same boxes.
-const (
-	BySelector = "T6"
-	ByIDs      = "T7"
-)
+// Selected is the query that chooses sensors by what is known of them. Its twins have their ids.
+const Selected = "T6"
 
 // The sensors are in a square of a tenth of a degree.
 const (
@@ -63,9 +59,9 @@ func choose(rng *rand.Rand) (c chosen) {
 	return c
 }
 
-// described returns the queries about chosen sensors: their values in the top hundredth of 30 days.
-func described(rng *rand.Rand, window func(widthNs int64) record.RangeSet) []workload.Query {
-	selected := workload.Boxes(BySelector, "T3 of the sensors of a type, in a rectangle, below an "+
+// described asks for values in the top hundredth of 30 days, of chosen sensors.
+func described(rng *rand.Rand, window func(widthNs int64) record.RangeSet) workload.Query {
+	out := workload.Boxes(Selected, "T3 of the sensors of a type, in a rectangle, below an "+
 		"altitude, of a project", func() (q system.Query) {
 		c := choose(rng)
 		q.Want, q.Above, q.Select = system.WantAbove, top*values, c.selector
@@ -73,10 +69,9 @@ func described(rng *rand.Rand, window func(widthNs int64) record.RangeSet) []wor
 			record.MOID: workload.Point(quantity), record.Cap: window(30 * dayNs)}
 		return q
 	})
-	given := workload.Query{Name: ByIDs, About: "T6 with the ids of the sensors",
-		Boxes: slices.Clone(selected.Boxes)}
-	for i := range given.Boxes {
-		given.Boxes[i].Select = ""
+	out.Twins = slices.Clone(out.Boxes)
+	for i := range out.Twins {
+		out.Twins[i].Select = ""
 	}
-	return []workload.Query{selected, given}
+	return out
 }

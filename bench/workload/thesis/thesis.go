@@ -90,7 +90,7 @@ func (c Config) queries(*workload.Survey) []workload.Query {
 		q.Box[record.MID] = workload.Point(firstMID + rng.Int64N(sensors))
 		return q
 	}
-	return append([]workload.Query{
+	return []workload.Query{
 		workload.Boxes("T1", "a day of a sensor", func() system.Query {
 			q := sensor()
 			q.Box[record.Cap] = window(dayNs)
@@ -112,5 +112,6 @@ func (c Config) queries(*workload.Survey) []workload.Query {
 			return q
 		}),
 		workload.Once("T5", "latest value of every sensor", system.Query{Want: system.WantLast}),
-	}, described(rng, window)...)
+		described(rng, window),
+	}
 }

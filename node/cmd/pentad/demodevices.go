@@ -9,6 +9,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/demodata"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
@@ -73,7 +74,35 @@ func (s *demoShow) described(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.Close()
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return s.days(ctx, []string{"--cid", fmt.Sprint(cid), "--select",
+		"group^=" + building + ", floor=2", "--moid", "1"})
+}
+
+// maxShownDays keeps the table of the demo on one screen.
+const maxShownDays = 5
+
+// days shows local days of devices that a description chooses.
+func (s *demoShow) days(ctx context.Context, words []string) error {
+	const zone = "Europe/Berlin"
+	q, err := s.askWords(ctx, words)
+	if err != nil {
+		return err
+	}
+	if q.GroupBy.Window, err = calendar.ParseEvery("1d", zone); err != nil {
+		return err
+	}
+	groups, doc, err := queryflags.AskGroups(ctx, s.db, q, "stats", "")
+	if err != nil {
+		return err
+	}
+	s.title("Days of one floor, the last %d of %d: pentad windows %s \\\n  --every 1d --tz %s "+
+		"--agg stats", min(maxShownDays, len(groups)), len(groups), shellWords(words), zone)
+	w := s.table(queryflags.GroupColumns(q.GroupBy, doc, nil)...)
+	return queryflags.WriteGroups(w, q.GroupBy, doc, nil,
+		groups[max(0, len(groups)-maxShownDays):])
 }
 
 // shellWords is how words are typed.

@@ -98,7 +98,7 @@ func (s *demoShow) next() {
 		fmt.Sprintf("windows --cid %d --select 'group^=%s, floor=2' --moid 1 --every 1d "+
 			"--agg stats --tz Europe/Berlin", cid, building),
 		fmt.Sprintf("count --cid %d --select 'alt>=6' --moid 1 --where 'value > 2'", cid),
-		fmt.Sprintf("plugin run stats --cid %d --moid 1 --group mid --names mid", cid),
+		fmt.Sprintf("plugin run stats --cid %d --moid 1 --group 'group[3]'", cid),
 		"export --cid 1 --value f64 -f meters.csv",
 	} {
 		fmt.Fprintf(s.app.Stdout, "  %s %s%s\n", program, line, addr)

@@ -81,20 +81,19 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 // range of acq and say why.
 func (q *Flags) AddReadings(c *cobra.Command) {
 	q.AddKeyFlags(c)
+	q.AddSelect(c)
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"not supported: the query needs the whole history")
 	_ = c.Flags().MarkHidden("acq") // it is there
-	q.addNames(c)
+	q.AddNames(c)
 }
 
 // AddBox adds the selectors and the view, which is the latest unless flags say otherwise.
 func (q *Flags) AddBox(c *cobra.Command) {
 	q.Readings = true
 	q.AddSelectors(c)
+	q.AddSelect(c)
 	flags := c.Flags()
-	flags.Var((*cli.FilledFlag)(&q.selected), "select",
-		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
-			"as --cid; see pentad device --help)")
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
@@ -102,6 +101,13 @@ func (q *Flags) AddBox(c *cobra.Command) {
 			"of the day, in UTC")
 	q.AddLast(c)
 	cli.Complete(c, "view", "latest\tthe newest version of each reading", "all\tevery version")
+}
+
+// AddSelect adds the selector of devices by their descriptions.
+func (q *Flags) AddSelect(c *cobra.Command) {
+	c.Flags().Var((*cli.FilledFlag)(&q.selected), "select",
+		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
+			"as --cid; see pentad device --help)")
 }
 
 // asOfFlag is the name of a flag whose time may be local.
@@ -119,7 +125,7 @@ func (q *Flags) AddLast(c *cobra.Command) {
 	flags.Uint32Var(&q.last, "last", 0,
 		"maximum number of readings per series, newest first, latest versions (0: no limit)")
 	flags.BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing matches")
-	q.addNames(c)
+	q.AddNames(c)
 }
 
 // AddFilter adds the condition and the plugins that keep or drop records.

@@ -18,9 +18,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// addNames adds --names, by which ids are shown and selected as the names that an import gave them
+// AddNames adds --names, by which ids are shown and selected as the names that an import gave them
 // to.
-func (q *Flags) addNames(c *cobra.Command) {
+func (q *Flags) AddNames(c *cobra.Command) {
 	q.named = true
 	c.Flags().StringArrayVar(&q.names, "names", nil,
 		"show and select ids by names: mid for those that the node keeps, or\n"+
