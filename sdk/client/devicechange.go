@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -14,8 +15,11 @@ import (
 
 // DeviceChange is what becomes of the description of a device from a time on.
 type DeviceChange struct {
-	Name   string
+	Name   string // or an id in digits, of a device that need not have a name
 	FromNs int64
+	// Last says that the change holds from the last description of its device on if that is from
+	// a later time than FromNs: what others say at the same time is not hidden, and hides nothing.
+	Last bool
 	registry.Change
 }
 
@@ -24,6 +28,7 @@ type DeviceChanges struct {
 	Created   int // names that had no id
 	Described int // descriptions that were stored
 	Unchanged int // changes of descriptions that said the same already
+	Followed  int // descriptions that were stored and hold only until a later one that was there
 }
 
 // ChangeDevices changes descriptions of devices of a tenant: each is that which its device has at
@@ -52,16 +57,13 @@ func (c *Client) changeDevices(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
 	for i := range changes {
-		if err := registry.CheckName(changes[i].Name); err != nil {
+		if err := changes[i].checkNamed(); err != nil {
 			return did, err
-		}
-		if err := changes[i].Check(changes[i].Name); err != nil {
-			return did, fmt.Errorf("%s: %w", changes[i].Name, err)
 		}
 	}
 	chunks := slices.Collect(slices.Chunk(changes, describeAtOnce))
 	at := 1 // the changes of one device follow each other
-	if len(distinctNames(changes)) == len(changes) {
+	if names, byID := distinctNames(changes); len(names)+len(byID) == len(changes) {
 		at = min(changeAtOnce, len(chunks))
 	}
 	var mu sync.Mutex // guards did, err and next
@@ -83,6 +85,7 @@ func (c *Client) changeDevices(
 				did.Created += one.Created
 				did.Described += one.Described
 				did.Unchanged += one.Unchanged
+				did.Followed += one.Followed
 				err = cmp.Or(err, oneErr)
 				mu.Unlock()
 			}
@@ -100,15 +103,17 @@ const changeAtOnce = 4
 func (c *Client) changeChunk(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
-	names := distinctNames(changes)
+	names, byID := distinctNames(changes)
 	ids, created, err := c.idsOfNames(ctx, cid, names, dry)
 	if err != nil {
 		return did, err
 	}
-	did.Created = created
-	described, err := c.changeSome(ctx, cid, changes, ids, created == len(names), dry)
+	maps.Copy(ids, byID)
+	described, followed, err := c.changeSome(ctx, cid, changes, ids, created == len(ids), dry)
+	did = DeviceChanges{Created: created}
 	if err == nil {
 		did.Described, did.Unchanged = described, len(changes)-described
+		did.Followed = followed
 	}
 	return did, err
 }
@@ -116,17 +121,22 @@ func (c *Client) changeChunk(
 // changeSome changes descriptions of devices by their ids. All are new, or not.
 func (c *Client) changeSome(
 	ctx context.Context, cid int32, changes []DeviceChange, ids map[string]int64, isNew, dry bool,
-) (described int, err error) {
+) (described, followed int, err error) {
 	err = c.redescribe(ctx, cid, ids, isNew, func(
 		known deviceVersions,
 	) (changed []DescribedDevice, err error) {
+		followed = 0
 		for i := range changes {
 			next, differs, err := known.change(ids[changes[i].Name], &changes[i])
 			if err != nil {
 				return nil, err
 			}
-			if differs {
-				changed = append(changed, next)
+			if !differs {
+				continue
+			}
+			changed = append(changed, next)
+			if known.last(next.MID) > next.FromNs {
+				followed++
 			}
 		}
 		if described = len(changed); dry {
@@ -134,7 +144,7 @@ func (c *Client) changeSome(
 		}
 		return changed, nil
 	})
-	return described, err
+	return described, followed, err
 }
 
 // redescribe stores the descriptions that change makes of all that devices have, again if others
@@ -161,15 +171,34 @@ func (c *Client) redescribe(
 	}
 }
 
-func distinctNames(changes []DeviceChange) (names []string) {
+// checkNamed checks a change, and the name or the id of its device.
+func (d *DeviceChange) checkNamed() error {
+	name := d.Name
+	if _, isID := registry.ParseID(name); isID {
+		name = ""
+	} else if err := registry.CheckName(name); err != nil {
+		return err
+	}
+	if err := d.Check(name); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// distinctNames returns the names of devices that are changed, and ids in place of names.
+func distinctNames(changes []DeviceChange) (names []string, byID map[string]int64) {
 	seen := make(map[string]bool, len(changes))
+	byID = map[string]int64{}
 	for i := range changes {
-		if name := changes[i].Name; !seen[name] {
+		name := changes[i].Name
+		if mid, isID := registry.ParseID(name); isID {
+			byID[name] = mid
+		} else if !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, byID
 }
 
 // idsOfNames returns the ids of names, and gives ids to new ones unless it is dry.
@@ -225,6 +254,14 @@ func (v deviceVersions) at(mid, ns int64) DescribedDevice {
 	return descriptionAt(v[mid], mid, ns)
 }
 
+// last returns the time from which the last description of a device is.
+func (v deviceVersions) last(mid int64) int64 {
+	if all := v[mid]; len(all) > 0 {
+		return all[len(all)-1].FromNs
+	}
+	return math.MinInt64
+}
+
 func descriptionAt(all []DescribedDevice, mid, ns int64) DescribedDevice {
 	out := DescribedDevice{MID: mid, FromNs: math.MinInt64}
 	for i := range all {
@@ -239,9 +276,16 @@ func descriptionAt(all []DescribedDevice, mid, ns int64) DescribedDevice {
 func (v deviceVersions) change(
 	mid int64, by *DeviceChange,
 ) (next DescribedDevice, isNew bool, err error) {
-	before := v.at(mid, by.FromNs)
+	fromNs := by.FromNs
+	if by.Last {
+		fromNs = max(fromNs, v.last(mid))
+	}
+	before := v.at(mid, fromNs)
 	next = before
-	next.Name, next.FromNs = by.Name, by.FromNs
+	next.FromNs = fromNs
+	if _, isID := registry.ParseID(by.Name); !isID {
+		next.Name = by.Name
+	}
 	by.Apply(&next.Description)
 	if err := next.Check(); err != nil {
 		return next, false, fmt.Errorf("%s: %w", by.Name, err)

@@ -43,7 +43,7 @@ func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64
 	return mid, err
 }
 
-// RenameDevice gives a device another name from a time on. It keeps its id, its readings and its
+// RenameDevice gives a device another name from a time on, also in later descriptions. It keeps its id, its readings and its
 // descriptions; the old name is free. After an error the same call goes on.
 //
 // Errors: *[DeviceError] if no device has the old name, or another one has the new name.
@@ -69,12 +69,14 @@ func (c *Client) RenameDevice(
 	if err := c.redescribe(ctx, cid, map[string]int64{name: mid}, false, func(
 		known deviceVersions,
 	) ([]DescribedDevice, error) {
-		d := known.at(mid, fromNs)
-		if d.FromNs == math.MinInt64 {
-			return nil, nil
+		changed := known.from(mid, fromNs)
+		if known.at(mid, fromNs).FromNs == math.MinInt64 {
+			changed = changed[1:]
 		}
-		d.Name, d.FromNs = name, fromNs
-		return []DescribedDevice{d}, nil
+		for i := range changed {
+			changed[i].Name = name
+		}
+		return changed, nil
 	}); err != nil {
 		return 0, err
 	}
@@ -143,10 +145,12 @@ func (c *Client) RemoveDescription(
 	d := descriptionAt(all, mid, fromNs)
 	if d.FromNs != fromNs || len(all) == 0 {
 		return 0, notThere(cid, name,
-			"it has no description from "+time.Unix(0, fromNs).UTC().Format(time.RFC3339Nano))
+			"it has no description from "+formatNs(fromNs))
 	}
 	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
 }
+
+func formatNs(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
 
 func (c *Client) deleteDescriptions(
 	ctx context.Context, cid int32, all []DescribedDevice,
@@ -170,7 +174,10 @@ func (c *Client) deleteDescriptions(
 // has what was known of the old one and is not known of itself. Each keeps its own readings and
 // name, and is named in the description of the other.
 //
-// Errors: *[DeviceError] if no device has the old name, or one of them was exchanged for another.
+// A device that was replaced before may be put back, and is in use again.
+//
+// Errors: *[DeviceError] if no device has the old name, or one of them was exchanged for another, or
+// the old one is described from later times only. Then the new one gets no id.
 func (c *Client) ReplaceDevice(
 	ctx context.Context, cid int32, old, name string, atNs int64,
 ) (oldMID, mid int64, err error) {
@@ -180,12 +187,27 @@ func (c *Client) ReplaceDevice(
 	if oldMID, err = c.knownDevice(ctx, cid, old); err != nil {
 		return 0, 0, err
 	}
-	ids, _, err := c.NameDevices(ctx, cid, []string{name})
+	if err := registry.CheckName(name); err != nil {
+		return 0, 0, err
+	}
+	ids, _, err := c.idsOfNames(ctx, cid, []string{name}, true)
 	if err != nil {
 		return 0, 0, err
 	}
-	mid = ids[0]
-	err = c.redescribe(ctx, cid, map[string]int64{old: oldMID, name: mid}, false, func(
+	both := map[string]int64{old: oldMID, name: ids[name]}
+	known, _, err := c.descriptionsOf(ctx, cid, both)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := known.replace(cid, old, name, oldMID, ids[name], atNs); err != nil {
+		return 0, 0, err // before the new device gets an id
+	}
+	if ids, _, err = c.idsOfNames(ctx, cid, []string{name}, false); err != nil {
+		return 0, 0, err
+	}
+	mid = ids[name]
+	both[name] = mid
+	err = c.redescribe(ctx, cid, both, false, func(
 		known deviceVersions,
 	) ([]DescribedDevice, error) {
 		return known.replace(cid, old, name, oldMID, mid, atNs)
@@ -198,6 +220,11 @@ func (v deviceVersions) replace(
 	cid int32, old, name string, oldMID, mid, atNs int64,
 ) (changed []DescribedDevice, err error) {
 	was := v.at(oldMID, atNs)
+	if all := v[oldMID]; was.FromNs == math.MinInt64 && len(all) > 0 {
+		return nil, inTheWay(cid, old, "its first description is from "+
+			formatNs(all[0].FromNs)+", after the exchange; give a time from then on, or describe "+
+			"it from an earlier time")
+	}
 	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
 			return nil, inTheWay(cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy))
@@ -205,7 +232,11 @@ func (v deviceVersions) replace(
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
 		changed = append(changed, d)
 	}
-	for _, d := range v.from(mid, atNs) {
+	before := v.at(mid, atNs).ReplacedBy
+	for i, d := range v.from(mid, atNs) {
+		if i == 0 || before != 0 && d.ReplacedBy == before {
+			d.Retired, d.ReplacedBy = false, 0
+		}
 		if d.Replaces != 0 && d.Replaces != oldMID {
 			return nil, inTheWay(cid, name, fmt.Sprintf("it replaced device %d", d.Replaces))
 		}

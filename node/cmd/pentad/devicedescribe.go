@@ -33,7 +33,7 @@ func (a *app) deviceSetCommand() *cobra.Command {
 devices with --select. What no flag names stays as it is; an empty value removes what was known.
 
 A description holds from a time on, now unless --from gives another one, and earlier ones stay.
-Names that have no id yet get one.`,
+Names that have no id yet get one. A number is an id, of a device that need not have a name.`,
 		Args: cli.Arguments(1, 1<<20, "the name of a device"),
 		Example: `  pentad device set --cid 1 oulu/t7 --type thermometer --group oulu/building-7/floor-3
   pentad device set --cid 1 oulu/t7 --place 65.01,25.47,12 --attr floor=3 --attr owner=acme
@@ -77,13 +77,17 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	changes := make([]client.DeviceChange, len(names))
 	for i, name := range names { // before ids are given to them
-		if err := registry.CheckName(name); err != nil {
+		own := name
+		if _, isID := registry.ParseID(name); isID {
+			own = ""
+		} else if err := registry.CheckName(name); err != nil {
 			return cli.Usage(err)
 		}
-		if err := change.Check(name); err != nil {
+		if err := change.Check(own); err != nil {
 			return cli.Usagef("%s: %w", name, err)
 		}
-		changes[i] = client.DeviceChange{Name: name, FromNs: fromNs, Change: change}
+		changes[i] = client.DeviceChange{Name: name, FromNs: fromNs, Change: change,
+			Last: !d.flags.Flags().Changed("from")}
 	}
 	db, err := a.Connect(ctx)
 	if err != nil {
@@ -96,7 +100,18 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	}
 	a.Note("described %s; %s new", output.Counted(did.Described, "devices"),
 		output.Counted(did.Created, "names"))
+	if did.Followed > 0 {
+		a.Note("%s only until a later one that was there; pentad device history shows them",
+			holds(did.Followed))
+	}
 	return nil
+}
+
+func holds(descriptions int) string {
+	if descriptions == 1 {
+		return "1 description holds"
+	}
+	return output.Counted(descriptions, "descriptions") + " hold"
 }
 
 // heldFrom reads the time from which a description holds.

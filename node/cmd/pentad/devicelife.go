@@ -20,8 +20,8 @@ func (a *app) deviceRenameCommand() *cobra.Command {
 		Use:   "rename OLD NEW",
 		Short: "Move a device to another name",
 		Long: `Move a device to another name. It keeps its id, its readings and its descriptions, and has a new
-version of its description with the new name. The old name is free: device name would give it a new
-id. As of an earlier time the device has its old name.`,
+version of its description with the new name, and of later ones. The old name is free: device name
+would give it a new id. As of an earlier time the device has its old name.`,
 		Args: cli.Arguments(2, 2, "the old and the new name of a device"),
 		Example: `  pentad device rename --cid 1 oulu/t1 oulu/t001
   pentad device rename --cid 1 oulu/t2 oulu/t002 --from 2024-05-01
@@ -150,10 +150,11 @@ func (a *app) deviceReplaceCommand() *cobra.Command {
 		Use:   "replace OLD NEW",
 		Short: "Store that a device took the place of another",
 		Long: `Store that one device took the place of another, as at the exchange of a meter. From --at on the old
-device is retired, and the new one, which is created if needed, has the type, group, place and
-attributes of the old one that it does not have itself. Each keeps its name, its id and its own
-readings: delta sums the steps of each register by itself. Their descriptions name each other
-(device history: replaces, replaced_by).`,
+device is retired, and the new one, which is created if needed, is in use and has the type, group,
+place and attributes of the old one that it does not have itself; a device that was replaced may be
+put back. --at may not be before the first description of the old one. Each keeps its name, its id
+and its own readings: delta sums the steps of each register by itself. Their descriptions name each
+other (device history: replaces, replaced_by).`,
 		Args: cli.Arguments(2, 2, "the old and the new device"),
 		Example: `  pentad device replace --cid 1 meter/4711 meter/4712
   pentad device replace --cid 1 meter/4711 meter/4712 --at 2024-05-01T10:30:00Z

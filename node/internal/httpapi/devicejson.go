@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,11 +89,14 @@ func newDevice(cid int32, d *client.DescribedDevice) api.Device {
 // parseDeviceChange reads a change, and the name in it, which is empty if there is none.
 func (s *Server) parseDeviceChange(src []byte) (c client.DeviceChange, name string, err error) {
 	var p api.DeviceChange
+	if string(bytes.TrimSpace(src)) == "null" {
+		return c, "", &strictjson.TypeError{Value: "null", Type: "object"}
+	}
 	if err := strictjson.Unmarshal(src, &p); err != nil {
 		return c, "", err
 	}
 	now := s.Clock.Now()
-	c.FromNs = now.UnixNano()
+	c.FromNs, c.Last = now.UnixNano(), p.From == ""
 	if p.From != "" {
 		span, err := timeparse.ParseIn(p.From, now)
 		if err != nil {
