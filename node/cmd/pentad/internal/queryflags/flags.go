@@ -181,7 +181,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
-		if err != nil && record.Dim(d) == record.MID && q.named {
+		if err != nil && record.Dim(d) == record.MID {
 			set, err = q.parseDevices(ctx, a, query.Box[record.CID], now, err)
 		} else if err != nil {
 			err = cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
@@ -196,14 +196,8 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		return nil, err
 	}
 	query.Last = q.last
-	switch q.Order {
-	case "", "none":
-	case "acq":
-		query.Order = record.OrderAcq
-	case "key":
-		query.Order = record.OrderKey
-	default:
-		return nil, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
+	if query.Order, err = q.order(); err != nil {
+		return nil, err
 	}
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
@@ -260,6 +254,19 @@ func (q *Flags) movingText() (string, error) {
 		m.MaxAgeNs = int64(age)
 	}
 	return m.String(), nil
+}
+
+// order reads --order.
+func (q *Flags) order() (record.Order, error) {
+	switch q.Order {
+	case "", "none":
+		return record.OrderNone, nil
+	case "acq":
+		return record.OrderAcq, nil
+	case "key":
+		return record.OrderKey, nil
+	}
+	return 0, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
 }
 
 // condition returns the condition of --where, bound to the type that --type names.
