@@ -102,8 +102,13 @@ func (x *deviceChanges) step() {
 			x.t.Fatal(err)
 		}
 		if d, ok := x.model.at(name, fromNs); ok {
-			d.Name = other
 			x.model[name][fromNs] = d
+		}
+		for from, d := range x.model[name] {
+			if from >= fromNs {
+				d.Name = other
+				x.model[name][from] = d
+			}
 		}
 		x.model[other] = x.model[name]
 		delete(x.model, name)

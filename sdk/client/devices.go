@@ -33,9 +33,16 @@ type Device struct {
 //
 // Cost: one query for 1,000 names.
 func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]int64, error) {
+	return c.FindDevicesAsOf(ctx, cid, names, 0)
+}
+
+// FindDevicesAsOf is FindDevices as known before an acq; 0: now.
+func (c *Client) FindDevicesAsOf(
+	ctx context.Context, cid int32, names []string, asOfNs int64,
+) ([]int64, error) {
 	ids := make([]int64, 0, len(names))
 	for some := range slices.Chunk(names, maxNames) {
-		found, err := c.nameClaims(ctx, cid, some)
+		found, err := c.nameClaims(ctx, cid, some, asOfNs)
 		if err != nil {
 			return nil, err
 		}
@@ -80,15 +87,19 @@ func (c *Client) NameDevices(
 //
 // Cost: a scan of all names of the tenant.
 func (c *Client) Devices(ctx context.Context, cid int32) ([]Device, error) {
-	return c.claimed(ctx, &record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(record.NameMOID)}}})
+	return c.DevicesAsOf(ctx, cid, 0)
+}
+
+// DevicesAsOf is Devices as known before an acq; 0: now.
+func (c *Client) DevicesAsOf(ctx context.Context, cid int32, asOfNs int64) ([]Device, error) {
+	return c.claimed(ctx, namesBefore(cid, asOfNs))
 }
 
 // nameSome is NameDevices for at most maxNames.
 func (c *Client) nameSome(
 	ctx context.Context, cid int32, names []string,
 ) (ids map[string]int64, created int, err error) {
-	if ids, err = c.nameClaims(ctx, cid, names); err != nil {
+	if ids, err = c.nameClaims(ctx, cid, names, 0); err != nil {
 		return nil, 0, err
 	}
 	var fresh []string
@@ -121,7 +132,7 @@ func (c *Client) nameSome(
 		if !isConflict(err) || try == maxClaimTries {
 			return nil, 0, fmt.Errorf("store names of devices: %w", err)
 		}
-		won, err := c.nameClaims(ctx, cid, fresh)
+		won, err := c.nameClaims(ctx, cid, fresh, 0)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -226,12 +237,11 @@ func (c *Client) afterUsed(
 	}
 }
 
-// nameClaims returns the ids of those names that have one.
+// nameClaims returns the ids of those names that have one, as known before an acq; 0: now.
 func (c *Client) nameClaims(
-	ctx context.Context, cid int32, names []string,
+	ctx context.Context, cid int32, names []string, asOfNs int64,
 ) (map[string]int64, error) {
-	q := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(record.NameMOID)}}}
+	q := namesBefore(cid, asOfNs)
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
 		if key := record.NameClaimKey(cid, name); !wanted[name] {
@@ -240,7 +250,7 @@ func (c *Client) nameClaims(
 			q.Box[record.Cap] = append(q.Box[record.Cap], record.At(key.CapNs))
 		}
 	}
-	devices, err := c.claimed(ctx, &q)
+	devices, err := c.claimed(ctx, q)
 	ids := make(map[string]int64, len(names))
 	for _, d := range devices {
 		if wanted[d.Name] {

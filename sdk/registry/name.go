@@ -11,7 +11,8 @@ import (
 )
 
 // CheckName says why a text cannot be the name of a device: it is empty, too long, not UTF-8, has a
-// character that is not printable or that is taken for another one, or it reads as ids.
+// character that is not printable or that is taken for another one, it reads as ids, or as a list or
+// a range where names select devices.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -22,6 +23,13 @@ func CheckName(name string) error {
 		return fmt.Errorf("the name %q reads as ids of devices, which numbers, ranges and lists "+
 			"of them always are; give it a letter, e.g. meter-%s", excerpt.Of(name, 80),
 			strings.Trim(excerpt.Of(name, 80), "+-.,=* "))
+	case strings.Contains(name, ","):
+		return fmt.Errorf("the name %q has a comma, which separates names in selectors; use "+
+			"another character, e.g. %q", excerpt.Of(name, 80),
+			strings.ReplaceAll(excerpt.Of(name, 80), ",", "_"))
+	case strings.Contains(name, ".."):
+		return fmt.Errorf(`the name %q has "..", which is a range in selectors; use one dot`,
+			excerpt.Of(name, 80))
 	}
 	return checkName("name", name)
 }

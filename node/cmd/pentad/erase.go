@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -143,6 +144,10 @@ func (a *app) previewHide(ctx context.Context, db *client.Client, q *record.Quer
 		devices, err := queryflags.SelectedDevices(ctx, db, q)
 		if err != nil {
 			return err
+		}
+		if len(devices) == 0 {
+			return fmt.Errorf("select: no device of tenant %d meets %q", q.Box[record.CID][0].From,
+				q.Select)
 		}
 		columns = append(columns, cli.Right("devices"))
 		row = append(row, output.Count(len(devices)))

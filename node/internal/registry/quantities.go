@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/plugin"
@@ -17,13 +18,27 @@ func (r *Registry) Quantities() []plugin.Quantity {
 }
 
 // SetQuantity declares the quantity of a moid, in place of an earlier declaration. Records stay as
-// they are.
+// they are. A name is that of one quantity; two that are declared at the same time on different
+// nodes of a cluster may get the same one.
+//
+// Errors: a *wire.Error of kind conflict if another quantity has the name.
 func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
 	if err := q.Check(); err != nil {
 		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
 	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	if r.cluster != nil {
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	for _, other := range r.Quantities() {
+		if other.Name == q.Name && other.MOID != q.MOID {
+			return &wire.Error{Kind: wire.KindConflict, Message: fmt.Sprintf("quantity %d has "+
+				"the name %q; give %d another one", other.MOID, q.Name, q.MOID)}
+		}
+	}
 	return r.change(ctx, &catalog.Change{Quantity: &q}, nil)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/excerpt"
@@ -29,6 +30,27 @@ func (f *FilledFlag) Set(text string) error {
 func (f *FilledFlag) String() string { return string(*f) }
 
 func (f *FilledFlag) Type() string { return "string" }
+
+// Once lets a flag be given once: the last of two would win in silence. instead says what to do.
+func Once(c *cobra.Command, flag, instead string) {
+	f := c.Flags().Lookup(flag)
+	f.Value = &onceFlag{Value: f.Value, instead: instead}
+}
+
+type onceFlag struct {
+	pflag.Value
+	instead string
+	given   bool
+}
+
+// Set implements pflag.Value.
+func (f *onceFlag) Set(text string) error {
+	if f.given {
+		return errors.New("is given twice; " + f.instead)
+	}
+	f.given = true
+	return f.Value.Set(text)
+}
 
 // DurationFlag reads lengths of time with days and weeks.
 type DurationFlag int64

@@ -30,7 +30,11 @@ func (q *Flags) readDevices(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	defer db.Close()
-	devices, err := db.Devices(ctx, int32(tenants[0].From))
+	asOfNs, err := q.asOfNs(q.now(a))
+	if err != nil {
+		return err
+	}
+	devices, err := db.DevicesAsOf(ctx, int32(tenants[0].From), asOfNs)
 	if err != nil {
 		return err
 	}
@@ -48,13 +52,13 @@ func (q *Flags) readDevices(ctx context.Context, a *cli.App) error {
 }
 
 // parseDevices parses a selector of devices that is no selector of ids, why says why: names of
-// devices of one tenant, with ids among them, between commas. A name may have commas if it is the
-// only one.
+// devices of one tenant, with ids among them, between commas. Names are those that devices have in
+// the view of the query.
 func (q *Flags) parseDevices(
-	ctx context.Context, a *cli.App, tenants record.RangeSet, now time.Time, why error,
+	ctx context.Context, a *cli.App, query *record.Query, now time.Time, why error,
 ) (record.RangeSet, error) {
 	text := strings.TrimSpace(q.Parts[record.MID])
-	box := record.Box{record.CID: tenants}
+	box := record.Box{record.CID: query.Box[record.CID]}
 	if registry.ReadsAsIDs(text) {
 		return nil, cli.Usagef("--mid: %w", why)
 	}
@@ -62,7 +66,7 @@ func (q *Flags) parseDevices(
 		return nil, cli.Usagef("--mid: %w; to select by the names that the node keeps, choose a "+
 			"tenant with --cid%s", why, q.namesHint(record.MID))
 	}
-	cid, names := int32(tenants[0].From), []string{text}
+	cid, names := int32(box[record.CID][0].From), []string(nil)
 	for part := range strings.SplitSeq(text, ",") {
 		names = append(names, strings.TrimSpace(part))
 	}
@@ -71,24 +75,25 @@ func (q *Flags) parseDevices(
 		return nil, err
 	}
 	defer db.Close()
-	ids, err := db.FindDevices(ctx, cid, names)
+	ids, err := db.FindDevicesAsOf(ctx, cid, names, query.AsOfAcqNs)
 	if err != nil {
 		return nil, err
 	}
-	if ids[0] != 0 {
-		return record.RangeSet{record.At(ids[0])}, nil
-	}
 	var set record.RangeSet
-	for i, name := range names[1:] {
-		if id := ids[1+i]; id != 0 {
+	for i, name := range names {
+		if id := ids[i]; id != 0 {
 			set = append(set, record.At(id))
 			continue
 		}
 		some, err := selector.ParseIn(record.MID, name, now)
 		if err != nil {
-			return nil, cli.Usagef("--mid: tenant %d has no device with the name %q; pentad "+
-				"device ls --cid %d lists its names%s", cid, excerpt.Of(name, 80), cid,
-				q.namesHint(record.MID))
+			then, flag := "", ""
+			if q.AsOf != "" {
+				then, flag = " as of "+q.AsOf, " --asof "+q.AsOf
+			}
+			return nil, cli.Usagef("--mid: tenant %d has no device with the name %q%s; pentad "+
+				"device ls --cid %d%s lists its names%s", cid, excerpt.Of(name, 80), then, cid,
+				flag, q.namesHint(record.MID))
 		}
 		if len(some) == 0 { // all devices
 			return nil, nil

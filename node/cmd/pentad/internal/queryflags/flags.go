@@ -66,6 +66,7 @@ func (q *Flags) AddSelectors(c *cobra.Command) {
 	c.Long = strings.TrimSpace(long) + "\n" + selectorHelp
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"acquisition times, e.g. 2026-11-21 or now-1h..")
+	cli.Once(c, "acq", "separate them by commas")
 }
 
 // AddKeyFlags adds a selector for each dimension but acq, along which changes are read.
@@ -78,6 +79,7 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 		"quantities, e.g. 1, 1,2 or energy; also --quantity",
 		"capture times, e.g. 2026-11 or now-24h.."} {
 		c.Flags().StringVar(&q.Parts[d], record.Dim(d).String(), "*", what)
+		cli.Once(c, record.Dim(d).String(), "separate them by commas")
 	}
 }
 
@@ -119,6 +121,7 @@ func (q *Flags) AddSelect(c *cobra.Command) {
 	c.Flags().Var((*cli.FilledFlag)(&q.selected), "select",
 		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
 			"as --cid; see pentad device --help)")
+	cli.Once(c, "select", "join them with and")
 }
 
 // asOfFlag is the name of a flag whose time may be local.
@@ -143,6 +146,7 @@ func (q *Flags) AddLast(c *cobra.Command) {
 func (q *Flags) AddFilter(c *cobra.Command) {
 	c.Flags().Var((*cli.FilledFlag)(&q.Where), "where",
 		"condition on declared fields of payloads, e.g. 'value > -5 and quality = 0'")
+	cli.Once(c, "where", "join them with and")
 	c.Flags().Var(&q.Filters, "filter",
 		"filter plugin: NAME, NAME@DIGEST or FILE.wasm; may be repeated,\na record must pass "+
 			"all of them, at most "+strconv.Itoa(record.MaxFilters))
@@ -161,10 +165,7 @@ func (q *Flags) AddWhereType(c *cobra.Command, instead string) {
 
 // Query puts the flags together and checks them.
 func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
-	now := a.Now().UTC()
-	if q.Loc != nil {
-		now = now.In(q.Loc)
-	}
+	now := q.now(a)
 	if err := q.replaceNames(ctx, a, now); err != nil {
 		return nil, err
 	}
@@ -179,21 +180,24 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if query.Moving, err = q.movingText(); err != nil {
 		return nil, err
 	}
+	var named error // why the devices are not ids
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil && record.Dim(d) == record.MID {
-			set, err = q.parseDevices(ctx, a, query.Box[record.CID], now, err)
+			named = err
 		} else if err != nil {
-			err = cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
-		}
-		if err != nil {
-			return nil, err
+			return nil, cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
 		}
 		query.Box[d] = set
 		noteYear(a, record.Dim(d), q.Parts[d])
 	}
 	if err := q.setView(a, query, now); err != nil {
 		return nil, err
+	}
+	if named != nil {
+		if query.Box[record.MID], err = q.parseDevices(ctx, a, query, now, named); err != nil {
+			return nil, err
+		}
 	}
 	query.Last = q.last
 	if query.Order, err = q.order(); err != nil {
@@ -208,6 +212,13 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		}
 	}
 	return query, nil
+}
+
+func (q *Flags) now(a *cli.App) time.Time {
+	if q.Loc != nil {
+		return a.Now().In(q.Loc)
+	}
+	return a.Now().UTC()
 }
 
 // setView sets which versions the query shows.
@@ -227,14 +238,26 @@ func (q *Flags) setView(a *cli.App, query *record.Query, now time.Time) error {
 		if q.View == "latest" {
 			return cli.Usagef("--asof and --view latest: mutually exclusive; use one")
 		}
-		span, err := timeparse.ParseIn(q.AsOf, now)
+		asOfNs, err := q.asOfNs(now)
 		if err != nil {
-			return cli.Usagef("--asof: %w", err)
+			return err
 		}
-		NoteMoment(a, "as known before", q.AsOf, span.FromNs, now.Location())
-		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+		NoteMoment(a, "as known before", q.AsOf, asOfNs, now.Location())
+		query.View, query.AsOfAcqNs = record.ViewAsOf, asOfNs
 	}
 	return nil
+}
+
+// asOfNs returns the acq of --asof, 0 if there is none.
+func (q *Flags) asOfNs(now time.Time) (int64, error) {
+	if q.AsOf == "" {
+		return 0, nil
+	}
+	span, err := timeparse.ParseIn(q.AsOf, now)
+	if err != nil {
+		return 0, cli.Usagef("--asof: %w", err)
+	}
+	return span.FromNs, nil
 }
 
 // movingText returns what --moving and --moving-age say.
