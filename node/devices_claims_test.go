@@ -276,3 +276,37 @@ func TestNamesAreRemoved(t *testing.T) {
 		t.Errorf("ids %d after %d, %d created; %v", again, ids, created, err)
 	}
 }
+
+// TestChangesOfNow changes one device by clients whose clocks differ: none hides what another said.
+func TestChangesOfNow(t *testing.T) {
+	n := openTest(t, Options{Dir: t.TempDir()})
+	c := dial(t, n)
+	const clients = 8
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			change := client.DeviceChange{Name: "q", FromNs: int64(100 - i), Last: true}
+			change.Attributes = map[string]registry.Value{
+				fmt.Sprintf("a%d", i): registry.Number(1)}
+			if _, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{change}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	devices, err := c.SelectDevices(t.Context(), 1, "name=q")
+	if err != nil || len(devices) != 1 || len(devices[0].Attributes) != clients {
+		t.Errorf("%+v, want %d attributes; %v", devices, clients, err)
+	}
+	a := &asker{t, n}
+	for _, body := range []string{`null`, ` null `, `[]`} {
+		a.expect("PUT", "/v1/devices/q?cid=1", body, 400, "body")
+	}
+	early := client.DeviceChange{Name: "q", FromNs: 1}
+	early.Type = new(string)
+	*early.Type = "meter"
+	did, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{early})
+	if err != nil || did.Described != 1 || did.Followed != 1 {
+		t.Errorf("%+v, %v", did, err)
+	}
+}
