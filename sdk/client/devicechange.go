@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -14,7 +15,7 @@ import (
 
 // DeviceChange is what becomes of the description of a device from a time on.
 type DeviceChange struct {
-	Name   string
+	Name   string // or an id in digits, of a device that need not have a name
 	FromNs int64
 	registry.Change
 }
@@ -52,16 +53,13 @@ func (c *Client) changeDevices(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
 	for i := range changes {
-		if err := registry.CheckName(changes[i].Name); err != nil {
+		if err := changes[i].checkNamed(); err != nil {
 			return did, err
-		}
-		if err := changes[i].Check(changes[i].Name); err != nil {
-			return did, fmt.Errorf("%s: %w", changes[i].Name, err)
 		}
 	}
 	chunks := slices.Collect(slices.Chunk(changes, describeAtOnce))
 	at := 1 // the changes of one device follow each other
-	if len(distinctNames(changes)) == len(changes) {
+	if names, byID := distinctNames(changes); len(names)+len(byID) == len(changes) {
 		at = min(changeAtOnce, len(chunks))
 	}
 	var mu sync.Mutex // guards did, err and next
@@ -100,13 +98,14 @@ const changeAtOnce = 4
 func (c *Client) changeChunk(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
-	names := distinctNames(changes)
+	names, byID := distinctNames(changes)
 	ids, created, err := c.idsOfNames(ctx, cid, names, dry)
 	if err != nil {
 		return did, err
 	}
+	maps.Copy(ids, byID)
 	did.Created = created
-	described, err := c.changeSome(ctx, cid, changes, ids, created == len(names), dry)
+	described, err := c.changeSome(ctx, cid, changes, ids, created == len(ids), dry)
 	if err == nil {
 		did.Described, did.Unchanged = described, len(changes)-described
 	}
@@ -161,15 +160,34 @@ func (c *Client) redescribe(
 	}
 }
 
-func distinctNames(changes []DeviceChange) (names []string) {
+// checkNamed checks a change, and the name or the id of its device.
+func (d *DeviceChange) checkNamed() error {
+	name := d.Name
+	if _, isID := registry.ParseID(name); isID {
+		name = ""
+	} else if err := registry.CheckName(name); err != nil {
+		return err
+	}
+	if err := d.Check(name); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// distinctNames returns the names of devices that are changed, and ids in place of names.
+func distinctNames(changes []DeviceChange) (names []string, byID map[string]int64) {
 	seen := make(map[string]bool, len(changes))
+	byID = map[string]int64{}
 	for i := range changes {
-		if name := changes[i].Name; !seen[name] {
+		name := changes[i].Name
+		if mid, isID := registry.ParseID(name); isID {
+			byID[name] = mid
+		} else if !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, byID
 }
 
 // idsOfNames returns the ids of names, and gives ids to new ones unless it is dry.
@@ -241,7 +259,10 @@ func (v deviceVersions) change(
 ) (next DescribedDevice, isNew bool, err error) {
 	before := v.at(mid, by.FromNs)
 	next = before
-	next.Name, next.FromNs = by.Name, by.FromNs
+	next.FromNs = by.FromNs
+	if _, isID := registry.ParseID(by.Name); !isID {
+		next.Name = by.Name
+	}
 	by.Apply(&next.Description)
 	if err := next.Check(); err != nil {
 		return next, false, fmt.Errorf("%s: %w", by.Name, err)

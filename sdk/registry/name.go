@@ -3,6 +3,8 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/pentad-db/pentad/sdk/excerpt"
@@ -22,6 +24,12 @@ func CheckName(name string) error {
 			strings.Trim(excerpt.Of(name, 80), "+-.,=* "))
 	}
 	return checkName("name", name)
+}
+
+// ParseID returns the id that is written in place of a name, if that is one above 0.
+func ParseID(text string) (mid int64, ok bool) {
+	mid, err := strconv.ParseInt(text, 10, 64)
+	return mid, err == nil && mid > 0 && mid < math.MaxInt64
 }
 
 // ReadsAsIDs reports whether a text may be meant as ids where both ids and names select devices: it

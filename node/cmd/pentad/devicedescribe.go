@@ -33,7 +33,7 @@ func (a *app) deviceSetCommand() *cobra.Command {
 devices with --select. What no flag names stays as it is; an empty value removes what was known.
 
 A description holds from a time on, now unless --from gives another one, and earlier ones stay.
-Names that have no id yet get one.`,
+Names that have no id yet get one. A number is an id, of a device that need not have a name.`,
 		Args: cli.Arguments(1, 1<<20, "the name of a device"),
 		Example: `  pentad device set --cid 1 oulu/t7 --type thermometer --group oulu/building-7/floor-3
   pentad device set --cid 1 oulu/t7 --place 65.01,25.47,12 --attr floor=3 --attr owner=acme
@@ -77,10 +77,13 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	changes := make([]client.DeviceChange, len(names))
 	for i, name := range names { // before ids are given to them
-		if err := registry.CheckName(name); err != nil {
+		own := name
+		if _, isID := registry.ParseID(name); isID {
+			own = ""
+		} else if err := registry.CheckName(name); err != nil {
 			return cli.Usage(err)
 		}
-		if err := change.Check(name); err != nil {
+		if err := change.Check(own); err != nil {
 			return cli.Usagef("%s: %w", name, err)
 		}
 		changes[i] = client.DeviceChange{Name: name, FromNs: fromNs, Change: change}

@@ -185,7 +185,10 @@ func (a *app) findDevice(
 	if err != nil {
 		return nil, 0, err
 	}
-	mid, err := db.FindDevice(ctx, cid, name, when)
+	mid, isID := registry.ParseID(name)
+	if !isID {
+		mid, err = db.FindDevice(ctx, cid, name, when)
+	}
 	if err == nil && mid == 0 {
 		err = fmt.Errorf("tenant %d has no device with the name %q; pentad device ls --cid %d "+
 			"lists its names", cid, name, cid)

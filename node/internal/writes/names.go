@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/request"
-	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -19,7 +18,7 @@ const maxCheckedNames = 1000
 // device has pass: a device may be described before its name is claimed. What is claimed at the
 // same time may be missed, as a name and what has it are in different groups.
 //
-// Errors: store.ErrConflict; those of queries.
+// Errors: *record.InvalidError; those of queries.
 //
 // Cost: a query for 1,000 names.
 func (d *Dispatcher) checkNames(ctx context.Context, b *record.Batch) error {
@@ -75,6 +74,7 @@ func checkClaims(found *record.Batch, described map[record.Key]int64) error {
 }
 
 func otherDevice(mid int64, name string, other int64) error {
-	return fmt.Errorf("device %d is described with the name %q, which is that of device %d: %w",
-		mid, excerpt.Of(name, 80), other, store.ErrConflict)
+	return &record.InvalidError{Part: "payload", Reason: record.Inconsistent, Row: -1,
+		Detail: fmt.Sprintf("device %d is described with the name %q, which is that of device %d",
+			mid, excerpt.Of(name, 80), other)}
 }

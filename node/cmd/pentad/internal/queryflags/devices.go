@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // readDevices reads the names of devices that the node keeps, for answers and selectors.
@@ -55,7 +55,7 @@ func (q *Flags) parseDevices(
 ) (record.RangeSet, error) {
 	text := strings.TrimSpace(q.Parts[record.MID])
 	box := record.Box{record.CID: tenants}
-	if !strings.ContainsFunc(text, unicode.IsLetter) && !strings.Contains(text, "/") {
+	if registry.ReadsAsIDs(text) {
 		return nil, cli.Usagef("--mid: %w", why)
 	}
 	if !box.Pins(record.CID) {
