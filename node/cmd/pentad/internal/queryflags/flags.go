@@ -208,11 +208,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
 	}
-	if s, err := registry.ParseSelector(q.selected); err == nil {
-		for _, doubt := range s.Doubts() {
-			a.Note("--select: a condition on the attribute %s", doubt)
-		}
-	}
+	q.noteDoubts(a)
 	return query, nil
 }
 
@@ -260,6 +256,15 @@ func (q *Flags) movingText() (string, error) {
 		m.MaxAgeNs = int64(age)
 	}
 	return m.String(), nil
+}
+
+// noteDoubts names keys of --select that are nearly others.
+func (q *Flags) noteDoubts(a *cli.App) {
+	if s, err := registry.ParseSelector(q.selected); err == nil {
+		for _, doubt := range s.Doubts() {
+			a.Note("--select: a condition on the attribute %s", doubt)
+		}
+	}
 }
 
 // condition returns the condition of --where, bound to the type that --type names.
