@@ -23,6 +23,9 @@ const subRuns = 8
 // maxBlockRows is how many rows a block may have; the files know no larger ones.
 const maxBlockRows = 8192
 
+// longRun is how many readings of a series are stored, and read, as a run with advantage.
+const longRun = 128
+
 // Options say what shape blocks take. The zero value works; so do values below zero, as zero.
 type Options struct {
 	// BlockRows is how many rows a block has at most, a multiple of 8 up to 8192; 8192.
@@ -80,6 +83,8 @@ type Clusterer struct {
 
 	all, sortedByPair []item   // the rows being clustered
 	seen              []uint32 // by device, see countSeries
+	inBlock           []uint32 // by device: the last mark of a pair in a block that has it
+	inBlockMark       uint32
 	ordinalsByRow     struct {
 		mids, cids, moids, pairs []uint32
 		pairKeys                 []int64
@@ -331,29 +336,54 @@ func setKeys(items []item, d record.Dim) {
 	}
 }
 
-// leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank.
+// leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank. Those
+// that are not needed are empty, at its end.
 func (c *Clusterer) leaf(items []item) {
 	setKeys(items, record.Cap)
-	n := len(items)
+	n, subs := len(items), c.subRunsOf(items)
 	var ends [subRuns]int
 	for i := range ends {
-		ends[i] = n * (i + 1) / subRuns
-		if i < subRuns-1 {
-			ends[i] &^= 7 // filters take eight rows at once
+		ends[i] = n
+		if i < subs-1 {
+			ends[i] = n * (i + 1) / subs &^ 7 // filters take eight rows at once
 		}
 	}
-	multiSelect(items, 0, ends[:subRuns-1])
+	multiSelect(items, 0, ends[:subs-1])
 	base := uint32(len(c.layout.Order))
-	var subs [subRuns]uint32
+	var subEnds [subRuns]uint32
 	start := 0
 	for i, end := range ends {
 		c.sortRun(items[start:end])
 		start = end
-		subs[i] = base + uint32(end)
+		subEnds[i] = base + uint32(end)
 	}
 	c.emit(items)
 	c.layout.BlockEnds = append(c.layout.BlockEnds, base+uint32(n))
-	c.layout.SubEnds = append(c.layout.SubEnds, subs)
+	c.layout.SubEnds = append(c.layout.SubEnds, subEnds)
+}
+
+// subRunsOf returns how many sub-runs a block has: as many as there can be, but where series have
+// many readings in it, so few that these are in long runs.
+func (c *Clusterer) subRunsOf(items []item) int {
+	if len(c.inBlock) < len(c.mids) {
+		c.inBlock, c.inBlockMark = make([]uint32, len(c.mids)), 0
+	}
+	series := 0
+	for i := range items {
+		it := &items[i]
+		if i == 0 || it.pair != items[i-1].pair {
+			c.inBlockMark++
+		}
+		if c.inBlock[it.mid] != c.inBlockMark {
+			c.inBlock[it.mid] = c.inBlockMark
+			series++
+		}
+	}
+	readings, subs := len(items)/series, subRuns
+	for readings >= longRun && subs > 1 && readings/subs < longRun {
+		subs /= 2
+	}
+	return subs
 }
 
 // emit appends the rows of a block, in their order, to the layout.

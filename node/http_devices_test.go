@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // TestDevicesForPeople describes, lists, renames and removes devices by HTTP.
@@ -101,4 +102,36 @@ func TestManyDevicesForPeople(t *testing.T) {
 	a.expect("GET", "/v1/devices?cid=1&limit=0", "", 400, `"part":"limit"`)
 	a.expect("GET", "/v1/devices?cid=1&select="+url.QueryEscape("floor=="), "", 400,
 		`"part":"select"`)
+}
+
+// TestNamesForPeople writes and reads records by the names of tenants, devices and quantities.
+func TestNamesForPeople(t *testing.T) {
+	n := openTest(t, Options{})
+	a := &asker{t, n}
+	if err := n.SetQuantity(plugin.Quantity{MOID: 3, Name: "temperature",
+		Type: plugin.F64}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(t, n).NameTenant(t.Context(), 1, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	const row = `{"tenant":"acme","device":"oulu/t7","quantity":"temperature","cap":1,"value":5}`
+	a.expect("POST", "/v1/records", row, 422, "tenant 1 has no device with the name",
+		"create=1 creates it")
+	a.expect("POST", "/v1/records?create=1", row, 200, `"written":1`)
+	a.expect("POST", "/v1/records", row+"\n"+strings.Replace(row, "acme", "beta", 1)+"\n"+
+		strings.Replace(row, "temperature", "temp", 1)+"\n"+
+		strings.Replace(row, `"cap"`, `"mid":7,"cap"`, 1)+"\n"+
+		strings.Replace(row, `"tenant":"acme",`, "", 1), 207, `"written":1`, `"rejected":4`,
+		`no tenant has the name \"beta\"`, `no declared quantity has the name \"temp\"`,
+		"mid and device are both there", "give cid or tenant")
+	for _, query := range []string{"cid=acme&mid=oulu/t7&moid=temperature",
+		"cid=1&mid=oulu/t7,99&moid=temperature,4", "cid=acme&mid=1099511627776", "cid=7,acme"} {
+		a.expect("GET", "/v1/count?"+query, "", 200, `"records":1`)
+		a.expect("GET", "/v1/records?"+query, "", 200, `"cid":1,"mid":1099511627776,"moid":3`)
+	}
+	a.expect("GET", "/v1/count?cid=beta", "", 400, `"part":"cid"`, "no tenant has the name")
+	a.expect("GET", "/v1/count?cid=1&mid=oulu/t8", "", 400, `"part":"mid"`, "no device with")
+	a.expect("GET", "/v1/count?mid=oulu/t8", "", 400, `"part":"mid"`, "choose one with cid")
+	a.expect("GET", "/v1/count?moid=x", "", 400, `"part":"moid"`, "no declared quantity")
 }

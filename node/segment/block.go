@@ -19,6 +19,8 @@ type Block struct {
 	stride int // of payloads of one size
 
 	keys          [record.NumDims]column
+	runs          runTable // of a block that has one: what it holds is not in keys then
+	frameTables   []*frameTable
 	flags         []byte
 	tombs         []byte
 	wordColumns   []column
@@ -26,6 +28,8 @@ type Block struct {
 	chunks        []byte // chunk directory
 	data          []byte // what the chunks hold
 	matches       []match
+	keyValues     []int64
+	spans         []Span
 	prefetchQueue *PrefetchQueue // nil for none
 	span          [1]Span
 	sel           []uint32
@@ -56,6 +60,7 @@ func (b *Block) Close() {
 		b.keys[d] = column{}
 	}
 	clear(b.wordColumns[:cap(b.wordColumns)])
+	b.runs.close()
 	b.sizes = column{}
 }
 

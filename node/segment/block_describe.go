@@ -27,6 +27,7 @@ type ColumnDescription struct {
 	Bytes     int    // of all packed values, and of the dictionary
 	Exponent  int    // of dec: decimals
 	Entries   int    // of dict
+	Runs      int    // whose entries the column has; 0 for those of rows
 	Low, High int64  // zone, of key columns
 }
 
@@ -38,10 +39,8 @@ func (b *Block) Describe() BlockDescription {
 	for _, part := range b.flags {
 		d.Flagged += bits.OnesCount8(part)
 	}
-	for dim := range b.keys {
-		c := b.describeColumn(&b.keys[dim], record.Dim(dim).String())
-		c.Low, c.High = b.keys[dim].zone(b.rows)
-		d.Columns = append(d.Columns, c)
+	for dim := range record.Dim(record.NumDims) {
+		d.Columns = append(d.Columns, b.describeKey(dim))
 	}
 	d.Columns[record.Acq].Name = "rank"
 	for w := range b.wordColumns {
@@ -62,17 +61,28 @@ func (b *Block) Describe() BlockDescription {
 
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
 	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec"}[c.kind],
-		Bits: int(c.width), Bytes: c.bytes(b.rows) + len(c.dict), Exponent: int(c.exponent),
+		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict), Exponent: int(c.exponent),
 		Entries: len(c.dict) / 8}
 }
 
-// zone returns the smallest and the greatest of n signed values.
-func (c *column) zone(n int) (lo, hi int64) {
-	lo = int64(c.value(0))
-	hi = lo
-	for i := range n {
-		v := int64(c.value(i))
-		lo, hi = min(lo, v), max(hi, v)
+// describeKey describes a key column, or what runs have of it.
+func (b *Block) describeKey(d record.Dim) ColumnDescription {
+	c := &b.keys[d]
+	of := b.describeColumn(c, d.String())
+	if b.runs.count > 0 {
+		of.Runs = b.runs.count
+		if d < record.Cap {
+			of.Bytes = c.bytes(of.Runs) + len(c.dict)
+		} else {
+			l := &b.runs.lines[d-record.Cap]
+			of.Bytes += l.base.bytes(of.Runs) + l.slope.bytes(of.Runs)
+		}
 	}
-	return lo, hi
+	of.Low = b.key(d, 0)
+	of.High = of.Low
+	for i := range b.rows {
+		v := b.key(d, i)
+		of.Low, of.High = min(of.Low, v), max(of.High, v)
+	}
+	return of
 }

@@ -25,21 +25,21 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
-		body[17]&^(blockHasFlags|blockHasTombs|blockHasDictionary) != 0 {
+		body[17]&^blockFlags != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
 	b.rows, b.kind, b.open, b.front = int(rows), body[16], chunk{}, front
 	b.stride = int(binary.LittleEndian.Uint32(body[20:]))
 	p := frontParser{headers: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
-		rows: b.rows}
-	for d := range b.keys {
-		b.keys[d].kind = columnFOR
-		if d == int(record.MID) && body[17]&blockHasDictionary != 0 {
-			p.dictionary(&b.keys[d])
-			continue
+		rows: b.rows, block: b}
+	b.runs.reset()
+	if body[17]&blockHasRuns != 0 {
+		p.runs(body[17]&blockHasDictionary != 0)
+	} else {
+		for d := range record.Dim(record.NumDims) {
+			p.key(d, body[17]&blockHasDictionary != 0)
 		}
-		p.column(&b.keys[d])
 	}
 	b.flags = nil
 	if body[17]&blockHasFlags != 0 {
@@ -86,6 +86,8 @@ type frontParser struct {
 	headers, data []byte
 	at, end       uint64
 	rows          int
+	block         *Block // what is parsed
+	tables        int    // of frames that its columns took
 	bad           bool
 }
 
@@ -108,6 +110,33 @@ func (p *frontParser) column(c *column) {
 	at := p.at
 	p.take(uint64(c.bytes(p.rows)))
 	c.body = p.data[at:]
+}
+
+// key reads a key column.
+func (p *frontParser) key(d record.Dim, dictionary bool) {
+	c := &p.block.keys[d]
+	c.kind, c.framed = columnFOR, framed{}
+	if d == record.MID && dictionary {
+		p.dictionary(c)
+		return
+	}
+	p.column(c)
+}
+
+// framable reads a column that may have frames.
+func (p *frontParser) framable(c *column) {
+	if p.bad || len(p.headers) == 0 || p.headers[0] != framedMark {
+		p.column(c)
+		return
+	}
+	if p.headers, p.bad = p.headers[1:], true; len(p.headers) > 0 {
+		var ok bool
+		p.headers, ok = c.parseFOR(p.headers)
+		p.bad = !ok
+	}
+	if !p.bad {
+		p.parseFrames(c)
+	}
 }
 
 // dictionary reads a key column whose values are numbers in a dictionary.
@@ -142,7 +171,7 @@ func (p *frontParser) wordColumn(c *column) {
 	default:
 		p.bad = true
 	}
-	p.column(c)
+	p.framable(c)
 	if c.kind == columnDict && (c.base != 0 || c.gcd != 1) {
 		p.bad = true
 	}
@@ -155,10 +184,16 @@ func (b *Block) checkStructure() (reason string) {
 	if reason := b.checkDictionary(); reason != "" {
 		return reason
 	}
+	if reason := b.checkRuns(); reason != "" {
+		return reason
+	}
 	for w := range b.wordColumns {
 		c := &b.wordColumns[w]
+		if !c.checkFrames() {
+			return fmt.Sprintf("frames of word %d cannot be", w)
+		}
 		for i := 0; c.kind == columnDict && i < b.rows; i++ {
-			if c.packed(i) >= uint64(len(c.dict)/8) {
+			if c.number(i) >= uint64(len(c.dict)/8) {
 				return fmt.Sprintf("word %d of payload %d names no entry of the dictionary", w, i)
 			}
 		}
@@ -198,9 +233,9 @@ func (b *Block) checkDictionary() (reason string) {
 			return fmt.Sprintf("device %d of its dictionary is not above the one before", i)
 		}
 	}
-	for i := range b.rows {
+	for i := range b.keyRows() {
 		if c.packed(i) >= uint64(len(c.dict)/8) {
-			return fmt.Sprintf("the device of row %d is no entry of the dictionary", i)
+			return fmt.Sprintf("device %d is no entry of the dictionary", i)
 		}
 	}
 	return ""

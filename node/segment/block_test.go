@@ -104,7 +104,7 @@ func TestWordForms(t *testing.T) {
 		e.appendWord()
 		p := frontParser{headers: e.columnHeaders,
 			data: append(slices.Clone(e.columnData), 0, 0, 0, 0, 0, 0, 0, 0),
-			end:  uint64(len(e.columnData)), rows: 1000}
+			end:  uint64(len(e.columnData)), rows: 1000, block: &Block{}}
 		var c column
 		if p.wordColumn(&c); p.bad || p.at != p.end || len(p.headers) != 0 {
 			t.Fatal("does not parse")

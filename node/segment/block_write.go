@@ -16,6 +16,8 @@ const (
 	blockHasFlags      = 1
 	blockHasTombs      = 2
 	blockHasDictionary = 4 // mid is dictionary-encoded, the dictionary ascending
+	blockHasRuns       = 8 // keys are a table of runs, and what is left of cap and rank
+	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -47,16 +49,8 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	e := &w.encoder
 	e.columnHeaders, e.columnData = e.columnHeaders[:0], e.columnData[:0]
 	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
-	for d := range record.Dim(record.NumDims) {
-		lo, hi := e.loadKey(r, d)
-		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minDictionaryWidth &&
-			e.appendDictionary() {
-			h.flags |= blockHasDictionary
-			continue
-		}
-		f := rebase(e.values, lo, hi)
-		e.columnHeaders = appendFOR(e.columnHeaders, &f)
-		e.columnData = appendPacked(e.columnData, e.values, f.width)
+	if !e.appendRuns(r, &h) {
+		e.appendKeys(r, &h)
 	}
 	if e.appendFlags(r.order, flags) {
 		h.flags |= blockHasFlags
@@ -87,6 +81,21 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	}
 	h.size, h.front = uint32(size), uint32(front)
 	return h.size, w.patch(at, e.appendFront(&h))
+}
+
+// appendKeys appends the keys of a block, a column for each dimension.
+func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
+	for d := range record.Dim(record.NumDims) {
+		lo, hi := e.loadKey(r, d)
+		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minDictionaryWidth &&
+			e.appendDictionary() {
+			h.flags |= blockHasDictionary
+			continue
+		}
+		f := rebase(e.values, lo, hi)
+		e.columnHeaders = appendFOR(e.columnHeaders, &f)
+		e.columnData = appendPacked(e.columnData, e.values, f.width)
+	}
 }
 
 // blockHeader is the fixed part of a block's header.

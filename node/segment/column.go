@@ -48,9 +48,10 @@ type column struct {
 	maxPacked      uint64 // width one bits: the greatest packed value, and the mask of one
 	body           []byte
 	dict           []byte
+	framed
 }
 
-// packed returns packed value i.
+// packed returns packed value i of a column without frames.
 func (c *column) packed(i int) uint64 {
 	at := uint(i) * uint(c.width)
 	return binary.LittleEndian.Uint64(c.body[at>>3:]) >> (at & 7) & c.maxPacked
@@ -58,10 +59,10 @@ func (c *column) packed(i int) uint64 {
 
 // value returns value i as the 64 bits that were encoded.
 func (c *column) value(i int) uint64 {
-	p := c.packed(i)
+	p := c.number(i)
 	switch c.kind {
 	case columnDict:
-		return c.word(p)
+		return c.word(c.base + p)
 	case columnDec:
 		return fromDecimal(int64(c.base+c.gcd*p), powersOf10[c.exponent])
 	default:

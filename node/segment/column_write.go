@@ -19,6 +19,9 @@ type encoder struct {
 	dict          []uint64
 	slots         [dictSlots]uint16 // hash table: 1 + entry of dict, 0 for free
 	chunks        chunkEncoder
+	runs          runEncoder
+	frameEnds     []uint16
+	frameLeast    []uint64
 }
 
 const (
@@ -60,8 +63,7 @@ func (e *encoder) appendWord() {
 			e.columnData = binary.LittleEndian.AppendUint64(e.columnData, v)
 		}
 	}
-	e.columnHeaders = appendFOR(e.columnHeaders, &c.forCoding)
-	e.columnData = appendPacked(e.columnData, e.best, c.width)
+	e.appendFramable(&c.forCoding, e.best)
 }
 
 // minDictionaryWidth is up to which width devices are not worth a dictionary.

@@ -27,6 +27,11 @@ func newWordWriter(out []byte, n, stride int) wordWriter {
 	return wordWriter{out: unsafe.Pointer(unsafe.SliceData(out)), stride: uintptr(stride)}
 }
 
+// wordWriterOf writes words to a column.
+func wordWriterOf(column []int64) wordWriter {
+	return wordWriter{out: unsafe.Pointer(unsafe.SliceData(column)), stride: wordBytes}
+}
+
 func (w *wordWriter) put(v uint64) {
 	binary.LittleEndian.PutUint64((*[8]byte)(unsafe.Add(w.out, w.at))[:], v)
 	w.at += w.stride // a pointer must not leave what it points into
@@ -34,6 +39,11 @@ func (w *wordWriter) put(v uint64) {
 
 // fill puts a word n times.
 func (w *wordWriter) fill(v uint64, n int) {
+	if w.stride == wordBytes {
+		writeLine(unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), n), int64(v), 0, false)
+		w.at += uintptr(n) * wordBytes
+		return
+	}
 	to := *w // a copy lives in registers
 	for range n {
 		to.put(v)
@@ -46,6 +56,8 @@ func (c *column) write(p *positions, w *wordWriter) {
 	switch {
 	case c.width == 0:
 		w.fill(c.value(0), p.n)
+	case c.table != nil:
+		c.writeFrames(p, w)
 	case p.sel != nil:
 		c.writeSelected(p.sel, w)
 	case p.n < fewRows*len(p.spans):
@@ -118,7 +130,7 @@ func (c *column) writeRows(spans []Span, to *wordWriter) {
 		for _, s := range spans {
 			bit := uint(s.Lo) * width
 			for range s.Hi - s.Lo {
-				w.put(c.word(loadBits(body, bit) & mask))
+				w.put(c.word(base + loadBits(body, bit)&mask))
 				bit += width
 			}
 		}
@@ -147,7 +159,7 @@ func (c *column) writeSome(sel []uint32, to *wordWriter) {
 		}
 	case columnDict:
 		for _, i := range sel {
-			w.put(c.word(loadBits(body, uint(i)*width) & mask))
+			w.put(c.word(base + loadBits(body, uint(i)*width)&mask))
 		}
 	default:
 		for _, i := range sel {

@@ -80,6 +80,16 @@ func (c *column) vectors() (v vectors) {
 	return v
 }
 
+// rebase makes them those of a column that differs in its base.
+func (v *vectors) rebase(base uint64) {
+	v.base = base
+	if v.inverse != 0 {
+		v.base += roundBits
+		v.plus = float64(int64(base))
+		v.back = wholeFloat - v.plus
+	}
+}
+
 // writeVector does what writeRun does with as many of the first n rows as it can, and returns how
 // many. There are eight at least.
 func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
@@ -89,8 +99,12 @@ func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 	}
 	if left := len(c.body) - 64; left >= 0 && t.sixteens && w.stride == 8 {
 		// It loads 64 bytes for the last eight rows.
-		if fit := (8*left+7)/width + 8 - lo; fit >= 8 {
-			done = min(n, fit)
+		fit := n
+		if (lo+n)*width/8 > left {
+			fit = min(n, (8*left+7)/width+8-lo)
+		}
+		if fit >= 8 {
+			done = fit
 			c.writeDense(v, lo, done, unsafe.Add(w.out, w.at))
 		}
 	}

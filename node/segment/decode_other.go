@@ -8,4 +8,6 @@ func interleavesPrefetch() bool { return false }
 
 func (c *column) vectors() vectors { return vectors{} }
 
+func (v *vectors) rebase(base uint64) {}
+
 func (c *column) writeVector(*vectors, int, int, *wordWriter) (done int) { return 0 }

@@ -51,3 +51,24 @@ func exampleTombs() *SealedInput {
 	return &SealedInput{Rows: b, Order: []uint32{0, 2, 1}, BlockEnds: []uint32{3},
 		Flags: []uint64{1 << 2}}
 }
+
+// exampleRuns are two devices that send every 10 s, each second reading half a second late, and
+// the second device after a pause of a minute.
+func exampleRuns() *SealedInput {
+	in := &SealedInput{Rows: &record.Batch{}, Order: make([]uint32, 320), BlockEnds: []uint32{320}}
+	for rank := range 320 {
+		mid, i := rank%2, rank/2
+		capMs := i*10_000 + i%2*500
+		if mid == 1 && i >= 80 {
+			capMs += 60_000
+		}
+		position, value := mid*160+i, i%2
+		if position >= 256 {
+			value = 1000 + i%2*3
+		}
+		in.Order[position] = uint32(rank)
+		in.Rows.Append(record.Key{CID: 7, MID: 1000 + int64(mid), MOID: 3,
+			CapNs: int64(capMs) * 1e6}, binary.LittleEndian.AppendUint64(nil, uint64(value)))
+	}
+	return in
+}

@@ -68,6 +68,9 @@ func (c *column) translateDictionary(set record.RangeSet, dst []match) (matches 
 func (b *Block) FilterSpan(
 	d record.Dim, set record.RangeSet, lo, hi int, sel []uint32,
 ) []uint32 {
+	if b.runs.count > 0 {
+		return b.filterRuns(d, set, lo, hi, sel)
+	}
 	c := &b.keys[d]
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
@@ -100,6 +103,9 @@ func (b *Block) FilterSpan(
 // Filter keeps those positions of sel whose value of a dimension lies in a normalized set, in
 // place. For [record.Acq] the values are ranks.
 func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32 {
+	if b.runs.count > 0 {
+		return b.filterRunsSelected(d, set, sel)
+	}
 	c := &b.keys[d]
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
@@ -180,6 +186,9 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	if m.none || lo == hi {
 		return lo, lo
 	}
+	if b.runs.count > 0 {
+		return b.searchRuns(lo, hi, m)
+	}
 	c, rows := &b.keys[record.MID], float64(hi-1-lo)
 	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
 	if m.last == c.maxPacked || first == hi {
@@ -240,6 +249,9 @@ var sortedBy = [...]record.Dim{record.CID, record.MOID, record.MID, record.Cap}
 //
 // Cost: some 20 packed values are looked at, 0.1 us.
 func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
+	if b.runs.count > 0 {
+		return b.searchReadingInRuns(lo, hi, k)
+	}
 	for _, d := range sortedBy {
 		c := &b.keys[d]
 		v, ok := c.pack(k.Part(d))

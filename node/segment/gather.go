@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -86,6 +85,9 @@ func columnsOf(keysOnly bool) Columns {
 func (b *Block) GatherColumns(
 	sel []uint32, spans []Span, columns Columns, dst *record.Batch,
 ) error {
+	if b.runs.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
+		sel, spans = b.spansOf(sel)
+	}
 	p := positions{sel: sel, spans: spans, n: len(sel), prefetchQueue: b.prefetchQueue}
 	if sel == nil {
 		for _, s := range spans {
@@ -102,6 +104,27 @@ func (b *Block) GatherColumns(
 		}
 	}
 	return b.gather(p, columns, dst)
+}
+
+// spanRows is how many positions spans have at least on average that are gathered in their place.
+const spanRows = 16
+
+// spansOf returns positions as spans, valid until the next call, if these are long.
+func (b *Block) spansOf(sel []uint32) ([]uint32, []Span) {
+	b.spans = b.spans[:0]
+	most := len(sel) / spanRows
+	for from := 0; from < len(sel); {
+		to := from + 1
+		for to < len(sel) && sel[to] == sel[to-1]+1 {
+			to++
+		}
+		if len(b.spans) == most {
+			return sel, nil
+		}
+		b.spans = append(b.spans, Span{sel[from], sel[to-1] + 1})
+		from = to
+	}
+	return nil, b.spans
 }
 
 // oneByOne reports whether something is gathered that asks for each position by its number.
@@ -166,8 +189,12 @@ func (b *Block) gatherTombs(p *positions, dst *record.Batch, start int) {
 func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int64) []int64 {
 	at := len(dst)
 	dst = slices.Grow(dst, p.n)[:at+p.n]
-	if columns>>d&1 != 0 {
-		w := wordWriter{out: unsafe.Pointer(&dst[at]), stride: 8}
+	switch {
+	case columns>>d&1 == 0:
+	case b.runs.count > 0:
+		b.writeRuns(d, p, dst[at:])
+	default:
+		w := wordWriterOf(dst[at:])
 		b.keys[d].write(p, &w)
 	}
 	return dst
@@ -186,6 +213,9 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 		for k := range out {
 			out[k] = int32(c.base)
 		}
+	case b.runs.count > 0:
+		b.keyValues = c.unpack(b.keyValues, b.runs.count)
+		writeNarrow(p, b.runStarts(), b.keyValues, out)
 	case p.sel == nil:
 		gatherSpans(c, p.spans, out)
 	default:

@@ -30,6 +30,9 @@ func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
 	if c.width == 0 {
 		return c.filterConstant(m, lo, out)
 	}
+	if c.table != nil {
+		return c.filterFrames(m, lo, out)
+	}
 	if rest := min(-lo&7, len(out)); rest > 0 {
 		k = c.filterRows(m, lo, rest, out)
 		lo, out = lo+rest, out[k:][:len(out)-rest]
@@ -90,6 +93,15 @@ func (c *column) filterConstant(m match, lo int, out []uint32) int {
 
 // filter keeps the matching ones of sel, in place, and returns how many.
 func (c *column) filter(m match, sel []uint32) (k int) {
+	if c.table != nil {
+		for _, i := range sel {
+			sel[k] = i
+			if c.number(int(i))-m.low <= m.span {
+				k++
+			}
+		}
+		return k
+	}
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	low, span := m.low, m.span
 	first := unsafe.SliceData(sel)
@@ -109,6 +121,13 @@ const maxEntryWidth = 14
 // filterEntries keeps those of sel whose packed value has a 1 in keep, which has all of the width,
 // and returns how many.
 func (c *column) filterEntries(keep []byte, sel []uint32) (k int) {
+	if c.table != nil {
+		for _, i := range sel {
+			sel[k] = i
+			k += int(keep[c.number(int(i))&c.maxPacked])
+		}
+		return k
+	}
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	first, table := unsafe.SliceData(sel), unsafe.SliceData(keep[:mask+1])
 	step := func(pos uint32, packed uint64) {

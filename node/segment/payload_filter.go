@@ -321,12 +321,11 @@ func (f *PayloadFilter) Rows(sel []uint32) ([]uint32, error) {
 		return f.ofRule(sel)
 	}
 	rest, out := append(f.take(), sel...), f.take()
-	moids := &f.block.keys[record.MOID]
 	for i := range f.Program.Rules {
 		rule := &f.Program.Rules[i]
 		mine := f.take()
 		for _, at := range rest {
-			moid := int32(moids.value(int(at)))
+			moid := int32(f.block.key(record.MOID, int(at)))
 			if f.Program.Rule(moid) == rule {
 				mine = append(mine, at)
 			}
@@ -415,7 +414,7 @@ func (f *PayloadFilter) compare(n *where.Node, l *leaf, sel []uint32) []uint32 {
 	case l.test == testMatches:
 		for _, at := range sel {
 			sel[k] = at
-			if matchesAny(f.matches[l.from:l.to], c.packed(int(at))) {
+			if matchesAny(f.matches[l.from:l.to], c.number(int(at))) {
 				k++
 			}
 		}

@@ -15,8 +15,10 @@ const (
 	maxPrefetchBytes = 4 << 10
 	// deviceSlackRows is how far a device is found, mostly, from where it would be if ids were
 	// even.
-	deviceSlackRows     = 24
-	maxFrameBytes       = 17
+	deviceSlackRows = 24
+	maxFrameBytes   = 17
+	// runTableBytes is what most tables of runs take.
+	runTableBytes       = 1 << 10
 	prefetchHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes
 )
 
@@ -69,6 +71,10 @@ func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
 		return p, false
 	}
 	p.front = s.data[offset:][:prefetchHeaderBytes]
+	if p.front[17]&blockHasRuns != 0 {
+		s.prefetch(offset+uint64(binary.LittleEndian.Uint16(p.front[14:])), runTableBytes)
+		return p, false
+	}
 	p.head, p.rows = blockHeaderBytes, uint64(binary.LittleEndian.Uint16(p.front[12:]))
 	p.at = offset + uint64(binary.LittleEndian.Uint16(p.front[14:]))
 	return p, p.front[17]&blockHasDictionary == 0
@@ -95,8 +101,12 @@ func (s *File) prefetch(offset, bytes uint64) {
 // PrefetchColumn does what [File.PrefetchColumn] does with a dimension of the open block.
 func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
 	c := &b.keys[d]
-	for _, r := range rows {
-		from, end := int(r.Lo)*int(c.width)/8, (int(r.Hi)*int(c.width)+7)/8
+	if b.runs.count > 0 && d < record.Cap {
+		return
+	}
+	for width, k := c.meanWidth(), 0; k < len(rows); k++ {
+		r := rows[k]
+		from, end := int(r.Lo)*width/8, (int(r.Hi)*width+7)/8
 		if bytes := min(end-from, maxPrefetchBytes); bytes > 0 {
 			prefetch(&c.body[from], (bytes+cacheLineBytes-1)/cacheLineBytes)
 		}
@@ -113,7 +123,7 @@ func (b *Block) PrefetchRows(rows []Span, columns Columns) {
 // eachColumn yields the columns of a set, except those that vary little.
 func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	for _, d := range [...]record.Dim{record.MID, record.Cap, record.Acq} {
-		if columns>>d&1 != 0 {
+		if columns>>d&1 != 0 && (d >= record.Cap || b.runs.count == 0) {
 			yield(&b.keys[d])
 		}
 	}
@@ -129,17 +139,21 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 }
 
 // PrefetchMIDs has it load the devices of rows.
-func (b *Block) PrefetchMIDs(rows []Span) { b.keys[record.MID].prefetch(rows) }
+func (b *Block) PrefetchMIDs(rows []Span) {
+	if b.runs.count == 0 {
+		b.keys[record.MID].prefetch(rows)
+	}
+}
 
 func (c *column) prefetch(rows []Span) {
-	if c.width > 0 && len(rows) > 0 {
-		prefetchRows(unsafe.SliceData(c.body), int(c.width), unsafe.SliceData(rows), len(rows))
+	if width := c.meanWidth(); width > 0 && len(rows) > 0 {
+		prefetchRows(unsafe.SliceData(c.body), width, unsafe.SliceData(rows), len(rows))
 	}
 }
 
 // LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first.
 func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
-	if m.all || m.none || lo == hi {
+	if m.all || m.none || lo == hi || b.runs.count > 0 {
 		return dst
 	}
 	rows := float64(hi - 1 - lo)

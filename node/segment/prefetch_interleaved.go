@@ -25,7 +25,8 @@ func (l *PrefetchQueue) Set(b *Block, rows []Span, columns Columns) {
 	l.ranges, l.at = l.ranges[:0], 0
 	b.eachColumn(columns, func(c *column) {
 		for _, r := range rows {
-			from, end := int(r.Lo)*int(c.width)/8, int(r.Hi)*int(c.width)/8
+			width := c.meanWidth()
+			from, end := int(r.Lo)*width/8, int(r.Hi)*width/8
 			l.ranges = append(l.ranges, byteRange{unsafe.Add(c.bodyStart(), from), end - from + 1})
 		}
 	})

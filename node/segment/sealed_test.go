@@ -225,34 +225,44 @@ func TestSealedModel(t *testing.T) {
 	rng := randomSource(t)
 	for range 60 {
 		in := randomInput(rng, rng.IntN(6000))
-		s := mustSeal(t, in)
-		if err := checkAll(s); err != nil {
+		checkModel(t, rng, in, func(*Block, []uint32) {})
+	}
+}
+
+// checkModel writes a segment and compares everything in it with the input. more checks a block
+// whose rows are given in order.
+func checkModel(
+	t *testing.T, rng *rand.Rand, in *SealedInput, more func(b *Block, order []uint32),
+) {
+	t.Helper()
+	s := mustSeal(t, in)
+	if err := checkAll(s); err != nil {
+		t.Fatal(err)
+	}
+	if string(s.Meta()) != `{"test":true}` || string(s.Section(2)) != "two" ||
+		s.Section(9) != nil {
+		t.Fatal("sections differ")
+	}
+	offsets, sizes, err := s.Locate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Block
+	dst, start := record.Batch{}, uint32(0)
+	var ranks []uint32
+	for i, end := range in.BlockEnds {
+		if err := s.Block(i, offsets[i], sizes[i], &b); err != nil {
 			t.Fatal(err)
 		}
-		if string(s.Meta()) != `{"test":true}` || string(s.Section(2)) != "two" ||
-			s.Section(9) != nil {
-			t.Fatal("sections differ")
+		order := in.Order[start:end]
+		if b.Rows() != len(order) {
+			t.Fatalf("block %d has %d rows, want %d", i, b.Rows(), len(order))
 		}
-		offsets, sizes, err := s.Locate()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b Block
-		dst, start := record.Batch{}, uint32(0)
-		var ranks []uint32
-		for i, end := range in.BlockEnds {
-			if err := s.Block(i, offsets[i], sizes[i], &b); err != nil {
-				t.Fatal(err)
-			}
-			order := in.Order[start:end]
-			if b.Rows() != len(order) {
-				t.Fatalf("block %d has %d rows, want %d", i, b.Rows(), len(order))
-			}
-			checkFlags(t, in, &b, order)
-			checkFilters(t, rng, in, &b, order)
-			ranks = gatherSome(t, rng, in, &b, order, &dst, ranks)
-			start = end
-		}
+		checkFlags(t, in, &b, order)
+		checkFilters(t, rng, in, &b, order)
+		ranks = gatherSome(t, rng, in, &b, order, &dst, ranks)
+		more(&b, order)
+		start = end
 	}
 }
 

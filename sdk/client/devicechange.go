@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -25,9 +26,9 @@ type DeviceChanges struct {
 	Unchanged int // changes of descriptions that said the same already
 }
 
-// ChangeDevices changes descriptions of devices of a tenant, one after the other: each is that
-// which its device has at the time of the change, and holds from then on, until that of the next
-// one. Names that have no id get one. What says the same already is not stored again, so that a
+// ChangeDevices changes descriptions of devices of a tenant: each is that which its device has at
+// the time of the change, and holds from then on, until that of the next one. Changes of one device
+// follow each other. Names that have no id get one. What says the same already is not stored again, so that a
 // second call with the same changes does nothing.
 //
 // Errors: that of a description that cannot be, before anything is stored; those of NameDevices,
@@ -58,21 +59,58 @@ func (c *Client) changeDevices(
 			return did, fmt.Errorf("%s: %w", changes[i].Name, err)
 		}
 	}
-	for some := range slices.Chunk(changes, describeAtOnce) {
-		names := distinctNames(some)
-		ids, created, err := c.idsOfNames(ctx, cid, names, dry)
-		if err != nil {
-			return did, err
-		}
-		described, err := c.changeSome(ctx, cid, some, ids, created == len(names), dry)
-		did.Created += created
-		if err != nil {
-			return did, err
-		}
-		did.Described += described
-		did.Unchanged += len(some) - described
+	chunks := slices.Collect(slices.Chunk(changes, describeAtOnce))
+	at := 1 // the changes of one device follow each other
+	if len(distinctNames(changes)) == len(changes) {
+		at = min(changeAtOnce, len(chunks))
 	}
-	return did, nil
+	var mu sync.Mutex // guards did, err and next
+	next := 0
+	var wg sync.WaitGroup
+	for range at {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				stop := i >= len(chunks) || err != nil
+				mu.Unlock()
+				if stop {
+					return
+				}
+				one, oneErr := c.changeChunk(ctx, cid, chunks[i], dry)
+				mu.Lock()
+				did.Created += one.Created
+				did.Described += one.Described
+				did.Unchanged += one.Unchanged
+				err = cmp.Or(err, oneErr)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return did, err
+}
+
+// changeAtOnce chunks of devices are changed at the same time: a chunk waits for some ten answers
+// of the node, one after the other.
+const changeAtOnce = 4
+
+// changeChunk is ChangeDevices for at most describeAtOnce changes.
+func (c *Client) changeChunk(
+	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
+) (did DeviceChanges, err error) {
+	names := distinctNames(changes)
+	ids, created, err := c.idsOfNames(ctx, cid, names, dry)
+	if err != nil {
+		return did, err
+	}
+	did.Created = created
+	described, err := c.changeSome(ctx, cid, changes, ids, created == len(names), dry)
+	if err == nil {
+		did.Described, did.Unchanged = described, len(changes)-described
+	}
+	return did, err
 }
 
 // changeSome changes descriptions of devices by their ids. All are new, or not.

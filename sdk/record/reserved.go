@@ -17,6 +17,10 @@ const (
 	FirstMOID = math.MinInt32 + 16
 )
 
+// TenantsCID is the tenant, the highest one, in which names of tenants are claimed: by the id
+// FirstGivenID + cid.
+const TenantsCID = math.MaxInt32 - 1
+
 // IsReservedMOID reports whether a moid is one of those that are reserved.
 func IsReservedMOID(moid int32) bool { return moid < FirstMOID }
 

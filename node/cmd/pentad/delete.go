@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -41,9 +42,9 @@ read. Use erase to hide many readings at once, and purge to remove them.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&p.cid, "cid", "", "tenant, an integer")
-	flags.StringVar(&p.mid, "mid", "", "device, an integer")
-	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
+	flags.StringVar(&p.cid, "cid", "", "tenant, an integer or a name")
+	flags.StringVar(&p.mid, "mid", "", "device, an integer or a name")
+	flags.StringVar(&p.moid, "moid", "", "quantity, an integer or a name")
 	flags.StringVar(&p.cap, "cap", "", "capture time, e.g. 2026-11-21T09:45:00Z")
 	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
 	cli.Complete(c, "format", "ndjson", "csv")
@@ -54,7 +55,7 @@ func (a *app) deleteOne(ctx context.Context, p *putFlags) error {
 	if p.cap == "" {
 		return cli.Usagef("--cap: missing")
 	}
-	key, err := p.key(a)
+	key, _, err := p.key(a)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -63,6 +64,9 @@ func (a *app) deleteOne(ctx context.Context, p *putFlags) error {
 		return err
 	}
 	defer db.Close()
+	if err := p.replaceNames(ctx, db, &key); err != nil {
+		return err
+	}
 	reply, err := db.Delete(ctx, key)
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 	if format == "csv" {
 		read = keysFromCSV
 	}
-	deleted, lines, err := read(in, &rejects, func(k record.Key) error { return w.Delete(ctx, k) })
+	deleted, lines, err := read(ctx, in, &queryflags.Resolver{DB: db}, &rejects, func(k record.Key) error { return w.Delete(ctx, k) })
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
 	}
@@ -116,10 +120,10 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 }
 
 func keysFromLines(
-	in io.Reader, rejects *input.Rejected, take func(record.Key) error,
+	ctx context.Context, in io.Reader, names input.Names, rejects *input.Rejected, take func(record.Key) error,
 ) (taken, lines int64, err error) {
 	return input.EachLine("stdin", in, rejects, func(line []byte) error {
-		key, err := input.ParseKeyLine(line)
+		key, err := input.ParseKeyLine(ctx, line, names)
 		if err != nil {
 			return err
 		}
@@ -149,7 +153,7 @@ func findKeyColumns(header []string) (c keyColumns, err error) {
 }
 
 func keysFromCSV(
-	in io.Reader, rejects *input.Rejected, take func(record.Key) error,
+	_ context.Context, in io.Reader, _ input.Names, rejects *input.Rejected, take func(record.Key) error,
 ) (taken, lines int64, err error) {
 	file := csv.NewReader(input.SkipByteOrderMark(in))
 	file.ReuseRecord = true

@@ -46,7 +46,8 @@ A device has the description that is from the latest time; with --asof, as known
 
 // tenantFlag is the flag of commands about one tenant.
 func tenantFlag(c *cobra.Command, cid *int32) {
-	c.Flags().Int32Var(cid, "cid", -1, "tenant of the devices, e.g. 1")
+	*cid = -1
+	c.Flags().Var(&cli.TenantFlag{CID: cid}, "cid", "tenant of the devices, e.g. 1 or acme")
 }
 
 func checkTenant(cid int32) error {

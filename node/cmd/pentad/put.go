@@ -15,24 +15,28 @@ import (
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // putFlags are the flags of one record, and the form of many on stdin.
 type putFlags struct {
 	cid, mid, moid, cap, value string
 	format                     string
+	create                     bool
+	hint                       string // of the error of a device that is not there
 	kind                       queryflags.TypeFlag
 }
 
 func (a *app) putCommand() *cobra.Command {
-	var p putFlags
+	p := putFlags{hint: createHint}
 	c := &cobra.Command{
 		Use:   "put",
 		Short: "Store one record, or many from stdin",
 		Long: `Store one record given by flags, or many from stdin.
 
 A line of NDJSON is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
-be an integer in ns, and "payload" (base64) may replace "value". CSV has a header with cid, mid,
+be an integer in ns, and "payload" (base64) may replace "value". "tenant", "device" and "quantity" are
+names in place of cid, mid and moid; --create gives ids to devices that are not there. CSV has a header with cid, mid,
 moid, cap and value; payload or payload_hex may replace it.
 
 Values are of the type that their quantity is declared as (pentad quantity), else f64; --type names
@@ -55,16 +59,20 @@ resumes an interrupted import of a file.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&p.cid, "cid", "", "tenant, an integer")
-	flags.StringVar(&p.mid, "mid", "", "device, an integer")
-	flags.StringVar(&p.moid, "moid", "", "quantity, an integer")
+	flags.StringVar(&p.cid, "cid", "", "tenant, an integer or a name")
+	flags.StringVar(&p.mid, "mid", "", "device, an integer or a name")
+	flags.StringVar(&p.moid, "moid", "", "quantity, an integer or a name")
 	flags.StringVar(&p.cap, "cap", "now", "capture time, e.g. 2026-11-21T09:45:00Z")
 	flags.StringVar(&p.value, "value", "", "payload, as its quantity is declared or as --type")
 	p.kind.Add(c, "type of values", undeclaredValues)
+	flags.BoolVar(&p.create, "create", false, "create devices by name that are not there")
 	flags.StringVar(&p.format, "format", "ndjson", "format of stdin: ndjson or csv")
 	cli.Complete(c, "format", "ndjson", "csv")
 	return c
 }
+
+// createHint says how put gives an id to a device.
+const createHint = "; --create creates it"
 
 // undeclaredValues is the type of values of quantities that are not declared.
 const undeclaredValues = "f64"
@@ -74,11 +82,11 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 	if err := p.kind.Check(undeclaredValues); err != nil {
 		return err
 	}
-	key, err := p.key(a)
+	key, named, err := p.key(a)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if _, err := p.batch(key, p.kind.Named()); err != nil && p.kind.Given() {
+	if _, err := p.batch(key, p.kind.Named()); !named && err != nil && p.kind.Given() {
 		return err // without asking the node
 	}
 	db, err := a.Connect(ctx)
@@ -86,6 +94,9 @@ func (a *app) putOne(ctx context.Context, p *putFlags) error {
 		return err
 	}
 	defer db.Close()
+	if err := p.replaceNames(ctx, db, &key); err != nil {
+		return err
+	}
 	types, err := p.kind.Types(ctx, db)
 	if err != nil {
 		return err
@@ -113,8 +124,8 @@ func (p *putFlags) batch(key record.Key, types quantity.Types) (*record.Batch, e
 	return &b, b.Validate()
 }
 
-// key reads the flags of a key.
-func (p *putFlags) key(a *app) (key record.Key, err error) {
+// key reads the flags of a key. One that is named has parts that are names, which are 0 yet.
+func (p *putFlags) key(a *app) (key record.Key, named bool, err error) {
 	whole := func(d record.Dim, text string) int64 {
 		if err != nil {
 			return 0
@@ -123,8 +134,10 @@ func (p *putFlags) key(a *app) (key record.Key, err error) {
 		switch {
 		case text == "":
 			err = fmt.Errorf("--%s: missing", d)
-		case parseErr != nil:
+		case parseErr != nil && registry.ReadsAsIDs(text):
 			err = fmt.Errorf("--%s %q is not an integer", d, text)
+		case parseErr != nil:
+			named = true
 		case n < d.Min() || n >= d.Max():
 			err = fmt.Errorf("--%s %d is outside %d to %d", d, n, d.Min(), d.Max()-1)
 		}
@@ -134,12 +147,26 @@ func (p *putFlags) key(a *app) (key record.Key, err error) {
 	key.MID = whole(record.MID, p.mid)
 	key.MOID = int32(whole(record.MOID, p.moid))
 	if err != nil {
-		return key, err
+		return key, named, err
 	}
 	if key.CapNs, err = instant(a, p.cap); err != nil {
-		return key, fmt.Errorf("--cap: %w", err)
+		return key, named, fmt.Errorf("--cap: %w", err)
 	}
-	return key, nil
+	return key, named, nil
+}
+
+// replaceNames puts numbers in place of names.
+func (p *putFlags) replaceNames(
+	ctx context.Context, db *client.Client, key *record.Key,
+) error {
+	r := queryflags.Resolver{DB: db, Create: p.create, Prefix: "--", Hint: p.hint}
+	found, err := r.Key(ctx, p.cid, p.mid, p.moid)
+	if err != nil {
+		return err
+	}
+	found.CapNs = key.CapNs
+	*key = found
+	return nil
 }
 
 // instant reads a time that must not be a span: a date would be a guess of midnight.
@@ -180,7 +207,8 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 	if p.format == "csv" {
 		written, lines, err = input.FromCSV(ctx, "stdin", in, w.AddRecord, types, &rejects)
 	} else {
-		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, types, &rejects)
+		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, types,
+			&queryflags.Resolver{DB: db, Create: p.create, Hint: createHint}, &rejects)
 	}
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr

@@ -60,6 +60,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
 	f.AddKeyFlags(c)
+	f.AddNames(c)
 	f.AddFilter(c)
 	f.Type = &f.kind
 	flags := c.Flags()

@@ -32,10 +32,13 @@ func withoutRow(err error) error {
 // postRecords stores valid records and lists invalid ones, with status 207; with atomic=1 it stores
 // all or none.
 func (s *Server) postRecords(req *httpserver.Request) {
-	var atomic bool
+	var atomic, create bool
 	payloads, err := s.payloads(req)
 	if err == nil {
 		atomic, err = params.Flag(req.QueryArgs(), "atomic")
+	}
+	if err == nil {
+		create, err = params.Flag(req.QueryArgs(), "create")
 	}
 	if err != nil {
 		fail(req, err)
@@ -45,7 +48,9 @@ func (s *Server) postRecords(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	p, err := s.parseRecords(req.PostBody(), payloads)
+	rc, cancel := s.requestContext(req)
+	p, err := s.parseRecords(req.PostBody(), payloads, s.namesOf(rc, req, create))
+	cancel()
 	if err != nil {
 		req.Fail(&wire.Error{Kind: wire.KindInvalid, Part: "body",
 			Message: fmt.Sprintf(
@@ -74,9 +79,12 @@ type posted struct {
 // parseRecords reads the records of a body.
 //
 // Errors: that it holds none, or is not JSON.
-func (s *Server) parseRecords(body []byte, payloads quantity.Types) (*posted, error) {
+func (s *Server) parseRecords(
+	body []byte, payloads quantity.Types, names rowjson.Names,
+) (*posted, error) {
 	p := &posted{rejects: []rejected{}}
 	parser := rowjson.NewParser(payloads, s.Clock.Now())
+	parser.Names = names
 	records, err := rowjson.Records(body)
 	if err != nil {
 		return nil, err

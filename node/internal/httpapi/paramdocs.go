@@ -30,9 +30,10 @@ var aboutWhere = paramDoc{"f64|f32|i64|i32|u32|text|base64", "Type of the payloa
 
 // paramDocs describes parameters by name, or by path and name where they differ from others.
 var paramDocs = map[string]paramDoc{
-	"cid": {"", "Tenants: a list of numbers and ranges, e.g. `1,3..5`."},
-	"mid": {"", "Devices: a list of numbers and ranges, e.g. `40..50,100..`."},
-	"moid": {"", "Quantities: a list of numbers and ranges, e.g. `7`; default: all but the 16 " +
+	"cid": {"", "Tenants: a list of numbers, ranges and names, e.g. `1,3..5` or `acme`."},
+	"mid": {"", "Devices: a list of numbers, ranges and, with one tenant, names, e.g. `40..50,100..` " +
+		"or `oulu/t7`."},
+	"moid": {"", "Quantities: a list of numbers, ranges and names, e.g. `7`; default: all but the 16 " +
 		"lowest, which are reserved."},
 	"cap": {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq": {"", "Acquisition times, written as those of capture. Every version is shown."},
@@ -79,6 +80,7 @@ var paramDocs = map[string]paramDoc{
 	"follow":  {"flag", "Go on with what comes; else the answer ends at the horizon."},
 	"beat_ms": {"integer", "How often to say how far the feed is, in ms."},
 	"atomic":  {"flag", "Store all records or none."},
+	"create":  {"flag", "Create devices by name that are not there."},
 	"Idempotency-Key": {"", "Makes it safe to send the same body again: each record is stored " +
 		"once. Any text, new for each body, e.g. a UUID; another body under the same key is " +
 		"refused with 422."},

@@ -29,7 +29,7 @@ var (
 		"limit",
 		request.ParamPartial, request.ParamFresh, request.ParamAfter, request.ParamRead,
 		request.ParamWithin}
-	postParams     = []string{"type", "atomic"}
+	postParams     = []string{"type", "atomic", "create"}
 	verifyParams   = []string{"rate", "group", "segment"}
 	snapshotParams = []string{"name"}
 )
@@ -77,6 +77,9 @@ func (s *Server) parseCounted(req *httpserver.Request) (*record.Query, error) {
 // complete.
 func (s *Server) parseBox(req *httpserver.Request) (*record.Query, error) {
 	args := req.QueryArgs()
+	if err := s.replaceNames(req, args); err != nil {
+		return nil, err
+	}
 	q, err := params.Query(args, s.Clock.Now())
 	if err != nil {
 		return nil, err

@@ -20,9 +20,9 @@ import (
 
 // Posted is a record as people write it, for the description of the routes; [Parser] reads it.
 type Posted struct {
-	CID   *int32          `json:"cid"`
-	MID   *int64          `json:"mid"`
-	MOID  *int32          `json:"moid"`
+	CID   *int32          `json:"cid,omitzero"`
+	MID   *int64          `json:"mid,omitzero"`
+	MOID  *int32          `json:"moid,omitzero"`
 	Cap   json.RawMessage `json:"cap,omitzero"`
 	CapNs *int64          `json:"cap_ns,omitzero"` // stands for cap, as in an answer
 	// Acq and AcqNs are of an answer; they are left aside, as pentad gives new ones.
@@ -31,11 +31,15 @@ type Posted struct {
 	Value   json.RawMessage `json:"value,omitzero"`
 	Payload *string         `json:"payload,omitzero"`
 	Deleted bool            `json:"deleted,omitzero"` // a tombstone, without value and payload
+	// Names in place of cid, mid and moid.
+	Tenant   *string `json:"tenant,omitzero"`
+	Device   *string `json:"device,omitzero"`
+	Quantity *string `json:"quantity,omitzero"`
 }
 
 // memberNames are the members of a posted record, as those of [Posted].
 var memberNames = [...]string{"cid", "mid", "moid", "cap", "cap_ns", "acq", "acq_ns", "value",
-	"payload", "deleted"}
+	"payload", "deleted", "tenant", "device", "quantity"}
 
 const (
 	memberCID = iota
@@ -48,13 +52,26 @@ const (
 	memberValue
 	memberPayload
 	memberDeleted
+	memberTenant
+	memberDevice
+	memberQuantity
 )
+
+// Names finds the numbers of names.
+type Names interface {
+	Tenant(name string) (int32, error)
+	Device(cid int32, name string) (int64, error)
+	Quantity(name string) (int32, error)
+}
 
 // Parser reads posted records, one after another. It is not for many goroutines.
 type Parser struct {
 	payloads quantity.Types
 	now      time.Time
 	reader   strictjson.Reader
+
+	// Names are asked for names in place of numbers, which are refused without them.
+	Names Names
 
 	// Of the record that is read.
 	out     record.Record
@@ -63,6 +80,7 @@ type Parser struct {
 	cap     []byte // as JSON, as value
 	value   []byte
 	payload []byte
+	names   [3]string // of tenant, device and quantity
 }
 
 // NewParser returns a parser for records whose payloads are of these types. A cap may be relative
@@ -79,6 +97,9 @@ func (p *Parser) Parse(src []byte) (out record.Record, err error) {
 	clear(p.seen[:])
 	if err := p.reader.Object(src, p.member); err != nil {
 		return out, jsonError(err)
+	}
+	if err := p.replaceNames(); err != nil {
+		return out, err
 	}
 	if !p.has[memberCID] || !p.has[memberMID] || !p.has[memberMOID] ||
 		!p.has[memberCap] && !p.has[memberCapNs] {
@@ -147,6 +168,8 @@ func (p *Parser) member(name, value []byte) (err error) {
 		p.value = append(p.value[:0], value...)
 	case memberPayload:
 		err = p.takePayload(value)
+	case memberTenant, memberDevice, memberQuantity:
+		p.names[at-memberTenant], err = textOf(at, value)
 	case memberDeleted:
 		if p.out.Tomb = value[0] == 't'; !p.out.Tomb && value[0] != 'f' {
 			err = strictjson.WrongType(memberNames[at], value, "bool")

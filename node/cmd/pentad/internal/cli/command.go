@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 )
@@ -22,6 +23,7 @@ func (a *App) NewRoot() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetGlobalNormalizationFunc(otherName)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Addr, "addr", OrElse(a.Getenv("PENTAD_ADDR"), DefaultAddr),
 		"address of the node, or of several nodes of a cluster, HOST[:PORT][,...]\n(PENTAD_ADDR; "+
@@ -45,9 +47,22 @@ func (a *App) NewRoot() *cobra.Command {
 			context.AfterFunc(ctx, cancel)
 			c.SetContext(ctx)
 		}
-		return nil
+		return a.findTenant(c)
 	}
 	return root
+}
+
+// otherName gives flags of the parts of a key their other names.
+func otherName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch name {
+	case "tenant":
+		name = "cid"
+	case "device":
+		name = "mid"
+	case "quantity":
+		name = "moid"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // GeoJSON is the annotation of commands that can write it.

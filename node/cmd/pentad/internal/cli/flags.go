@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // FilledFlag is text that is not empty: a variable of a script that is not set must not widen a
@@ -88,3 +90,59 @@ func (s *SizeFlag) String() string {
 }
 
 func (s *SizeFlag) Type() string { return "bytes" }
+
+// TenantFlag reads a tenant by its number, or by a name that is looked up before the command runs.
+type TenantFlag struct {
+	CID  *int32
+	name string
+}
+
+// Set implements pflag.Value.
+func (f *TenantFlag) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	switch {
+	case text == "":
+		return errors.New("must not be empty")
+	case err != nil && registry.ReadsAsIDs(text):
+		return errors.New("not the number of a tenant")
+	case err != nil:
+		f.name, *f.CID = text, 0
+	default:
+		f.name, *f.CID = "", int32(n)
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *TenantFlag) String() string { return f.name }
+
+// Type implements pflag.Value.
+func (f *TenantFlag) Type() string { return "tenant" }
+
+// findTenant looks the tenant of a command up if it is given by a name.
+func (a *App) findTenant(c *cobra.Command) error {
+	flag := c.Flags().Lookup("cid")
+	if flag == nil {
+		return nil
+	}
+	f, ok := flag.Value.(*TenantFlag)
+	if !ok || f.name == "" {
+		return nil
+	}
+	db, err := a.Connect(c.Context())
+	if err != nil {
+		return err
+	}
+	all, err := db.Tenants(c.Context())
+	if err = FirstError(err, db.Close()); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Name == f.name {
+			*f.CID = t.CID
+			return nil
+		}
+	}
+	return Usagef("--cid %q is neither an integer nor the name of a tenant; pentad tenant ls lists "+
+		"them", excerpt.Of(f.name, 80))
+}

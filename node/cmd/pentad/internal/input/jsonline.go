@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -26,12 +27,26 @@ type Line struct {
 	Payload    *string         `json:"payload"`
 	PayloadHex *string         `json:"payload_hex"`
 	Deleted    bool            `json:"deleted"`
+
+	// Names in place of numbers.
+	Tenant   *string `json:"tenant"`
+	Device   *string `json:"device"`
+	Quantity *string `json:"quantity"`
 }
 
 // DecodeLine reads one line of ndjson and its key. Members that it does not know are errors.
 func DecodeLine(line []byte) (in Line, key record.Key, err error) {
+	return decodeLine(context.Background(), line, nil)
+}
+
+func decodeLine(
+	ctx context.Context, line []byte, names Names,
+) (in Line, key record.Key, err error) {
 	if err := strictjson.Unmarshal(line, &in); err != nil {
 		return in, key, fmt.Errorf("not a record in JSON: %w%s", err, exampleFor(line))
+	}
+	if err := in.replaceNames(ctx, names); err != nil {
+		return in, key, err
 	}
 	key, err = in.Key()
 	return in, key, err
@@ -47,7 +62,13 @@ func exampleFor(line []byte) string {
 
 // ParseLine reads one line of ndjson. A payload has to fit its quantity.
 func ParseLine(line []byte, types quantity.Types) (record.Record, error) {
-	in, key, err := DecodeLine(line)
+	return parseLine(context.Background(), line, types, nil)
+}
+
+func parseLine(
+	ctx context.Context, line []byte, types quantity.Types, names Names,
+) (record.Record, error) {
+	in, key, err := decodeLine(ctx, line, names)
 	r := record.Record{Key: key, Tomb: in.Deleted}
 	if err != nil {
 		return r, err
@@ -67,9 +88,9 @@ func ParseLine(line []byte, types quantity.Types) (record.Record, error) {
 	return r, b.Validate()
 }
 
-// ParseKeyLine reads the key of a line, and leaves the value aside.
-func ParseKeyLine(line []byte) (record.Key, error) {
-	_, key, err := DecodeLine(line)
+// ParseKeyLine reads the key of a line, and leaves the value aside. Names may be nil.
+func ParseKeyLine(ctx context.Context, line []byte, names Names) (record.Key, error) {
+	_, key, err := decodeLine(ctx, line, names)
 	if err != nil {
 		return key, err
 	}

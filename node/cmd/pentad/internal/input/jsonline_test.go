@@ -36,7 +36,7 @@ func TestParseLine(t *testing.T) {
 	if got, err := ParseLine([]byte(tomb), quantity.F64); err != nil || !got.Tomb {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if key, err := ParseKeyLine([]byte(tomb)); err != nil || key.CapNs != 4 {
+	if key, err := ParseKeyLine(t.Context(), []byte(tomb), nil); err != nil || key.CapNs != 4 {
 		t.Errorf("%+v, %v", key, err)
 	}
 	bad(`{"cid":1,"mid":2,"moid":3,"cap":4,"value":1,"deleted":true}`,

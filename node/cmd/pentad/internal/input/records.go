@@ -95,11 +95,11 @@ func SendTo(add AddRecord) func(context.Context, *record.Batch) error {
 // maxJSONLineBytes bounds a line: the largest payload in base64, and its key.
 const maxJSONLineBytes = record.MaxPayloadBytes/3*4 + 4096
 
-// FromLines reads ndjson.
+// FromLines reads ndjson. Names may be nil.
 func FromLines(ctx context.Context, name string, source io.Reader, add AddRecord,
-	types quantity.Types, rejects *Rejected) (written, lines int64, err error) {
+	types quantity.Types, names Names, rejects *Rejected) (written, lines int64, err error) {
 	return EachLine(name, source, rejects, func(line []byte) error {
-		r, err := ParseLine(line, types)
+		r, err := parseLine(ctx, line, types, names)
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (q *Flags) AddReadings(c *cobra.Command) {
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"not supported: the query needs the whole history")
 	_ = c.Flags().MarkHidden("acq") // it is there
-	q.addNames(c)
+	q.AddNames(c)
 }
 
 // AddBox adds the selectors and the view, which is the latest unless flags say otherwise.
@@ -119,7 +119,7 @@ func (q *Flags) AddLast(c *cobra.Command) {
 	flags.Uint32Var(&q.last, "last", 0,
 		"maximum number of readings per series, newest first, latest versions (0: no limit)")
 	flags.BoolVar(&q.FailEmpty, "fail-empty", false, "exit with code 3 if nothing matches")
-	q.addNames(c)
+	q.AddNames(c)
 }
 
 // AddFilter adds the condition and the plugins that keep or drop records.
@@ -147,6 +147,9 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := a.Now().UTC()
 	if q.Loc != nil {
 		now = now.In(q.Loc)
+	}
+	if err := q.replaceNames(ctx, a, now); err != nil {
+		return nil, err
 	}
 	if err := q.readNames(ctx, a); err != nil {
 		return nil, err

@@ -18,13 +18,13 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// addNames adds --names, by which ids are shown and selected as the names that an import gave them
+// AddNames adds --names, by which ids are shown and selected as the names that an import gave them
 // to.
-func (q *Flags) addNames(c *cobra.Command) {
+func (q *Flags) AddNames(c *cobra.Command) {
 	q.named = true
 	c.Flags().StringArrayVar(&q.names, "names", nil,
-		"show and select ids by names: mid for those that the node keeps, or\n"+
-			"PART=FILE[,table=TABLE], e.g. mid=ids.json, for those of a lookup file\n"+
+		"show and select ids by names: cid, mid or moid for those that the node\n"+
+			"keeps, or PART=FILE[,table=TABLE], e.g. mid=ids.json, for those of a lookup file\n"+
 			"of import csv; may be repeated")
 }
 
@@ -43,8 +43,8 @@ func (q *Flags) namesHint(d record.Dim) string {
 // selectors.
 func (q *Flags) readNames(ctx context.Context, a *cli.App) error {
 	for _, text := range q.names {
-		if text == record.MID.String() {
-			if err := q.readDevices(ctx, a); err != nil {
+		if kept := q.keptNames(text); kept != nil {
+			if err := kept(ctx, a); err != nil {
 				return err
 			}
 			continue
@@ -52,8 +52,8 @@ func (q *Flags) readNames(ctx context.Context, a *cli.App) error {
 		part, file, ok := strings.Cut(text, "=")
 		dim := slices.Index([]string{"cid", "mid", "moid"}, part)
 		if !ok || dim < 0 || file == "" {
-			return cli.Usagef("--names %q: malformed; use mid, or PART=FILE[,table=TABLE] with "+
-				"cid, mid or moid, e.g. mid=ids.json", text)
+			return cli.Usagef("--names %q: malformed; use cid, mid or moid, or "+
+				"PART=FILE[,table=TABLE], e.g. mid=ids.json", text)
 		}
 		file, table, _ := strings.Cut(file, ",table=")
 		ids, err := csvimport.ReadNames(file, table)

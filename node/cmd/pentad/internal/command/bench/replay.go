@@ -179,7 +179,7 @@ func (f *benchReplayFlags) check(name string) (read recordReader, err error) {
 	}
 	return func(ctx context.Context, name string, in io.Reader, add input.AddRecord,
 		rejects *input.Rejected) (int64, int64, error) {
-		return input.FromLines(ctx, name, in, add, kind, rejects)
+		return input.FromLines(ctx, name, in, add, kind, nil, rejects)
 	}, nil
 }
 

@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/pentad-db/pentad/node/internal/httpserver"
+	"github.com/pentad-db/pentad/node/internal/params"
+	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/valyala/fasthttp"
+)
+
+// recordNames finds the numbers of names in one request. It implements rowjson.Names.
+type recordNames struct {
+	s *Server
+	// device returns the id of a device, 0 if there is none; listTenants all that have names.
+	device      func(cid int32, name string) (int64, error)
+	listTenants func() ([]client.Tenant, error)
+
+	tenants map[string]int32 // nil: not asked for
+	devices map[deviceName]int64
+}
+
+type deviceName struct {
+	cid  int32
+	name string
+}
+
+// namesOf returns what finds names for a request, and creates devices that are not there if asked.
+func (s *Server) namesOf(
+	rc context.Context, req *httpserver.Request, create bool,
+) *recordNames {
+	db := s.devices(req)
+	return &recordNames{s: s, devices: map[deviceName]int64{},
+		listTenants: func() ([]client.Tenant, error) { return db.Tenants(rc) },
+		device: func(cid int32, name string) (int64, error) {
+			if !create {
+				return db.FindDevice(rc, cid, name, client.When{})
+			}
+			ids, _, err := db.NameDevices(rc, cid, []string{name})
+			if err != nil {
+				return 0, err
+			}
+			return ids[0], nil
+		}}
+}
+
+// Tenant implements rowjson.Names.
+func (n *recordNames) Tenant(name string) (int32, error) {
+	if n.tenants == nil {
+		all, err := n.listTenants()
+		if err != nil {
+			return 0, err
+		}
+		n.tenants = make(map[string]int32, len(all))
+		for _, t := range all {
+			n.tenants[t.Name] = t.CID
+		}
+	}
+	cid, ok := n.tenants[name]
+	if !ok {
+		return 0, fmt.Errorf("no tenant has the name %q", params.Clip(name))
+	}
+	return cid, nil
+}
+
+// Quantity implements rowjson.Names.
+func (n *recordNames) Quantity(name string) (int32, error) {
+	for _, q := range n.s.Plugins.Quantities() {
+		if q.Name == name {
+			return q.MOID, nil
+		}
+	}
+	return 0, fmt.Errorf("no declared quantity has the name %q", params.Clip(name))
+}
+
+// Device implements rowjson.Names.
+func (n *recordNames) Device(cid int32, name string) (int64, error) {
+	key := deviceName{cid, name}
+	if mid := n.devices[key]; mid != 0 {
+		return mid, nil
+	}
+	mid, err := n.device(cid, name)
+	if err != nil {
+		return 0, err
+	}
+	if mid == 0 {
+		return 0, fmt.Errorf("tenant %d has no device with the name %q; create=1 creates it", cid,
+			params.Clip(name))
+	}
+	n.devices[key] = mid
+	return mid, nil
+}
+
+// replaceNames puts numbers in place of names in the parameters cid, mid and moid: names between
+// commas, with numbers among them, or one name that has commas. Parameters that are numbers stay as
+// they are.
+func (s *Server) replaceNames(req *httpserver.Request, args *fasthttp.Args) error {
+	var names *recordNames
+	var tenants record.RangeSet
+	for _, d := range []record.Dim{record.CID, record.MID, record.MOID} {
+		text := string(args.Peek(d.String()))
+		set, err := selector.ParseIn(d, text, s.Clock.Now())
+		if d == record.CID {
+			tenants = set
+		}
+		if text == "" || err == nil || !strings.ContainsFunc(text, unicode.IsLetter) {
+			continue // who parses it says what is wrong
+		}
+		if names == nil {
+			rc, cancel := s.requestContext(req)
+			defer cancel()
+			names = s.namesOf(rc, req, false)
+		}
+		numbers, err := names.numbers(d, text, tenants)
+		if err != nil {
+			return params.Bad(d.String(), err)
+		}
+		args.Set(d.String(), numbers)
+		if d == record.CID {
+			tenants, _ = selector.ParseIn(d, numbers, s.Clock.Now())
+		}
+	}
+	return nil
+}
+
+// numbers replaces names in a list by numbers.
+func (n *recordNames) numbers(
+	d record.Dim, text string, tenants record.RangeSet,
+) (string, error) {
+	find := func(name string) (int64, error) {
+		switch d {
+		case record.CID:
+			cid, err := n.Tenant(name)
+			return int64(cid), err
+		case record.MOID:
+			moid, err := n.Quantity(name)
+			return int64(moid), err
+		}
+		box := record.Box{record.CID: tenants}
+		if !box.Pins(record.CID) {
+			return 0, fmt.Errorf("%q: names of devices are those of a tenant; choose one with cid",
+				params.Clip(name))
+		}
+		return n.Device(int32(tenants[0].From), name)
+	}
+	if id, err := find(text); err == nil {
+		return fmt.Sprint(id), nil
+	}
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		if part = strings.TrimSpace(part); !strings.ContainsFunc(part, unicode.IsLetter) {
+			continue
+		}
+		id, err := find(part)
+		if err != nil {
+			return "", err
+		}
+		parts[i] = fmt.Sprint(id)
+	}
+	return strings.Join(parts, ","), nil
+}

@@ -1,0 +1,37 @@
+package segment
+
+import "unsafe"
+
+//go:noescape
+func fillLine(out *int64, n int, base, slope int64)
+
+//go:noescape
+func addLine(out *int64, n int, base, slope int64)
+
+// writePositions writes lo, lo + 1 and so on.
+func writePositions(out []uint32, lo int) {
+	if pairs := len(out) / 2; pairs > 0 { // each is a word
+		const upper, step = 1 << 32, 2<<32 | 2
+		words := unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), pairs)
+		writeLine(words, int64(lo)|int64(lo+1)*upper, step, false)
+	}
+	if n := len(out); n%2 == 1 {
+		out[n-1] = uint32(lo + n - 1)
+	}
+}
+
+// writeLine writes base + slope*i to out, or adds it to what is there.
+func writeLine(out []int64, base, slope int64, add bool) {
+	if len(out) < 8 {
+		writeLineByRow(out, base, slope, add)
+		return
+	}
+	switch t := filterTables(); {
+	case t == nil || !t.sixteens:
+		writeLineByRow(out, base, slope, add)
+	case add:
+		addLine(&out[0], len(out), base, slope)
+	default:
+		fillLine(&out[0], len(out), base, slope)
+	}
+}

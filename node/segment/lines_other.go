@@ -1,0 +1,13 @@
+//go:build !amd64
+
+package segment
+
+func writePositions(out []uint32, lo int) {
+	for k := range out {
+		out[k] = uint32(lo + k)
+	}
+}
+
+func writeLine(out []int64, base, slope int64, add bool) {
+	writeLineByRow(out, base, slope, add)
+}

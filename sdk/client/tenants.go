@@ -1,0 +1,74 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+)
+
+// Tenant is a tenant that has a name.
+type Tenant struct {
+	CID  int32
+	Name string
+}
+
+// Tenants returns the tenants that have names, by number.
+func (c *Client) Tenants(ctx context.Context) ([]Tenant, error) {
+	claims, err := c.Devices(ctx, record.TenantsCID)
+	var all []Tenant
+	for _, d := range claims {
+		if n := d.MID - record.FirstGivenID; n >= 0 && n <= math.MaxInt32 {
+			all = append(all, Tenant{int32(n), d.Name})
+		}
+	}
+	slices.SortFunc(all, func(a, b Tenant) int {
+		return cmp.Or(cmp.Compare(a.CID, b.CID), cmp.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// NameTenant gives a tenant a name, in place of the one that it has. A name is that of one tenant.
+// After an error the same call goes on.
+//
+// Errors: those of registry.CheckName; *[DeviceError] if another tenant has the name.
+func (c *Client) NameTenant(ctx context.Context, cid int32, name string) error {
+	if err := registry.CheckName(name); err != nil {
+		return err
+	}
+	if cid < 0 || cid == record.TenantsCID {
+		return fmt.Errorf("the tenant %d cannot have a name; tenants with names are 0 to %d", cid,
+			record.TenantsCID-1)
+	}
+	all, err := c.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Name == name && t.CID != cid {
+			return &DeviceError{CID: record.TenantsCID, Name: name,
+				Reason: fmt.Sprintf("tenant %d has the name", t.CID)}
+		}
+	}
+	err = c.claimName(ctx, record.TenantsCID, name, record.FirstGivenID+int64(cid))
+	for _, t := range all {
+		if err == nil && t.CID == cid && t.Name != name {
+			err = c.releaseName(ctx, record.TenantsCID, t.Name)
+		}
+	}
+	return err
+}
+
+// ForgetTenant removes the name of a tenant. Its records stay.
+//
+// Errors: *[DeviceError] if no tenant has the name.
+func (c *Client) ForgetTenant(ctx context.Context, name string) error {
+	if _, err := c.knownDevice(ctx, record.TenantsCID, name); err != nil {
+		return err
+	}
+	return c.releaseName(ctx, record.TenantsCID, name)
+}
