@@ -6,7 +6,7 @@ func commandPackages() map[string][]string {
 	const pkg = "node/cmd/pentad/internal/"
 	const cobra = "github.com/spf13/cobra"
 	return map[string][]string{
-		pkg + "cli": {"sdk/client", "sdk/record", "sdk/wire", "node/cluster",
+		pkg + "cli": {"sdk/client", "sdk/record", "sdk/registry", "sdk/wire", "node/cluster",
 			"node/internal/durable", "node/internal/formats", "node/internal/member",
 			"node/internal/timeparse", pkg + "exchange", pkg + "nodesync", pkg + "output",
 			"sdk/excerpt", cobra, "github.com/spf13/pflag", "github.com/schollz/progressbar/v3"},

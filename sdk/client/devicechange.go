@@ -28,8 +28,8 @@ type DeviceChanges struct {
 
 // ChangeDevices changes descriptions of devices of a tenant: each is that which its device has at
 // the time of the change, and holds from then on, until that of the next one. Changes of one device
-// follow each other. Names that have no id get one. What says the same already is not stored again, so that a
-// second call with the same changes does nothing.
+// follow each other. Names that have no id get one. What says the same already is not stored
+// again, so that a second call with the same changes does nothing.
 //
 // Errors: that of a description that cannot be, before anything is stored; those of NameDevices,
 // queries and puts. Devices before the error may have been changed.

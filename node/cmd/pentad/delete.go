@@ -97,7 +97,8 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 	if format == "csv" {
 		read = keysFromCSV
 	}
-	deleted, lines, err := read(ctx, in, &queryflags.Resolver{DB: db}, &rejects, func(k record.Key) error { return w.Delete(ctx, k) })
+	deleted, lines, err := read(ctx, in, &queryflags.Resolver{DB: db}, &rejects,
+		func(k record.Key) error { return w.Delete(ctx, k) })
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
 	}
@@ -120,7 +121,8 @@ func (a *app) deleteMany(ctx context.Context, format string) error {
 }
 
 func keysFromLines(
-	ctx context.Context, in io.Reader, names input.Names, rejects *input.Rejected, take func(record.Key) error,
+	ctx context.Context, in io.Reader, names input.Names, rejects *input.Rejected,
+	take func(record.Key) error,
 ) (taken, lines int64, err error) {
 	return input.EachLine("stdin", in, rejects, func(line []byte) error {
 		key, err := input.ParseKeyLine(ctx, line, names)
@@ -153,7 +155,8 @@ func findKeyColumns(header []string) (c keyColumns, err error) {
 }
 
 func keysFromCSV(
-	_ context.Context, in io.Reader, _ input.Names, rejects *input.Rejected, take func(record.Key) error,
+	_ context.Context, in io.Reader, _ input.Names, rejects *input.Rejected,
+	take func(record.Key) error,
 ) (taken, lines int64, err error) {
 	file := csv.NewReader(input.SkipByteOrderMark(in))
 	file.ReuseRecord = true

@@ -43,7 +43,8 @@ func (a *app) groups() []commandGroup {
 	return []commandGroup{
 		{"data", "Data", []*cobra.Command{a.putCommand(), a.getCommand(), a.latestCommand(),
 			a.countCommand(), a.windowsCommand(), a.deleteCommand(), a.eraseCommand(),
-			a.purgeCommand(), a.quantityCommand(), a.deviceCommand(), a.tenantCommand(), sealing.Command(a.App)}},
+			a.purgeCommand(), a.quantityCommand(), a.deviceCommand(), a.tenantCommand(),
+			sealing.Command(a.App)}},
 		{"time-travel", "Time travel", []*cobra.Command{a.asOfCommand(), a.diffCommand(),
 			a.versionsCommand(), a.tailCommand(), a.cursorCommand(), a.horizonCommand(),
 			a.eventsCommand()}},

@@ -18,8 +18,8 @@ func (a *app) tenantCommand() *cobra.Command {
 			"  pentad get --tenant acme --cap now-24h..",
 		a.tenantSetCommand(), a.tenantListCommand(), a.tenantRemoveCommand())
 	c.Long = `Manage names of tenants. A tenant is its cid. Its name may be written in place of the number in
-the selectors --cid or --tenant of queries, in put and delete, and in records that these read. Names are stored as records
-that queries do not show.`
+the selectors --cid or --tenant of queries, in put and delete, and in records that these read.
+Names are stored as records that queries do not show.`
 	return c
 }
 

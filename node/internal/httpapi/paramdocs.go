@@ -31,10 +31,10 @@ var aboutWhere = paramDoc{"f64|f32|i64|i32|u32|text|base64", "Type of the payloa
 // paramDocs describes parameters by name, or by path and name where they differ from others.
 var paramDocs = map[string]paramDoc{
 	"cid": {"", "Tenants: a list of numbers, ranges and names, e.g. `1,3..5` or `acme`."},
-	"mid": {"", "Devices: a list of numbers, ranges and, with one tenant, names, e.g. `40..50,100..` " +
+	"mid": {"", "Devices: a list of numbers, ranges and, with one tenant, names, e.g. `40..50` " +
 		"or `oulu/t7`."},
-	"moid": {"", "Quantities: a list of numbers, ranges and names, e.g. `7`; default: all but the 16 " +
-		"lowest, which are reserved."},
+	"moid": {"", "Quantities: a list of numbers, ranges and names, e.g. `7`; default: all but " +
+		"the 16 lowest, which are reserved."},
 	"cap": {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq": {"", "Acquisition times, written as those of capture. Every version is shown."},
 	"select": {"", "Only devices of one tenant whose descriptions meet a selector, e.g. " +

@@ -143,6 +143,6 @@ func (a *App) findTenant(c *cobra.Command) error {
 			return nil
 		}
 	}
-	return Usagef("--cid %q is neither an integer nor the name of a tenant; pentad tenant ls lists "+
-		"them", excerpt.Of(f.name, 80))
+	return Usagef("--cid %q is neither an integer nor the name of a tenant; pentad tenant ls "+
+		"lists them", excerpt.Of(f.name, 80))
 }

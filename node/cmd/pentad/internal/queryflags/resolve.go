@@ -15,11 +15,14 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
+// namesTable returns the ids of names that a node keeps, and what they are names of.
+type namesTable func(context.Context, *client.Client) (ids map[string]int64, of string, err error)
+
 // replaceNames replaces names of tenants and quantities, that the node keeps, in the selectors of
 // these by numbers. It asks the node only for selectors that are none of numbers.
 func (q *Flags) replaceNames(ctx context.Context, a *cli.App, now time.Time) error {
-	for d, table := range map[record.Dim]func(context.Context, *client.Client) (map[string]int64,
-		string, error){record.CID: tenantIDs, record.MOID: quantityIDs} {
+	for d, table := range map[record.Dim]namesTable{record.CID: tenantIDs,
+		record.MOID: quantityIDs} {
 		if _, err := selector.ParseIn(d, q.Parts[d], now); err == nil ||
 			!strings.ContainsFunc(q.Parts[d], unicode.IsLetter) {
 			continue
@@ -106,7 +109,7 @@ func (r *Resolver) number(d record.Dim, text string) (n int64, is bool, err erro
 
 func (r *Resolver) part(
 	ctx context.Context, d record.Dim, text string, known *map[string]int64,
-	table func(context.Context, *client.Client) (map[string]int64, string, error),
+	table namesTable,
 ) (int64, error) {
 	n, is, err := r.number(d, text)
 	if is || err != nil {
@@ -166,8 +169,7 @@ const maxKnownDevices = 1 << 20
 // keptNames returns what lets answers show the names of a part that the node keeps, nil if a text
 // is no part.
 func (q *Flags) keptNames(part string) func(context.Context, *cli.App) error {
-	show := func(table func(context.Context, *client.Client) (map[string]int64, string, error)) func(
-		context.Context, *cli.App) error {
+	show := func(table namesTable) func(context.Context, *cli.App) error {
 		return func(ctx context.Context, a *cli.App) error {
 			db, err := a.Connect(ctx)
 			if err != nil {
