@@ -68,7 +68,7 @@ func (r Reader) Diff(
 
 // Versions is [Node.Versions] with the options.
 func (r Reader) Versions(ctx context.Context, box *record.Box) ([]record.Version, wire.End, error) {
-	return r.engine.Versions(ctx, r.options, box)
+	return r.engine.Versions(ctx, r.options, &wire.Box{Box: *box})
 }
 
 // Query runs a query for records and passes them to emit, one batch at a time, each valid during
@@ -123,6 +123,18 @@ func (n *Node) Versions(ctx context.Context, box *record.Box) ([]record.Version,
 	return n.withoutOptions().Versions(ctx, box)
 }
 
+// VersionsSelected is Versions of the devices of one tenant that a selector chooses, in the
+// language of [registry.ParseSelector].
+func (n *Node) VersionsSelected(
+	ctx context.Context, box *record.Box, selector string,
+) ([]record.Version, wire.End, error) {
+	ask := &wire.Box{Box: *box, Select: selector}
+	if err := ask.Check(); err != nil {
+		return nil, wire.End{}, err
+	}
+	return n.engine.Versions(ctx, request.Options{}, ask)
+}
+
 // Horizon returns an acq below which nothing changes any more.
 func (n *Node) Horizon(ctx context.Context) (int64, error) {
 	return n.engine.Horizon(ctx, request.Options{}, &record.Box{})
@@ -171,7 +183,8 @@ func (n *Node) Changes(
 func (n *Node) Digest(
 	ctx context.Context, box record.Box, cuts []int64, rows uint64,
 ) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
-	return n.engine.Digest(ctx, request.Options{}, box, cuts, rows)
+	return n.engine.Digest(ctx, request.Options{},
+		&wire.DigestQuery{Box: box, Cuts: cuts, Rows: rows})
 }
 
 // State returns what a mirror needs besides records; see [store.Store.State]. Of a cluster

@@ -8,6 +8,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/mirror"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // Put stores a batch; see [store.Store.Put].
@@ -73,7 +74,34 @@ func (n *Node) Erase(ctx context.Context, box record.Box) (acqNs int64, err erro
 	if err := box.NormalizeAsked(); err != nil {
 		return 0, err
 	}
-	return n.writes.DeleteRange(ctx, request.Options{}, box, false)
+	return n.writes.DeleteRange(ctx, request.Options{}, &wire.Box{Box: box}, false)
+}
+
+// EraseSelected is Erase of the devices of one tenant that a selector chooses now, in the language
+// of [registry.ParseSelector]. Later changes of descriptions do not change what it hides.
+//
+// Errors: also *record.InvalidError if the selector chooses no device.
+func (n *Node) EraseSelected(
+	ctx context.Context, box record.Box, selector string,
+) (acqNs int64, err error) {
+	return n.deleteSelected(ctx, box, selector, false)
+}
+
+// PurgeSelected is to Purge what EraseSelected is to Erase.
+func (n *Node) PurgeSelected(
+	ctx context.Context, box record.Box, selector string,
+) (acqNs int64, err error) {
+	return n.deleteSelected(ctx, box, selector, true)
+}
+
+func (n *Node) deleteSelected(
+	ctx context.Context, box record.Box, selector string, purge bool,
+) (acqNs int64, err error) {
+	ask := &wire.Box{Box: box, Everything: true, Select: selector}
+	if err := ask.Check(); err != nil {
+		return 0, err
+	}
+	return n.writes.DeleteRange(ctx, request.Options{}, ask, purge)
 }
 
 // Purge removes the records of a box, as Erase chooses them; see [store.Store.Purge].
@@ -81,7 +109,7 @@ func (n *Node) Purge(ctx context.Context, box record.Box) (acqNs int64, err erro
 	if err := box.NormalizeAsked(); err != nil {
 		return 0, err
 	}
-	return n.writes.DeleteRange(ctx, request.Options{}, box, true)
+	return n.writes.DeleteRange(ctx, request.Options{}, &wire.Box{Box: box}, true)
 }
 
 // SetRetention sets or removes a policy; see [store.Store.SetRetention]. In a cluster it is in

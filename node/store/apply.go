@@ -396,9 +396,9 @@ func (s *Store) setApplied(at acqtime.Applied) {
 func eventOf(m *manifest.Manifest, c *loggedCommand, acqNs int64) (e manifest.Edit, err error) {
 	switch c.Kind {
 	case commands.KindErase:
-		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.Box})
+		e, err = m.EventEdit(event.Event{AcqNs: acqNs, Kind: event.Erase, Box: c.Box})
 	case commands.KindPurge:
-		e, err = m.EventEdit(&event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.Box})
+		e, err = m.EventEdit(event.Event{AcqNs: acqNs, Kind: event.Purge, Box: c.Box})
 	case commands.KindRetention:
 		e, err = m.RetentionEdit(&c.Retention,
 			retention.StepTime{AcqNs: acqNs, TimeNs: m.Steps.TimeNs})

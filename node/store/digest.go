@@ -20,6 +20,15 @@ import (
 func (s *Store) Digest(
 	ctx context.Context, box record.Box, cuts []int64,
 ) (slicesOf []digest.Slice, historyChangedAcqNs int64, err error) {
+	return s.DigestSelected(ctx, box, "", cuts)
+}
+
+// DigestSelected is [Store.Digest] of the devices that a selector chooses, by their descriptions as
+// of the last cut, so that another store with the same rows gives the same; an empty one chooses
+// all.
+func (s *Store) DigestSelected(
+	ctx context.Context, box record.Box, selector string, cuts []int64,
+) (slicesOf []digest.Slice, historyChangedAcqNs int64, err error) {
 	q := &record.Query{Box: box, Verify: true} // it says that another store has the same
 	q.Box.IncludeReserved()
 	if err := digest.CheckCuts(&box, cuts); err != nil {
@@ -37,6 +46,15 @@ func (s *Store) Digest(
 	q.Box[record.Acq] = record.RangeSet{{From: cuts[0], To: cuts[len(cuts)-1]}}
 	if err := q.Normalize(); err != nil {
 		return nil, 0, err
+	}
+	if err := record.NormalizeSelect(&selector, &q.Box); err != nil {
+		return nil, 0, err
+	}
+	s.scanning.RLock()
+	some, _, err := s.selectInto(ctx, &q.Box, selector, cuts[len(cuts)-1])
+	s.scanning.RUnlock()
+	if err != nil || !some {
+		return digest.Slices(cuts), 0, err
 	}
 	var all [][]digest.Slice
 	stats, err := s.Scan(ctx, q, func(int) (Sink, error) {

@@ -61,31 +61,52 @@ func (s *Store) Purges() []event.Event {
 // Errors: ErrReplicated; *record.InvalidError; ErrTooManyEvents; ErrClosed; ErrFailed, and when ctx
 // ends early: the event may have taken effect or not.
 func (s *Store) Erase(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return s.addEvent(ctx, event.Erase, box)
+	return s.addEvents(ctx, event.Erase, []record.Box{box})
+}
+
+// EraseAll is [Store.Erase] of several boxes, each with an event of its own: all or none take
+// effect.
+//
+// Returns: the greatest acq of the events.
+func (s *Store) EraseAll(ctx context.Context, boxes []record.Box) (acqNs int64, err error) {
+	return s.addEvents(ctx, event.Erase, boxes)
+}
+
+// PurgeAll is to [Store.Purge] what EraseAll is to Erase.
+func (s *Store) PurgeAll(ctx context.Context, boxes []record.Box) (acqNs int64, err error) {
+	return s.addEvents(ctx, event.Purge, boxes)
 }
 
 // Purge hides the rows of a box that are there now from every view, and makes the merger remove
 // them from disk; see [Store.Purges]. Everything else is as with [Store.Erase].
 func (s *Store) Purge(ctx context.Context, box record.Box) (acqNs int64, err error) {
-	return s.addEvent(ctx, event.Purge, box)
+	return s.addEvents(ctx, event.Purge, []record.Box{box})
 }
 
-func (s *Store) addEvent(ctx context.Context, kind event.Kind, box record.Box) (int64, error) {
+func (s *Store) addEvents(
+	ctx context.Context, kind event.Kind, boxes []record.Box,
+) (acqNs int64, err error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
 	if err := s.refuseReplicated(); err != nil {
 		return 0, err
 	}
-	if err := box.Normalize(); err != nil {
-		return 0, err
+	events := make([]event.Event, len(boxes))
+	for i, box := range boxes {
+		if err := box.Normalize(); err != nil {
+			return 0, err
+		}
+		events[i] = event.Event{Kind: kind, Box: box}
 	}
-	acq := int64(0)
-	err := s.changeEvents(ctx, 1, func(acqNs int64) (manifest.Edit, error) {
-		acq = acqNs
-		return s.manifest.EventEdit(&event.Event{AcqNs: acqNs, Kind: kind, Box: box})
+	err = s.changeEvents(ctx, len(events), func(firstNs int64) (manifest.Edit, error) {
+		for i := range events {
+			acqNs = firstNs + int64(i)
+			events[i].AcqNs = acqNs
+		}
+		return s.manifest.EventEdit(events...)
 	})
-	return acq, err
+	return acqNs, err
 }
 
 // changeEvents appends an edit with events to the manifest and makes it visible, on the committer.

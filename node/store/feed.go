@@ -85,6 +85,7 @@ type Feed struct {
 	divisor  int          // of the latest slice
 	horizon  int64        // when it was read, or the feed was made
 	waiter   *notify.Waiter
+	selected *feedSelection // nil: the feed shows all devices of the box
 }
 
 // Feed returns a feed of a box from an acq on. Its acq is left to the feed: the box must not
@@ -92,6 +93,16 @@ type Feed struct {
 //
 // Errors: *record.InvalidError.
 func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error) {
+	return s.FeedSelected(box, "", keysOnly, fromNs)
+}
+
+// FeedSelected is [Store.Feed] of the devices of a tenant that a selector chooses, empty for all. A
+// row is shown if its device meets the selector by what was known of it at the acq of the row, the
+// row included: as devices enter and leave the selection, the feed follows. Events are shown
+// whatever they hide, because rows of it may have been shown.
+func (s *Store) FeedSelected(
+	box record.Box, selector string, keysOnly bool, fromNs int64,
+) (*Feed, error) {
 	if err := box.Normalize(); err != nil {
 		return nil, err
 	}
@@ -102,6 +113,12 @@ func (s *Store) Feed(box record.Box, keysOnly bool, fromNs int64) (*Feed, error)
 	f := &Feed{store: s, box: box, keysOnly: keysOnly, next: fromNs,
 		span: sliceRows, divisor: 1, horizon: s.oracle.CurrentHorizon(),
 		waiter: notify.NewWaiter(bounds.Of(&box))}
+	if selector != "" {
+		var err error
+		if f.selected, err = s.newFeedSelection(&box, selector); err != nil {
+			return nil, err
+		}
+	}
 	s.feeds.Add(f.waiter)
 	return f, nil
 }
@@ -174,6 +191,13 @@ func (f *Feed) Read(ctx context.Context, out *Slice) (more bool, err error) {
 		}
 		began := time.Now()
 		end, passed, err := f.sliceEnd(horizon)
+		if err == nil && f.selected != nil && end > f.next {
+			end, err = f.selected.prepare(ctx, f.next, end, passed, divisor)
+		}
+		if errors.Is(err, errSliceFull) {
+			f.span = max(1, min(f.span, passed)/fullShrink)
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -304,7 +328,14 @@ func (f *Feed) gather(ctx context.Context, out *Slice, box *record.Box, divisor 
 		}
 		return nil
 	}
-	_, err := f.store.Scan(ctx, &q, func(int) (Sink, error) { return take, nil })
+	sink := Sink(take)
+	if f.selected != nil {
+		if !f.selected.narrow(&q.Box) {
+			return nil
+		}
+		sink = f.selected.only(take)
+	}
+	_, err := f.store.Scan(ctx, &q, func(int) (Sink, error) { return sink, nil })
 	return err
 }
 

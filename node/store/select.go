@@ -99,6 +99,27 @@ func narrow(box *record.Box, mids []int64) bool {
 	return len(box[record.MID]) > 0
 }
 
+// selectInto narrows a box to the devices that a selector chooses as of an acq; without a selector
+// it stays as it is. It reports whether any devices are left. The caller holds scanning.
+func (s *Store) selectInto(
+	ctx context.Context, box *record.Box, selector string, asOfNs int64,
+) (some bool, stats ScanStats, err error) {
+	if selector == "" {
+		return true, ScanStats{}, nil
+	}
+	began := time.Now()
+	c, err := newChoice(box, selector, asOfNs)
+	if err != nil {
+		return false, ScanStats{}, err
+	}
+	mids, horizon, err := s.selectDevices(ctx, c)
+	if err != nil {
+		return false, ScanStats{}, err
+	}
+	return narrow(box, mids), ScanStats{HorizonNs: horizon, Devices: len(mids),
+		SelectNs: int64(time.Since(began))}, nil
+}
+
 // maxFew is how many devices are looked up one by one, and not found among all.
 const maxFew = 1000
 

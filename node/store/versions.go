@@ -20,11 +20,19 @@ const versionBytes = 96
 func (s *Store) Versions(
 	ctx context.Context, box *record.Box, maxBytes int64,
 ) ([]record.Version, ScanStats, error) {
+	return s.VersionsSelected(ctx, box, "", maxBytes)
+}
+
+// VersionsSelected is [Store.Versions] of the devices that a selector chooses, by their
+// descriptions as of the horizon; an empty one chooses all.
+func (s *Store) VersionsSelected(
+	ctx context.Context, box *record.Box, selector string, maxBytes int64,
+) ([]record.Version, ScanStats, error) {
 	if len(box[record.Acq]) > 0 {
 		return nil, ScanStats{}, &record.InvalidError{Part: "acq", Reason: record.Inconsistent,
 			Row: -1, Detail: "which version is the latest is known from all; leave the range out"}
 	}
-	q := record.Query{Box: *box}
+	q := record.Query{Box: *box, Select: selector}
 	if err := q.Normalize(); err != nil {
 		return nil, ScanStats{}, err
 	}

@@ -30,6 +30,9 @@ type Horizon struct {
 type DryRun struct {
 	DryRun  bool   `json:"dry_run"`
 	Records uint64 `json:"records"` // that it would hide
+	// Devices are those that the selector chose, in SelectNs; nil without a selector.
+	Devices  *int  `json:"devices,omitempty"`
+	SelectNs int64 `json:"select_ns,omitempty"`
 }
 
 // Damage is one damaged place in a file of the node.

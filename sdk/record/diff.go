@@ -64,6 +64,8 @@ func (d *Differences) Reset() {
 type Diff struct {
 	Box          Box // without acq
 	FromNs, ToNs int64
+	// Select chooses devices of one tenant as that of a [Query], by their descriptions as of ToNs.
+	Select string
 }
 
 // Normalize checks the diff and brings its box into the form that [Query.Normalize] describes.
@@ -80,7 +82,7 @@ func (d *Diff) Normalize() error {
 		return invalid("to", ReversedRange, "%d lies before %d, from which the diff is asked",
 			d.ToNs, d.FromNs)
 	}
-	return nil
+	return NormalizeSelect(&d.Select, &d.Box)
 }
 
 // Version is one of the versions of a reading, and what became of it.

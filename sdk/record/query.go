@@ -240,7 +240,7 @@ func (q *Query) Normalize() error {
 			return invalid("where", Syntax, "%v", err)
 		}
 	}
-	if err := q.normalizeSelect(); err != nil {
+	if err := NormalizeSelect(&q.Select, &q.Box); err != nil {
 		return err
 	}
 	if len(q.Filters) > MaxFilters {
@@ -258,20 +258,21 @@ func (q *Query) Normalize() error {
 	return q.Aggregate.validate("aggregate")
 }
 
-// normalizeSelect brings the selector into the form of its own [registry.Selector.String].
-func (q *Query) normalizeSelect() error {
-	if q.Select == "" {
+// NormalizeSelect checks the selector of devices of a normalized box, empty for none, and brings it
+// into the form of its own [registry.Selector.String]. The error is an [*InvalidError].
+func NormalizeSelect(selector *string, box *Box) error {
+	if *selector == "" {
 		return nil
 	}
-	s, err := registry.ParseSelector(q.Select)
+	s, err := registry.ParseSelector(*selector)
 	if err != nil {
 		return invalid("select", Syntax, "%v", err)
 	}
-	if !q.Box.Pins(CID) {
+	if !box.Pins(CID) {
 		return invalid("select", Inconsistent, "devices are those of a tenant; choose one by cid")
 	}
 	if text := s.String(); len(text) <= registry.MaxSelectorBytes {
-		q.Select = text
+		*selector = text
 	}
 	return nil
 }

@@ -34,15 +34,19 @@ func parseBox(d *decoder, box *record.Box) error {
 	return nil
 }
 
-// Box says which records to erase or to purge.
+// Box says which records to erase or to purge, or of which readings to show the versions.
 type Box struct {
 	Box        record.Box
-	Everything bool // the box may be the whole space
+	Everything bool   // the box may be the whole space
+	Select     string // devices of one tenant, as that of a [record.Query]; empty: all devices
 }
 
 // Check normalises the box as that of a query and refuses one that is everything by oversight.
 func (b *Box) Check() error {
 	if err := b.Box.NormalizeAsked(); err != nil {
+		return err
+	}
+	if err := record.NormalizeSelect(&b.Select, &b.Box); err != nil {
 		return err
 	}
 	for d := range record.Dim(record.NumDims) {
@@ -57,11 +61,32 @@ func (b *Box) Check() error {
 		Detail: "it has no constraint; select everything explicitly"}
 }
 
-// AppendBox appends a box frame: everything u8, zero [7], box.
+// AppendBox appends a box frame: everything u8, zero [7], box, then the selector, if there is one,
+// with a length u32 before it.
 func AppendBox(dst []byte, b *Box) []byte {
 	dst, start := beginFrame(dst, FrameBox)
 	dst = append(dst, boolByte(b.Everything), 0, 0, 0, 0, 0, 0, 0)
-	return endFrame(appendBox(dst, &b.Box), start)
+	return endFrame(appendSelect(appendBox(dst, &b.Box), b.Select), start)
+}
+
+// appendSelect appends the selector at the end of a frame; without one nothing.
+func appendSelect(dst []byte, selector string) []byte {
+	if selector == "" {
+		return dst
+	}
+	return appendBytes(dst, []byte(selector))
+}
+
+// parseSelect reads the selector at the end of a frame, if there is one.
+func parseSelect(d *decoder) (string, error) {
+	if len(d.src) == 0 || d.short {
+		return "", nil
+	}
+	selector := string(d.bytes())
+	if selector == "" && !d.short {
+		return "", badFrame("a selector is empty; leave it out")
+	}
+	return selector, nil
 }
 
 // ParseBox reads a body that is one box frame, and checks the box.
@@ -77,8 +102,11 @@ func ParseBox(src []byte, b *Box) error {
 	if everything > 1 {
 		return badFrame("reserved bytes of a box are not zero")
 	}
-	b.Box, b.Everything = record.Box{}, everything == 1
+	*b = Box{Everything: everything == 1}
 	if err := parseBox(d, &b.Box); err != nil {
+		return err
+	}
+	if b.Select, err = parseSelect(d); err != nil {
 		return err
 	}
 	if err := d.end("box"); err != nil {

@@ -14,12 +14,13 @@ const (
 	FrameVersions    FrameType = 18
 )
 
-// AppendDiff appends a diff frame: from i64, to i64, box.
+// AppendDiff appends a diff frame: from i64, to i64, box, then the selector, if there is one, with
+// a length u32 before it.
 func AppendDiff(dst []byte, d *record.Diff) []byte {
 	dst, start := beginFrame(dst, FrameDiff)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(d.FromNs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(d.ToNs))
-	return endFrame(appendBox(dst, &d.Box), start)
+	return endFrame(appendSelect(appendBox(dst, &d.Box), d.Select), start)
 }
 
 // ParseDiff reads a body that is one diff frame, and normalizes the diff.
@@ -33,6 +34,9 @@ func ParseDiff(src []byte, out *record.Diff) error {
 	d := &decoder{src: payload}
 	*out = record.Diff{FromNs: d.i64(), ToNs: d.i64()}
 	if err := parseBox(d, &out.Box); err != nil {
+		return err
+	}
+	if out.Select, err = parseSelect(d); err != nil {
 		return err
 	}
 	if err := d.end("diff"); err != nil {

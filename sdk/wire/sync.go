@@ -15,19 +15,22 @@ type DigestQuery struct {
 	// Rows divides the acqs between two cuts into slices of this many stored rows at most; 0: the
 	// slices are those between the cuts.
 	Rows uint64
+	// Select chooses devices of one tenant, by their descriptions as of the last cut; empty: all.
+	Select string
 }
 
-// AppendDigestQuery appends a digest query frame: rows u64, count u32, zero [4], box, then so many
-// cuts i64.
+// AppendDigestQuery appends a digest query frame: rows u64, count u32, length u32 of the selector,
+// box, count cuts i64, selector.
 func AppendDigestQuery(dst []byte, q *DigestQuery) []byte {
 	dst, start := beginFrame(dst, FrameDigestQuery)
 	dst = binary.LittleEndian.AppendUint64(dst, q.Rows)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(q.Cuts)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.Cuts)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.Select)))
 	dst = appendBox(dst, &q.Box)
 	for _, cut := range q.Cuts {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(cut))
 	}
-	return endFrame(dst, start)
+	return endFrame(append(dst, q.Select...), start)
 }
 
 // ParseDigestQuery reads a body that is one digest query frame. Its box and cuts are not checked.
@@ -38,16 +41,17 @@ func ParseDigestQuery(src []byte, q *DigestQuery) error {
 	}
 	d := &decoder{src: payload}
 	*q = DigestQuery{Rows: d.u64()}
-	count, zero := d.u32(), d.u32()
+	count, selector := d.u32(), d.u32()
 	if err := parseBox(d, &q.Box); err != nil {
 		return err
 	}
-	if d.short || zero != 0 || uint64(count) != uint64(len(d.src)/8) {
+	if d.short || uint64(len(d.src)) != 8*uint64(count)+uint64(selector) {
 		return badFrame("digest query of %d cuts, and %d bytes of them", count, len(d.src))
 	}
 	for range count {
 		q.Cuts = append(q.Cuts, d.i64())
 	}
+	q.Select = string(d.take(uint64(selector)))
 	return d.end("digest query")
 }
 

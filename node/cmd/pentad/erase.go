@@ -8,7 +8,6 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
-	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -23,18 +22,14 @@ type hideFlags struct {
 }
 
 // query puts the flags together and refuses a box that is everything by oversight.
-func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
-	q := &record.Query{View: view}
-	for d := range record.NumDims {
-		set, err := selector.Parse(record.Dim(d), f.box.Parts[d], a.Now())
-		if err != nil {
-			return nil, cli.Usagef("--%s: %w", record.Dim(d), err)
-		}
-		q.Box[d] = set
+func (f *hideFlags) query(
+	ctx context.Context, a *app, view record.View,
+) (*record.Query, error) {
+	q, err := f.box.Query(ctx, a.App)
+	if err != nil {
+		return nil, err
 	}
-	if err := q.Normalize(); err != nil {
-		return nil, cli.Usage(err)
-	}
+	q.View = view
 	constrained := f.everything
 	for d := range record.Dim(record.NumDims) {
 		constrained = constrained || q.Box.Restricts(d)
@@ -47,6 +42,8 @@ func (f *hideFlags) query(a *app, view record.View) (*record.Query, error) {
 
 func (f *hideFlags) add(c *cobra.Command) {
 	f.box.AddSelectors(c)
+	f.box.AddSelect(c)
+	f.box.AddNames(c)
 	c.Flags().BoolVar(&f.everything, "everything", false,
 		"select all records; needed if no selector is given")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the records and change nothing")
@@ -63,10 +60,14 @@ One event with its own acquisition time hides all matching records stored so far
 view and from later as-of views. Older versions outside the selection become visible again: erasing
 by --acq reverts what arrived in a time span. The view of all versions and earlier as-of views still
 show the records; use purge to remove them. Records stored later are visible. Descriptions of
-devices stay unless --moid selects them: --moid=-2147483648.. selects them and all others.`,
+devices stay unless --moid selects them: --moid=-2147483648.. selects them and all others.
+
+--select chooses devices once, by what is known of them now: the event names these devices, with one
+event for each 1,024 ranges of them, and hides the same records whatever is said of them later.`,
 		Args: cli.NoCommand,
 		Example: `  pentad erase --cid 1 --mid 7 --dry-run
   pentad erase --cid 1 --mid 7
+  pentad erase --cid 1 --select 'type=thermometer, retired' --dry-run
   pentad erase --cid 1 --acq 2026-11-21T09:00:00Z..2026-11-21T09:30:00Z`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.hide(c.Context(), &f, record.ViewLatest, (*client.Client).Erase)
@@ -88,7 +89,8 @@ and the nodes start to remove their bytes from their files, before any other mer
 with such records is rewritten, so the time depends on their sizes; pentad events reports when it is
 done. Snapshots and backups made before keep the records, but a store that is restored from a backup
 with a newer part purges them again. Records stored later are visible. Descriptions of devices stay
-unless --moid selects them, e.g. all by --moid=-2147483648..`,
+unless --moid selects them, e.g. all by --moid=-2147483648.. --select chooses devices as in
+pentad erase.`,
 		Args: cli.NoCommand,
 		Example: `  pentad purge --cid 1 --mid 7 --dry-run
   pentad purge --cid 1 --mid 7 --yes`,
@@ -111,7 +113,7 @@ unless --moid selects them, e.g. all by --moid=-2147483648..`,
 
 func (a *app) hide(ctx context.Context, f *hideFlags, view record.View,
 	do func(*client.Client, context.Context, *wire.Box) (int64, error)) error {
-	q, err := f.query(a, view)
+	q, err := f.query(ctx, a, view)
 	if err != nil {
 		return err
 	}
@@ -121,17 +123,31 @@ func (a *app) hide(ctx context.Context, f *hideFlags, view record.View,
 	}
 	defer db.Close()
 	if f.dryRun {
-		records, err := queryflags.Count(ctx, db, q)
-		if err != nil {
-			return err
-		}
-		return a.One([]output.Column{cli.Right("records")}, output.Count(records))
+		return a.previewHide(ctx, db, q)
 	}
-	acq, err := do(db, ctx, &wire.Box{Box: q.Box, Everything: f.everything})
+	acq, err := do(db, ctx, &wire.Box{Box: q.Box, Everything: f.everything, Select: q.Select})
 	if err != nil {
 		return cli.Stopped(ctx, err, "pentad events shows whether it is done")
 	}
 	return a.One([]output.Column{cli.Left("acq")}, output.Time(acq))
+}
+
+// previewHide counts what an erase or purge would hide, and of which devices if it selects them.
+func (a *app) previewHide(ctx context.Context, db *client.Client, q *record.Query) error {
+	records, err := queryflags.Count(ctx, db, q)
+	if err != nil {
+		return err
+	}
+	columns, row := []output.Column{cli.Right("records")}, []output.Value{output.Count(records)}
+	if q.Select != "" {
+		devices, err := queryflags.SelectedDevices(ctx, db, q)
+		if err != nil {
+			return err
+		}
+		columns = append(columns, cli.Right("devices"))
+		row = append(row, output.Count(len(devices)))
+	}
+	return a.One(columns, row...)
 }
 
 func (a *app) eventsCommand() *cobra.Command {

@@ -48,6 +48,9 @@ the horizon. The column event says what a row is: put, delete (a tombstone), or 
 retention, whose selectors are in the other columns. Each change comes exactly once, even if the
 connection breaks: tail reconnects and continues.
 
+--select shows a record if its device met the selector when the record came, by what was known of
+it then: devices enter and leave as descriptions change, and erases are shown in any case.
+
 --cursor makes the node store the position under this name, and the next run continues there, at
 least once for each record. --since is the start of a cursor that does not exist yet.
 
@@ -61,6 +64,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 	}
 	f.AddKeyFlags(c)
 	f.AddNames(c)
+	f.AddSelect(c)
 	f.AddFilter(c)
 	f.Type = &f.kind
 	flags := c.Flags()

@@ -30,6 +30,7 @@ func (a *app) latestCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return a.get(c.Context(), &q, &form) },
 	}
 	q.AddSelectors(c)
+	q.AddSelect(c)
 	q.AddLast(c)
 	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
@@ -53,7 +54,8 @@ func (a *app) asOfCommand() *cobra.Command {
 		Short: "Show readings as known at a point in time",
 		Long: `Show readings as known at a point in time: the latest version of each that was acquired before TIME.
 
-Later records, corrections, deletes and erases do not change the answer; only a purge does.
+Later records, corrections, deletes and erases do not change the answer; only a purge does. --select
+chooses devices by what was known of them at TIME.
 
 A date as TIME means the start of the day, and a time without an offset is in UTC.`,
 		Args: cli.Arguments(1, 1, "the time, e.g. 2026-03-03T09:45:00Z or now-1d"),
@@ -69,6 +71,7 @@ A date as TIME means the start of the day, and a time without an offset is in UT
 		},
 	}
 	q.AddSelectors(c)
+	q.AddSelect(c)
 	q.AddLast(c)
 	q.AddFilter(c)
 	a.addRecordFlags(c, &q, &form)
@@ -88,7 +91,7 @@ were deleted or erased, with their old and new versions. TO defaults to now; nei
 future. A date means the start of the day, and a time without an offset is in UTC.
 
 A reading that was stored again with the same payload is not shown. The cost depends on the number
-of records acquired or erased in between.`,
+of records acquired or erased in between. --select chooses devices by what was known of them at TO.`,
 		Args: cli.Arguments(1, 2, "the start time, e.g. now-1d"),
 		Example: `  pentad diff now-1d --cid 1 --type f64
   pentad diff 2026-01-01 2026-02-01 --cap 2025-12 -o csv
@@ -158,7 +161,7 @@ func (a *app) diff(
 	if err != nil {
 		return err
 	}
-	ask := &record.Diff{Box: query.Box}
+	ask := &record.Diff{Box: query.Box, Select: query.Select}
 	if ask.FromNs, ask.ToNs, err = a.diffTimes(args); err != nil {
 		return err
 	}
@@ -228,7 +231,7 @@ func (a *app) versions(
 		return cli.Usagef("--acq: not supported here; all versions are needed to tell which is " +
 			"the latest")
 	}
-	box := &wire.Box{Box: query.Box, Everything: everything}
+	box := &wire.Box{Box: query.Box, Everything: everything, Select: query.Select}
 	if err := box.Check(); err != nil {
 		return cli.Usagef("no selector given; use --cid, --mid, --moid or --cap, or --everything")
 	}

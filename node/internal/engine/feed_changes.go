@@ -34,7 +34,9 @@ var slicePool = sync.Pool{New: func() any { return new(store.Slice) }}
 // Changes passes to emit the records and events of q's box from an acq on, in the order of acq, in
 // slices up to the horizon. With follow it continues with new ones, and with an empty slice as a
 // Heartbeat, until ctx or the node ends. Tombstones pass the filters of q; its view, order and
-// limit must be zero. A slice is valid during the call of emit, which delays only this feed.
+// limit must be zero. A selector shows a record if its device met it when the record came, see
+// [store.Store.FeedSelected]. A slice is valid during the call of emit, which delays only this
+// feed.
 //
 // Returns: the acq to resume from, also with an error.
 func (e *Engine) Changes(
@@ -87,7 +89,7 @@ func (l *localSource) changesEvery(
 		}
 	}
 	keysOnly := q.KeysOnly && len(filters) == 0 && q.where == nil
-	feed, err := l.store.Feed(q.Box, keysOnly, fromNs)
+	feed, err := l.store.FeedSelected(q.Box, q.Select, keysOnly, fromNs)
 	if err != nil {
 		return fromNs, err
 	}
@@ -141,9 +143,6 @@ func checkChanges(q *record.Query) error {
 		part = "limit"
 	case q.Aggregate.Name != "":
 		part = "aggregate"
-	case q.Select != "":
-		return &record.InvalidError{Part: "select", Reason: record.Inconsistent, Row: -1,
-			Detail: "changes of devices by their descriptions are not supported; name the devices"}
 	default:
 		return nil
 	}

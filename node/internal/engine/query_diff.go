@@ -18,7 +18,7 @@ func (e *Engine) Diff(
 	ctx context.Context, options request.Options, ask *record.Diff,
 	emit func(d *record.Differences) error,
 ) (wire.End, error) {
-	p, err := e.admit(ctx, options, &record.Query{Box: ask.Box})
+	p, err := e.admit(ctx, options, &record.Query{Box: ask.Box, Select: ask.Select})
 	if err != nil {
 		return wire.End{}, err
 	}
@@ -78,30 +78,30 @@ func (e *Engine) CheckMoments(
 	return nil
 }
 
-// Versions returns every version of the readings in a box; see [store.Store.Versions].
+// Versions returns every version of the readings in a box; see [store.Store.VersionsSelected].
 func (e *Engine) Versions(
-	ctx context.Context, options request.Options, box *record.Box,
+	ctx context.Context, options request.Options, ask *wire.Box,
 ) ([]record.Version, wire.End, error) {
-	p, err := e.admit(ctx, options, &record.Query{Box: *box})
+	p, err := e.admit(ctx, options, &record.Query{Box: ask.Box, Select: ask.Select})
 	if err != nil {
 		return nil, wire.End{}, err
 	}
 	defer p.Done()
-	return p.Versions(ctx, box)
+	return p.Versions(ctx, ask)
 }
 
 // Versions is [Engine.Versions] for a request that was admitted.
 func (a *Admitted) Versions(
-	ctx context.Context, box *record.Box,
+	ctx context.Context, ask *wire.Box,
 ) ([]record.Version, wire.End, error) {
 	e := a.engine
-	share := e.processors.Begin(schedulingKeyOf(box[record.CID]))
+	share := e.processors.Begin(schedulingKeyOf(ask.Box[record.CID]))
 	defer share.End()
 	ctx = cpushare.With(ctx, share)
 	if e.routes.Load().single == nil {
-		return e.versionsOfAll(ctx, a.options, box)
+		return e.versionsOfAll(ctx, a.options, ask)
 	}
-	all, stats, err := e.store.Versions(ctx, box, e.Limits.ResultBytes)
+	all, stats, err := e.store.VersionsSelected(ctx, &ask.Box, ask.Select, e.Limits.ResultBytes)
 	if err != nil {
 		return nil, wire.End{}, err
 	}

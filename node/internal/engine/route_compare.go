@@ -14,7 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/check"
 	"github.com/pentad-db/pentad/node/store/digest"
 	"github.com/pentad-db/pentad/sdk/api"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const (
@@ -154,14 +154,14 @@ func (v *groupVerification) compareBetween(
 ) (alike bool, err error) {
 	for range compareTries {
 		said := make([]digests, 1, len(route.peers)+1)
-		said[0], err = route.local.digest(ctx, record.Box{}, []int64{from, to})
+		said[0], err = route.local.digest(ctx, &wire.DigestQuery{Cuts: []int64{from, to}})
 		if err != nil {
 			return false, err
 		}
 		route.peers = slices.DeleteFunc(route.peers, func(other *Peer) bool {
 			ask := &remoteSource{peer: other}
 			ask.add(group, route, to-1)
-			d, err := ask.digest(ctx, record.Box{}, []int64{from, to})
+			d, err := ask.digest(ctx, &wire.DigestQuery{Cuts: []int64{from, to}})
 			if err == nil {
 				said = append(said, d)
 			} else if ctx.Err() == nil {

@@ -22,21 +22,21 @@ type digests struct {
 
 // digest implements source.
 func (l *localSource) digest(
-	ctx context.Context, box record.Box, cuts []int64,
+	ctx context.Context, q *wire.DigestQuery,
 ) (out digests, err error) {
-	out.slices, out.historyChangedAcqNs, err = l.store.Digest(ctx, box, cuts)
+	out.slices, out.historyChangedAcqNs, err = l.store.DigestSelected(ctx, q.Box, q.Select, q.Cuts)
 	return out, err
 }
 
 // digest implements source.
 func (r *remoteSource) digest(
-	ctx context.Context, box record.Box, cuts []int64,
+	ctx context.Context, q *wire.DigestQuery,
 ) (out digests, err error) {
-	all, err := r.client().Digest(ctx, &wire.DigestQuery{Box: box, Cuts: cuts})
+	all, err := r.client().Digest(ctx, q)
 	if err != nil {
 		return out, r.wireError(ctx, err)
 	}
-	if len(all.Slices)+1 != len(cuts) {
+	if len(all.Slices)+1 != len(q.Cuts) {
 		return out, errors.New("its answer has digests of other slices than were asked for")
 	}
 	out.historyChangedAcqNs = all.HistoryChangedAcqNs
@@ -50,12 +50,12 @@ func (r *remoteSource) digest(
 
 // digestAll adds the digests of all sources; digests are sums over rows.
 func (e *Engine) digestAll(
-	ctx context.Context, options request.Options, box record.Box, cuts []int64,
+	ctx context.Context, options request.Options, q *wire.DigestQuery,
 ) (out digests, err error) {
-	a, err := askSources(ctx, e, options.CompleteOnly(), askDigest, &box, func(
+	a, err := askSources(ctx, e, options.CompleteOnly(), askDigest, &q.Box, func(
 		ctx context.Context, s source,
 	) (digests, wire.End, error) {
-		d, err := s.digest(ctx, box, cuts)
+		d, err := s.digest(ctx, q)
 		return d, wire.End{}, err
 	})
 	if err != nil {
@@ -74,33 +74,34 @@ func (e *Engine) digestAll(
 	return out, nil
 }
 
-// Digest returns digests of slices of a box; see [store.Store.Digest]. With rows, the range between
-// the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
+// Digest returns digests of slices of a box; see [store.Store.DigestSelected]. With rows, the range
+// between the two cuts is first divided into slices of that many rows, see [store.Store.Cut].
 func (e *Engine) Digest(
-	ctx context.Context, options request.Options, box record.Box, cuts []int64, rows uint64,
+	ctx context.Context, options request.Options, ask *wire.DigestQuery,
 ) (slices []digest.Slice, historyChangedAcqNs int64, err error) {
-	ctx, leave, err := e.enter(ctx, options, box[record.CID])
+	ctx, leave, err := e.enter(ctx, options, ask.Box[record.CID])
 	if err != nil {
 		return nil, 0, err
 	}
 	defer leave()
-	if rows > 0 && len(cuts) != 2 {
+	q := wire.DigestQuery{Box: ask.Box, Cuts: ask.Cuts, Select: ask.Select}
+	if ask.Rows > 0 && len(q.Cuts) != 2 {
 		return nil, 0, params.Bad("acq", fmt.Errorf("%d cuts cannot be divided; give 2",
-			len(cuts)))
+			len(q.Cuts)))
 	}
 	if e.routes.Load().single == nil {
-		if rows > 0 {
-			if cuts, err = e.cutAll(ctx, options, cuts[0], cuts[1], rows); err != nil {
+		if ask.Rows > 0 {
+			if q.Cuts, err = e.cutAll(ctx, options, q.Cuts[0], q.Cuts[1], ask.Rows); err != nil {
 				return nil, 0, err
 			}
 		}
-		d, err := e.digestAll(ctx, options, box, cuts)
+		d, err := e.digestAll(ctx, options, &q)
 		return d.slices, d.historyChangedAcqNs, err
 	}
-	if rows > 0 {
-		if cuts, err = e.store.Cut(ctx, cuts[0], cuts[1], rows); err != nil {
+	if ask.Rows > 0 {
+		if q.Cuts, err = e.store.Cut(ctx, q.Cuts[0], q.Cuts[1], ask.Rows); err != nil {
 			return nil, 0, err
 		}
 	}
-	return e.store.Digest(ctx, box, cuts)
+	return e.store.DigestSelected(ctx, q.Box, q.Select, q.Cuts)
 }

@@ -39,7 +39,7 @@ type source interface {
 		*aggregate.States, wire.End, error)
 	diff(ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error) (wire.End,
 		error)
-	versions(ctx context.Context, box *record.Box, limit *answerLimit) ([]record.Version, wire.End,
+	versions(ctx context.Context, ask *wire.Box, limit *answerLimit) ([]record.Version, wire.End,
 		error)
 	// changes emits slices up to the horizon. With follow it continues, and reports its horizon
 	// every sourceBeat, and earlier on demand.
@@ -47,7 +47,7 @@ type source interface {
 		emit func(*store.Slice) error) error
 	explain(ctx context.Context, q *prepared) ([]api.SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
-	digest(ctx context.Context, box record.Box, cuts []int64) (digests, error)
+	digest(ctx context.Context, q *wire.DigestQuery) (digests, error)
 	events(ctx context.Context) ([]event.Event, error)
 	policies(ctx context.Context) ([]Policy, error)
 	// state returns the state of each group.

@@ -67,9 +67,9 @@ func (e *Engine) diffOfAll(
 
 // versions implements source.
 func (l *localSource) versions(
-	ctx context.Context, box *record.Box, limit *answerLimit,
+	ctx context.Context, ask *wire.Box, limit *answerLimit,
 ) ([]record.Version, wire.End, error) {
-	all, stats, err := l.store.Versions(ctx, box, limit.left.Load())
+	all, stats, err := l.store.VersionsSelected(ctx, &ask.Box, ask.Select, limit.left.Load())
 	if err == nil {
 		err = limit.take(all)
 	}
@@ -78,11 +78,12 @@ func (l *localSource) versions(
 
 // versions implements source.
 func (r *remoteSource) versions(
-	ctx context.Context, box *record.Box, limit *answerLimit,
+	ctx context.Context, ask *wire.Box, limit *answerLimit,
 ) (all []record.Version, end wire.End, err error) {
 	bytes := int64(0)
 	var stopped error
-	end, err = r.client().VersionBatches(ctx, &wire.Box{Box: *box, Everything: true},
+	whole := &wire.Box{Box: ask.Box, Everything: true, Select: ask.Select}
+	end, err = r.client().VersionBatches(ctx, whole,
 		func(some []record.Version) error {
 			r.noteHeard()
 			all = append(all, some...)
@@ -120,14 +121,14 @@ func bytesOf(versions []record.Version) int64 {
 
 // versionsOfAll merges the versions of all sources by key and acq.
 func (e *Engine) versionsOfAll(
-	ctx context.Context, options request.Options, box *record.Box,
+	ctx context.Context, options request.Options, ask *wire.Box,
 ) ([]record.Version, wire.End, error) {
 	shared := new(answerLimit)
 	shared.left.Store(e.Limits.ResultBytes)
-	a, err := askSources(ctx, e, options, askVersions, box, func(
+	a, err := askSources(ctx, e, options, askVersions, &ask.Box, func(
 		ctx context.Context, s source,
 	) ([]record.Version, wire.End, error) {
-		own := *box // each makes it regular for itself
+		own := *ask // each makes it regular for itself
 		return s.versions(ctx, &own, shared)
 	})
 	if err != nil {

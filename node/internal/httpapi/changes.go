@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	changesParams = []string{"cid", "mid", "moid", "cap", "where", "filter",
+	changesParams = []string{"cid", "mid", "moid", "cap", "select", "where", "filter",
 		"filter_params", "unchecked", "keys", "type", "format", "since", "follow"}
 	horizonParams = []string{"cid", "mid", "moid", "cap", request.ParamGroups, request.ParamWithin,
 		request.ParamAfter, request.ParamRead}

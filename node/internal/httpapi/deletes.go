@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/pentad-db/pentad/node/internal/engine"
 	"github.com/pentad-db/pentad/node/internal/httpserver"
@@ -22,7 +23,7 @@ import (
 )
 
 var (
-	deleteParams = []string{"cid", "mid", "moid", "cap", "acq", "everything", "dry_run"}
+	deleteParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "everything", "dry_run"}
 	policyParams = []string{"cid", "moid", "cap_age", "acq_age", "delay", "everything", "dry_run"}
 	scopeParams  = []string{"cid", "moid"}
 	holdParams   = []string{"action", "cid", "moid", "everything", "trust_clock"}
@@ -47,7 +48,7 @@ func (s *Server) deleteRange(req *httpserver.Request, view record.View, purge bo
 		b, dry, err = s.parseDelete(req)
 	}
 	if err == nil && dry {
-		s.dryRun(rc, req, &record.Query{Box: b.Box, View: view})
+		s.dryRun(rc, req, &record.Query{Box: b.Box, View: view, Select: b.Select})
 		return
 	}
 	var acq int64
@@ -55,7 +56,7 @@ func (s *Server) deleteRange(req *httpserver.Request, view record.View, purge bo
 		err = nodeerror.ErrClosing
 	}
 	if err == nil {
-		acq, err = s.Writes.DeleteRange(rc, req.Options, b.Box, purge)
+		acq, err = s.Writes.DeleteRange(rc, req.Options, &b, purge)
 	}
 	switch {
 	case err != nil:
@@ -89,7 +90,7 @@ func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err
 	if err != nil {
 		return b, false, err
 	}
-	b.Box = q.Box
+	b.Box, b.Select = q.Box, q.Select
 	if b.Everything, err = params.Flag(req.QueryArgs(), "everything"); err != nil {
 		return b, false, err
 	}
@@ -109,16 +110,19 @@ func (s *Server) parseDelete(req *httpserver.Request) (b wire.Box, dry bool, err
 func (s *Server) dryRun(
 	rc context.Context, req *httpserver.Request, q *record.Query,
 ) {
-	count, _, err := s.Engine.Count(rc, req.Options, q)
-	writeDryRun(req, count, err)
-}
-
-func writeDryRun(req *httpserver.Request, records uint64, err error) {
-	if err != nil {
-		fail(req, err)
-		return
+	out := api.DryRun{DryRun: true}
+	var err error
+	if q.Select != "" {
+		began := time.Now()
+		var mids []int64
+		mids, err = s.Engine.SelectDevices(rc, req.Options, &q.Box, q.Select)
+		devices := len(mids)
+		out.Devices, out.SelectNs = &devices, int64(time.Since(began))
 	}
-	req.JSON(api.DryRun{Records: records, DryRun: true})
+	if err == nil {
+		out.Records, _, err = s.Engine.Count(rc, req.Options, q)
+	}
+	reply(req, out, err)
 }
 
 // paramsOfPeers are the parameters of what people ask for without any, and others for groups.
@@ -203,7 +207,7 @@ func (s *Server) setRetention(req *httpserver.Request) {
 	defer cancel()
 	if err == nil && dry {
 		records, err := s.Engine.Expired(rc, r)
-		writeDryRun(req, records, err)
+		reply(req, api.DryRun{Records: records, DryRun: true}, err)
 		return
 	}
 	if err == nil {

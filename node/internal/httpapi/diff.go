@@ -27,15 +27,16 @@ func (s *Server) checkMoments(req *httpserver.Request, ask *record.Diff) error {
 // Of records of a view that the path names, and of what is told of versions. These are of the whole
 // history of readings, so they have no range of acq.
 var (
-	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "last", "where", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	latestParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "last", "where",
+		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "last", "where", "filter",
-		"filter_params", "unchecked", "order", "limit", "keys", "type", "format",
+	asOfParams = []string{"at", "cid", "mid", "moid", "cap", "acq", "select", "last", "where",
+		"filter", "filter_params", "unchecked", "order", "limit", "keys", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	diffParams = []string{"cid", "mid", "moid", "cap", "from", "to", "limit", "type", "format",
+	diffParams = []string{"cid", "mid", "moid", "cap", "select", "from", "to", "limit", "type",
+		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	versionsParams = []string{"cid", "mid", "moid", "cap", "everything", "type", "format",
+	versionsParams = []string{"cid", "mid", "moid", "cap", "select", "everything", "type", "format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 )
 
@@ -49,7 +50,7 @@ func (s *Server) diffFrame(req *httpserver.Request) {
 	}
 	var admitted *engine.Admitted
 	if err == nil {
-		admitted, err = s.prepare(req, &record.Query{Box: ask.Box})
+		admitted, err = s.prepare(req, &record.Query{Box: ask.Box, Select: ask.Select})
 	}
 	if err != nil {
 		fail(req, err)
@@ -84,7 +85,7 @@ func (s *Server) versionsFrame(req *httpserver.Request) {
 	var all []record.Version
 	var end wire.End
 	if err == nil {
-		all, end, err = s.Engine.Versions(rc, req.Options, &box.Box)
+		all, end, err = s.Engine.Versions(rc, req.Options, &box)
 	}
 	if err != nil {
 		fail(req, err)
@@ -129,7 +130,7 @@ func (s *Server) getDiff(req *httpserver.Request) {
 	q, err := s.parseQuery(req)
 	ask := &record.Diff{}
 	if err == nil {
-		ask.Box = q.Box
+		ask.Box, ask.Select = q.Box, q.Select
 		ask.FromNs, ask.ToNs, err = params.DiffTimes(req.QueryArgs(), s.Clock.Now())
 	}
 	if err == nil {
@@ -142,7 +143,8 @@ func (s *Server) getDiff(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	s.streamRows(req, "differences", rowjson.Difference{}, &record.Query{Box: ask.Box}, func(
+	s.streamRows(req, "differences", rowjson.Difference{}, &record.Query{Box: ask.Box,
+		Select: ask.Select}, func(
 		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
 		end, err := a.Diff(rc, ask, func(d *record.Differences) error {
@@ -166,7 +168,7 @@ func (s *Server) getVersions(req *httpserver.Request) {
 	q, err := s.parseQuery(req)
 	var box wire.Box
 	if err == nil {
-		box.Box = q.Box
+		box.Box, box.Select = q.Box, q.Select
 		box.Everything, err = params.Flag(req.QueryArgs(), "everything")
 	}
 	var invalid *record.InvalidError
@@ -180,10 +182,11 @@ func (s *Server) getVersions(req *httpserver.Request) {
 		fail(req, err)
 		return
 	}
-	s.streamRows(req, "versions", rowjson.Version{}, &record.Query{Box: box.Box}, func(
+	s.streamRows(req, "versions", rowjson.Version{}, &record.Query{Box: box.Box,
+		Select: box.Select}, func(
 		rc context.Context, a *engine.Admitted, payloads quantity.Types, out *rowjson.Writer,
 	) (wire.End, error) {
-		all, end, err := a.Versions(rc, &box.Box)
+		all, end, err := a.Versions(rc, &box)
 		for i := 0; i < len(all) && err == nil; i++ {
 			err = out.Row(rowjson.VersionOf(&all[i], payloads))
 		}

@@ -25,8 +25,7 @@ func (s *Server) digestFrame(req *httpserver.Request) {
 	answer := &wire.Digests{}
 	err := wire.ParseDigestQuery(req.PostBody(), &q)
 	if err == nil {
-		all, answer.HistoryChangedAcqNs, err = s.Engine.Digest(rc, req.Options, q.Box, q.Cuts,
-			q.Rows)
+		all, answer.HistoryChangedAcqNs, err = s.Engine.Digest(rc, req.Options, &q)
 	}
 	if err != nil {
 		fail(req, err)
@@ -42,7 +41,7 @@ func (s *Server) digestFrame(req *httpserver.Request) {
 }
 
 // digestParams are the parameters of a digest for people.
-var digestParams = []string{"cid", "mid", "moid", "cap", "acq"}
+var digestParams = []string{"cid", "mid", "moid", "cap", "acq", "select"}
 
 // digest answers people with the digest of a box, up to the horizon. Unless it restricts moid, it
 // has reserved ones, too, because digests say whether two nodes have the same.
@@ -75,7 +74,7 @@ func (s *Server) digest(req *httpserver.Request) {
 	if err == nil {
 		// A replica that is read now may be behind those that reported the horizon.
 		all, purged, err = s.Engine.Digest(rc, req.Options.Passing(min(cuts[1], until)-1),
-			q.Box, cuts, 0)
+			&wire.DigestQuery{Box: q.Box, Cuts: cuts, Select: q.Select})
 	}
 	if err != nil {
 		fail(req, err)

@@ -5,20 +5,25 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/node/store/retention"
-	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // DeleteRange erases or purges a box in all groups, or those that are asked. Each assigns the event
-// an acq of its own.
+// an acq of its own. A selector chooses devices once, by the descriptions that were acknowledged
+// before: there are events that name these, as many as their ranges need.
 //
 // Returns: the greatest acq. Records with a greater one are visible in any source. After an error
 // some groups may have applied the event; a retry also hides records that were put in between.
 func (d *Dispatcher) DeleteRange(
-	ctx context.Context, asked request.Options, box record.Box, purge bool,
+	ctx context.Context, asked request.Options, ask *wire.Box, purge bool,
 ) (acqNs int64, err error) {
 	if err := d.rejectOnEdge(); err != nil {
 		return 0, err
 	}
+	if ask.Select != "" {
+		return d.deleteSelected(ctx, asked, ask, purge)
+	}
+	box := ask.Box
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).DeleteRange(ctx, box, purge, asked.Groups)
 	}

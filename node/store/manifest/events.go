@@ -146,12 +146,16 @@ func (m *Manifest) LastEvent() int64 {
 // in some milliseconds, and a scan of everything looks at all of their boxes.
 const MaxEvents = 1 << 14
 
-// EventEdit is the edit of an erase or purge.
-func (m *Manifest) EventEdit(e *event.Event) (Edit, error) {
-	if len(m.Events) >= MaxEvents {
+// EventEdit is the edit of erases or purges, with ascending acqs.
+func (m *Manifest) EventEdit(events ...event.Event) (Edit, error) {
+	if len(m.Events)+len(events) > MaxEvents {
 		return Edit{}, ErrTooManyEvents
 	}
-	return Edit{Events: []event.Meta{event.MetaOf(e)}}, nil
+	var edit Edit
+	for i := range events {
+		edit.Events = append(edit.Events, event.MetaOf(&events[i]))
+	}
+	return edit, nil
 }
 
 // ErrTooManyEvents means that there are as many erases and purges, or policies, as a store

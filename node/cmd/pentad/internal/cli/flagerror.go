@@ -25,8 +25,8 @@ func Elsewhere(c *cobra.Command, flag, hint string) {
 }
 
 // otherNames are what people call flags that some commands have.
-var otherNames = map[string]string{"tenant": "cid", "customer": "cid", "device": "mid",
-	"meter": "mid", "sensor": "mid", "series": "mid", "quantity": "moid", "metric": "moid",
+var otherNames = map[string]string{"customer": "cid", "meter": "mid", "sensor": "mid",
+	"series": "mid", "metric": "moid",
 	"time": "cap", "from": "cap", "to": "cap", "start": "cap", "end": "cap", "since": "cap",
 	"until": "cap", "range": "cap", "format": "output", "json": "output", "csv": "output",
 	"host": "addr", "server": "addr", "node": "addr", "url": "addr", "timezone": "tz",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -95,4 +96,52 @@ func (q *Flags) parseDevices(
 		set = append(set, some...)
 	}
 	return set, nil
+}
+
+// SelectedDevices returns the devices that the selector of a query chooses, ascending, as the view
+// of the query knows them.
+func SelectedDevices(
+	ctx context.Context, db *client.Client, q *record.Query,
+) (mids []int64, err error) {
+	described := &record.Query{View: record.ViewLatest, Last: 1, Select: q.Select, KeysOnly: true,
+		Order: record.OrderKey}
+	if q.View == record.ViewAsOf {
+		described.View, described.AsOfAcqNs = q.View, q.AsOfAcqNs
+	}
+	described.Box[record.CID], described.Box[record.MID] = q.Box[record.CID], q.Box[record.MID]
+	described.Box[record.MOID] = record.RangeSet{record.At(record.DescriptionMOID)}
+	end, err := db.Scan(ctx, described, func(b *record.Batch) error {
+		mids = append(mids, b.MID...)
+		return nil
+	})
+	if err == nil {
+		err = CheckEnd(end)
+	}
+	return mids, err
+}
+
+// NameSelected puts the devices that the selector of a query chooses into its box, in place of the
+// selector: for questions whose answers must be checked, without the node, to be about these. It
+// reports whether there are any.
+func NameSelected(ctx context.Context, db *client.Client, q *record.Query) (some bool, err error) {
+	if q.Select == "" {
+		return true, nil
+	}
+	mids, err := SelectedDevices(ctx, db, q)
+	if err != nil {
+		return false, err
+	}
+	var set record.RangeSet
+	for _, mid := range mids {
+		set = append(set, record.At(mid))
+	}
+	if len(set) > record.MaxRangesPerDim {
+		return false, cli.Usagef("--select: %d devices, at most %d can be checked at once; select "+
+			"fewer, e.g. by group", len(set), record.MaxRangesPerDim)
+	}
+	q.Select, q.Box[record.MID] = "", set
+	if len(set) == 0 {
+		return false, nil
+	}
+	return true, q.Normalize()
 }

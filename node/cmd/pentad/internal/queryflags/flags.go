@@ -71,8 +71,9 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 	c.Long = strings.TrimSpace(cli.OrElse(c.Long, c.Short+".")) + "\n" +
 		strings.ReplaceAll(selectorHelp, " --acq", "")
 	q.Parts[record.Acq] = "*"
-	for d, what := range []string{"tenants, e.g. 1 or 1..=3", "devices, e.g. 7 or 40..50",
-		"quantities, e.g. 1 or 1,2", "capture times, e.g. 2026-11 or now-24h.."} {
+	for d, what := range []string{"tenants, e.g. 1, 1..=3 or acme; also --tenant",
+		"devices, e.g. 7, 40..50 or oulu/t7; also --device",
+		"quantities, e.g. 1, 1,2 or energy; also --quantity", "capture times, e.g. 2026-11 or now-24h.."} {
 		c.Flags().StringVar(&q.Parts[d], record.Dim(d).String(), "*", what)
 	}
 }
@@ -81,6 +82,7 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 // range of acq and say why.
 func (q *Flags) AddReadings(c *cobra.Command) {
 	q.AddKeyFlags(c)
+	q.AddSelect(c)
 	c.Flags().StringVar(&q.Parts[record.Acq], "acq", "*",
 		"not supported: the query needs the whole history")
 	_ = c.Flags().MarkHidden("acq") // it is there
@@ -91,10 +93,8 @@ func (q *Flags) AddReadings(c *cobra.Command) {
 func (q *Flags) AddBox(c *cobra.Command) {
 	q.Readings = true
 	q.AddSelectors(c)
+	q.AddSelect(c)
 	flags := c.Flags()
-	flags.Var((*cli.FilledFlag)(&q.selected), "select",
-		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
-			"as --cid; see pentad device --help)")
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
@@ -102,6 +102,13 @@ func (q *Flags) AddBox(c *cobra.Command) {
 			"of the day, in UTC")
 	q.AddLast(c)
 	cli.Complete(c, "view", "latest\tthe newest version of each reading", "all\tevery version")
+}
+
+// AddSelect adds the selector of devices by their descriptions.
+func (q *Flags) AddSelect(c *cobra.Command) {
+	c.Flags().Var((*cli.FilledFlag)(&q.selected), "select",
+		"devices by their descriptions, e.g. 'type=thermometer, group^=oulu/'\n(with one tenant "+
+			"as --cid; see pentad device --help)")
 }
 
 // asOfFlag is the name of a flag whose time may be local.

@@ -45,6 +45,9 @@ schema proves that a sum is that of the records which the node names.
 Of each reading its latest version is added, or with --asof that of a time; with --view all or --acq
 all versions are, also those that were corrected.
 
+--select asks the node which devices meet it, names them to it, and checks that it added up these:
+that they are those, the node says.
+
 --where selects readings by values, with >=, <=, >, < of a field with "order" in the schema, and ==
 of one with "equal" or "order"; --by sums for each value of a field with "equal". The node compares
 tags, and learns what sdk/docs/sealing.md says of them. With either, choose the tenant with --cid.`,
@@ -84,10 +87,6 @@ func (f *sumFlags) query(ctx context.Context, a *app) (*record.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if query.Select != "" {
-		return nil, cli.Usagef("--select: this program could not check which devices the node " +
-			"added up; use --mid")
-	}
 	query.GroupBy, err = queryflags.ParseGroupIn(f.group, string(f.zone))
 	if err == nil {
 		err = queryflags.OnlyParts(query.GroupBy, "this program could not check which devices the "+
@@ -110,6 +109,11 @@ func (a *app) sum(ctx context.Context, f *sumFlags) error {
 		return err
 	}
 	defer db.Close()
+	if some, err := queryflags.NameSelected(ctx, db, query); err != nil {
+		return err
+	} else if !some {
+		return errors.New("--select: no device meets the selector")
+	}
 	if err := f.addFilters(ctx, db, s, query); err != nil {
 		return err
 	}
