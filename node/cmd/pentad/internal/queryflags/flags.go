@@ -73,7 +73,8 @@ func (q *Flags) AddKeyFlags(c *cobra.Command) {
 	q.Parts[record.Acq] = "*"
 	for d, what := range []string{"tenants, e.g. 1, 1..=3 or acme; also --tenant",
 		"devices, e.g. 7, 40..50 or oulu/t7; also --device",
-		"quantities, e.g. 1, 1,2 or energy; also --quantity", "capture times, e.g. 2026-11 or now-24h.."} {
+		"quantities, e.g. 1, 1,2 or energy; also --quantity",
+		"capture times, e.g. 2026-11 or now-24h.."} {
 		c.Flags().StringVar(&q.Parts[d], record.Dim(d).String(), "*", what)
 	}
 }
