@@ -131,7 +131,9 @@ func describeUnlessNewer(t *testing.T, a, b *client.Client) {
 	}
 	f(b, "second", newestNs, 0)
 	f(a, "third", newestNs, wire.KindConflict)
-	f(a, "none", -1, wire.KindInvalid)
+	if err := a.DescribeUnlessNewer(t.Context(), 1, some("none"), -1); err == nil {
+		t.Error("an acq below 0 is taken for no condition")
+	}
 	devices, err := a.SelectDevices(t.Context(), 1, "type=second")
 	if err != nil || len(devices) != 1 {
 		t.Errorf("%+v, %v", devices, err)
@@ -186,6 +188,34 @@ func TestHostileDescriptions(t *testing.T) {
 	all, err := c.SelectDevices(t.Context(), 1, "")
 	if err != nil || len(all) != 0 {
 		t.Errorf("%d devices are described; %v", len(all), err)
+	}
+}
+
+// TestDescribedNames describes a device with a name that another one has.
+func TestDescribedNames(t *testing.T) {
+	c := dial(t, openTest(t, Options{Dir: t.TempDir()}))
+	ids, _, err := c.NameDevices(t.Context(), 1, []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(mid int64, name string, want bool) {
+		t.Helper()
+		d := client.DescribedDevice{MID: mid, Description: registry.Description{Name: name}}
+		err := c.DescribeDevices(t.Context(), 1, []client.DescribedDevice{d})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(),
+			"which is that of device "+fmt.Sprint(ids[0])) {
+			t.Errorf("device %d as %s: %v", mid, name, err)
+		}
+	}
+	f(ids[0], "a", true)
+	f(ids[1], "a", false)
+	f(7, "a", false)
+	f(7, "c", true) // no device has it yet
+	f(7, "", true)
+	both := []client.DescribedDevice{{MID: 8, Description: registry.Description{Name: "d"}},
+		{MID: 9, Description: registry.Description{Name: "d"}}}
+	if err := c.DescribeDevices(t.Context(), 1, both); err == nil {
+		t.Error("two devices are described with one name")
 	}
 }
 

@@ -273,6 +273,26 @@ func TestGroupByKeyRefused(t *testing.T) {
 	}
 }
 
+// answers asks a node over HTTP for what is in its answer.
+func answers(t *testing.T, n *Node, path, accept, want string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+n.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(body), want) {
+		t.Errorf("%s: %d %s, %v; want %s", path, resp.StatusCode, body, err, want)
+	}
+}
+
 // TestGroupByKeyInJSON asks over HTTP, in JSON and CSV.
 func TestGroupByKeyInJSON(t *testing.T) {
 	n := openTest(t, Options{})
@@ -294,24 +314,7 @@ func TestGroupByKeyInJSON(t *testing.T) {
 		"floor": registry.Number(3), "wired": registry.Bool(true)}})
 	describe(2, registry.Description{Group: "oulu/b7/f2"})
 	describe(3, registry.Description{Group: "oulu"})
-	f := func(path, accept, want string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-			"http://"+n.Addr().String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", accept)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %d %s, %v; want %s", path, resp.StatusCode, body, err, want)
-		}
-	}
+	f := func(path, accept, want string) { t.Helper(); answers(t, n, path, accept, want) }
 	const run = "/v1/plugins/count/run?cid=1&group="
 	f(run+"group[2]", "application/json", `[{"group[2]":null,"records":1,"result":{"count":1}},`+
 		`{"group[2]":"oulu/b7","records":2,"result":{"count":2}}]`)

@@ -374,3 +374,54 @@ func TestSelectedActsAlone(t *testing.T) {
 		t.Error("an erase of no device is no error")
 	}
 }
+
+// TestSelectedOverHTTP selects devices with the parameter of each route that reads or hides
+// readings.
+func TestSelectedOverHTTP(t *testing.T) {
+	n := openTest(t, Options{})
+	a := &asker{t, n}
+	describe := func(mid int64, kind string) {
+		t.Helper()
+		if err := dial(t, n).DescribeDevices(t.Context(), townCID, []client.DescribedDevice{
+			{MID: mid, FromNs: 1, Description: registry.Description{Type: kind}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	describe(1, "meter")
+	describe(2, "valve")
+	a.expect("POST", "/v1/records?type=f64", `{"cid":9,"mid":1,"moid":1,"cap":1000,"value":1}
+{"cid":9,"mid":2,"moid":1,"cap":1000,"value":2}
+{"cid":9,"mid":2,"moid":1,"cap":1000,"value":3}`, 200)
+	between, err := n.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	describe(1, "valve")
+	for _, path := range []string{"latest?", fmt.Sprintf("asof?at=%d&", time.Now().UnixNano()),
+		"diff?from=0&", "records?"} {
+		a.expect("GET", "/v1/"+path+"cid=9&type=f64&select=type%3Dvalve", "", 200, `"rows":2`,
+			`"mid":1,`, `"mid":2,`)
+		a.expect("GET", "/v1/"+path+"cid=9&type=f64&select=type%3Dmeter", "", 200, `"rows":0`)
+		a.expect("GET", "/v1/"+path+"select=type%3Dmeter", "", 400, "choose one by cid")
+	}
+	for _, path := range []string{"asof?at=", "diff?from=0&to="} { // what we then believed
+		path += fmt.Sprint(between)
+		a.expect("GET", "/v1/"+path+"&cid=9&type=f64&select=type%3Dmeter", "", 200, `"rows":1`,
+			`"mid":1,`)
+		a.expect("GET", "/v1/"+path+"&cid=9&type=f64&select=type%3Dvalve", "", 200, `"rows":1`,
+			`"mid":2,`)
+	}
+	a.expect("GET", "/v1/versions?cid=9&select=type%3Dvalve", "", 200, `"mid":1,`,
+		`"latest":false`, `"rows":3`)
+	a.expect("GET", "/v1/digest?cid=9&moid=1&select=type%3Dvalve", "", 200, `"rows":3,`)
+	a.expect("GET", "/v1/digest?cid=9&moid=1&select=type%3Dmeter", "", 200, `"rows":0,`)
+	a.expect("GET", "/v1/changes?cid=9&select=type%3Dmeter", "", 200, `"mid":1,`)
+	a.expect("POST", "/v1/erase?cid=9&select=type%3Dvalve&dry_run=1", "", 200, `"records":2`,
+		`"devices":2`, `"select_ns":`)
+	a.expect("POST", "/v1/erase?cid=9&select=type%3Dpump", "", 400, "no device of tenant 9 meets")
+	a.expect("POST", "/v1/erase?cid=9&select=type%3Dvalve", "", 200)
+	a.expect("GET", "/v1/count?cid=9", "", 200, `"records":0`)
+	a.expect("POST", "/v1/purge?cid=9&select=type%3Dvalve", "", 200)
+	a.expect("GET", "/v1/count?cid=9&view=all", "", 200, `"records":0`)
+	a.expect("GET", "/v1/events", "", 200, `"mid":"1..3"`)
+}

@@ -115,7 +115,7 @@ func (p *frontParser) column(c *column) {
 // key reads a key column.
 func (p *frontParser) key(d record.Dim, dictionary bool) {
 	c := &p.block.keys[d]
-	c.kind, c.framed = columnFOR, framed{}
+	c.kind, c.table = columnFOR, nil
 	if d == record.MID && dictionary {
 		p.dictionary(c)
 		return

@@ -48,7 +48,7 @@ type column struct {
 	maxPacked      uint64 // width one bits: the greatest packed value, and the mask of one
 	body           []byte
 	dict           []byte
-	framed
+	table          *frameTable // nil for no frames
 }
 
 // packed returns packed value i of a column without frames.

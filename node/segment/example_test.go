@@ -62,7 +62,7 @@ func exampleRuns() *SealedInput {
 		if mid == 1 && i >= 80 {
 			capMs += 60_000
 		}
-		position, value := mid*160+i, i%2
+		position, value := mid*160+i, 0
 		if position >= 256 {
 			value = 1000 + i%2*3
 		}

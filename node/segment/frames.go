@@ -19,17 +19,13 @@ const (
 // frameTable says where the frames of a column of an open block lie. It holds copies, so that what
 // was checked stays as it is.
 type frameTable struct {
-	isLoaded bool
-	starts   [maxFrames + 1]uint16 // the widths of the frames before, added up
-	least    [maxFrames]uint64     // smallest packed value
-}
-
-// framed is what parsing knows of the frames of a column; the zero value has none.
-type framed struct {
-	table          *frameTable
 	directory      []byte // ends u16, then least values; runs on beyond them
 	count          int
-	lastStart, end uint16 // where the last frame starts, and ends, in widths added up
+	lastStart, end uint16 // of the last frame, in widths added up
+
+	isLoaded bool                  // what follows
+	starts   [maxFrames + 1]uint16 // the widths of the frames before, added up
+	least    [maxFrames]uint64     // smallest packed value
 }
 
 // framesOf returns how many frames so many rows have.
@@ -43,19 +39,19 @@ func (p *frontParser) parseFrames(c *column) {
 		p.bad = true
 		return
 	}
-	f := framed{table: p.nextTable(), directory: p.data[at:], count: n}
-	f.table.isLoaded = false
-	if f.end = binary.LittleEndian.Uint16(f.directory[2*n-2:]); n > 1 {
-		f.lastStart = binary.LittleEndian.Uint16(f.directory[2*n-4:])
+	t := p.nextTable()
+	t.directory, t.count, t.lastStart, t.isLoaded = p.data[at:], n, 0, false
+	if t.end = binary.LittleEndian.Uint16(t.directory[2*n-2:]); n > 1 {
+		t.lastStart = binary.LittleEndian.Uint16(t.directory[2*n-4:])
 	}
-	if f.lastStart > f.end || !isWidth(f.end-f.lastStart) {
+	if t.lastStart > t.end || !isWidth(t.end-t.lastStart) {
 		p.bad = true
 		return
 	}
-	rows, width := uint64(p.rows-(n-1)*frameRows), uint64(f.end-f.lastStart)
+	rows, width := uint64(p.rows-(n-1)*frameRows), uint64(t.end-t.lastStart)
 	at = p.at
-	p.take(frameBytes*uint64(f.lastStart) + (rows*width+7)/8)
-	c.body, c.framed = p.data[at:], f
+	p.take(frameBytes*uint64(t.lastStart) + (rows*width+7)/8)
+	c.body, c.table = p.data[at:], t
 }
 
 func isWidth(w uint16) bool { return w <= maxPackedWidth || w == 64 }
@@ -79,25 +75,29 @@ func (c *column) frames() *frameTable {
 	}
 	t.isLoaded = true
 	start := uint16(0)
-	for i := 1; i < c.count; i++ {
-		end := binary.LittleEndian.Uint16(c.directory[2*i-2:])
-		start = min(max(end, start), c.lastStart)
+	for i := 1; i < t.count; i++ {
+		end := binary.LittleEndian.Uint16(t.directory[2*i-2:])
+		start = min(max(end, start), t.lastStart)
 		t.starts[i] = start
 	}
-	t.starts[c.count] = c.end
+	t.starts[t.count] = t.end
 	least := column{forCoding: forCoding{gcd: 1, width: c.width}, maxPacked: c.maxPacked,
-		body: c.directory[2*c.count:]}
+		body: t.directory[2*t.count:]}
 	v := least.vectors()
 	w := wordWriter{out: unsafe.Pointer(&t.least), stride: wordBytes}
-	least.writeRun(&v, 0, c.count, &w)
+	least.writeRun(&v, 0, t.count, &w)
 	return t
 }
 
 // checkFrames looks at what loading them bends.
 func (c *column) checkFrames() bool {
+	t := c.table
+	if t == nil {
+		return true
+	}
 	start := uint16(0)
-	for i := range c.count {
-		end := binary.LittleEndian.Uint16(c.directory[2*i:])
+	for i := range t.count {
+		end := binary.LittleEndian.Uint16(t.directory[2*i:])
 		if end < start || !isWidth(end-start) {
 			return false
 		}
@@ -214,6 +214,31 @@ func (c *column) filterFrames(m match, lo int, out []uint32) (k int) {
 	return k
 }
 
+// filterFramesSelected is filter for a column in frames.
+func (c *column) filterFramesSelected(m match, sel []uint32) (k int) {
+	t, out := c.frames(), unsafe.SliceData(sel)
+	for rest := sel; len(rest) > 0; {
+		f := rest[0] / frameRows
+		n, first := 1, f*frameRows
+		for n < len(rest) && rest[n]-first < frameRows {
+			n++
+		}
+		if of, in, some := c.matchFrame(t, int(f), m); some {
+			width, mask, body := uint(of.width), of.maxPacked, of.bodyStart()
+			low, span := in.low, in.span
+			for _, i := range rest[:n] {
+				v := loadBits(body, uint(i-first)*width) & mask
+				*at(out, k) = i
+				if v-low <= span {
+					k++
+				}
+			}
+		}
+		rest = rest[n:]
+	}
+	return k
+}
+
 // matchFrame returns a frame and what a match is in its packed values, if it can have any.
 func (c *column) matchFrame(t *frameTable, f int, m match) (of column, in match, some bool) {
 	least, high := t.least[f], m.low+m.span
@@ -234,17 +259,19 @@ func (c *column) matchFrame(t *frameTable, f int, m match) (of column, in match,
 
 // bytesOf returns the size of n packed values, with what frames take before them.
 func (c *column) bytesOf(n int) int {
-	if c.table == nil {
+	t := c.table
+	if t == nil {
 		return c.bytes(n)
 	}
-	rows, width := n-(c.count-1)*frameRows, int(c.end-c.lastStart)
-	return 2*c.count + c.bytes(c.count) + frameBytes*int(c.lastStart) + (rows*width+7)/8
+	rows, width := n-(t.count-1)*frameRows, int(t.end-t.lastStart)
+	return 2*t.count + c.bytes(t.count) + frameBytes*int(t.lastStart) + (rows*width+7)/8
 }
 
 // meanWidth returns about how many bits a row has; less where they differ.
 func (c *column) meanWidth() int {
-	if c.table == nil {
+	t := c.table
+	if t == nil {
 		return int(c.width)
 	}
-	return int(c.lastStart) / c.count
+	return int(t.lastStart) / t.count
 }

@@ -5,17 +5,20 @@ import (
 	"math"
 )
 
-// frameSaving: frames are worth it where they save more than one in so many bytes.
+// frameSaving: frames are worth it where they save more than one in so many bytes, and a bit a row:
+// of narrow columns, they cost more time than space.
 const frameSaving = 16
 
 // appendFramable appends the header and the packed values of a column, in frames where that is
-// smaller.
+// smaller and the block has runs: others have no time to give.
 func (e *encoder) appendFramable(f *forCoding, packed []uint64) {
-	plain := f.bytes(len(packed))
-	if size := e.sizeFrames(packed, f.width, plain); size+size/frameSaving < plain {
-		e.columnHeaders = appendFOR(append(e.columnHeaders, framedMark), f)
-		e.appendFrames(packed, f.width)
-		return
+	if plain := f.bytes(len(packed)); e.hasRuns {
+		size := e.sizeFrames(packed, f.width, plain)
+		if size+max(size/frameSaving, len(packed)/8) < plain {
+			e.columnHeaders = appendFOR(append(e.columnHeaders, framedMark), f)
+			e.appendFrames(packed, f.width)
+			return
+		}
 	}
 	e.columnHeaders = appendFOR(e.columnHeaders, f)
 	e.columnData = appendPacked(e.columnData, packed, f.width)

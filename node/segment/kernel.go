@@ -94,13 +94,7 @@ func (c *column) filterConstant(m match, lo int, out []uint32) int {
 // filter keeps the matching ones of sel, in place, and returns how many.
 func (c *column) filter(m match, sel []uint32) (k int) {
 	if c.table != nil {
-		for _, i := range sel {
-			sel[k] = i
-			if c.number(int(i))-m.low <= m.span {
-				k++
-			}
-		}
-		return k
+		return c.filterFramesSelected(m, sel)
 	}
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	low, span := m.low, m.span

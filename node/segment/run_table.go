@@ -65,7 +65,7 @@ func (p *frontParser) runs(dictionary bool) {
 	p.rows = rows
 	for d := record.Cap; d <= record.Acq; d++ {
 		c := &p.block.keys[d]
-		c.kind, c.framed = columnFOR, framed{}
+		c.kind, c.table = columnFOR, nil
 		p.framable(c)
 	}
 }

@@ -69,6 +69,7 @@ func (k *keysOf) of(d record.Dim) []int64 {
 
 // appendRuns appends the keys of a block as runs, if they are smaller so.
 func (e *encoder) appendRuns(r rowsOf, h *blockHeader) bool {
+	e.hasRuns = false
 	k := r.keysOf()
 	x := &e.runs
 	if !x.divide(&k) {
@@ -82,6 +83,7 @@ func (e *encoder) appendRuns(r rowsOf, h *blockHeader) bool {
 		return false
 	}
 	h.flags |= blockHasRuns
+	e.hasRuns = true
 	n := len(best.starts)
 	e.columnHeaders = binary.LittleEndian.AppendUint16(e.columnHeaders, uint16(n))
 	e.values = append(e.values[:0], best.starts...)

@@ -50,8 +50,8 @@ func CheckDescribing(b *record.Batch) error {
 			_, err = record.ParseIDClaim(b.Key(i), b.Payload(i))
 		default:
 			var d *registry.Description
-			if d, err = registry.Parse(b.Payload(i)); err == nil && d.Name != "" {
-				err = registry.CheckName(d.Name)
+			if d, err = registry.Parse(b.Payload(i)); err == nil {
+				err = d.Check()
 			}
 		}
 		if err != nil {

@@ -31,6 +31,8 @@ const (
 	// maxDescriptionBytes has space for 3 million devices of a tenant; one with more gets no index,
 	// and a query that selects devices scans the descriptions.
 	maxDescriptionBytes = 512 << 20
+	// maxTrackBytes has space for 5 million locations of a query of devices that move.
+	maxTrackBytes = 256 << 20
 	// tenantsOfDescriptions is how many tenants may have such an index: those of all together take
 	// as many times the bytes, at most.
 	tenantsOfDescriptions = 2
@@ -84,6 +86,7 @@ type Options struct {
 	maxReadings int // readings that a scan keeps at once to resolve versions; 2^18
 
 	descriptionBytes int64 // of the index of the descriptions of a tenant, at most
+	trackBytes       int64 // of what a query keeps of where devices were, at most
 
 	parallelRows int // rows read that make a second worker pay; tests are small
 
@@ -117,6 +120,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.maxReadings = cmp.Or(o.maxReadings, defaultMaxReadings)
 	o.descriptionBytes = cmp.Or(o.descriptionBytes, maxDescriptionBytes)
+	o.trackBytes = cmp.Or(o.trackBytes, maxTrackBytes)
 	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",

@@ -126,7 +126,7 @@ func (s *Store) CountConcurrent(
 
 // newScan begins a scan up to the horizon.
 func (s *Store) newScan(ctx context.Context, q *record.Query) (*scan.Scan, error) {
-	if q.Select != "" {
+	if q.Select != "" { // without one nothing moves
 		return s.newSelectScan(ctx, q)
 	}
 	horizon, err := s.ExtendHorizon(ctx)

@@ -39,6 +39,12 @@ func (s *Store) newKeyedScan(
 		c.values = devices.NewGathering(*key, s.opt.descriptionBytes, q.Box[record.MID].Contains)
 		c.few = fewOf(q.Box[record.MID])
 	}
+	var at *registry.LocationLayout
+	if q.Moving != "" {
+		if c.tracker, at, err = s.newTracker(q, c.selector); err != nil {
+			return nil, nil, err
+		}
+	}
 	mids, horizon, err := s.selectDevices(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -49,14 +55,32 @@ func (s *Store) newKeyedScan(
 			return nil, nil, s.tooManyValues(key)
 		}
 	}
+	var sc *scan.Scan
+	if c.tracker == nil {
+		sc = s.beginSelected(ctx, q, c, mids, horizon)
+	} else {
+		tracks, err := s.trackDevices(ctx, q, c.tracker, at, min(horizon, c.asOfNs))
+		if err != nil {
+			return nil, nil, err
+		}
+		sc = s.beginTracked(ctx, q, tracks, horizon)
+	}
+	sc.Stats.SelectNs = int64(time.Since(began))
+	return sc, values, nil
+}
+
+// beginSelected begins a scan of the devices that were chosen.
+func (s *Store) beginSelected(
+	ctx context.Context, q *record.Query, c *choice, mids []int64, horizon int64,
+) *scan.Scan {
 	narrowed, some := *q, true
 	if c.selector != nil {
 		some = narrow(&narrowed.Box, mids)
 	}
 	sc := s.scans.Begin(ctx, &narrowed, horizon)
 	sc.Empty = sc.Empty || !some
-	sc.Stats.Devices, sc.Stats.SelectNs = len(mids), int64(time.Since(began))
-	return sc, values, nil
+	sc.Stats.Devices = len(mids)
+	return sc
 }
 
 // tooManyValues is the error of devices that take too much memory to be grouped by a key.
@@ -74,6 +98,7 @@ type choice struct {
 	asOfNs   int64
 	values   *devices.Gathering // gets those of the devices; nil: none are wanted
 	few      []int64            // the only devices that are asked for; nil: many
+	tracker  *devices.Tracker   // learns what devices are described as; nil: they do not move
 }
 
 // newChoice returns the choice of a selector, empty for all devices, from a box of one tenant.
@@ -180,16 +205,17 @@ func (s *Store) selectScanned(
 	var mu sync.Mutex
 	err = s.eachDescription(ctx, c.cid, among, asOfNs,
 		func(mid int64, d *registry.Description) {
-			if c.selector != nil && !c.selector.Match(d) {
-				return
-			}
-			if c.values != nil {
+			met := c.selector == nil || c.selector.Match(d)
+			if c.values != nil && (met || c.tracker != nil) {
 				c.values.Add(mid, d)
 			}
-			if c.selector != nil {
-				mu.Lock()
-				defer mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			if c.selector != nil && met {
 				mids = append(mids, mid)
+			}
+			if c.tracker != nil {
+				c.tracker.Describe(mid, d)
 			}
 		})
 	slices.Sort(mids)
@@ -248,12 +274,16 @@ func (d *described) selectAsOf(asOfNs int64, c *choice) (mids []int64, known boo
 		return nil, false
 	}
 	of := c.few
-	if c.selector != nil {
+	all := of == nil && c.selector == nil || c.tracker != nil
+	switch {
+	case c.tracker != nil:
+		d.index.Track(c.tracker)
+	case c.selector != nil:
 		mids = d.index.Select(c.selector, nil)
 		of = mids
 	}
 	if c.values != nil {
-		d.index.Gather(c.values, of, of == nil && c.selector == nil)
+		d.index.Gather(c.values, of, all)
 	}
 	return mids, true
 }

@@ -41,6 +41,9 @@ func (c *Client) DescribeDevices(ctx context.Context, cid int32, devices []Descr
 func (c *Client) DescribeUnlessNewer(
 	ctx context.Context, cid int32, devices []DescribedDevice, newestNs int64,
 ) error {
+	if newestNs < 0 {
+		return fmt.Errorf("describe devices unless newer ones came: %d is not an acq", newestNs)
+	}
 	return c.describe(ctx, newestNs, cid, devices)
 }
 

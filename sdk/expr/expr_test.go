@@ -67,6 +67,10 @@ func TestMisspelled(t *testing.T) {
 	f("a AND b", `character 3 ("AND b"): `+follow+`; did you mean and?`)
 	f("ä && b", `character 3 ("&& b"): `+follow+`; did you mean and?`)
 	f("a || b", `character 3 ("|| b"): `+follow+`; did you mean or?`)
+	f("a = kWh 5", `character 9 ("5"): `+follow+`; a text of several words is in double quotes`)
+	f("a between 2 and 4", `character 3 ("between 2 and 4"): `+follow+`; a range is = 2..=4`)
+	f("a in (b*)", `character 7 ("b*)"): * is like other characters; a text that begins so is `+
+		`found by ^= without it; quote it if it is meant`)
 	f("a not b", `character 3 ("not b"): `+follow)
 	f("a <> 5", `character 3 ("<> 5"): <> is not a comparison; did you mean a !=?`)
 	f("a => 5", `character 3 ("=> 5"): => is not a comparison; did you mean a >=?`)

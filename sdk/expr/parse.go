@@ -57,6 +57,8 @@ type parser struct {
 	depth int
 	count int // of tests and values
 	err   *SyntaxError
+	// isText: what was read last is a value that is a word and no number.
+	isText bool
 }
 
 // fail notes the first error and ends the parse.
@@ -80,8 +82,12 @@ func (p *parser) unexpected() {
 		hint = "; did you mean and?"
 	case p.text[at] == '|':
 		hint = "; did you mean or?"
+	case strings.EqualFold(word, "between"):
+		hint = "; a range is = 2..=4"
 	case !slices.Contains(words, word):
-		hint = excerpt.DidYouMean(word, words)
+		if hint = excerpt.DidYouMean(word, words); hint == "" && p.isText {
+			hint = "; a text of several words is in double quotes"
+		}
 	}
 	p.fail(at, "conditions follow each other; write a comma, and or or between them%s", hint)
 }
@@ -156,6 +162,7 @@ func (p *parser) test() Expr {
 		return p.call(key)
 	}
 	t := &Test{Key: key.Text, At: key.At}
+	p.isText = false
 	if !key.Quoted && p.IsNumber(key.Text) {
 		p.fail(key.At, "%s is a number, and a condition begins with a name, e.g. %s", p.short(t),
 			p.Example)
@@ -166,7 +173,8 @@ func (p *parser) test() Expr {
 		return Not{p.equal(t)}
 	case p.take("^="):
 		t.Op = Prefix
-		t.Values = []Literal{p.literal(`a value behind ^=, e.g. ` + p.short(t) + ` ^= "err"`)}
+		l := p.literal(`a value behind ^=, e.g. ` + p.short(t) + ` ^= "err"`)
+		t.Values, p.isText = []Literal{l}, !l.Quoted && !p.IsNumber(l.Text)
 		return t
 	case p.take("<="):
 		return p.number(t, LessOrEqual)
@@ -210,6 +218,8 @@ func (p *parser) bare(t *Test) Expr {
 	case p.take("("):
 		p.fail(t.At, "there is no %s(...)%s", p.short(t),
 			excerpt.DidYouMean(t.Key, append([]string{"not"}, p.Calls...)))
+	case !p.Bare && p.takeWord("between"):
+		p.fail(p.at-len("between"), "a range is %s = 2..=4", p.short(t))
 	case !p.Bare:
 		p.fail(p.at, "want =, !=, <, <=, >, >=, ^= or in behind %s, e.g. %s > 20", p.short(t),
 			p.short(t))
@@ -232,6 +242,7 @@ func (p *parser) number(t *Test, op Op) Expr {
 // equal reads a value or a range.
 func (p *parser) equal(t *Test) Expr {
 	l := p.literal("a value behind " + p.short(t) + " =")
+	p.isText = !l.Quoted && !p.IsNumber(l.Text)
 	if t.Values = []Literal{l}; p.err != nil || l.Quoted || !strings.Contains(l.Text, "..") {
 		return t
 	}

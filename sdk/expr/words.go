@@ -75,8 +75,13 @@ func (p *parser) literal(want string) Literal {
 			p.fail(l.At, `%c does not quote a text; write "..."`, first)
 		}
 		l.Text = p.word()
-		if l.Text == "" && want != "" {
+		switch {
+		case want == "":
+		case l.Text == "":
 			p.fail(l.At, "want %s", want)
+		case strings.HasSuffix(l.Text, "*"):
+			p.fail(l.At, "* is like other characters; a text that begins so is found by ^= "+
+				"without it; quote it if it is meant")
 		}
 		return l
 	}
@@ -108,7 +113,8 @@ func (p *parser) literal(want string) Literal {
 func AppendLiteral(dst []byte, l Literal) []byte {
 	first, _ := utf8.DecodeRuneInString(l.Text)
 	if !l.Quoted && l.Text != "" && !strings.ContainsFunc(l.Text, endsWord) &&
-		!strings.Contains(l.Text, "..") && !strings.ContainsRune(otherQuotes, first) {
+		!strings.Contains(l.Text, "..") && !strings.HasSuffix(l.Text, "*") &&
+		!strings.ContainsRune(otherQuotes, first) {
 		return append(dst, l.Text...)
 	}
 	dst = append(dst, '"')

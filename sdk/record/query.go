@@ -192,6 +192,10 @@ type Query struct {
 	// Select chooses devices by what is said of them, in the language of [registry.ParseSelector]:
 	// only records of these are seen. It is about the devices of one tenant. Empty: all devices.
 	Select string
+	// Moving says that places in Select are where devices were when readings were captured, by
+	// their readings of a quantity: in the form of [registry.Moving], e.g. location. Empty: places
+	// are those of descriptions.
+	Moving string
 	// Verify compares everything that is read with its checksum, and not only what was not verified
 	// lately: for an answer that is stored elsewhere, under checksums of its own.
 	Verify bool
@@ -243,6 +247,9 @@ func (q *Query) Normalize() error {
 	if err := NormalizeSelect(&q.Select, &q.Box); err != nil {
 		return err
 	}
+	if err := q.checkMoving(); err != nil {
+		return err
+	}
 	if len(q.Filters) > MaxFilters {
 		return invalid("filter", TooMany, "%d filters, at most %d", len(q.Filters), MaxFilters)
 	}
@@ -273,6 +280,31 @@ func NormalizeSelect(selector *string, box *Box) error {
 	}
 	if text := s.String(); len(text) <= registry.MaxSelectorBytes {
 		*selector = text
+	}
+	return nil
+}
+
+// checkMoving checks what places of devices that move are.
+func (q *Query) checkMoving() error {
+	if q.Moving == "" {
+		return nil
+	}
+	if _, err := registry.ParseMoving(q.Moving); err != nil {
+		return invalid("moving", OutOfRange, "%v", err)
+	}
+	if q.Select == "" {
+		return invalid("moving", Inconsistent, "is about places in select, which is not given")
+	}
+	s, err := registry.ParseSelector(q.Select)
+	if err != nil {
+		return invalid("select", Syntax, "%v", err)
+	}
+	switch n := len(s.Places()); {
+	case n == 0:
+		return invalid("moving", Inconsistent, "select has no within, near or alt")
+	case n > registry.MaxMovingPlaces:
+		return invalid("moving", TooMany, "select has %d conditions about places, at most %d", n,
+			registry.MaxMovingPlaces)
 	}
 	return nil
 }

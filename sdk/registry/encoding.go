@@ -133,7 +133,7 @@ func (d *Description) attributeBytes() (n int) {
 var errShort = errors.New("the description ends early")
 
 // Parse reads a description from a payload, which it does not keep. It accepts what [Append]
-// writes, and names that read as ids, which were allowed before.
+// writes, and what it wrote before: names that read as ids, and attributes called metadata.
 //
 // Cost: allocates in proportion to the payload.
 func Parse(payload []byte) (*Description, error) {

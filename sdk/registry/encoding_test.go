@@ -158,10 +158,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if ReadsAsIDs(d.Name) && d.Name != "" || d.Name == "*" {
-			d.Name = "" // of an older version
-			if _, err := Append(nil, d); err != nil {
-				t.Fatal(err)
+		if d.Check() != nil { // of an older version
+			if d.Name = ""; d.check() != nil {
+				t.Fatalf("%x", payload)
 			}
 			return
 		}

@@ -130,10 +130,16 @@ func (d *Description) Check() error {
 			return err
 		}
 	}
+	for _, key := range []string{"metadata", "replaces", "replaced_by"} {
+		if _, ok := d.Attributes[key]; ok {
+			return fmt.Errorf("%q is a part of descriptions and not a key of attributes; call it "+
+				"e.g. %s_, or set that part", key, key)
+		}
+	}
 	return d.check()
 }
 
-// check is Check of what may have been stored before names that read as ids were refused.
+// check is Check of what may have been stored before that had all its rules.
 func (d *Description) check() error {
 	for _, t := range []struct{ what, text string }{{KeyName, d.Name}, {KeyType, d.Type}} {
 		if err := checkName(t.what, t.text); err != nil {
@@ -301,7 +307,7 @@ func (v Value) String() string {
 }
 
 // ParseValue returns what a text means as a value: a number or a boolean if it spells one, else a
-// text, which may be in double quotes.
+// text, which may be in double quotes. Digits that a number does not keep, beyond 2^53, are a text.
 func ParseValue(text string) Value {
 	if inner, ok := strings.CutPrefix(text, `"`); ok && strings.HasSuffix(inner, `"`) {
 		return Text(inner[:len(inner)-1])

@@ -2,9 +2,12 @@ package registry
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/excerpt"
 )
 
 // Selector chooses descriptions of devices. It is immutable.
@@ -189,7 +192,11 @@ func (l Literal) Meanings() []Value {
 	return values
 }
 
-// parseNumber reads a finite decimal number.
+// maxExact bounds the integers that a float64 keeps with their neighbours.
+const maxExact = 1 << 53
+
+// parseNumber reads a finite decimal number. Digits beyond 2^53 are one only if a number keeps them
+// all, as a serial number of that length must not become another one.
 func parseNumber(text string) (float64, bool) {
 	digit := false
 	for _, c := range []byte(text) {
@@ -203,5 +210,45 @@ func parseNumber(text string) (float64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
+	if math.Abs(n) >= maxExact && err == nil && !strings.ContainsAny(text, "eE") {
+		exact, ok := new(big.Rat).SetString(text)
+		if !ok || exact.Cmp(new(big.Rat).SetFloat64(n)) != 0 {
+			return 0, false
+		}
+	}
 	return n + 0, err == nil
+}
+
+// Doubts names keys of attributes that are nearly other keys of descriptions, each with a question
+// that says which: "grup; did you mean group?".
+func (s *Selector) Doubts() (doubts []string) {
+	eachKey(s.expr, func(key string) {
+		const least = 3
+		hint := excerpt.DidYouMean(key, []string{KeyName, KeyType, KeyGroup, KeyRetired})
+		if !fixedKey(key) && len(key) >= least && hint != "" {
+			doubts = append(doubts, key+hint)
+		}
+	})
+	return doubts
+}
+
+func eachKey(x Expr, do func(key string)) {
+	switch x := x.(type) {
+	case And:
+		for _, one := range x {
+			eachKey(one, do)
+		}
+	case Or:
+		for _, one := range x {
+			eachKey(one, do)
+		}
+	case Not:
+		eachKey(x.Expr, do)
+	case In:
+		do(x.Key)
+	case Prefix:
+		do(x.Key)
+	case Between:
+		do(x.Key)
+	}
 }

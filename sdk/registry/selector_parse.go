@@ -104,6 +104,12 @@ func (b *builder) build(x expr.Expr) Expr {
 }
 
 func (b *builder) test(t *expr.Test) Expr {
+	switch t.Key {
+	case "lat", "lon", "place":
+		b.fail(t.At, "places are selected by within(south,west,north,east) and "+
+			"near(latitude,longitude,distance)")
+		return nil
+	}
 	if !fixedKey(t.Key) {
 		if err := CheckKey(t.Key); err != nil {
 			b.fail(t.At, "%v", err)

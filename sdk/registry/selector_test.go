@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,10 +77,24 @@ func TestSelectorErrors(t *testing.T) {
 	f("near(1,2,500)", "character 10 (\"500)\"): want a distance with its unit")
 	f("near(1,2,0m)", "not between 0 and 20015km")
 	f("near(1,2,1e9km)", "not between 0 and 20015km")
+	f("lat>65", "places are selected by within(")
 	f("or=1", `"or" is a word of selectors`)
 	f(`"within"=1`, `"within" is a word of selectors`)
 	f(strings.Repeat("a,", 1000)+"a", "more than 1000 conditions")
 	f(strings.Repeat(" ", MaxSelectorBytes+1), "it has 16385 bytes")
+}
+
+func TestSelectorDoubts(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		s, err := ParseSelector(text)
+		if err != nil || !slices.Equal(s.Doubts(), want) {
+			t.Errorf("%s: %q, %v", text, s.Doubts(), err)
+		}
+	}
+	f("group^=oulu/, owner=x, !retired")
+	f("grup=a or !(tipe=b, retird)", "grup; did you mean group?", "tipe; did you mean type?",
+		"retird; did you mean retired?")
 }
 
 func TestMatch(t *testing.T) {

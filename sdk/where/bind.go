@@ -3,6 +3,7 @@ package where
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 					continue
 				}
 				if _, err := one.rule(text, cond, label(&declared[i])); err != nil {
-					return "", err
+					return "", orFewer(err, moids)
 				}
 				one.MOIDs = [][2]int64{{m, m + 1}}
 				if layouts = append(layouts, one); len(layouts)*tests > maxBoundTests {
@@ -98,6 +99,15 @@ func Bind(text string, declared []plugin.Quantity, moids [][2]int64) (string, er
 		return "", undeclared("none of the quantities is")
 	}
 	return encode(text, layouts)
+}
+
+// orFewer adds what to do where an error is about one of several quantities.
+func orFewer(err error, moids [][2]int64) error {
+	var syntax *expr.SyntaxError
+	if errors.As(err, &syntax) && (len(moids) > 1 || moids[0][1] > moids[0][0]+1) {
+		syntax.Reason += "; choose by moid if other quantities are meant"
+	}
+	return err
 }
 
 func undeclared(what string) error {
@@ -286,33 +296,45 @@ func (c *compiler) several(all []expr.Expr, negate, isAny bool) Node {
 		n.Kind = AnyOf
 	}
 	for _, x := range all {
-		sub := c.node(x, negate)
-		same := -1
-		if sub.Kind == NumberIn {
-			same = slices.IndexFunc(n.Subs, func(o Node) bool {
-				return o.Kind == NumberIn && o.Offset == sub.Offset && o.kind == sub.kind
-			})
-		}
-		switch {
-		case same >= 0 && isAny:
-			n.Subs[same].Places = append(n.Subs[same].Places, sub.Places...)
-		case same >= 0:
-			n.Subs[same].Places = intersect(n.Subs[same].Places, sub.Places)
-		case sub.Kind == n.Kind:
-			n.Subs = append(n.Subs, sub.Subs...)
-		default:
-			n.Subs = append(n.Subs, sub)
+		if sub := c.node(x, negate); sub.Kind == n.Kind {
+			for _, one := range sub.Subs {
+				n.add(one)
+			}
+		} else {
+			n.add(sub)
 		}
 	}
 	for i := range n.Subs {
-		if n.Subs[i].Kind == NumberIn {
-			n.Subs[i].setPlaces(merge(n.Subs[i].Places))
+		if sub := &n.Subs[i]; sub.Kind == NumberIn {
+			sub.Places = merge(sub.Places)
+			if !isAny {
+				sub.Places = sub.kind.complement(sub.Places)
+			}
+			sub.setPlaces(sub.Places)
 		}
 	}
 	if len(n.Subs) == 1 {
 		return n.Subs[0]
 	}
 	return n
+}
+
+// add adds a node below one of several. Until all are added, AllOf has the places of numbers that
+// do not meet it; places are neither sorted nor apart.
+func (n *Node) add(sub Node) {
+	if sub.Kind == NumberIn {
+		if n.Kind == AllOf {
+			sub.Places = sub.kind.complement(sub.Places)
+		}
+		for i := range n.Subs {
+			o := &n.Subs[i]
+			if o.Kind == NumberIn && o.Offset == sub.Offset && o.kind == sub.kind {
+				o.Places = append(o.Places, sub.Places...)
+				return
+			}
+		}
+	}
+	n.Subs = append(n.Subs, sub)
 }
 
 func (n *Node) setPlaces(places []Range) {
@@ -347,9 +369,10 @@ func (c *compiler) test(t *expr.Test, negate bool) Node {
 		if t.Op == expr.Between && i > 0 {
 			set = intersect(set, some)
 		} else {
-			set = merge(append(set, some...))
+			set = append(set, some...)
 		}
 	}
+	set = merge(set)
 	if t.Op == expr.Between { // no end is no way to NaNs
 		numbers, _ := k.compare(expr.GreaterOrEqual, "-inf")
 		set = intersect(set, numbers)
@@ -367,8 +390,11 @@ func (c *compiler) places(t *expr.Test, i int, k kind) ([]Range, bool) {
 	l := t.Values[i]
 	if l.Quoted || !isNumber(l.Text) {
 		hint := ""
-		if strings.EqualFold(l.Text, "nan") {
+		switch strings.ToLower(strings.TrimLeft(l.Text, "+-")) {
+		case "nan":
 			hint = "; what is not a number meets not (" + t.Key + " >= -inf)"
+		case "infinity", "inf":
+			hint = "; the infinite ones are inf and -inf"
 		}
 		c.fail(l.At, "%s of %s is a number, and %q is not one%s", t.Key, c.of,
 			excerpt.Of(l.Text, 40), hint)
@@ -385,8 +411,8 @@ func (c *compiler) places(t *expr.Test, i int, k kind) ([]Range, bool) {
 	}
 	set, ok := k.compare(op, l.Text)
 	if !ok {
-		c.fail(l.At, "%q cannot be compared with an integer; its exponent is too large",
-			excerpt.Of(l.Text, 40))
+		c.fail(l.At, "%q cannot be compared with an integer; its exponent is not of -%d to %d",
+			excerpt.Of(l.Text, 40), maxExponent, maxExponent)
 	}
 	return set, ok
 }
@@ -394,8 +420,12 @@ func (c *compiler) places(t *expr.Test, i int, k kind) ([]Range, bool) {
 // textTest is test for a text or bytes.
 func (c *compiler) textTest(t *expr.Test, field plugin.QuantityField, negate bool) Node {
 	if t.Op != expr.In && t.Op != expr.Prefix {
-		return c.fail(t.At, "%s of %s is %s, which =, !=, ^= and in compare; sealed payloads are "+
-			"asked for by pentad seal sum --where", t.Key, c.of, field.Type)
+		sealed := ""
+		if field.Type == plugin.Bytes {
+			sealed = "; sealed payloads are asked for by pentad seal sum --where"
+		}
+		return c.fail(t.At, "%s of %s is %s, which =, !=, ^= and in compare%s", t.Key, c.of,
+			field.Type, sealed)
 	}
 	c.need = max(c.need, field.Offset)
 	n := Node{Kind: TextIn, Offset: field.Offset, Prefix: t.Op == expr.Prefix, Negate: negate}
@@ -430,8 +460,13 @@ func (c *compiler) field(t *expr.Test) (plugin.QuantityField, bool) {
 		names = append(names, f.Name)
 	}
 	hint := ""
-	if len(names) > 1 {
-		hint = excerpt.DidYouMean(t.Key, names)
+	switch t.Key {
+	case "cid", "mid", "moid", "cap", "acq":
+		hint = "; the parts of keys are chosen beside the condition"
+	default:
+		if len(names) > 1 {
+			hint = excerpt.DidYouMean(t.Key, names)
+		}
 	}
 	c.fail(t.At, "%s has no field %s; it has %s%s", c.of, excerpt.Of(t.Key, 40),
 		strings.Join(names, ", "), hint)

@@ -2,6 +2,7 @@ package where
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"math/big"
 	"slices"
@@ -29,7 +30,7 @@ func isNumber(text string) bool {
 		}
 	}
 	_, err := strconv.ParseFloat(text, 64)
-	return err == nil
+	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // maxExponent bounds the exponent of what is compared with integers: it is computed exactly.

@@ -47,11 +47,15 @@ func TestBindRefuses(t *testing.T) {
 	f("qualty = 0", 2, `character 1 ("qualty = 0"): quantity 2 (state) has no field `+
 		`qualty; it has value, air quality, note`)
 	f("note > 5", 2, `character 1 ("note > 5"): note of quantity 2 (state) is text, which `+
-		`=, !=, ^= and in compare; sealed payloads are asked for by pentad seal sum --where`)
+		`=, !=, ^= and in compare`)
 	f(`value ^= "5"`, 2, `character 1 ("value ^= \"5\""): ^= is about texts, and value of `+
 		`quantity 2 (state) is i32`)
-	f("value = 1e999999", 2, `character 9 ("1e999999"): value of quantity 2 (state) is a `+
-		`number, and "1e999999" is not one`)
+	f("value = 1e999999", 2, `character 9 ("1e999999"): "1e999999" cannot be compared with an `+
+		`integer; its exponent is not of -400 to 400`)
+	f("value < Infinity", 1, `character 9 ("Infinity"): want a number behind the sign, e.g. `+
+		`value >= 2`)
+	f("cap > 5", 1, `character 1 ("cap > 5"): quantity 1 (power) has no field cap; it has value; `+
+		`the parts of keys are chosen beside the condition`)
 	f("value = 5z", 3, `character 9 ("5z"): value of quantity 3 (blob) is bytes, and "5z" `+
 		`has not an even number of hex digits; sealed payloads are asked for by pentad seal sum `+
 		`--where`)
@@ -112,6 +116,8 @@ func TestMatch(t *testing.T) {
 	f("value = 00ff", 3, "\x00\xff\x01", false)
 	f(`value = "a \"b\" \\"`, 4, `a "b" \`, true)
 	f(`value = "1..2"`, 4, "1..2", true)
+	f("value < 1e400 and value > -1e400", 1, zero, true)
+	f("value > 1e400 or value = 1e400", 1, "\x00\x00\x00\x00\x00\x00\xf0\x7f", true) // infinite
 	f("unreadable", 1, zero, false)
 	f("unreadable", 1, zero[:7], true)
 	f("unreadable", 1, zero+"1", true)

@@ -3,7 +3,10 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,4 +250,72 @@ func TestVersionFramesAnnounce(t *testing.T) {
 			t.Errorf("%s: %v, and %d bytes were allocated", name, err, took)
 		}
 	}
+}
+
+// selectedBox, selectedDiff and selectedDigest are frames with a selector at their end.
+func selectedBox() *Box {
+	return &Box{Box: record.Box{record.CID: {record.At(7)}}, Select: "type=meter"}
+}
+
+func selectedDiff() *record.Diff {
+	return &record.Diff{Box: record.Box{record.CID: {record.At(7)}}, FromNs: 1, ToNs: 5,
+		Select: "type=meter"}
+}
+
+func selectedDigest() *DigestQuery {
+	q := exampleDigestQuery()
+	q.Select = "type=meter"
+	return q
+}
+
+// TestSelectorsAtTheEnd reads frames with selectors as they were written, and none that is cut,
+// empty or malformed.
+func TestSelectorsAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame []byte
+		parse func(frame []byte) error
+	}{
+		"box": {AppendBox(nil, selectedBox()), func(frame []byte) error {
+			var b Box
+			err := ParseBox(frame, &b)
+			return errors.Join(err, isMeter(b.Select))
+		}},
+		"diff": {AppendDiff(nil, selectedDiff()), func(frame []byte) error {
+			var d record.Diff
+			err := ParseDiff(frame, &d)
+			return errors.Join(err, isMeter(d.Select))
+		}},
+		"digest": {AppendDigestQuery(nil, selectedDigest()), func(frame []byte) error {
+			var q DigestQuery
+			err := ParseDigestQuery(frame, &q)
+			return errors.Join(err, isMeter(q.Select))
+		}},
+	} {
+		if err := c.parse(c.frame); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		payload := c.frame[frameHeaderBytes:]
+		for _, bent := range [][]byte{payload[:len(payload)-1], payload[:len(payload)-10],
+			append(slices.Clone(payload), 0)} {
+			if err := c.parse(AppendFrame(nil, FrameType(c.frame[2]), bent)); err == nil {
+				t.Errorf("%s: %x was read", name, bent)
+			}
+		}
+	}
+	bad := selectedBox()
+	bad.Select = "type="
+	if err := ParseBox(AppendBox(nil, bad), new(Box)); err == nil {
+		t.Error("a malformed selector was read")
+	}
+	bad.Select, bad.Box[record.CID] = "type=meter", nil
+	if err := ParseBox(AppendBox(nil, bad), new(Box)); err == nil {
+		t.Error("a selector without a tenant was read")
+	}
+}
+
+func isMeter(selector string) error {
+	if selector != "type=meter" {
+		return fmt.Errorf("the selector is %q", selector)
+	}
+	return nil
 }

@@ -144,6 +144,7 @@ func FuzzQuery(f *testing.F) {
 
 func FuzzBox(f *testing.F) {
 	seedWith(f, "box")
+	f.Add(AppendBox(nil, selectedBox())[frameHeaderBytes:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var b, again Box
 		if within(t, "box", payload) != nil {

@@ -21,14 +21,16 @@ const (
 	queryWhere = 128
 	// queryKey is another one: the key of descriptions of devices to group by follows.
 	queryKey = 64
+	// queryMoving is a third one: what places of devices that move are follows.
+	queryMoving = 32
 )
 
 // AppendQuery appends a query frame: view u8, order u8, flags u8, filters u8, as of i64, limit u64,
 // cap bucket i64, with its flag last u32, with its flag a window, with its flag a selector with a
 // length u32 before it, per dimension a count u32 and n pairs (from i64, to i64), with its bit in
-// filters a condition on payloads, and with its bit a key to group by, each with a length u32
-// before it, then the filters and the aggregate, each a name and parameters with a length u32
-// before them.
+// filters a condition on payloads, with its bit a key to group by, and with its bit the text of
+// [registry.Moving], each with a length u32 before it, then the filters and the aggregate, each a
+// name and parameters with a length u32 before them.
 func AppendQuery(dst []byte, q *record.Query) []byte {
 	dst, start := beginFrame(dst, FrameQuery)
 	flags := boolByte(q.KeysOnly)*queryKeysOnly | boolByte(q.GroupBy.CID)*queryGroupCID |
@@ -38,7 +40,7 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 		boolByte(q.Select != "")*querySelect
 	dst = append(dst, byte(q.View), byte(q.Order), flags,
 		byte(len(q.Filters))|boolByte(q.Where != "")*queryWhere|
-			boolByte(q.GroupBy.Key != "")*queryKey)
+			boolByte(q.GroupBy.Key != "")*queryKey|boolByte(q.Moving != "")*queryMoving)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.AsOfAcqNs))
 	dst = binary.LittleEndian.AppendUint64(dst, q.Limit)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(q.GroupBy.CapBucketNs))
@@ -57,6 +59,9 @@ func AppendQuery(dst []byte, q *record.Query) []byte {
 	}
 	if q.GroupBy.Key != "" {
 		dst = appendBytes(dst, []byte(q.GroupBy.Key))
+	}
+	if q.Moving != "" {
+		dst = appendBytes(dst, []byte(q.Moving))
 	}
 	for i := range q.Filters {
 		dst = appendCall(dst, &q.Filters[i])
@@ -133,13 +138,19 @@ func ParseQuery(src []byte, q *record.Query) error {
 			return badFrame("a query has the bit of a condition, and it is empty; leave it out")
 		}
 	}
-	if filters&queryKey != 0 {
-		if q.GroupBy.Key = string(d.bytes()); q.GroupBy.Key == "" && !d.short {
-			return badFrame("a query has the bit of a key to group by, and it is empty; leave it " +
-				"out")
+	for _, more := range []struct {
+		bit  uint8
+		text *string
+		what string
+	}{{queryKey, &q.GroupBy.Key, "a key to group by"}, {queryMoving, &q.Moving, "moving"}} {
+		if filters&more.bit == 0 {
+			continue
+		}
+		if *more.text = string(d.bytes()); *more.text == "" && !d.short {
+			return badFrame("a query has the bit of %s, and it is empty; leave it out", more.what)
 		}
 	}
-	if filters &^= queryWhere | queryKey; filters > record.MaxFilters {
+	if filters &^= queryWhere | queryKey | queryMoving; filters > record.MaxFilters {
 		return badFrame("a query has %d filters, at most %d", filters, record.MaxFilters)
 	}
 	if filters > 0 {

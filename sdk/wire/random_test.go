@@ -118,6 +118,9 @@ func randomQuery(rng *rand.Rand) *record.Query {
 	}
 	if rng.IntN(4) == 0 {
 		q.Select = "( type=meter) and floor=2..4"
+		if rng.IntN(2) == 0 {
+			q.Select, q.Moving = "near(65,25,1km)", "location,1h0m0s"
+		}
 		q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(1000))}
 	}
 	if rng.IntN(3) == 0 {

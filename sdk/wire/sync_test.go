@@ -84,6 +84,7 @@ func limited(t *testing.T, payload []byte, rows uint64, parse func() error) (err
 
 func FuzzDigestQuery(f *testing.F) {
 	f.Add(AppendDigestQuery(nil, exampleDigestQuery())[frameHeaderBytes:])
+	f.Add(AppendDigestQuery(nil, selectedDigest())[frameHeaderBytes:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var q, again DigestQuery
 		frame := AppendFrame(nil, FrameDigestQuery, payload)

@@ -34,6 +34,7 @@ that column. --deleted implies --view all.`,
   pentad get --mid 7,9 --moid 1..=3 -o csv
   pentad get --cid 1 --last 1 --type f64
   pentad get --moid 1 --where 'value > 20 and value <= 22.5'
+  pentad get --cid 1 --moid 1 --select 'within(65.00,25.40,65.10,25.55)' --moving --cap now-7d..
   pentad get --cid 1 --view all --type f64
   pentad get --cid 1 --type f64 --deleted -o csv
   pentad get --cid 1 --asof 2026-11-20 --order acq --limit 100 -o ndjson`,

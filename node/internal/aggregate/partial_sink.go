@@ -374,7 +374,7 @@ func (k *PartialCache) Lookups(
 ) func() store.PartialSink {
 	d := k.module.Module.Describe()
 	partial := d.MaxPartials() > 0 || d.SavesPartials()
-	if k.cache == nil || !partial || q.GroupBy != (record.GroupBy{}) {
+	if k.cache == nil || !partial || q.GroupBy != (record.GroupBy{}) || q.Moving != "" {
 		return nil
 	}
 	k.SetKey(q, filters)

@@ -143,6 +143,8 @@ func checkChanges(q *record.Query) error {
 		part = "limit"
 	case q.Aggregate.Name != "":
 		part = "aggregate"
+	case q.Moving != "":
+		part = "moving"
 	default:
 		return nil
 	}

@@ -97,11 +97,14 @@ func (e *Engine) prepareCall(
 // admit acquires a permit for a normalized query before its answer begins, so that a streamed
 // answer can fail with an HTTP status instead of an error frame. Its filters are not looked up.
 //
-// Errors: those of acquire; an as-of time in the future; those of bindWhere.
+// Errors: those of acquire; an as-of time in the future; those of bindWhere and bindMoving.
 func (e *Engine) admit(
 	ctx context.Context, options request.Options, q *record.Query,
 ) (*Admitted, error) {
 	q, err := e.bindWhere(q)
+	if err == nil {
+		q, err = e.bindMoving(q)
+	}
 	if err != nil {
 		return nil, err
 	}

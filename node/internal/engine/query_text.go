@@ -28,6 +28,9 @@ func QueryText(q *record.Query) string {
 	if q.Select != "" {
 		add("select", strconv.Quote(excerpt.Of(q.Select, 200)))
 	}
+	if q.Moving != "" {
+		add("moving", strconv.Quote(excerpt.Of(q.Moving, 200)))
+	}
 	switch q.View {
 	case record.ViewLatest:
 		add("view", "latest")

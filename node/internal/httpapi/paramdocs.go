@@ -37,6 +37,11 @@ var paramDocs = map[string]paramDoc{
 		"the 16 lowest, which are reserved."},
 	"cap": {"", "Capture times: a list of dates, months and ranges, e.g. `2026-03`, `now-24h..`."},
 	"acq": {"", "Acquisition times, written as those of capture. Every version is shown."},
+	"moving": {"", "Places in `select` are those of the devices when readings were captured, by " +
+		"their readings of this quantity, e.g. `location`, with the declared fields lat, lon and " +
+		"alt."},
+	"moving_age": {"", "How old a location may be, e.g. `1h`; without it a device is where it " +
+		"was last."},
 	"select": {"", "Only devices of one tenant whose descriptions meet a selector, e.g. " +
 		"`type=thermometer, group^=oulu/, !retired`."},
 	"view": {"latest|all", "`latest`, the default, shows each reading once; `all` every version."},

@@ -17,14 +17,17 @@ import (
 // The parameters of each route. Unknown parameters are rejected: an answer to another query than
 // the client meant is worse than none.
 var (
-	countParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+	countParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+		"view", "asof", "last",
 		"where", "type", "filter", "filter_params", "unchecked",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+	recordsParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+		"view", "asof", "last",
 		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
 		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+		"view", "asof", "last",
 		"where", "type", "filter", "filter_params", "unchecked", "params", "group", "every",
 		"limit",
 		request.ParamPartial, request.ParamFresh, request.ParamAfter, request.ParamRead,

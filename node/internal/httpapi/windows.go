@@ -16,7 +16,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "view", "asof", "last",
+var windowsParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+	"view", "asof", "last",
 	"where", "type", "filter",
 	"filter_params", "unchecked", "every", "tz", "agg", "params", "group", "limit",
 	request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}

@@ -18,8 +18,8 @@ import (
 )
 
 // Query parses the parameters of a query without its filters: a selector per dimension, select,
-// view or asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now. Its box
-// is normalized.
+// moving, view or asof, last, order, limit, keys=1. Dates are those of the zone in tz, else of now.
+// Its box is normalized.
 func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 	now, err := inZone(args, now)
 	if err != nil {
@@ -37,6 +37,9 @@ func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 		}
 	}
 	q.Select = string(args.Peek("select"))
+	if q.Moving, err = moving(args); err != nil {
+		return nil, err
+	}
 	if err := parseView(args, q, now); err != nil {
 		return nil, err
 	}
@@ -54,6 +57,23 @@ func Query(args *fasthttp.Args, now time.Time) (*record.Query, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// moving parses moving=location and moving_age=1h.
+func moving(args *fasthttp.Args) (string, error) {
+	m := registry.Moving{Quantity: string(args.Peek("moving"))}
+	var err error
+	if m.MaxAgeNs, err = Age(args, "moving_age"); err != nil || m.Quantity == "" {
+		if err == nil && m.MaxAgeNs != 0 {
+			err = Bad("moving_age", errors.New("is of locations; say moving=location"))
+		}
+		return "", err
+	}
+	text := m.String()
+	if _, err := registry.ParseMoving(text); err != nil {
+		return "", Bad("moving", err)
+	}
+	return text, nil
 }
 
 // inZone returns now in the zone of the parameter tz.

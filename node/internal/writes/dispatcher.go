@@ -124,6 +124,11 @@ func (d *Dispatcher) put(
 	defer d.puts.Release()
 	d.opt.NativeWork.Begin()
 	defer d.opt.NativeWork.End()
+	if !w.Persistent {
+		if err := d.checkNames(ctx, b); err != nil {
+			return out, err
+		}
+	}
 	if m := d.opt.Member.Load(); m != nil {
 		return d.groups(m).put(ctx, b, w, newestNs, onDuplicate)
 	}

@@ -86,6 +86,7 @@ type scanState struct {
 	Empty      bool           // nothing can lie in the box
 	where      *where.Program // what payloads of rows are to meet; nil: any
 	countMet   bool           // rows that meet it are counted only
+	drop       DropRows       // the rows that consumers do not get; nil: none
 	whereErr   error          // of its text
 	verify     bool           // every block that is opened is verified
 	lastN      uint32         // readings of each series; 0: all
@@ -131,6 +132,14 @@ func (r *Runner) Begin(ctx context.Context, q *record.Query, horizon int64) *Sca
 	return sc
 }
 
+// DropRows calls drop for the rows of a batch that a scan leaves out, by their tenants, devices and
+// caps.
+type DropRows func(b *record.Batch, drop func(i int))
+
+// SetDrop leaves out rows that the box has, after the last readings were chosen if those are asked
+// for. Several workers call it at the same time. It is called before Run.
+func (sc *Scan) SetDrop(rows DropRows) { sc.drop = rows }
+
 // Close ends the use of a scan. What was used is set to zero in its place: a scan is large
 // enough for a copy to be felt.
 func (sc *Scan) Close() {
@@ -146,7 +155,8 @@ func (sc *Scan) Close() {
 // Count counts the rows that Run would give out into Stats.Rows. Blocks inside the box of which
 // it is known how many rows have a newer version are not opened. Errors are those of Run.
 func (sc *Scan) Count() error {
-	sc.CountOnly, sc.countMet = sc.where == nil, sc.where != nil
+	sc.CountOnly = sc.where == nil && sc.drop == nil
+	sc.countMet = sc.where != nil && sc.drop == nil
 	err := sc.Run(discard)
 	sc.Stats.Rows += sc.countedInside
 	return err

@@ -146,10 +146,31 @@ func (w *worker) attach(
 		stopped.Store(true)
 	}
 	w.Columns = w.scan.columnsRead(w.Consumer.Columns)
+	if err == nil && w.scan.drop != nil {
+		w.dropRows()
+	}
 	if w.scan.where != nil && w.scan.lastN > 0 && err == nil {
 		w.testLast()
 	}
 	return err
+}
+
+// dropRows makes the consumer get only rows that the scan does not drop, and none as partials.
+func (w *worker) dropRows() {
+	to := w.Consumer.Rows
+	w.Consumer.Partials, w.Consumer.PayloadBuffer = nil, nil
+	w.Consumer.Rows = func(b *record.Batch) error {
+		rows := b.Len()
+		out := blocks.NewRowRemover(b, 0)
+		w.scan.drop(b, out.Remove)
+		out.End()
+		w.Counts.Rows -= uint64(rows - b.Len())
+		if b.Len() == 0 {
+			return nil
+		}
+		return to(b)
+	}
+	w.Columns = w.Columns.Union(1<<record.CID | 1<<record.MID | 1<<record.Cap)
 }
 
 // testLast makes the consumer get only the last readings whose payloads meet the condition.

@@ -183,7 +183,7 @@ func TestRoundTrip(t *testing.T) {
 				d.Place.Alt, d.Place.HasAlt = rng.NormFloat64()*100, true
 			}
 		}
-		for _, key := range []string{"floor", "from", "attr.from", "metadata", "owner"} {
+		for _, key := range []string{"floor", "from", "attr.from", "latitude", "owner"} {
 			if d.Attributes == nil {
 				d.Attributes = map[string]registry.Value{}
 			}

@@ -114,7 +114,8 @@ func addAttribute(c *client.DeviceChange, key string, v any) error {
 	case json.Number:
 		n := registry.ParseValue(v.String())
 		if n.Kind() != registry.KindNumber {
-			return fmt.Errorf("the attribute %s is %s, which is not a finite number", key, v)
+			return fmt.Errorf("the attribute %s is %s, which is not a finite number, or has more "+
+				"digits than one keeps; write it as a text, in double quotes", key, v)
 		}
 		c.Attributes[key] = n
 	default:

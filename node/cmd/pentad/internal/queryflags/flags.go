@@ -35,6 +35,8 @@ type Flags struct {
 	Parts      [record.NumDims]string
 	View, AsOf string
 	selected   string // --select
+	moving     string // --moving
+	movingAge  string // --moving-age
 	last       uint32
 	Order      string
 	Limit      uint64
@@ -96,6 +98,13 @@ func (q *Flags) AddBox(c *cobra.Command) {
 	q.AddSelectors(c)
 	q.AddSelect(c)
 	flags := c.Flags()
+	flags.StringVar(&q.moving, "moving", "",
+		"places in --select are where devices were when readings were captured, by\ntheir "+
+			"readings of a quantity with the declared fields lat, lon and alt,\n"+
+			registry.LocationQuantity+" unless --moving=QUANTITY names another")
+	flags.Lookup("moving").NoOptDefVal = registry.LocationQuantity
+	flags.StringVar(&q.movingAge, "moving-age", "",
+		"maximum age of a location, e.g. 1h; without it a device is where it was last")
 	flags.Var((*cli.FilledFlag)(&q.View), "view",
 		"versions to show: latest or all (default latest; with --acq: all)")
 	flags.Var((*cli.FilledFlag)(&q.AsOf), asOfFlag,
@@ -167,6 +176,9 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		return nil, err
 	}
 	query := &record.Query{Limit: q.Limit, Select: q.selected, Where: condition}
+	if query.Moving, err = q.movingText(); err != nil {
+		return nil, err
+	}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
 		if err != nil && record.Dim(d) == record.MID && q.named {
@@ -215,7 +227,31 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
 	}
+	if s, err := registry.ParseSelector(q.selected); err == nil {
+		for _, doubt := range s.Doubts() {
+			a.Note("--select: a condition on the attribute %s", doubt)
+		}
+	}
 	return query, nil
+}
+
+// movingText returns what --moving and --moving-age say.
+func (q *Flags) movingText() (string, error) {
+	m := registry.Moving{Quantity: q.moving}
+	switch {
+	case q.movingAge != "" && q.moving == "":
+		return "", cli.Usagef("--moving-age: needs --moving")
+	case q.moving == "":
+		return "", nil
+	case q.movingAge != "":
+		age, err := timeparse.Duration(q.movingAge)
+		if err != nil || age <= 0 {
+			return "", cli.Usagef("--moving-age %.80q: not a time span; use e.g. 90s, 1h or 1d",
+				q.movingAge)
+		}
+		m.MaxAgeNs = int64(age)
+	}
+	return m.String(), nil
 }
 
 // condition returns the condition of --where, bound to the type that --type names.
