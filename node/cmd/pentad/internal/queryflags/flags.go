@@ -215,14 +215,8 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
 	}
 	query.Last = q.last
-	switch q.Order {
-	case "", "none":
-	case "acq":
-		query.Order = record.OrderAcq
-	case "key":
-		query.Order = record.OrderKey
-	default:
-		return nil, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
+	if query.Order, err = q.order(); err != nil {
+		return nil, err
 	}
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
@@ -252,6 +246,19 @@ func (q *Flags) movingText() (string, error) {
 		m.MaxAgeNs = int64(age)
 	}
 	return m.String(), nil
+}
+
+// order returns the order of --order.
+func (q *Flags) order() (record.Order, error) {
+	switch q.Order {
+	case "", "none":
+		return record.OrderNone, nil
+	case "acq":
+		return record.OrderAcq, nil
+	case "key":
+		return record.OrderKey, nil
+	}
+	return 0, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
 }
 
 // condition returns the condition of --where, bound to the type that --type names.
