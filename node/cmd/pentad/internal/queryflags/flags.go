@@ -196,14 +196,8 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		return nil, err
 	}
 	query.Last = q.last
-	switch q.Order {
-	case "", "none":
-	case "acq":
-		query.Order = record.OrderAcq
-	case "key":
-		query.Order = record.OrderKey
-	default:
-		return nil, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
+	if query.Order, err = q.order(); err != nil {
+		return nil, err
 	}
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
@@ -265,6 +259,19 @@ func (q *Flags) noteDoubts(a *cli.App) {
 			a.Note("--select: a condition on the attribute %s", doubt)
 		}
 	}
+}
+
+// order returns the order of --order.
+func (q *Flags) order() (record.Order, error) {
+	switch q.Order {
+	case "", "none":
+		return record.OrderNone, nil
+	case "acq":
+		return record.OrderAcq, nil
+	case "key":
+		return record.OrderKey, nil
+	}
+	return 0, cli.Usagef("--order %q is unknown; use key, acq or none", q.Order)
 }
 
 // condition returns the condition of --where, bound to the type that --type names.
