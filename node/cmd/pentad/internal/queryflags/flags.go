@@ -192,27 +192,8 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		query.Box[d] = set
 		noteYear(a, record.Dim(d), q.Parts[d])
 	}
-	switch q.View {
-	case "":
-		if q.Readings && (len(query.Box[record.Acq]) == 0 || q.last > 0) {
-			query.View = record.ViewLatest
-		}
-	case "all":
-	case "latest":
-		query.View = record.ViewLatest
-	default:
-		return nil, cli.Usagef("--view %q is unknown; use latest or all", q.View)
-	}
-	if q.AsOf != "" {
-		if q.View == "latest" {
-			return nil, cli.Usagef("--asof and --view latest: mutually exclusive; use one")
-		}
-		span, err := timeparse.ParseIn(q.AsOf, now)
-		if err != nil {
-			return nil, cli.Usagef("--asof: %w", err)
-		}
-		NoteMoment(a, "as known before", q.AsOf, span.FromNs, now.Location())
-		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+	if err := q.setView(a, query, now); err != nil {
+		return nil, err
 	}
 	query.Last = q.last
 	if query.Order, err = q.order(); err != nil {
@@ -227,6 +208,33 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 		}
 	}
 	return query, nil
+}
+
+// setView sets which versions the query shows.
+func (q *Flags) setView(a *cli.App, query *record.Query, now time.Time) error {
+	switch q.View {
+	case "":
+		if q.Readings && (len(query.Box[record.Acq]) == 0 || q.last > 0) {
+			query.View = record.ViewLatest
+		}
+	case "all":
+	case "latest":
+		query.View = record.ViewLatest
+	default:
+		return cli.Usagef("--view %q is unknown; use latest or all", q.View)
+	}
+	if q.AsOf != "" {
+		if q.View == "latest" {
+			return cli.Usagef("--asof and --view latest: mutually exclusive; use one")
+		}
+		span, err := timeparse.ParseIn(q.AsOf, now)
+		if err != nil {
+			return cli.Usagef("--asof: %w", err)
+		}
+		NoteMoment(a, "as known before", q.AsOf, span.FromNs, now.Location())
+		query.View, query.AsOfAcqNs = record.ViewAsOf, span.FromNs
+	}
+	return nil
 }
 
 // movingText returns what --moving and --moving-age say.
