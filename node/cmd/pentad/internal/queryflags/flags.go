@@ -181,7 +181,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	}
 	for d := range record.NumDims {
 		set, err := selector.ParseIn(record.Dim(d), q.Parts[d], now)
-		if err != nil && record.Dim(d) == record.MID && q.named {
+		if err != nil && record.Dim(d) == record.MID {
 			set, err = q.parseDevices(ctx, a, query.Box[record.CID], now, err)
 		} else if err != nil {
 			err = cli.Usagef("--%s: %w%s", record.Dim(d), err, q.namesHint(record.Dim(d)))
