@@ -288,7 +288,8 @@ func TestChangesOfNow(t *testing.T) {
 			change := client.DeviceChange{Name: "q", FromNs: int64(100 - i), Last: true}
 			change.Attributes = map[string]registry.Value{
 				fmt.Sprintf("a%d", i): registry.Number(1)}
-			if _, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{change}); err != nil {
+			changes := []client.DeviceChange{change}
+			if _, err := c.ChangeDevices(t.Context(), 1, changes); err != nil {
 				t.Error(err)
 			}
 		})

@@ -28,7 +28,7 @@ type frameTable struct {
 	least    [maxFrames]uint64     // smallest packed value
 }
 
-// framesOf returns how many frames so many rows have.
+// framesOf returns how many frames that number of rows has.
 func framesOf(rows int) int { return (rows + frameRows - 1) / frameRows }
 
 // parseFrames reads what a column in frames has before them, and finds where it ends.

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// frameSaving: frames are worth it where they save more than one in so many bytes, and a bit a row:
+// frameSaving: frames are worth it where they save more than one byte of these, and a bit a row:
 // of narrow columns, they cost more time than space.
 const frameSaving = 16
 

@@ -110,7 +110,7 @@ func (c *Client) changeChunk(
 	}
 	maps.Copy(ids, byID)
 	described, followed, err := c.changeSome(ctx, cid, changes, ids, created == len(ids), dry)
-	did = DeviceChanges{Created: created}
+	did.Created = created
 	if err == nil {
 		did.Described, did.Unchanged = described, len(changes)-described
 		did.Followed = followed

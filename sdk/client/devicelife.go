@@ -43,8 +43,8 @@ func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64
 	return mid, err
 }
 
-// RenameDevice gives a device another name from a time on, also in later descriptions. It keeps its id, its readings and its
-// descriptions; the old name is free. After an error the same call goes on.
+// RenameDevice gives a device another name from a time on, also in later descriptions. It keeps its
+// id, its readings and its descriptions; the old name is free. After an error the same call goes on.
 //
 // Errors: *[DeviceError] if no device has the old name, or another one has the new name.
 func (c *Client) RenameDevice(
@@ -176,8 +176,8 @@ func (c *Client) deleteDescriptions(
 //
 // A device that was replaced before may be put back, and is in use again.
 //
-// Errors: *[DeviceError] if no device has the old name, or one of them was exchanged for another, or
-// the old one is described from later times only. Then the new one gets no id.
+// Errors: *[DeviceError] if no device has the old name, if one of them was exchanged for another,
+// or if the old one is described from later times only. Then the new one gets no id.
 func (c *Client) ReplaceDevice(
 	ctx context.Context, cid int32, old, name string, atNs int64,
 ) (oldMID, mid int64, err error) {

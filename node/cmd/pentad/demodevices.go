@@ -13,8 +13,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 )
 
-// demoDevices gives the meters of a plan names and descriptions, and returns their ids, from index
-// 1 on.
+// demoDevices gives the towns and meters of a plan names and descriptions, and returns the ids of
+// the meters, from index 1 on.
 func demoDevices(ctx context.Context, db *client.Client, p demodata.Plan) ([]int64, error) {
 	mids := make([]int64, 1, p.Meters+1)
 	for _, meters := range p.Tenants() {
@@ -25,6 +25,9 @@ func demoDevices(ctx context.Context, db *client.Client, p demodata.Plan) ([]int
 			names[i] = demodata.Name(meter)
 			devices[i] = client.DescribedDevice{FromNs: p.Start().UnixNano(),
 				Description: demodata.Device(meter)}
+		}
+		if err := db.NameTenant(ctx, cid, demodata.Town(cid)); err != nil {
+			return nil, err
 		}
 		ids, _, err := db.NameDevices(ctx, cid, names)
 		if err != nil {
@@ -42,25 +45,26 @@ func demoDevices(ctx context.Context, db *client.Client, p demodata.Plan) ([]int
 }
 
 // shown is the meter that the demo asks about, and its building.
-func (s *demoShow) shown() (cid int32, name, building string) {
+func (s *demoShow) shown() (town, name, building string) {
 	meter := s.plan.Meters/2 + 1
 	d := demodata.Device(meter)
-	return demodata.CID(meter), d.Name, d.Group[:strings.LastIndex(d.Group, "/")+1]
+	return demodata.Town(demodata.CID(meter)), d.Name, d.Group[:strings.LastIndex(d.Group, "/")+1]
 }
 
 // described counts readings of devices that descriptions choose.
 func (s *demoShow) described(ctx context.Context) error {
-	cid, _, building := s.shown()
+	town, _, building := s.shown()
 	place := demodata.Device(s.plan.Meters/2 + 1).Place
-	s.title("By what is known of devices: pentad count --cid %d ...", cid)
+	s.title("By what is known of devices: pentad count --tenant %s ...", town)
 	w := s.table(cli.Left("query"), cli.Right("records"), cli.Right("time"))
 	for _, words := range [][]string{
 		{"--select", "group^=" + building},
 		{"--select", "group^=" + building + ", floor=2..4"},
-		{"--select", "type=meter, alt>=6", "--moid", "1", "--where", "value > 2"},
-		{"--select", fmt.Sprintf("near(%g,%g,500m)", place.Lat, place.Lon), "--moid", "3"},
+		{"--select", "type=meter, alt>=6", "--quantity", "power", "--where", "value > 2"},
+		{"--select", fmt.Sprintf("near(%g,%g,500m)", place.Lat, place.Lon), "--quantity",
+			"temperature"},
 	} {
-		q, err := s.askWords(ctx, append([]string{"--cid", fmt.Sprint(cid)}, words...))
+		q, err := s.askWords(ctx, append([]string{"--tenant", town}, words...))
 		if err != nil {
 			return err
 		}
@@ -77,8 +81,8 @@ func (s *demoShow) described(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.days(ctx, []string{"--cid", fmt.Sprint(cid), "--select",
-		"group^=" + building + ", floor=2", "--moid", "1"})
+	return s.days(ctx, []string{"--tenant", town, "--select", "group^=" + building + ", floor=2",
+		"--quantity", "power"})
 }
 
 // maxShownDays keeps the table of the demo on one screen.

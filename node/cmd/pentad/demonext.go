@@ -90,16 +90,17 @@ func (s *demoShow) next() {
 		fmt.Fprintf(s.app.Stdout, "  %s serve --dir %s &\n  %s health --wait 10s\n", program,
 			filepath.Join(s.home, "node"), program)
 	}
-	cid, meter, building := s.shown()
+	town, meter, building := s.shown()
+	tenant := " --tenant " + town
 	for _, line := range []string{
-		fmt.Sprintf("device ls --cid %d --select 'group^=%s'", cid, building),
-		fmt.Sprintf("get --cid %d --mid %s --last 1 --names mid", cid, meter),
+		"device ls" + tenant + " --select 'group^=" + building + "'",
+		"get" + tenant + " --device " + meter + " --last 1 --names mid",
 		"versions " + s.box,
-		fmt.Sprintf("windows --cid %d --select 'group^=%s, floor=2' --moid 1 --every 1d "+
-			"--agg stats --tz Europe/Berlin", cid, building),
-		fmt.Sprintf("count --cid %d --select 'alt>=6' --moid 1 --where 'value > 2'", cid),
-		fmt.Sprintf("plugin run stats --cid %d --moid 1 --group 'group[3]'", cid),
-		"export --cid 1 --value f64 -f meters.csv",
+		"windows" + tenant + " --select 'group^=" + building + ", floor=2' --quantity power " +
+			"--every 1d --agg stats --tz Europe/Berlin",
+		"count" + tenant + " --select 'alt>=6' --quantity power --where 'value > 2'",
+		"plugin run stats" + tenant + " --quantity power --group 'group[3]'",
+		"export" + tenant + " --value f64 -f meters.csv",
 	} {
 		fmt.Fprintf(s.app.Stdout, "  %s %s%s\n", program, line, addr)
 	}

@@ -25,8 +25,8 @@ func (s *demoShow) filter(ctx context.Context) error {
 		return err
 	}
 	s.title("A filter plugin, run on the node over %s readings of power:\n"+
-		"pentad count --moid %d --filter threshold --filter-params value=KW",
-		output.Thousands(in), demodata.PowerKW)
+		"pentad count --quantity power --filter threshold --filter-params value=KW",
+		output.Thousands(in))
 	w := s.table(cli.Left("above"), cli.Right("records"), cli.Right("share"), cli.Right("time"))
 	for _, above := range []string{"1", "2", "3"} {
 		q := powerBox()
@@ -64,9 +64,8 @@ func (s *demoShow) stats(ctx context.Context) error {
 	}
 	took := s.app.Now().Sub(start)
 	s.title("An aggregate plugin, run on the node: %s readings, %d results, %s\n"+
-		"pentad plugin run stats --moid %d --group cid",
-		output.Thousands(queryflags.SumRecords(groups)), len(groups), output.Duration(took),
-		demodata.PowerKW)
+		"pentad plugin run stats --quantity power --group cid",
+		output.Thousands(queryflags.SumRecords(groups)), len(groups), output.Duration(took))
 	w := s.table(queryflags.GroupColumns(q.GroupBy, doc, nil)...)
 	return queryflags.WriteGroups(w, q.GroupBy, doc, nil,
 		groups[:min(len(groups), maxShownTowns)])

@@ -61,6 +61,7 @@ func (s *demoShow) ask(ctx context.Context, flags string) (*record.Query, error)
 func (s *demoShow) askWords(ctx context.Context, words []string) (*record.Query, error) {
 	var q queryflags.Flags
 	c := &cobra.Command{Use: "demo"}
+	c.SetGlobalNormalizationFunc(cli.OtherName)
 	q.AddBox(c)
 	q.AddFilter(c)
 	if err := c.ParseFlags(words); err != nil {
@@ -78,16 +79,16 @@ func (s *demoShow) axes(ctx context.Context) error {
 	}
 	hour := evening.Format("2006-01-02T15:04Z") + ".." +
 		evening.Add(time.Hour).Format("2006-01-02T15:04Z")
-	cid, meter, _ := s.shown()
+	town, meter, _ := s.shown()
 	s.title("One box on each of the five axes, out of %s records", output.Thousands(s.records))
 	w := s.table(cli.Left("query"), cli.Right("records"), cli.Right("time"))
 	for _, flags := range []string{
-		fmt.Sprintf("--cid %d", cid),
-		fmt.Sprintf("--cid %d --mid %s", cid, meter),
-		"--moid 3",
+		"--tenant " + town,
+		fmt.Sprintf("--tenant %s --device %s", town, meter),
+		"--quantity temperature",
 		"--cap " + hour,
 		"--acq " + arrived,
-		fmt.Sprintf("--cid %d --mid %s --moid 1 --cap %s", cid, meter, hour),
+		fmt.Sprintf("--tenant %s --device %s --quantity power --cap %s", town, meter, hour),
 	} {
 		q, err := s.ask(ctx, flags)
 		if err != nil {
@@ -141,8 +142,8 @@ func (s *demoShow) correction(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	box := fmt.Sprintf("--cid %d --mid %s --moid %d --cap %s", key.CID,
-		demodata.Name(int(key.MID)), key.MOID, timeparse.Format(key.CapNs))
+	box := fmt.Sprintf("--tenant %s --device %s --quantity power --cap %s",
+		demodata.Town(key.CID), demodata.Name(int(key.MID)), timeparse.Format(key.CapNs))
 	s.box, key.MID = box, ids[0]
 	s.title("A reading that was corrected: pentad get %s", box)
 	w := s.table(cli.Left("view"), cli.Left("acq"), cli.Right("value"))

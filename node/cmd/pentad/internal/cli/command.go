@@ -23,7 +23,7 @@ func (a *App) NewRoot() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.SetGlobalNormalizationFunc(otherName)
+	root.SetGlobalNormalizationFunc(OtherName)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Addr, "addr", OrElse(a.Getenv("PENTAD_ADDR"), DefaultAddr),
 		"address of the node, or of several nodes of a cluster, HOST[:PORT][,...]\n(PENTAD_ADDR; "+
@@ -52,8 +52,8 @@ func (a *App) NewRoot() *cobra.Command {
 	return root
 }
 
-// otherName gives flags of the parts of a key their other names.
-func otherName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+// OtherName gives flags of the parts of a key their other names.
+func OtherName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch name {
 	case "tenant":
 		name = "cid"

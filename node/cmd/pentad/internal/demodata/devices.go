@@ -15,6 +15,9 @@ const (
 // Name returns the name of a meter, which it has in its tenant.
 func Name(meter int) string { return fmt.Sprintf("meter-%d", meter) }
 
+// Town returns the name of a tenant.
+func Town(cid int32) string { return fmt.Sprintf("town-%d", cid) }
+
 // Building returns the number of the building in which a meter is; buildings count from 1.
 func Building(meter int) int { return 1 + (meter-1)/metersPerBuilding }
 
@@ -23,7 +26,7 @@ func Building(meter int) int { return 1 + (meter-1)/metersPerBuilding }
 func Device(meter int) registry.Description {
 	building, floor := Building(meter), (meter-1)%metersPerBuilding/metersPerFloor
 	return registry.Description{Name: Name(meter), Type: "meter",
-		Group: fmt.Sprintf("town-%d/building-%d/floor-%d", CID(meter), building, floor),
+		Group: fmt.Sprintf("%s/building-%d/floor-%d", Town(CID(meter)), building, floor),
 		Place: &registry.Place{Lat: round(64.9+0.001*float64(mix(uint64(building))%300), 3),
 			Lon: round(25.3+0.001*float64(mix(uint64(building)<<20)%400), 3),
 			Alt: floorHeight * float64(floor), HasAlt: true},

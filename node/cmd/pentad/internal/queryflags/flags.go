@@ -206,11 +206,7 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
 	}
-	if s, err := registry.ParseSelector(q.selected); err == nil {
-		for _, doubt := range s.Doubts() {
-			a.Note("--select: a condition on the attribute %s", doubt)
-		}
-	}
+	q.noteDoubts(a)
 	return query, nil
 }
 
@@ -279,7 +275,16 @@ func (q *Flags) movingText() (string, error) {
 	return m.String(), nil
 }
 
-// order reads --order.
+// noteDoubts names keys of --select that are nearly others.
+func (q *Flags) noteDoubts(a *cli.App) {
+	if s, err := registry.ParseSelector(q.selected); err == nil {
+		for _, doubt := range s.Doubts() {
+			a.Note("--select: a condition on the attribute %s", doubt)
+		}
+	}
+}
+
+// order returns the order of --order.
 func (q *Flags) order() (record.Order, error) {
 	switch q.Order {
 	case "", "none":
