@@ -164,6 +164,9 @@ func (x *deviceChanges) change() {
 		}
 		want.Described++
 		x.model[c.Name][c.FromNs] = d
+		if slices.Max(slices.Collect(maps.Keys(x.model[c.Name]))) > c.FromNs {
+			want.Followed++
+		}
 	}
 	seen, err := x.c.PreviewChanges(x.t.Context(), 1, changes)
 	if err != nil || seen != want {

@@ -44,7 +44,8 @@ func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64
 }
 
 // RenameDevice gives a device another name from a time on, also in later descriptions. It keeps its
-// id, its readings and its descriptions; the old name is free. After an error the same call goes on.
+// id, its readings and its descriptions; the old name is free. After an error the same call goes
+// on.
 //
 // Errors: *[DeviceError] if no device has the old name, or another one has the new name.
 func (c *Client) RenameDevice(

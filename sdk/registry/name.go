@@ -11,8 +11,8 @@ import (
 )
 
 // CheckName says why a text cannot be the name of a device: it is empty, too long, not UTF-8, has a
-// character that is not printable or that is taken for another one, it reads as ids, or as a list or
-// a range where names select devices.
+// character that is not printable or that is taken for another one, it reads as ids, or as a list
+// or a range where names select devices.
 func CheckName(name string) error {
 	switch {
 	case name == "":
