@@ -141,7 +141,6 @@ func newGroup(c *Core, log *groupLog, m Machine) (*group, error) {
 			done: func(error) {}})
 	}
 	g.prove(c.fresh[log.group] == g.replica)
-	g.publishStatus()
 	return g, nil
 }
 

@@ -53,14 +53,16 @@ func (p *proving) reaches(last, logTerm uint64) bool {
 	return logTerm > p.floorLogT || logTerm == p.floorLogT && last >= p.floorLast
 }
 
-// prove begins the proof. A replica that was created by this process cannot have promised anything
-// that it forgot.
+// prove begins the proof and publishes the status. A replica that was created by this process
+// cannot have promised anything that it forgot. From the end of prove on the group is that of its
+// worker, to which a guard of votes may be posted.
 func (g *group) prove(fresh bool) {
 	g.proving = proving{done: fresh, confirmed: map[uint64]bool{},
 		asked: map[uint64]int{}, config: g.config}
 	g.log.mu.Lock()
 	g.known = slices.Clone(g.log.promises)
 	g.log.mu.Unlock()
+	g.publishStatus()
 	g.endProofWhenConfirmed()
 }
 
