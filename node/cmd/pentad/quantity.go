@@ -15,7 +15,7 @@ import (
 
 func (a *app) quantityCommand() *cobra.Command {
 	c := cli.Group("quantity", "Manage declarations of quantities",
-		"  pentad quantity set 7 --name energy --unit kWh --type f64\n  pentad quantity ls\n"+
+		"  pentad quantity set 7 --name heat --unit kWh --type f64\n  pentad quantity ls\n"+
 			"  pentad plugin run stats --moid 7",
 		a.quantitySetCommand(), a.quantityListCommand(), a.quantityRemoveCommand())
 	c.Long = `Manage declarations of quantities: name, unit and payload type of a moid. Records do not change.
