@@ -167,7 +167,8 @@ func TestWhereInACluster(t *testing.T) {
 		c.until("a node has all and knows the quantities", func() bool {
 			all, err := dial(t, n).Quantities(t.Context())
 			count, _, failed := dial(t, n).Count(t.Context(), &record.Query{})
-			return err == nil && failed == nil && len(all) == 2 && count == 12000
+			return err == nil && failed == nil && len(all) == 2 && count == 12000 &&
+				whereChanges(t, dial(t, n), record.Query{}) == 12000 // the horizon is past all
 		})
 		checkWhereOf(t, dial(t, n))
 	}
