@@ -22,6 +22,7 @@ func Registries() []system.RegistryKind {
 		Open: openRegistry}}
 }
 
+// ST_Intersects and not the operator &&, whose boxes are of 32-bit numbers.
 const (
 	registrySchema = `
 CREATE TABLE devices (mid bigint PRIMARY KEY, name text UNIQUE, type text, project text,
@@ -33,7 +34,7 @@ CREATE INDEX ON devices USING gist (type, project, place);
 CREATE INDEX ON r (mid, cap) INCLUDE (val);`
 	registryQuestion = `
 SELECT r.mid, r.cap, r.val FROM devices d JOIN r ON r.mid = d.mid
-WHERE d.type = $1 AND d.project = $2 AND d.place && ST_MakeEnvelope($3, $4, $5, $6, 4326)
+WHERE d.type = $1 AND d.project = $2 AND ST_Intersects(d.place, ST_MakeEnvelope($3, $4, $5, $6, 4326))
 	AND d.alt >= $7 AND d.alt < $8 AND r.cap >= $9 AND r.cap < $10 AND r.val > $11`
 )
 
