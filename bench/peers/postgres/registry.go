@@ -34,7 +34,8 @@ CREATE INDEX ON devices USING gist (type, project, place);
 CREATE INDEX ON r (mid, cap) INCLUDE (val);`
 	registryQuestion = `
 SELECT r.mid, r.cap, r.val FROM devices d JOIN r ON r.mid = d.mid
-WHERE d.type = $1 AND d.project = $2 AND ST_Intersects(d.place, ST_MakeEnvelope($3, $4, $5, $6, 4326))
+WHERE d.type = $1 AND d.project = $2
+	AND ST_Intersects(d.place, ST_MakeEnvelope($3, $4, $5, $6, 4326))
 	AND d.alt >= $7 AND d.alt < $8 AND r.cap >= $9 AND r.cap < $10 AND r.val > $11`
 )
 
