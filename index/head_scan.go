@@ -315,6 +315,9 @@ func (s *headScan) chunk(c *cell, k *chunk, from int) int {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
+	if next, few := s.fewRows(c, k, from); few {
+		return next
+	}
 	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
 		if run := s.head.rows.uniformRun(k.rows[from:]); s.appendUniform(c, run) {
 			from += len(run)
@@ -324,6 +327,33 @@ func (s *headScan) chunk(c *cell, k *chunk, from int) int {
 		from++
 	}
 	return from
+}
+
+// fewOfChunk rows of a chunk are copied one by one.
+const fewOfChunk = 8
+
+// fewRows is chunk where the box allows few devices of the cell and few rows of the chunk, so that
+// it does not pay to look whether they can be copied by columns.
+func (s *headScan) fewRows(c *cell, k *chunk, from int) (next int, few bool) {
+	allowed := uint64(0)
+	for _, r := range s.near.mids {
+		allowed += uint64(r.To) - uint64(r.From)
+	}
+	if allowed == 0 || allowed > deviceMask/2 {
+		return from, false
+	}
+	var chosen [chunkRows]uint8
+	n := s.choose(c, k.rows[from:], &chosen)
+	if n > fewOfChunk {
+		return from, false
+	}
+	for _, i := range chosen[:n] {
+		if len(s.batch.Data) >= scanBytes {
+			return from + int(i), true
+		}
+		s.row(c, &k.rows[from+int(i)])
+	}
+	return len(k.rows), true
 }
 
 // nearSets are the ranges of caps and devices of a box that a chunk can meet: of a box with

@@ -27,7 +27,7 @@ const (
 	// a float64.
 	FirstGivenID = 1 << 40
 	// MaxClaimedIDs is how many ids one claim takes, at most.
-	MaxClaimedIDs = 1000
+	MaxClaimedIDs = 10_000
 	// MaxDeviceNameBytes bounds the name of a device.
 	MaxDeviceNameBytes = 256
 
