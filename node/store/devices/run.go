@@ -68,6 +68,7 @@ func (r *run[T]) filter(spans []span) filter {
 	if len(spans) == 1 && spans[0].to == spans[0].from+1 {
 		if set := r.sets[spans[0].from]; set != nil {
 			f.test = func(ord uint32) bool { return set[ord>>6]>>(ord&63)&1 == 1 }
+			f.set = set
 			return f
 		}
 	}
