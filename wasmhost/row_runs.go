@@ -83,10 +83,11 @@ func (c *columns) groupRuns(x *batch, n int) error {
 		greatest = max(greatest, r.Group)
 	}
 	wants := c.need & (plugin.NeedGID | plugin.NeedRuns)
+	few := wants != 0 && wants != plugin.NeedGID && len(c.runs) <= mostRuns(n)
 	switch {
 	case int64(greatest) >= int64(x.groups):
 		return x.badGroup(greatest)
-	case wants == plugin.NeedRuns, wants != plugin.NeedGID && wants != 0 && len(c.runs) <= mostRuns(n):
+	case wants == plugin.NeedRuns, few:
 		x.runs = c.runs
 	case wants != 0:
 		c.gids = slices.Grow(c.gids[:0], n)[:n]

@@ -135,8 +135,8 @@ func TestRunsThatCannotBe(t *testing.T) {
 	for range 4 {
 		b.Append(record.Key{}, nil)
 	}
-	for _, runs := range [][]GroupRun{{{0, 3}}, {{0, 5}}, {{0, 4}, {0, 4}}, {{0, 3}, {0, 2}, {0, 4}},
-		{{0, 0}, {0, 4}}, {}} {
+	for _, runs := range [][]GroupRun{{{0, 3}}, {{0, 5}}, {{0, 4}, {0, 4}},
+		{{0, 3}, {0, 2}, {0, 4}}, {{0, 0}, {0, 4}}, {}} {
 		err := a.AddRuns(t.Context(), b, runs, 1)
 		if refused := len(runs) > 0; refused != (err != nil) {
 			t.Errorf("%v: %v", runs, err)

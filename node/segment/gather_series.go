@@ -2,12 +2,12 @@ package segment
 
 import "github.com/pentad-db/pentad/sdk/record"
 
-// seriesRows is how many rows runs of series have at least on average that are gathered in the place
-// of columns.
+// seriesRows is how many rows runs of series have at least on average that are gathered in the
+// place of columns.
 const seriesRows = 8
 
-// gatherSeries appends the series of positions to a batch with start rows. It reports false, and has
-// done nothing, where columns are to be gathered in its place.
+// gatherSeries appends the series of positions to a batch with start rows. It reports false, and
+// has done nothing, where columns are to be gathered in its place.
 func (b *Block) gatherSeries(p *positions, dst *record.Batch, start int) bool {
 	if start == 0 {
 		dst.Series = dst.Series[:0]

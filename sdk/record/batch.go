@@ -11,9 +11,9 @@ import "math"
 // Tombs has a bit for each record that is a tombstone; words that are not there are zero. Whatever
 // bytes lie in the place of its payload, to keep a batch dense, its payload is empty.
 //
-// Series is empty, or has the series of all records as runs, in the place of CID, MID and MOID: these
-// then have their length, and whatever values until FillKeys is called. Scans make such batches for
-// plugins that ask for it; they are read, not appended to.
+// Series is empty, or has the series of all records as runs, in the place of CID, MID and MOID:
+// these then have their length, and whatever values until FillKeys is called. Scans make such
+// batches for plugins that ask for it; they are read, not appended to.
 //
 // A batch owns its slices; what its methods return aliases them.
 type Batch struct {

@@ -24,24 +24,7 @@ func TestGroupsAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	for range 200 {
 		by, cal := randomGroupBy(t, rng)
-		var b record.Batch
-		var k record.Key
-		for range 1 + rng.IntN(3000) {
-			switch rng.IntN(8) {
-			case 0:
-				k.CID, k.MID = rng.Int32N(3), rng.Int64()>>uint(rng.IntN(64))
-			case 1:
-				k.MOID = rng.Int32N(3)
-			case 2:
-				k.CapNs = int64(rng.Uint64()) >> uint(rng.IntN(64))
-			case 3:
-				k.CapNs = []int64{math.MinInt64, math.MaxInt64 - 1, -1, 0}[rng.IntN(4)]
-			default:
-				k.CapNs = min(k.CapNs, math.MaxInt64-by.CapBucketNs-1)
-				k.CapNs += rng.Int64N(max(1, by.CapBucketNs))
-			}
-			b.Append(k, nil)
-		}
+		b := randomKeys(rng, by)
 		g, want := NewGroupTable(by, cal, nil, 1<<20), map[groupKey]uint32{}
 		var values map[int64]registry.Value
 		if !by.MID && rng.IntN(2) == 0 {
@@ -91,6 +74,29 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomKeys makes rows of random keys, of which many have the key of the one before, and its
+// bucket or the next one.
+func randomKeys(rng *rand.Rand, by record.GroupBy) (b record.Batch) {
+	var k record.Key
+	for range 1 + rng.IntN(3000) {
+		switch rng.IntN(8) {
+		case 0:
+			k.CID, k.MID = rng.Int32N(3), rng.Int64()>>uint(rng.IntN(64))
+		case 1:
+			k.MOID = rng.Int32N(3)
+		case 2:
+			k.CapNs = int64(rng.Uint64()) >> uint(rng.IntN(64))
+		case 3:
+			k.CapNs = []int64{math.MinInt64, math.MaxInt64 - 1, -1, 0}[rng.IntN(4)]
+		default:
+			k.CapNs = min(k.CapNs, math.MaxInt64-by.CapBucketNs-1)
+			k.CapNs += rng.Int64N(max(1, by.CapBucketNs))
+		}
+		b.Append(k, nil)
+	}
+	return b
 }
 
 // asSeries sorts rows by series and cap, and returns them, and the same with series in the place of
