@@ -99,10 +99,7 @@ func (b *Block) writeNarrow(c *column, p *positions, out []int32) {
 	}
 	b.keyValues = c.unpack(b.keyValues, b.runs.count)
 	for _, s := range p.pieces {
-		v, rows := int32(b.keyValues[s.run]), out[:s.rows]
-		for k := range rows {
-			rows[k] = v
-		}
+		fillNarrow(out[:s.rows], int32(b.keyValues[s.run]))
 		out = out[s.rows:]
 	}
 }

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"slices"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -229,4 +230,15 @@ func (b *Block) key(d record.Dim, row int) int64 {
 	}
 	base, slope := b.runLine(d, 1).of(run)
 	return base + slope*int64(row-int(b.runStart(run))) + int64(c.value(row))
+}
+
+// fillNarrow sets all values of a column of 32 bits, two at a time.
+func fillNarrow(out []int32, v int32) {
+	if pairs := len(out) / 2; pairs > 0 {
+		both := int64(uint64(uint32(v))<<32 | uint64(uint32(v)))
+		writeLine(unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), pairs), both, 0, false)
+	}
+	if n := len(out); n%2 == 1 {
+		out[n-1] = v
+	}
 }
