@@ -372,8 +372,8 @@ func (c *Clusterer) leaf(items []item) {
 	c.layout.SubEnds = append(c.layout.SubEnds, subEnds)
 }
 
-// subRunsOf returns how many sub-runs a block has: as many as there can be, or one where series have
-// so many readings in it that these are read as runs.
+// subRunsOf returns how many sub-runs a block has: as many as there can be, or one where series
+// have so many readings in it that these are read as runs.
 func (c *Clusterer) subRunsOf(items []item) int {
 	if len(c.inBlock) < len(c.mids) {
 		c.inBlock, c.inBlockMark = make([]uint32, len(c.mids)), 0
