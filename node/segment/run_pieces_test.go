@@ -77,7 +77,9 @@ func TestCapsOfRuns(t *testing.T) {
 			others++
 		}
 		for range 20 {
-			near := func() int64 { return in.Rows.CapNs[rng.IntN(in.Rows.Len())] + rng.Int64N(3) - 1 }
+			near := func() int64 {
+				return in.Rows.CapNs[rng.IntN(in.Rows.Len())] + rng.Int64N(3) - 1
+			}
 			set := record.RangeSet{{From: near(), To: near()}}
 			if set[0].From >= set[0].To {
 				set[0].To = set[0].From + 1
@@ -94,7 +96,8 @@ func TestCapsOfRuns(t *testing.T) {
 				}
 			}
 			got := b.FilterSpan(record.Cap, set, lo, hi, nil)
-			if n := b.CountSpan(record.Cap, set, lo, hi); !slices.Equal(got, want) || n != len(want) {
+			n := b.CountSpan(record.Cap, set, lo, hi)
+			if !slices.Equal(got, want) || n != len(want) {
 				t.Fatalf("%v in [%d, %d): got %v and %d, want %v", set, lo, hi, got, n, want)
 			}
 		}
