@@ -175,8 +175,8 @@ func TestWhereInACluster(t *testing.T) {
 }
 
 // BenchmarkWhere measures conditions and the filter threshold in turns: of decimals as f64 and as
-// f32, and of numbers with all digits, of which half, few and none meet the condition. It prints the
-// median of the ratios of both, turn by turn: above 1 conditions are faster.
+// f32, and of numbers with all digits, of which half, few and none meet the condition. It prints
+// the median of the ratios of both, turn by turn: above 1 conditions are faster.
 func BenchmarkWhere(b *testing.B) {
 	n, err := Open(b.Context(), Options{Dir: b.TempDir()})
 	if err != nil {

@@ -114,10 +114,12 @@ func (s *Store) trackVisits(
 	if !sc.Empty {
 		sc.DropTombstones = true
 		err = s.recordDamage(sc.Run(func(int) (Consumer, error) {
-			return Consumer{Columns: 1<<record.MID | 1<<record.Cap, Rows: func(b *record.Batch) error {
+			to := Consumer{Columns: 1<<record.MID | 1<<record.Cap}
+			to.Rows = func(b *record.Batch) error {
 				visits.End(b.MID, b.CapNs)
 				return nil
-			}}, nil
+			}
+			return to, nil
 		}))
 		addLocated(cost, &sc.Stats)
 	}

@@ -367,8 +367,8 @@ func degreesMoving() string {
 
 // BenchmarkMoving counts the readings of a day of 2,000 buses, each with a location and a reading a
 // minute, in a rectangle: by a place that is described, where they were, and, in place of a
-// selector, all of them. Buses that jump are anywhere in a hundred times the area each minute; those
-// that drive stay near where they began.
+// selector, all of them. Buses that jump are anywhere in a hundred times the area each minute;
+// those that drive stay near where they began.
 func BenchmarkMoving(b *testing.B) {
 	for _, jump := range []bool{true, false} {
 		name := map[bool]string{true: "jump", false: "drive"}[jump]
