@@ -134,4 +134,12 @@ func TestNamesForPeople(t *testing.T) {
 	a.expect("GET", "/v1/count?cid=1&mid=oulu/t8", "", 400, `"part":"mid"`, "no device with")
 	a.expect("GET", "/v1/count?mid=oulu/t8", "", 400, `"part":"mid"`, "choose one with cid")
 	a.expect("GET", "/v1/count?moid=x", "", 400, `"part":"moid"`, "no declared quantity")
+	a.expect("GET", "/v1/devices/oulu/t7?cid=acme", "", 200, `"cid":1,"mid":1099511627776`)
+	a.expect("GET", "/v1/devices?cid=beta", "", 400, `"part":"cid"`, "no tenant has the name")
+	a.expect("PUT", "/v1/retention?cid=acme&moid=temperature&cap_age=99999d", "", 200,
+		`"cid":1,"moid":3,`)
+	a.expect("POST", "/v1/retention?cid=acme&moid=temperature&action=hold", "", 200)
+	a.expect("GET", "/v1/retention", "", 200, `"cid":1,"moid":3,`, `"held":true`)
+	a.expect("DELETE", "/v1/retention?cid=acme&moid=temperature", "", 200)
+	a.expect("PUT", "/v1/retention?cid=beta&cap_age=1d", "", 400, `"part":"cid"`)
 }

@@ -62,13 +62,16 @@ func (s *Server) devices(req *httpserver.Request) *client.Client {
 	return client.NewLocal(&localDevices{s, req.Options})
 }
 
-// parseTenant reads the one tenant that a route is about.
-func parseTenant(req *httpserver.Request) (int32, error) {
+// parseTenant reads the one tenant that a route is about, a number or a name.
+func (s *Server) parseTenant(req *httpserver.Request) (int32, error) {
+	if err := s.replaceNames(req, req.QueryArgs()); err != nil {
+		return 0, err
+	}
 	text := string(req.QueryArgs().Peek("cid"))
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 || n >= record.CID.Max() {
-		return 0, params.Bad("cid", fmt.Errorf("%q is not the number of a tenant; names of "+
-			"devices are those of one, e.g. cid=1", params.Clip(text)))
+		return 0, params.Bad("cid", fmt.Errorf("%q is not a tenant; names of devices are those "+
+			"of one, e.g. cid=1 or cid=acme", params.Clip(text)))
 	}
 	return int32(n), nil
 }
@@ -108,7 +111,7 @@ func (s *Server) listDevices(req *httpserver.Request) {
 }
 
 func (s *Server) pageOfDevices(req *httpserver.Request) (*api.Devices, error) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (s *Server) pageOfDevices(req *httpserver.Request) (*api.Devices, error) {
 }
 
 func (s *Server) getDevice(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	var when client.When
 	if err == nil {
 		when, err = s.parseWhen(req)
@@ -211,7 +214,7 @@ func (s *Server) patchDevice(req *httpserver.Request) { s.changeDevice(req, fals
 
 // changeDevice changes one device, and answers with what it is then.
 func (s *Server) changeDevice(req *httpserver.Request, whole bool) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	if err != nil {
 		fail(req, err)
 		return
@@ -271,7 +274,7 @@ func (s *Server) makeChange(
 }
 
 func (s *Server) deleteDevice(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	if err == nil {
 		err = checkNoBody(req)
 	}
@@ -288,7 +291,7 @@ func (s *Server) deleteDevice(req *httpserver.Request) {
 
 // postDevices makes valid changes and lists invalid ones, with status 207.
 func (s *Server) postDevices(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	var dry bool
 	if err == nil {
 		dry, err = params.Flag(req.QueryArgs(), "dry_run")

@@ -39,6 +39,9 @@ func (q *Flags) namesHint(d record.Dim) string {
 	return fmt.Sprintf("; to select by the names of a lookup file, add --names %s=FILE", d)
 }
 
+// ShowNames lets the answer of a command without selectors show the names of --names.
+func (q *Flags) ShowNames(ctx context.Context, a *cli.App) error { return q.readNames(ctx, a) }
+
 // readNames reads the files of --names, lets the answer show names, and replaces names in the
 // selectors.
 func (q *Flags) readNames(ctx context.Context, a *cli.App) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // namesTable returns the ids of names that a node keeps, and what they are names of.
@@ -79,15 +80,12 @@ type deviceName struct {
 
 // Key returns the parts of a key of texts that are numbers or names.
 func (r *Resolver) Key(ctx context.Context, cid, mid, moid string) (key record.Key, err error) {
-	n, err := r.part(ctx, record.CID, cid, &r.tenants, tenantIDs)
-	if err != nil {
+	if key.CID, err = r.Part(ctx, record.CID, cid); err != nil {
 		return key, err
 	}
-	key.CID = int32(n)
-	if n, err = r.part(ctx, record.MOID, moid, &r.quantities, quantityIDs); err != nil {
+	if key.MOID, err = r.Part(ctx, record.MOID, moid); err != nil {
 		return key, err
 	}
-	key.MOID = int32(n)
 	key.MID, err = r.device(ctx, key.CID, mid)
 	return key, err
 }
@@ -107,29 +105,27 @@ func (r *Resolver) number(d record.Dim, text string) (n int64, is bool, err erro
 	return n, true, err
 }
 
-func (r *Resolver) part(
-	ctx context.Context, d record.Dim, text string, known *map[string]int64,
-	table namesTable,
-) (int64, error) {
+// Part returns the number of a tenant or a quantity of a text that is a number or a name.
+func (r *Resolver) Part(ctx context.Context, d record.Dim, text string) (int32, error) {
 	n, is, err := r.number(d, text)
 	if is || err != nil {
-		return n, err
+		return int32(n), err
 	}
-	if *known == nil {
+	known, table, what := &r.tenants, tenantIDs, "tenant"
+	if d == record.MOID {
+		known, table, what = &r.quantities, quantityIDs, "quantity"
+	}
+	if *known == nil && !registry.ReadsAsIDs(text) {
 		if *known, _, err = table(ctx, r.DB); err != nil {
 			return 0, err
 		}
 	}
 	n, ok := (*known)[text]
 	if !ok {
-		what := "tenant"
-		if d == record.MOID {
-			what = "quantity"
-		}
 		return 0, fmt.Errorf("%s%s %q is neither an integer nor the name of a %s; pentad "+
 			"%s ls lists them", r.Prefix, d, excerpt.Of(text, 80), what, what)
 	}
-	return n, nil
+	return int32(n), nil
 }
 
 func (r *Resolver) device(ctx context.Context, cid int32, text string) (int64, error) {
