@@ -38,8 +38,8 @@ func FuzzRead(f *testing.F) {
 			r, _, err = NewNDJSONReader(in)
 		} else {
 			r, err = NewCSVReader(in, func(_ record.Dim, cid int32, text string) (int64, error) {
-					return int64(cid) + int64(len(text)), nil
-				})
+				return int64(cid) + int64(len(text)), nil
+			})
 		}
 		var b record.Batch
 		for err == nil {
