@@ -19,7 +19,7 @@ func (a *app) deviceCommand() *cobra.Command {
 		a.deviceNameCommand(), a.deviceSetCommand(), a.deviceImportCommand(),
 		a.deviceExportCommand(), a.deviceShowCommand(), a.deviceListCommand(),
 		a.deviceHistoryCommand(), a.deviceRenameCommand(), a.deviceReplaceCommand(),
-		a.deviceRemoveCommand())
+		a.deviceRemoveCommand(), a.devicePurgeCommand())
 	c.Long = `Manage names and descriptions of devices. A name belongs to a tenant and has one id, its mid, which the node gives
 when the name is first used, by device name or by an import csv with a lookup. It keeps the id.
 

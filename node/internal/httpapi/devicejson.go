@@ -64,6 +64,17 @@ func (l *localDevices) Put(
 	return wire.PutReply{Records: uint32(b.Len())}, nil
 }
 
+// Purge implements client.Local.
+func (l *localDevices) Purge(ctx context.Context, box *wire.Box) error {
+	if l.s.closing() {
+		return nodeerror.ToWire(nodeerror.ErrClosing)
+	}
+	if _, err := l.s.Writes.DeleteRange(ctx, l.options, box, true); err != nil {
+		return nodeerror.ToWire(err)
+	}
+	return nil
+}
+
 // newDevice returns a device as JSON has it.
 func newDevice(cid int32, d *client.DescribedDevice) api.Device {
 	out := api.Device{CID: cid, MID: d.MID, Name: d.Name, Type: d.Type, Group: d.Group,

@@ -27,7 +27,7 @@ var (
 	deviceParams       = []string{"cid", "asof", "at"}
 	deviceChangeParams = []string{"cid", "unless_newer"}
 	devicesPostParams  = []string{"cid", "dry_run"}
-	deviceRemoveParams = []string{"cid"}
+	deviceRemoveParams = []string{"cid", "purge", "dry_run"}
 )
 
 const (
@@ -52,8 +52,8 @@ func (s *Server) deviceRoutes() []route {
 			says{"Change the description or the name of a device", api.DeviceChange{},
 				api.Device{}, nil}},
 		{http.MethodDelete, one, true, deviceRemoveParams, s.deleteDevice,
-			says{"Remove the name and the descriptions of a device", nil, api.DeviceRemoved{},
-				nil}},
+			says{"Remove the name and the descriptions of a device, or purge all of it", nil,
+				api.DeviceRemoved{}, nil}},
 	}
 }
 
@@ -278,15 +278,43 @@ func (s *Server) deleteDevice(req *httpserver.Request) {
 	if err == nil {
 		err = checkNoBody(req)
 	}
+	var purge, dry bool
+	if err == nil {
+		purge, err = params.Flag(req.QueryArgs(), "purge")
+	}
+	if err == nil {
+		dry, err = params.Flag(req.QueryArgs(), "dry_run")
+	}
+	if err == nil && dry && !purge {
+		err = params.Bad("dry_run", errors.New("only with purge=1"))
+	}
 	if err != nil {
 		fail(req, err)
 		return
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
+	if purge {
+		out, err := s.purgeDevice(rc, req, cid, dry)
+		reply(req, out, deviceError(err))
+		return
+	}
 	mid, n, err := s.devices(req).RemoveDevice(rc, cid, req.Name)
 	reply(req, api.DeviceRemoved{CID: cid, MID: mid, Removed: req.Name, Descriptions: n},
 		deviceError(err))
+}
+
+// purgeDevice removes all of a device for ever, or says what that would be.
+func (s *Server) purgeDevice(
+	rc context.Context, req *httpserver.Request, cid int32, dry bool,
+) (api.DeviceRemoved, error) {
+	purge := s.devices(req).PurgeDevice
+	if dry {
+		purge = s.devices(req).PreviewPurge
+	}
+	p, err := purge(rc, cid, req.Name)
+	return api.DeviceRemoved{CID: cid, MID: p.MID, Removed: req.Name,
+		Descriptions: int(p.Descriptions), Records: &p.Records, Names: p.Names, DryRun: dry}, err
 }
 
 // postDevices makes valid changes and lists invalid ones, with status 207.

@@ -104,6 +104,8 @@ var paramDocs = map[string]paramDoc{
 	"/v1/devices/NAME cid":  {"", "Tenant of the device, e.g. `1` or `acme`."},
 	"/v1/devices/NAME asof": {"", "What was known before this time, e.g. `now-1h`."},
 	"/v1/devices/NAME at":   {"", "The description that held at this time; default: the last."},
+	"/v1/devices/NAME purge": {"flag", "Also remove all readings and the names that it had, for " +
+		"ever; an id may be in place of the name."},
 	"/v1/devices/NAME unless_newer": {"integer", "`acq_ns` of the device as it was read: fail " +
 		"with 409 if its description is newer."},
 
