@@ -99,6 +99,14 @@ func TestManyDevicesForPeople(t *testing.T) {
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
+	a.expect("PUT", "/v1/devices/t00?cid=1", `{"type":"meter","place":{"lat":65.5,"lon":25,`+
+		`"alt":3},"attributes":{"from_":1,"latitude":"north"}}`, 200)
+	a.expect("GET", "/v1/devices?cid=1&format=geojson&limit=2", "", 200,
+		`{"type":"FeatureCollection","features":[{"type":"Feature","id":1099511627776,`+
+			`"geometry":{"type":"Point","coordinates":[25,65.5,3]},"properties":{`+
+			`"attr.latitude":"north","from":"`, `"geometry":null,"properties":{`,
+		`"name":"t01"`, `"next":"t02"}`)
+	a.expect("GET", "/v1/devices?cid=1&format=kml", "", 400, `"part":"format"`)
 	a.expect("GET", "/v1/devices?cid=1&limit=0", "", 400, `"part":"limit"`)
 	a.expect("GET", "/v1/devices?cid=1&select="+url.QueryEscape("floor=="), "", 400,
 		`"part":"select"`)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
@@ -23,7 +24,8 @@ import (
 const routeDevices = "/v1/devices"
 
 var (
-	devicesParams      = []string{"cid", "select", "asof", "at", "limit", "next"}
+	devicesParams      = []string{"cid", "select", "asof", "at", "limit", "next",
+		"format"}
 	deviceParams       = []string{"cid", "asof", "at"}
 	deviceChangeParams = []string{"cid", "unless_newer"}
 	devicesPostParams  = []string{"cid", "dry_run"}
@@ -40,7 +42,7 @@ func (s *Server) deviceRoutes() []route {
 	const one = routeDevices + "/NAME"
 	return []route{
 		{http.MethodGet, routeDevices, false, devicesParams, s.listDevices,
-			says{"List devices by their descriptions", nil, api.Devices{}, nil}},
+			says{"List devices by their descriptions", nil, devicesPage{}, nil}},
 		{http.MethodPost, routeDevices, true, devicesPostParams, s.postDevices,
 			says{"Create and describe many devices", devicesBody{}, devicesChanged{}, nil}},
 		{http.MethodGet, one, false, deviceParams, s.getDevice,
@@ -106,52 +108,88 @@ func deviceError(err error) error {
 }
 
 func (s *Server) listDevices(req *httpserver.Request) {
-	page, err := s.pageOfDevices(req)
-	reply(req, page, deviceError(err))
+	maps, err := wantsGeoJSON(req)
+	var cid int32
+	var page []client.DescribedDevice
+	var next string
+	if err == nil {
+		cid, err = s.parseTenant(req)
+	}
+	if err == nil {
+		page, next, err = s.pageOfDevices(req, cid)
+	}
+	if err != nil {
+		fail(req, deviceError(err))
+		return
+	}
+	req.Response.Header.Set("Vary", "Accept")
+	if !maps {
+		out := api.Devices{Devices: []api.Device{}, Next: next}
+		for i := range page {
+			out.Devices = append(out.Devices, newDevice(cid, &page[i]))
+		}
+		req.JSON(out)
+		return
+	}
+	out := api.Features{Type: "FeatureCollection", Features: []api.Feature{}, Next: next}
+	for i := range page {
+		out.Features = append(out.Features, page[i].Feature())
+	}
+	req.JSON(out)
+	req.SetContentType(typeGeoJSON)
 }
 
-func (s *Server) pageOfDevices(req *httpserver.Request) (*api.Devices, error) {
-	cid, err := s.parseTenant(req)
-	if err != nil {
-		return nil, err
+// wantsGeoJSON reports whether the client wants GeoJSON.
+func wantsGeoJSON(req *httpserver.Request) (bool, error) {
+	switch format := string(req.QueryArgs().Peek("format")); format {
+	case "":
+		return strings.Contains(string(req.Request.Header.Peek("Accept")), typeGeoJSON), nil
+	case "json", "geojson":
+		return format == "geojson", nil
+	default:
+		return false, params.Bad("format", fmt.Errorf("%q is not json or geojson",
+			params.Clip(format)))
 	}
+}
+
+// pageOfDevices returns the devices of a page, and where the next one begins.
+func (s *Server) pageOfDevices(
+	req *httpserver.Request, cid int32,
+) (page []client.DescribedDevice, next string, err error) {
 	when, err := s.parseWhen(req)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	args := req.QueryArgs()
 	limit := defaultDevices
 	if text := string(args.Peek("limit")); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > mostDevices {
-			return nil, params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 to "+
+			return nil, "", params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 to "+
 				"%d", params.Clip(text), mostDevices))
 		}
 	}
 	selector := string(args.Peek("select"))
 	if selector != "" {
 		if _, err := registry.ParseSelector(selector); err != nil {
-			return nil, params.Bad("select", err)
+			return nil, "", params.Bad("select", err)
 		}
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
 	all, err := s.devices(req).ListDevices(rc, cid, selector, when)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if next := string(args.Peek("next")); next != "" {
-		all = all[sort.Search(len(all), func(i int) bool { return all[i].Name >= next }):]
+	if from := string(args.Peek("next")); from != "" {
+		all = all[sort.Search(len(all), func(i int) bool { return all[i].Name >= from }):]
 	}
-	page := &api.Devices{Devices: []api.Device{}}
 	for i := range all {
 		// Devices without a name, which are before all others, are on one page.
 		if i >= limit && all[i].Name != "" {
-			page.Next = all[i].Name
-			break
+			return all[:i], all[i].Name, nil
 		}
-		page.Devices = append(page.Devices, newDevice(cid, &all[i]))
 	}
-	return page, nil
+	return all, "", nil
 }
 
 func (s *Server) getDevice(req *httpserver.Request) {

@@ -95,10 +95,12 @@ var paramDocs = map[string]paramDoc{
 	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
 	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
 
-	"/v1/devices cid":       {"", "Tenant whose devices they are, e.g. `1` or `acme`."},
-	"/v1/devices asof":      {"", "What was known before this time, e.g. `now-1h`."},
-	"/v1/devices at":        {"", "The descriptions that held at this time; default: the last."},
-	"/v1/devices limit":     {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices cid":   {"", "Tenant whose devices they are, e.g. `1` or `acme`."},
+	"/v1/devices asof":  {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices at":    {"", "The descriptions that held at this time; default: the last."},
+	"/v1/devices limit": {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices format": {"json|geojson", "Format of the answer: a page of devices, or of " +
+		"features. Default: by `Accept`, else json."},
 	"/v1/devices next":      {"", "Where a page begins: `next` of the page before."},
 	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes."},
 	"/v1/devices/NAME cid":  {"", "Tenant of the device, e.g. `1` or `acme`."},

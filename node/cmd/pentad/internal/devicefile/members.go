@@ -40,7 +40,7 @@ func (im *Importer) named(members map[string]any) (c client.DeviceChange, err er
 		case "attributes":
 			err = addAttributes(&c, v)
 		default:
-			err = addAttribute(&c, attributeOf(key), v)
+			err = addAttribute(&c, registry.AttributeOf(key), v)
 		}
 		if err != nil {
 			return c, err
