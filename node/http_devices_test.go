@@ -27,6 +27,15 @@ func TestDevicesForPeople(t *testing.T) {
 		`"metadata":"x","from":"2024-02-01"}`, 200, `"attributes":{"owner":"beta","wired":true},`+
 		`"metadata":"x"`)
 	a.expect("GET", one+"&at=2024-01-15", "", 200, `"floor":3`)
+	a.expect("PATCH", one, `{"attributes":{"wired":false},"from":"2024-01-15"}`, 200,
+		`"wired":false}`, `"from":"2024-01-15T00:00:00`)
+	a.expect("GET", one, "", 200, `"wired":true}`, `"from":"2024-02-01T00:00:00`)
+	a.expect("PATCH", one, `{"type":5}`, 400, "type: number 5 is not a valid string")
+	a.expect("PATCH", one, `{"retired":"no"}`, 400, "retired: string is not a valid bool")
+	a.expect("PATCH", one, `{"attributes":{"n":9007199254740993}}`, 400, "the attribute n is "+
+		"9007199254740993, which is not a finite number, or has more digits than one keeps")
+	a.expect("PATCH", one, `{"attributes":{"n":9007199254740992,"wired":true},"from":`+
+		`"2024-01-15"}`, 200, `"n":9007199254740992`)
 	a.expect("GET", one+"&asof=2020-01-01", "", 404)
 	a.expect("PUT", one, `{"type":"meter"}`, 200, `"name":"oulu/t7","type":"meter","retired"`)
 	a.expect("PUT", one, `{"name":"other"}`, 400, `"part":"body"`, "PATCH renames")

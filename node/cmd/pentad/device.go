@@ -7,7 +7,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
@@ -51,7 +50,7 @@ func tenantFlag(c *cobra.Command, cid *int32) {
 }
 
 func checkTenant(cid int32) error {
-	if cid < 0 || int64(cid) >= record.CID.Max() {
+	if cid < 0 {
 		return cli.Usagef("--cid is required: names of devices are those of a tenant, e.g. --cid 1")
 	}
 	return nil

@@ -154,7 +154,11 @@ func optional[T any](name string, text json.RawMessage) (*T, error) {
 		return nil, nil
 	}
 	out := new(T)
-	if err := strictjson.Unmarshal(text, out); err != nil {
+	err := strictjson.Unmarshal(text, out)
+	if wrong := (*strictjson.TypeError)(nil); errors.As(err, &wrong) && wrong.Member == "" {
+		return nil, strictjson.WrongType(name, text, wrong.Type)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return out, nil
@@ -181,7 +185,9 @@ func parsePlace(text json.RawMessage) (*registry.Place, error) {
 // parseAttribute reads a text, a number or a boolean; null is none.
 func parseAttribute(key string, text json.RawMessage) (registry.Value, error) {
 	var v any
-	if err := json.Unmarshal(text, &v); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
 		return registry.Value{}, fmt.Errorf("the attribute %s: %w", excerpt.Of(key, 60), err)
 	}
 	switch v := v.(type) {
@@ -189,8 +195,8 @@ func parseAttribute(key string, text json.RawMessage) (registry.Value, error) {
 		return registry.Value{}, nil
 	case string:
 		return registry.Text(v), nil
-	case float64:
-		return registry.Number(v), nil
+	case json.Number:
+		return registry.ParseNumber(key, v.String())
 	case bool:
 		return registry.Bool(v), nil
 	}

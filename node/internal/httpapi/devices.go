@@ -24,7 +24,7 @@ import (
 const routeDevices = "/v1/devices"
 
 var (
-	devicesParams      = []string{"cid", "select", "asof", "at", "limit", "next",
+	devicesParams = []string{"cid", "select", "asof", "at", "limit", "next",
 		"format"}
 	deviceParams       = []string{"cid", "asof", "at"}
 	deviceChangeParams = []string{"cid", "unless_newer"}
@@ -308,7 +308,11 @@ func (s *Server) makeChange(
 	if err != nil {
 		return nil, err
 	}
-	return showDevice(rc, db, cid, change.Name, client.When{})
+	when := client.When{}
+	if !change.Last { // else a later description would be taken for the answer
+		when.AtNs = change.FromNs
+	}
+	return showDevice(rc, db, cid, change.Name, when)
 }
 
 func (s *Server) deleteDevice(req *httpserver.Request) {
