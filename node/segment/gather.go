@@ -210,9 +210,7 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 	out := dst[at:]
 	switch {
 	case c.width == 0:
-		for k := range out {
-			out[k] = int32(c.base)
-		}
+		fillNarrow(out, int32(c.base))
 	case b.runs.count > 0:
 		b.keyValues = c.unpack(b.keyValues, b.runs.count)
 		writeNarrow(p, b.runStarts(), b.keyValues, out)

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"slices"
+	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -278,11 +279,19 @@ func writeNarrow(p *positions, starts []uint32, values []int64, out []int32) {
 		for at := s.Lo; at < s.Hi; {
 			run = runOf(starts, at, run)
 			end := min(starts[run+1], s.Hi)
-			v, rows := int32(values[run]), out[:end-at]
-			for k := range rows {
-				rows[k] = v
-			}
+			fillNarrow(out[:end-at], int32(values[run]))
 			at, out = end, out[end-at:]
 		}
+	}
+}
+
+// fillNarrow sets all values of a column of 32 bits, two at a time.
+func fillNarrow(out []int32, v int32) {
+	if pairs := len(out) / 2; pairs > 0 {
+		both := int64(uint64(uint32(v))<<32 | uint64(uint32(v)))
+		writeLine(unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), pairs), both, 0, false)
+	}
+	if n := len(out); n%2 == 1 {
+		out[n-1] = v
 	}
 }
