@@ -164,7 +164,8 @@ func TestPurgeSmallDevice(t *testing.T) {
 		a.expect("POST", "/v1/records?type=f64", body, 200)
 		path := fmt.Sprintf("/v1/devices/%d?cid=1", mid)
 		a.expect("DELETE", path+"&dry_run=1", "", 400, `"part":"dry_run"`)
-		want := fmt.Sprintf(`{"cid":1,"mid":%d,"removed":"%d","descriptions":0,"records":2`, mid, mid)
+		want := fmt.Sprintf(`{"cid":1,"mid":%d,"removed":"%d","descriptions":0,"records":2`, mid,
+			mid)
 		a.expect("DELETE", path+"&purge=1&dry_run=1", "", 200, want, `"dry_run":true`)
 		a.expect("DELETE", path+"&purge=1", "", 200, want)
 		a.expect("DELETE", path+"&purge=1", "", 404, "no readings")

@@ -79,7 +79,7 @@ func TestMeaninglessMOIDs(t *testing.T) {
 			}
 			row := fmt.Sprintf(`{"cid":1,"mid":7,"moid":%d,"cap":1,"payload":"eA=="}`, moid)
 			a.expect("POST", "/v1/records", row, 422, "which are reserved, and means nothing yet; "+
-				"quantities are -2147483632 and above")
+				"use -2147483632 and above")
 		}
 	}
 }

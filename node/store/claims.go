@@ -55,8 +55,8 @@ func CheckDescribing(b *record.Batch) error {
 			}
 		default:
 			return &record.InvalidError{Part: "moid", Reason: record.OutOfRange, Row: i,
-				Detail: fmt.Sprintf("moid %d is one of the 16 lowest, which are reserved, and means "+
-					"nothing yet; quantities are %d and above", moid, int64(record.FirstMOID))}
+				Detail: fmt.Sprintf("moid %d is one of the 16 lowest, which are reserved, and "+
+					"means nothing yet; use %d and above", moid, int64(record.FirstMOID))}
 		}
 		if err != nil {
 			return &record.InvalidError{Part: "payload", Reason: record.Inconsistent, Row: i,

@@ -23,8 +23,8 @@ type DevicePurge struct {
 // PurgeDevice removes a device for ever: its readings, its descriptions and the claims of the names
 // that it has or had, from all views and all files; [Client.Events] says when the bytes are gone.
 // The name is free, and no device gets the id. Devices that it replaced, or that replaced it, keep
-// its number in their descriptions. An id in place of the name is one of a device that need not have
-// a name. After an error the same call goes on.
+// its number in their descriptions. An id in place of the name is one of a device that need not
+// have a name. After an error the same call goes on.
 //
 // Errors: *[DeviceError] if there is nothing of the device.
 //

@@ -92,8 +92,8 @@ func (q *Quantity) CheckFields() error {
 			if !fixed {
 				until = "is the rest of the payload"
 			}
-			return fmt.Errorf("quantity %s: field %s begins at byte %d and %s, but field %s begins "+
-				"at %d; give each field bytes of its own", q.label(), f.Name, f.Offset, until,
+			return fmt.Errorf("quantity %s: field %s begins at byte %d and %s, but field %s "+
+				"begins at %d; give each field its own bytes", q.label(), f.Name, f.Offset, until,
 				next.Name, next.Offset)
 		}
 	}

@@ -81,7 +81,8 @@ func (a *app) deviceRemoveCommand() *cobra.Command {
 		Short: "Remove a name with its descriptions, or one of these",
 		Long: `Remove a name and delete all descriptions of its device: no selector finds it any longer. Its
 readings stay under its id, which the answer has; pentad erase --mid hides them, and device purge
-removes all of it for ever. The name is free: device name would give it a new id. As of an earlier time the device has its name and descriptions.
+removes all of it for ever. The name is free: device name would give it a new
+id. As of an earlier time the device has its name and descriptions.
 
 --description FROM deletes only the description that is from that time, a new version of which says
 so: the one before it holds in its place. A device that is out of use stays in the registry with

@@ -20,7 +20,8 @@ func TestReservedMOIDs(t *testing.T) {
 	if _, _, st, err := c.put(false, all...); err != nil || st != 0 {
 		t.Fatalf("put: status %d, %v", st, err)
 	}
-	for _, moid := range []int32{record.NameMOID, record.DescriptionMOID + 1, record.FirstMOID - 1} {
+	for _, moid := range []int32{record.NameMOID, record.DescriptionMOID + 1,
+		record.FirstMOID - 1} {
 		r := at(1, 7, "x")
 		r.moid = moid
 		if _, _, st, err := c.put(false, r); err == nil && st == 0 {

@@ -164,8 +164,8 @@ func (s *Server) pageOfDevices(
 	limit := defaultDevices
 	if text := string(args.Peek("limit")); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > mostDevices {
-			return nil, "", params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 to "+
-				"%d", params.Clip(text), mostDevices))
+			return nil, "", params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 "+
+				"to %d", params.Clip(text), mostDevices))
 		}
 	}
 	selector := string(args.Peek("select"))
