@@ -220,6 +220,7 @@ func (s *Store) applyInOneAppend(entries []Command, decoded []loggedCommand, out
 		}
 		at.Index = entries[i].Index
 		if s.applyOne(&decoded[i], acqtime.Clamp(entries[i].ClockNs), &at, &out[i]) {
+			decoded[i].put.byShard[0].divide(s.opt.HeadShards)
 			puts = append(puts, &decoded[i].put)
 		}
 	}

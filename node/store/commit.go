@@ -53,8 +53,9 @@ type putRequest struct {
 
 // shardRows is the rows of a batch that belong to one shard, in the order of the batch.
 type shardRows struct {
-	shard int
-	rows  record.Batch
+	shard   int
+	rows    record.Batch
+	divided []headShardRows // the same rows by head shard; nil where there is one
 }
 
 // Put stores a batch: on return it is durable and every query that starts later sees all of it.
@@ -178,7 +179,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if err := s.headBudget.Wait(ctx, r.bytes); err != nil {
 		return err
 	}
-	r.byShard = splitByShard(b, len(s.shards))
+	r.byShard = s.split(b)
 	select {
 	case s.puts <- r:
 		return nil
@@ -187,6 +188,15 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// split copies the rows of a batch, apart for each shard and head shard that has any.
+func (s *Store) split(b *record.Batch) []shardRows {
+	byShard := splitByShard(b, len(s.shards))
+	for i := range byShard {
+		byShard[i].divide(s.opt.HeadShards)
+	}
+	return byShard
 }
 
 // splitByShard copies the rows of a batch, apart for each shard that has any.
@@ -380,21 +390,6 @@ func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
 		BatchFirstAcqNs: r.result.FirstNs, BatchRecords: r.result.Records,
 		BatchEntries: uint32(len(r.byShard)),
 	}, &p.rows, nil)
-}
-
-// insert puts the rows of a durable write group into the heads. The next horizon makes them
-// visible.
-func (s *Store) insert(writeGroup []*putRequest) {
-	var grown int64
-	for _, r := range writeGroup {
-		for i := range r.byShard {
-			head := s.shards[r.byShard[i].shard].State.Load().Head
-			head.Insert(&r.byShard[i].rows)
-			s.described.markRows(&r.byShard[i].rows)
-			grown += head.GrowthSinceLastCall()
-		}
-	}
-	s.headBudget.Add(grown)
 }
 
 // appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
