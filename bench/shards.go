@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/bench/figure"
+	"github.com/pentad-db/pentad/bench/process"
 	"github.com/pentad-db/pentad/bench/runner"
 	"github.com/pentad-db/pentad/bench/workload/meters"
 	"github.com/pentad-db/pentad/node"
@@ -26,25 +27,31 @@ import (
 const (
 	barShards  = 1.3 // times, that two shards on two processors store as much as one
 	barSettled = 0.8 // of the acknowledged rate
+
+	// A load during which other processes have more than this of a processor is repeated, up to some
+	// times for each round.
+	mostOthers   = 0.1
+	maxDisturbed = 8
 )
 
-// shardRun compares stores of several shards with one of one.
+// shardRun compares heads of several shards with heads of one.
 type shardRun struct {
-	out     io.Writer
-	dir     string
-	rows    int
-	shards  int
-	rounds  int
-	writers int
-	settle  bool
-	seal    int
+	out      io.Writer
+	dir      string
+	rows     int
+	shards   int
+	rounds   int
+	writers  int
+	settle   bool
+	sealRows int
 
-	batches []record.Batch
-	kinds   []shardRates // of one shard, and of several
-	figures figure.List
+	batches   []record.Batch
+	kinds     []shardRates // of one shard, and of several
+	figures   figure.List
+	disturbed int // loads that were repeated
 }
 
-// shardRates is what the rounds measured of stores of one number of shards.
+// shardRates is what the rounds measured of heads of one number of shards.
 type shardRates struct {
 	shards         int
 	acked, settled []float64 // M records/s
@@ -56,21 +63,25 @@ func shardsCommand(out io.Writer) *cobra.Command {
 	r := shardRun{out: out}
 	c := &cobra.Command{
 		Use:   "shards",
-		Short: "Compare durable ingest of a store of several shards with one of one shard",
-		Long: `Make the standard workload in memory, then load it into embedded nodes of one shard and of several,
-each a new one, in turns. Several writers put it, in batches of 10,000. The ratios are medians of
-those of the rounds. A processor profile of the last loads goes to shards-N.pprof in the folder.`,
-		Example: `  bench shards
+		Short: "Compare durable ingest into heads of several shards with heads of one",
+		Long: `Make the standard workload in memory, then load it into embedded nodes whose heads have one shard or
+several, each a new node, in turns. Several writers put it, in batches of 10,000. Loads during which
+other processes have more than a tenth of a processor are repeated. Ratios are medians of those of the
+rounds. A processor profile of the last loads goes to shards-N.pprof in the folder.
+
+With the default --seal-rows, segments are written while records are put, and take the processors that
+shards would use. With more than --rows, nothing is sealed, and the log and the heads are measured.`,
+		Example: `  bench shards --seal-rows 20000000
   bench shards --rows 8000000 --writers 1 --settle`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context()) },
 	}
 	f := c.Flags()
-	f.IntVar(&r.rows, "rows", 4_000_000, "about how many records, all of which are in memory")
-	f.IntVar(&r.shards, "shards", 2, "of the store that is compared with one of one shard")
+	f.IntVar(&r.rows, "rows", 12_000_000, "about how many records, all of which are in memory")
+	f.IntVar(&r.shards, "shards", 2, "of the heads that are compared with those of one")
 	f.IntVar(&r.rounds, "rounds", 5, "loads of each")
 	f.IntVar(&r.writers, "writers", 4, "puts at the same time")
-	f.IntVar(&r.seal, "seal-rows", 0, "")
+	f.IntVar(&r.sealRows, "seal-rows", 0, "rows after which a head is sealed; 0: the default")
 	f.BoolVar(&r.settle, "settle", false, "measure also until all is sealed and merged, and bytes")
 	f.StringVar(&r.dir, "out", "out", "folder of shards.json and profiles, and of the data")
 	return c
@@ -88,14 +99,17 @@ func (r *shardRun) run(ctx context.Context) (err error) {
 	fmt.Fprintln(r.out, machine())
 	r.make()
 	r.kinds = []shardRates{{shards: 1}, {shards: r.shards}}
-	if err := r.load(ctx, filepath.Join(work, "data"), &shardRates{shards: 1}, false); err != nil {
-		return err // the first load pays for memory that was never touched
+	dir := filepath.Join(work, "data")
+	for _, shards := range []int{1, r.shards} { // the first ones pay for memory that was never touched
+		if _, err := r.load(ctx, dir, shards, false); err != nil {
+			return err
+		}
 	}
 	for round := range r.rounds {
 		for i := range r.kinds {
 			k := &r.kinds[(i+round)%len(r.kinds)]
 			last := round == r.rounds-1
-			if err := r.load(ctx, filepath.Join(work, "data"), k, last); err != nil {
+			if err := r.measure(ctx, dir, k, last); err != nil {
 				return err
 			}
 		}
@@ -119,46 +133,66 @@ func (r *shardRun) make() {
 	}
 }
 
-// load puts the workload into a new node.
-func (r *shardRun) load(
-	ctx context.Context, dir string, k *shardRates, profile bool,
-) (err error) {
-	runtime.GC()
-	var clock atomic.Int64
-	n, err := node.Open(ctx, node.Options{Dir: dir,
-		Store: store.Options{HeadShards: k.shards, Now: clock.Load, SealRows: r.seal}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.Close(ctx), os.RemoveAll(dir)) }()
-	if profile {
-		stop, err := r.profile(k.shards)
+// loaded is what one load measured.
+type loaded struct {
+	acked, settled float64 // M records/s
+	bytes          float64 // of a record on disk
+	segments       int
+	others         float64 // processors that other processes have had until all was acknowledged
+}
+
+// measure loads until other processes leave the processors alone.
+func (r *shardRun) measure(ctx context.Context, dir string, k *shardRates, profile bool) error {
+	for {
+		l, err := r.load(ctx, dir, k.shards, profile)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
-	}
-	began := time.Now()
-	records, err := r.put(ctx, n, &clock)
-	if err != nil {
-		return err
-	}
-	took := time.Since(began)
-	k.acked = append(k.acked, rate(records, took))
-	st0 := n.StoreStats()
-	fmt.Fprintf(r.out, "  shards %d: %.2f M/s, log %.0f%%, appends %d, seals %d, seal %.2fs merge %.2fs thr %.2fs of %.2f\n", k.shards, rate(records, took), float64(st0.LogNs)/float64(took)*100, st0.LogAppends, st0.Seals, float64(st0.SealNs)/1e9, float64(st0.MergeNs)/1e9, float64(st0.ThrottledNs)/1e9, took.Seconds())
-	if !r.settle {
+		if l.others > mostOthers && r.disturbed < r.rounds*maxDisturbed {
+			r.disturbed++
+			continue
+		}
+		k.acked, k.settled = append(k.acked, l.acked), append(k.settled, l.settled)
+		k.bytes, k.segments = append(k.bytes, l.bytes), l.segments
 		return nil
 	}
-	if err := n.Settle(ctx); err != nil {
-		return err
+}
+
+// load puts the workload into a new node.
+func (r *shardRun) load(
+	ctx context.Context, dir string, shards int, profile bool,
+) (l loaded, err error) {
+	runtime.GC()
+	var clock atomic.Int64
+	n, err := node.Open(ctx, node.Options{Dir: dir, Store: store.Options{HeadShards: shards,
+		SealRows: r.sealRows, Now: clock.Load}})
+	if err != nil {
+		return l, err
 	}
-	k.settled = append(k.settled, rate(records, time.Since(began)))
-	st := n.StoreStats()
-	k.segments = st.Segments
+	defer func() { err = errors.Join(err, n.Close(ctx), os.RemoveAll(dir)) }()
+	if profile {
+		stop, err := r.profile(shards)
+		if err != nil {
+			return l, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	others, began := sinceOthers(), time.Now()
+	records, err := r.put(ctx, n, &clock)
+	if err != nil {
+		return l, err
+	}
+	l.acked, l.others = rate(records, time.Since(began)), others()
+	if !r.settle {
+		return l, nil
+	}
+	if err := n.Settle(ctx); err != nil {
+		return l, err
+	}
+	l.settled, l.segments = rate(records, time.Since(began)), n.StoreStats().Segments
 	bytes, err := runner.TreeBytes(dir)
-	k.bytes = append(k.bytes, float64(bytes)/float64(records))
-	return err
+	l.bytes = float64(bytes) / float64(records)
+	return l, err
 }
 
 // put puts all batches, several at a time, and returns how many records that were.
@@ -224,5 +258,24 @@ func (r *shardRun) report() {
 	if r.settle {
 		r.figures.Add("durable ingest until sealed and merged"+name,
 			ratioOf(more.settled, one.settled), figure.Ratio)
+	}
+}
+
+// sinceOthers returns a function that tells how much of a processor other processes have had since,
+// 0 where that is not known.
+func sinceOthers() func() float64 {
+	now := func() (time.Duration, error) {
+		all, err := process.AllTime()
+		own, err2 := process.OwnTime()
+		return all - own, errors.Join(err, err2)
+	}
+	before, err := now()
+	began := time.Now()
+	return func() float64 {
+		after, err2 := now()
+		if err != nil || err2 != nil {
+			return 0
+		}
+		return float64(after-before) / float64(time.Since(began))
 	}
 }

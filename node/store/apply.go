@@ -298,7 +298,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
 	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs)
+	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs, c.put.result.FirstNs)
 	c.put.bytes = int64(len(c.Data))
 	e := s.shards[0].NextEntry()
 	e.Rest = c.Data[segment.StampBytes:]

@@ -17,6 +17,9 @@ import (
 	"github.com/pentad-db/pentad/node/store/shards"
 )
 
+// MaxHeadShards is what Options.HeadShards may be at most.
+const MaxHeadShards = shards.MaxHeadShards
+
 const (
 	defaultShards   = 1       // a node that starts alone
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well

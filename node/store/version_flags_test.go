@@ -30,7 +30,7 @@ func flagged(s *Store) (flagged, rows int) {
 func TestBackfillIsNotFlagged(t *testing.T) {
 	rounds.NotUnderRace(t, "it counts flags of rows")
 	const devices, readings = 1500, 40
-	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
+	s := openTest(t, Options{Shards: 1, HeadShards: 1, Index: index.Options{BlockRows: 256}})
 	unconfirmed := 0
 	for part := range int64(4) {
 		b := &record.Batch{}
@@ -59,7 +59,7 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 // row is a correction, but for one.
 func TestLateRowsAreNotFlagged(t *testing.T) {
 	const batches, devices = 40, 100
-	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
+	s := openTest(t, Options{Shards: 1, HeadShards: 1, Index: index.Options{BlockRows: 256}})
 	put := func(minute int64, payload string) {
 		b := &record.Batch{}
 		for device := range int64(devices) {

@@ -1,5 +1,5 @@
 // Package shards keeps what each shard of a store holds: sealed segments, heads that are being
-// sealed, and the head that takes rows.
+// sealed, and the head that takes rows, each divided into head shards.
 //
 // It owns the read state of a shard, which is replaced as a whole and never changed, and the uses
 // that keep segments mapped and the memory of heads: a reader pins a read state and unpins it. It
