@@ -135,12 +135,30 @@ func (c *column) writeRows(spans []Span, to *wordWriter) {
 			}
 		}
 	default:
+		if width == 64 {
+			c.writeWhole(spans, to)
+			return
+		}
 		for _, s := range spans {
 			bit := uint(s.Lo) * width
 			for range s.Hi - s.Lo {
 				w.put(base + gcd*(loadBits(body, bit)&mask))
 				bit += width
 			}
+		}
+	}
+	to.at = w.at
+}
+
+// writeWhole is writeRows for values of 64 bits, e.g. ciphertexts.
+func (c *column) writeWhole(spans []Span, to *wordWriter) {
+	w := *to
+	base, gcd, body := c.base, c.gcd, c.bodyStart()
+	for _, s := range spans {
+		at := uintptr(s.Lo) * wordBytes
+		for range s.Hi - s.Lo {
+			w.put(base + gcd*binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(body, at))[:]))
+			at += wordBytes
 		}
 	}
 	to.at = w.at

@@ -94,7 +94,7 @@ func (v *vectors) rebase(base uint64) {
 // many. There are eight at least.
 func (c *column) writeVector(v *vectors, lo, n int, w *wordWriter) (done int) {
 	t, width := v.tables, int(c.width)
-	if t == nil {
+	if t == nil || width > maxPackedWidth { // a frame may be wider than damaged headers say
 		return 0
 	}
 	if left := len(c.body) - 64; left >= 0 && t.sixteens && w.stride == 8 {

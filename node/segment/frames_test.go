@@ -145,3 +145,19 @@ func TestSmallRuns(t *testing.T) {
 		}
 	}
 }
+
+// A frame that is wider than the header of its column says is read without a fault.
+func TestFramesWiderThanTheirHeader(t *testing.T) {
+	rng := randomSource(t)
+	for tried := 0; ; {
+		c, packed := framedColumn(t, rng, columnFOR, maxBlockRows)
+		if widths := c.frames(); c.width != 64 || widths.width(0) != 64 {
+			continue
+		}
+		if tried++; tried > 3 {
+			return
+		}
+		c.width, c.maxPacked = 8, 1<<8-1
+		c.unpack(nil, len(packed))
+	}
+}

@@ -139,6 +139,7 @@ type positions struct {
 	spans         []Span
 	n             int
 	prefetchQueue *PrefetchQueue // nil for none
+	pieces        []piece        // of a block with runs, once they are needed
 }
 
 // at returns position k where there is sel or one span.
@@ -210,12 +211,9 @@ func gatherNarrow(b *Block, d record.Dim, columns Columns, p *positions, dst []i
 	out := dst[at:]
 	switch {
 	case c.width == 0:
-		for k := range out {
-			out[k] = int32(c.base)
-		}
+		fillNarrow(out, int32(c.base))
 	case b.runs.count > 0:
-		b.keyValues = c.unpack(b.keyValues, b.runs.count)
-		writeNarrow(p, b.runStarts(), b.keyValues, out)
+		b.writeNarrow(c, p, out)
 	case p.sel == nil:
 		gatherSpans(c, p.spans, out)
 	default:

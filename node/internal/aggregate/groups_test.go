@@ -91,7 +91,7 @@ func randomValues(
 	t *testing.T, rng *rand.Rand, b *record.Batch,
 ) (*DeviceValues, map[int64]registry.Value) {
 	t.Helper()
-	key, err := registry.ParseKey("alt")
+	key, err := registry.ParseKeys("alt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +110,11 @@ func randomValues(
 	}
 	numbers := NewValues(record.GroupBy{Key: "alt"})
 	for n := range 6 { // so that a value is numbered by itself
-		if _, err := numbers.number(registry.Number(float64(n))); err != nil {
+		if _, err := numbers.number([]registry.Value{registry.Number(float64(n))}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	numbers.numbers[registry.Value{}] = 0
+	numbers.numbers[string(registry.AppendValue(nil, registry.Value{}))] = 0
 	of, err := numbers.Found(found)
 	if err != nil {
 		t.Fatal(err)

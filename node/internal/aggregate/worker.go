@@ -296,12 +296,9 @@ func (into *Worker) Finish(
 	out := make([]wire.Group, 0, len(order))
 	for _, i := range order {
 		k := into.groups.keys[i]
-		one := wire.Group{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
-			Records: into.groups.counts[i], Result: bytes.Clone(results[i])}
-		if values != nil {
-			one.MID, one.Value = 0, values.of(k)
-		}
-		out = append(out, one)
+		out = append(out, wire.Group{CID: k.cid, MID: values.mid(k), MOID: k.moid, CapNs: k.cap,
+			Records: into.groups.counts[i], Result: bytes.Clone(results[i]),
+			Values: values.of(k)})
 	}
 	return out, nil
 }
