@@ -28,8 +28,8 @@ const (
 	barShards  = 1.3 // times, that two shards on two processors store as much as one
 	barSettled = 0.8 // of the acknowledged rate
 
-	// A load during which other processes have more than this of a processor is repeated, up to some
-	// times for each round.
+	// A load during which other processes have more than this of a processor is repeated, up to
+	// some times for each round.
 	mostOthers   = 0.1
 	maxDisturbed = 8
 )
@@ -64,13 +64,13 @@ func shardsCommand(out io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "shards",
 		Short: "Compare durable ingest into heads of several shards with heads of one",
-		Long: `Make the standard workload in memory, then load it into embedded nodes whose heads have one shard or
-several, each a new node, in turns. Several writers put it, in batches of 10,000. Loads during which
-other processes have more than a tenth of a processor are repeated. Ratios are medians of those of the
-rounds. A processor profile of the last loads goes to shards-N.pprof in the folder.
+		Long: `Make the standard workload in memory, then load it into embedded nodes whose heads have one shard
+or several, each a new node, in turns. Several writers put it, in batches of 10,000. Loads during
+which other processes have more than a tenth of a processor are repeated. Ratios are medians of
+those of the rounds. A processor profile of the last loads goes to shards-N.pprof in the folder.
 
-With the default --seal-rows, segments are written while records are put, and take the processors that
-shards would use. With more than --rows, nothing is sealed, and the log and the heads are measured.`,
+With the default --seal-rows, segments are written while records are put, and take the processors
+that shards would use. With more than --rows, nothing is sealed: the log and the heads are measured.`,
 		Example: `  bench shards --seal-rows 20000000
   bench shards --rows 8000000 --writers 1 --settle`,
 		Args: cobra.NoArgs,
@@ -100,7 +100,7 @@ func (r *shardRun) run(ctx context.Context) (err error) {
 	r.make()
 	r.kinds = []shardRates{{shards: 1}, {shards: r.shards}}
 	dir := filepath.Join(work, "data")
-	for _, shards := range []int{1, r.shards} { // the first ones pay for memory that was never touched
+	for _, shards := range []int{1, r.shards} { // they pay for memory that was never touched
 		if _, err := r.load(ctx, dir, shards, false); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 // ReadHeads is [Head.ReadAll] of several heads that share no acq, as those of different devices. It
 // also returns by head the rank of each of its rows, nil for one head.
 //
-// Cost: as of ReadAll for one head; about 15 ns a row for two, and a comparison a row for each more.
+// Cost: as of ReadAll for one head; some 15 ns a row for two, and a comparison for each more.
 func ReadHeads(heads []*Head, to *record.Batch) (flags []uint64, ranks [][]uint32) {
 	if len(heads) == 1 {
 		return heads[0].ReadAll(to), nil
@@ -39,7 +39,9 @@ func ReadHeads(heads []*Head, to *record.Batch) (flags []uint64, ranks [][]uint3
 		placeRows(heads, ranks)
 		scatterRows(heads, ranks, to, n, stride)
 	} else {
-		eachRun(heads, ranks, func(g *rowGroup, from, end int) { to.AppendRows(&g.rows, from, end) })
+		eachRun(heads, ranks, func(g *rowGroup, from, end int) {
+			to.AppendRows(&g.rows, from, end)
+		})
 	}
 	return rankFlags(heads, ranks, n), ranks
 }

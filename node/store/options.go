@@ -46,9 +46,9 @@ const (
 type Options struct {
 	Dir    string // the directory; made when missing
 	Shards int    // shards of a new directory, a power of two; default 1
-	// HeadShards is how many head shards each head has, which commits fill at the same time: at most
-	// 64; default 1. A program that stores much gives one for each processor. Nothing on disk and no
-	// answer depends on it, so it may change at each start.
+	// HeadShards is how many head shards each head has, which commits fill at the same time: at
+	// most 64; default 1. A program that stores much gives one for each processor. Nothing on disk
+	// and no answer depends on it, so it may change at each start.
 	HeadShards int
 	SealRows   int // rows after which a head is sealed; default 2^21
 	// HeadBytes is the memory of all heads at which puts wait; heads are sealed from half of it on.

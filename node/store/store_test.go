@@ -88,9 +88,9 @@ func openTest(t testing.TB, opt Options) *Store {
 	return s
 }
 
-// divided draws the number of head shards of a store that is opened, unless the options have one: no
-// answer and no file depends on it, and it may be another one each time. Small write groups fill them
-// side by side.
+// divided draws the number of head shards of a store that is opened, unless the options have one:
+// no answer and no file depends on it, and it may be another one each time. Small write groups fill
+// them side by side.
 func divided(t testing.TB, opt Options) Options {
 	if opt.HeadShards == 0 {
 		opt.HeadShards = []int{1, 2, 3, 7}[rand.IntN(4)]

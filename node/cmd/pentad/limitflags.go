@@ -45,16 +45,17 @@ func (f *limitFlags) add(c *cobra.Command) {
 		"at most 16; 1 in a cluster and on an edge node)")
 }
 
-// setShards gives the heads of a node of a cluster or of an edge node one head shard each, unless the
-// flag says otherwise: a cluster fills the heads of its groups at the same time, and edges are small.
-func setShards(c *cobra.Command, opt *node.Options, isEdge bool) {
-	if !c.Flags().Changed("shards") && (isEdge || opt.Cluster.TokenFile != "") {
-		opt.Store.HeadShards = 1
+// defaultShards returns how many shards heads have by default: edge nodes are small, and a node of
+// a cluster fills the heads of its groups at the same time.
+func defaultShards(opt *node.Options, isEdge bool) int {
+	if isEdge || opt.Cluster.TokenFile != "" {
+		return 1
 	}
+	return min(runtime.GOMAXPROCS(0), mostShards)
 }
 
 // set checks the flags and puts those that were given into the options.
-func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
+func (f *limitFlags) set(c *cobra.Command, opt *node.Options, isEdge bool) error {
 	switch {
 	case f.heads > 0 && f.heads < minHeadBytes:
 		return cli.Usagef("--head-memory %d: too small; give at least 16MiB", f.heads)
@@ -64,7 +65,7 @@ func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
 		return cli.Usagef("--max-queries %d: out of range; give 1 to %d", f.queries, maxQueries)
 	}
 	if opt.Store.HeadShards = f.shards; !c.Flags().Changed("shards") {
-		opt.Store.HeadShards = min(runtime.GOMAXPROCS(0), mostShards)
+		opt.Store.HeadShards = defaultShards(opt, isEdge)
 	} else if f.shards < 1 || f.shards > store.MaxHeadShards {
 		return cli.Usagef("--shards %d: out of range; give 1 to %d", f.shards, store.MaxHeadShards)
 	}

@@ -20,7 +20,7 @@ func TestLimitFlags(t *testing.T) {
 		got := node.Options{MemoryBytes: want.MemoryBytes}
 		err := c.ParseFlags(args)
 		if err == nil {
-			err = limits.set(c, &got)
+			err = limits.set(c, &got, false)
 		}
 		if wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), wrong) {

@@ -63,8 +63,8 @@ func named(box *record.Box) (slots []uint32, ok bool) {
 	return slots, ok
 }
 
-// EachDeviceRange calls visit with a device of each device range of the devices that a box names, and
-// reports whether these are few. Otherwise it does not call it.
+// EachDeviceRange calls visit with a device of each device range of those that a box names, if
+// these are few, and reports whether they are.
 func EachDeviceRange(box *record.Box, visit func(cid int32, mid int64)) (few bool) {
 	cids, ok := values(box[record.CID])
 	if !ok {

@@ -9,11 +9,12 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// New makes the shards of a directory, with heads of some head shards. Each has a backdated shard for rows whose acqs are
-// among those of its other rows, so that heads, merges and flags can rely on ascending acqs. all
-// lists the shards, and then the backdated ones in the same order.
+// New makes the shards of a directory, with heads of some head shards. Each has a backdated shard
+// for rows whose acqs are among those of its other rows, so that heads, merges and flags can rely
+// on ascending acqs. all lists the shards, and then the backdated ones in the same order.
 func New(count, headShards int) (shards, all []*Shard) {
-	none := HeadOf(index.NewHead(index.TopWatermarks())) // a put replaces this head and inserts nothing
+	// A put replaces this head and inserts nothing.
+	none := HeadOf(index.NewHead(index.TopWatermarks()))
 	for i := range count {
 		backdated := &Shard{ID: uint32(count + i)}
 		backdated.begin(none)

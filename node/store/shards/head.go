@@ -40,7 +40,7 @@ func HeadShardOf(cid int32, mid int64, count int) int {
 	return int(h >> 32 * uint64(count) >> 32)
 }
 
-// of returns the head shards of the devices that a box names; all if these are many.
+// of returns the wanted head shards.
 func (h Head) of(wanted []bool) Head {
 	some := Head{make([]*index.Head, 0, 1)}
 	for i, sh := range h.Shards {
@@ -153,8 +153,8 @@ func (h Head) ReadAll(to *record.Batch) (flags []uint64) {
 	return flags
 }
 
-// ReadAllUnconfirmed is ReadAll of an immutable head. It also returns the ranks, in no order, of the
-// rows whose flags [index.Head.UnconfirmedFlags] returns.
+// ReadAllUnconfirmed is ReadAll of an immutable head. It also returns the ranks, in no order, of
+// the rows that [index.Head.UnconfirmedFlags] finds.
 func (h Head) ReadAllUnconfirmed(to *record.Batch) (flags []uint64, unconfirmed []uint32) {
 	flags, ranks := index.ReadHeads(h.Shards, to)
 	for i, sh := range h.Shards {

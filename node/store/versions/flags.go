@@ -39,9 +39,9 @@ func ClearFalse(
 	}
 }
 
-// ClearUnconfirmed clears the false flags of the rows of a head, of which some are unconfirmed. A merge may replace the older
-// segments meanwhile. Of backdated rows every one may hide another, or be hidden:
-// which it is is looked for when it is asked for.
+// ClearUnconfirmed clears the false flags of the rows of a head, of which some are unconfirmed. A
+// merge may replace the older segments meanwhile. Of backdated rows every one may hide another, or
+// be hidden: which it is is looked for when it is asked for.
 func ClearUnconfirmed(
 	sh *shards.Shard, rows *record.Batch, flags []uint64, unconfirmed []uint32,
 ) error {
