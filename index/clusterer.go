@@ -23,8 +23,18 @@ const subRuns = 8
 // maxBlockRows is how many rows a block may have; the files know no larger ones.
 const maxBlockRows = 8192
 
-// longRun is how many readings of a series are stored, and read, as a run with advantage.
-const longRun = 128
+const (
+	// longRun is how many readings of a series are stored as one run in place of one for each
+	// sub-run: such a run is narrow, and quick to search.
+	longRun = 64
+	// alignedRun is longRun for series that take readings at the same instants: these are found in
+	// all runs at once.
+	alignedRun = 8
+	// instantSamples is how many rows of a block are looked at for these, and instantShare how many
+	// of them have the same cap at least.
+	instantSamples = 256
+	instantShare   = 4
+)
 
 // Options say what shape blocks take. The zero value works; so do values below zero, as zero.
 type Options struct {
@@ -362,8 +372,8 @@ func (c *Clusterer) leaf(items []item) {
 	c.layout.SubEnds = append(c.layout.SubEnds, subEnds)
 }
 
-// subRunsOf returns how many sub-runs a block has: as many as there can be, but where series have
-// many readings in it, so few that these are in long runs.
+// subRunsOf returns how many sub-runs a block has: as many as there can be, or one where series
+// have so many readings in it that these are read as runs.
 func (c *Clusterer) subRunsOf(items []item) int {
 	if len(c.inBlock) < len(c.mids) {
 		c.inBlock, c.inBlockMark = make([]uint32, len(c.mids)), 0
@@ -379,11 +389,21 @@ func (c *Clusterer) subRunsOf(items []item) int {
 			series++
 		}
 	}
-	readings, subs := len(items)/series, subRuns
-	for readings >= longRun && subs > 1 && readings/subs < longRun {
-		subs /= 2
+	readings := len(items) / series
+	if readings >= longRun || readings >= alignedRun && c.shareInstants(items) {
+		return 1
 	}
-	return subs
+	return subRuns
+}
+
+// shareInstants reports whether the items have few caps.
+func (c *Clusterer) shareInstants(items []item) bool {
+	c.keys = c.keys[:0]
+	for i := range instantSamples {
+		c.keys = append(c.keys, uint64(items[i*len(items)/instantSamples].cap))
+	}
+	slices.Sort(c.keys)
+	return len(slices.Compact(c.keys)) <= instantSamples/instantShare
 }
 
 // emit appends the rows of a block, in their order, to the layout.

@@ -30,6 +30,7 @@ type Block struct {
 	matches       []match
 	keyValues     []int64
 	spans         []Span
+	pieces        []piece
 	prefetchQueue *PrefetchQueue // nil for none
 	span          [1]Span
 	sel           []uint32

@@ -58,8 +58,10 @@ func (c *column) packed(i int) uint64 {
 }
 
 // value returns value i as the 64 bits that were encoded.
-func (c *column) value(i int) uint64 {
-	p := c.number(i)
+func (c *column) value(i int) uint64 { return c.valueOf(c.number(i)) }
+
+// valueOf returns the 64 bits that a packed value is of.
+func (c *column) valueOf(p uint64) uint64 {
 	switch c.kind {
 	case columnDict:
 		return c.word(c.base + p)

@@ -135,11 +135,67 @@ func (c *column) number(i int) uint64 {
 	if c.table == nil {
 		return c.packed(i)
 	}
-	t, f := c.frames(), i/frameRows
-	of := column{forCoding: forCoding{width: t.width(f)},
-		body: c.body[frameBytes*int(t.starts[f]):]}
-	of.maxPacked = of.mask()
-	return t.least[f] + of.packed(i%frameRows)
+	r := frameReader{column: c}
+	r.move(uint32(i))
+	return r.number(uint32(i))
+}
+
+// frameReader reads values of a column in frames one by one.
+type frameReader struct {
+	*column
+	first, rows uint32 // of the frame
+	bits        uint
+	packedMask  uint64
+	least       uint64
+	packedFrom  unsafe.Pointer
+}
+
+// move goes to the frame of a row. It does not need the whole table.
+func (r *frameReader) move(row uint32) {
+	t, f := r.table, int(row/frameRows)
+	r.first, r.rows = row-row%frameRows, frameRows
+	start, end := t.starts[f], t.starts[f+1]
+	if t.isLoaded {
+		r.least = t.least[f]
+	} else {
+		start, end = 0, t.end
+		if f > 0 {
+			start = min(binary.LittleEndian.Uint16(t.directory[2*f-2:]), t.lastStart)
+		}
+		if f < t.count-1 {
+			end = min(binary.LittleEndian.Uint16(t.directory[2*f:]), t.lastStart)
+		}
+		least := t.directory[2*t.count:]
+		r.least = loadBits(unsafe.Pointer(unsafe.SliceData(least)), uint(f)*uint(r.width)) &
+			r.maxPacked
+	}
+	r.bits = uint(max(end, start) - start)
+	if r.bits > maxPackedWidth && r.bits != 64 {
+		r.bits = maxPackedWidth
+	}
+	r.packedMask = 1<<r.bits - 1
+	r.packedFrom = unsafe.Add(r.bodyStart(), frameBytes*int(start))
+}
+
+// number returns the packed value of a row.
+func (r *frameReader) number(row uint32) uint64 {
+	if row-r.first >= r.rows {
+		r.move(row)
+	}
+	return r.least + loadBits(r.packedFrom, uint(row-r.first)*r.bits)&r.packedMask
+}
+
+// writeFramesOneByOne is writeFrames for the rows of spans, or of sel, one by one.
+func (c *column) writeFramesOneByOne(sel []uint32, spans []Span, w *wordWriter) {
+	r := frameReader{column: c}
+	for _, i := range sel {
+		w.put(c.valueOf(r.number(i)))
+	}
+	for _, s := range spans {
+		for i := s.Lo; i < s.Hi; i++ {
+			w.put(c.valueOf(r.number(i)))
+		}
+	}
 }
 
 // writeFrames is write for a column in frames.
@@ -148,7 +204,10 @@ func (c *column) writeFrames(p *positions, w *wordWriter) {
 		c.writeFramesSelected(p.sel, w)
 		return
 	}
-	together := p.n >= fewRows*len(p.spans)
+	if p.n < fewRows*len(p.spans) {
+		c.writeFramesOneByOne(nil, p.spans, w)
+		return
+	}
 	t := c.frames()
 	v := c.vectors()
 	v.loads = p.prefetchQueue
@@ -158,14 +217,11 @@ func (c *column) writeFrames(p *positions, w *wordWriter) {
 			f := lo / frameRows
 			from, to := lo%frameRows, min(hi-f*frameRows, frameRows)
 			of.become(c, t, f)
-			switch {
-			case of.width == 0:
+			if of.width == 0 {
 				w.fill(of.value(0), to-from)
-			case together:
+			} else {
 				v.rebase(of.base)
 				of.writeRun(&v, from, to, w)
-			default:
-				of.writeRows([]Span{{uint32(from), uint32(to)}}, w)
 			}
 			lo += to - from
 		}
@@ -175,6 +231,10 @@ func (c *column) writeFrames(p *positions, w *wordWriter) {
 // writeFramesSelected is writeFrames for the positions of sel.
 func (c *column) writeFramesSelected(sel []uint32, w *wordWriter) {
 	var within [frameRows]uint32
+	if len(sel) < fewRows || int(sel[len(sel)-1]-sel[0]) > rareRows*len(sel) {
+		c.writeFramesOneByOne(sel, nil, w)
+		return
+	}
 	t := c.frames()
 	for len(sel) > 0 {
 		f := int(sel[0] / frameRows)

@@ -8,6 +8,12 @@ func fillLine(out *int64, n int, base, slope int64)
 //go:noescape
 func addLine(out *int64, n int, base, slope int64)
 
+//go:noescape
+func fillPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
+
+//go:noescape
+func addPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
+
 // writePositions writes lo, lo + 1 and so on.
 func writePositions(out []uint32, lo int) {
 	if pairs := len(out) / 2; pairs > 0 { // each is a word
@@ -33,5 +39,19 @@ func writeLine(out []int64, base, slope int64, add bool) {
 		addLine(&out[0], len(out), base, slope)
 	default:
 		fillLine(&out[0], len(out), base, slope)
+	}
+}
+
+// writePieces is writePiecesByRow by vectors. Rows of pieces are those of out together, and their
+// runs have bases and slopes.
+func writePieces(out []int64, pieces []piece, bases, slopes []int64, add bool) {
+	t := filterTables()
+	switch {
+	case t == nil || !t.sixteens || len(pieces) == 0:
+		writePiecesByRow(out, pieces, bases, slopes, add)
+	case add:
+		addPieces(&out[0], &pieces[0], len(pieces), &bases[0], unsafe.SliceData(slopes))
+	default:
+		fillPieces(&out[0], &pieces[0], len(pieces), &bases[0], unsafe.SliceData(slopes))
 	}
 }

@@ -28,6 +28,38 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $64
 	DECL  AX;     \
 	KMOVB AX, K1
 
+// PIECES begins a loop over pieces.
+#define PIECES \
+	MOVQ      out+0(FP), DI;     \
+	MOVQ      pieces+8(FP), SI;  \
+	MOVQ      n+16(FP), DX;      \
+	MOVQ      bases+24(FP), R10; \
+	MOVQ      slopes+32(FP), R11; \
+	VMOVDQU64 lanes<>(SB), Z4
+
+// PIECE loads the next piece: its base goes to R8, its slope to R9, its rows to CX.
+#define PIECE(flat) \
+	MOVL  0(SI), AX;        \
+	MOVL  4(SI), BX;        \
+	MOVL  8(SI), CX;        \
+	ADDQ  $12, SI;          \
+	MOVQ  (R10)(AX*8), R8;  \
+	XORL  R9, R9;           \
+	TESTQ R11, R11;         \
+	JZ    flat;             \
+	MOVQ  (R11)(AX*8), R9;  \
+	IMULQ R9, BX;           \
+	ADDQ  BX, R8
+
+// PIECELINE is LINE for a piece.
+#define PIECELINE \
+	VPBROADCASTQ R8, Z0;     \
+	VPBROADCASTQ R9, Z1;     \
+	VPMULLQ      Z4, Z1, Z2; \
+	VPADDQ       Z2, Z0, Z0; \
+	VPSLLQ       $3, Z1, Z1; \
+	SUBQ         $8, CX
+
 // func fillLine(out *int64, n int, base, slope int64)
 TEXT ·fillLine(SB), NOSPLIT, $0-32
 	LINE
@@ -66,5 +98,64 @@ addRest:
 	VMOVDQU64.Z (DI), K1, Z3
 	VPADDQ      Z3, Z0, Z3
 	VMOVDQU64   Z3, K1, (DI)
+	VZEROUPPER
+	RET
+
+// func fillPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
+TEXT ·fillPieces(SB), NOSPLIT, $0-40
+	PIECES
+
+fillNext:
+	PIECE(fillFlat)
+
+fillFlat:
+	PIECELINE
+	JLT fillPieceRest
+
+fillPiece:
+	VMOVDQU64 Z0, (DI)
+	VPADDQ    Z1, Z0, Z0
+	ADDQ      $64, DI
+	SUBQ      $8, CX
+	JGE       fillPiece
+
+fillPieceRest:
+	ADDQ      $8, CX
+	REST
+	VMOVDQU64 Z0, K1, (DI)
+	LEAQ      (DI)(CX*8), DI
+	DECQ      DX
+	JNZ       fillNext
+	VZEROUPPER
+	RET
+
+// func addPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
+TEXT ·addPieces(SB), NOSPLIT, $0-40
+	PIECES
+
+addNext:
+	PIECE(addFlat)
+
+addFlat:
+	PIECELINE
+	JLT addPieceRest
+
+addPiece:
+	VPADDQ    (DI), Z0, Z3
+	VMOVDQU64 Z3, (DI)
+	VPADDQ    Z1, Z0, Z0
+	ADDQ      $64, DI
+	SUBQ      $8, CX
+	JGE       addPiece
+
+addPieceRest:
+	ADDQ        $8, CX
+	REST
+	VMOVDQU64.Z (DI), K1, Z3
+	VPADDQ      Z3, Z0, Z3
+	VMOVDQU64   Z3, K1, (DI)
+	LEAQ        (DI)(CX*8), DI
+	DECQ        DX
+	JNZ         addNext
 	VZEROUPPER
 	RET

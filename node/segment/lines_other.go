@@ -11,3 +11,7 @@ func writePositions(out []uint32, lo int) {
 func writeLine(out []int64, base, slope int64, add bool) {
 	writeLineByRow(out, base, slope, add)
 }
+
+func writePieces(out []int64, pieces []piece, bases, slopes []int64, add bool) {
+	writePiecesByRow(out, pieces, bases, slopes, add)
+}

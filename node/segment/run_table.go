@@ -18,6 +18,7 @@ type runTable struct {
 	start  column
 	lines  [2]line // of cap and rank
 	starts []uint32
+	packed []int64 // starts as they are stored
 	mids   []int64
 	loaded [record.NumDims]bool // starts instead of tenants, and lines
 }
@@ -31,7 +32,10 @@ type line struct {
 
 const startsLoaded = record.CID // in loaded
 
-func (t *runTable) reset() { t.count, t.loaded = 0, [record.NumDims]bool{} }
+func (t *runTable) reset() {
+	t.count, t.loaded = 0, [record.NumDims]bool{}
+	t.lines[0].unpacked, t.lines[1].unpacked = false, false
+}
 
 // close keeps memory only.
 func (t *runTable) close() {
@@ -107,27 +111,58 @@ func (c *column) unpack(dst []int64, n int) []int64 {
 	return dst
 }
 
-// runStarts returns where runs start, and the number of rows. What damaged bytes say is bent until
+// loadStarts unpacks where runs start, and the number of rows. What damaged bytes say is bent until
 // runs follow each other.
-func (b *Block) runStarts() []uint32 {
+func (b *Block) loadStarts() {
 	t := &b.runs
 	if t.loaded[startsLoaded] {
-		return t.starts
+		return
 	}
 	t.loaded[startsLoaded] = true
+	t.packed = t.start.unpack(t.packed, t.count)
 	t.starts = slices.Grow(t.starts[:0], t.count+1)[:t.count+1]
 	last, rows := uint64(0), uint64(b.rows)
-	c := &t.start
-	bit, width, body := uint(0), uint(c.width), c.bodyStart()
-	for i := range t.starts[:t.count] {
-		at := c.base + c.gcd*(loadBits(body, bit)&c.maxPacked)
-		bit += width
-		last = min(max(at, last), rows)
+	for i, at := range t.packed {
+		last = min(max(uint64(at), last), rows)
 		t.starts[i] = uint32(last)
 	}
 	t.starts[0], t.starts[t.count] = 0, uint32(rows)
-	return t.starts
 }
+
+// runStart returns where a run starts; of the one after the last, the number of rows. Of damaged
+// bytes it may be anywhere in the block.
+func (b *Block) runStart(run int) uint32 {
+	if t := &b.runs; t.loaded[startsLoaded] {
+		return t.starts[run]
+	}
+	return b.packedStart(run)
+}
+
+func (b *Block) packedStart(run int) uint32 {
+	switch t := &b.runs; run {
+	case 0:
+		return 0
+	case t.count:
+		return uint32(b.rows)
+	default:
+		return uint32(min(t.start.base+t.start.gcd*t.start.packed(run), uint64(b.rows)))
+	}
+}
+
+// loadFor unpacks where runs start when so many rows, next to each other, are worth it.
+func (b *Block) loadFor(rows int) {
+	if b.isMany(b.runsIn(rows)) {
+		b.loadStarts()
+	}
+}
+
+// runsIn returns about in how many runs so many rows are that are next to each other.
+func (b *Block) runsIn(rows int) int { return rows*b.runs.count/b.rows + 1 }
+
+// unpackedRuns: looking at one of this many runs, or more, takes as long as unpacking all.
+const unpackedRuns = 8
+
+func (b *Block) isMany(runs int) bool { return runs*unpackedRuns > b.runs.count }
 
 // runMID returns the device of a run.
 func (b *Block) runMID(run int) int64 {
@@ -137,11 +172,11 @@ func (b *Block) runMID(run int) int64 {
 	return int64(b.keys[record.MID].value(run))
 }
 
-// runLine returns the lines of the runs in cap or rank, unpacked where many rows are asked for.
-func (b *Block) runLine(d record.Dim, rows int) *line {
+// runLine returns the lines of the runs in cap or rank, unpacked where many runs are asked for.
+func (b *Block) runLine(d record.Dim, runs int) *line {
 	t := &b.runs
 	l := &t.lines[d-record.Cap]
-	if l.unpacked = t.loaded[d]; !l.unpacked && rows > t.count {
+	if l.unpacked = t.loaded[d]; !l.unpacked && b.isMany(runs) {
 		l.bases = l.base.unpack(l.bases, t.count)
 		l.slopes = l.slope.unpack(l.slopes, t.count)
 		t.loaded[d], l.unpacked = true, true
@@ -158,18 +193,23 @@ func (l *line) of(run int) (base, slope int64) {
 		int64(l.slope.base + l.slope.gcd*l.slope.packed(run))
 }
 
-// runOf returns the run that a row is in, of those from one on.
-func runOf(starts []uint32, row uint32, from int) int {
-	next := from + 1
-	if next < len(starts) && starts[next] > row && starts[from] <= row {
-		return from
+// nearRuns is how many runs are tried one after the other before they are searched by halves.
+const nearRuns = 4
+
+// runOf returns the run that a row is in, looking first at those from one on. That the next one
+// starts after the row is so for damaged bytes, too.
+func (b *Block) runOf(row uint32, from int) int {
+	lo, hi := 0, b.runs.count
+	if from > 0 && b.runStart(from) <= row {
+		lo = from
 	}
-	if next+1 < len(starts) && starts[next+1] > row && starts[next] <= row {
-		return next
+	for near := min(lo+nearRuns, hi-1); lo < near; lo++ {
+		if b.runStart(lo+1) > row {
+			return lo
+		}
 	}
-	lo, hi := 0, len(starts)-1
 	for lo+1 < hi {
-		if mid := int(uint(lo+hi) >> 1); starts[mid] <= row {
+		if mid := int(uint(lo+hi) >> 1); b.runStart(mid) <= row {
 			lo = mid
 		} else {
 			hi = mid
@@ -184,105 +224,12 @@ func (b *Block) key(d record.Dim, row int) int64 {
 	if b.runs.count == 0 {
 		return int64(c.value(row))
 	}
-	starts := b.runStarts()
-	run := runOf(starts, uint32(row), 0)
+	run := b.runOf(uint32(row), 0)
 	if d < record.Cap {
 		return int64(c.value(run))
 	}
 	base, slope := b.runLine(d, 1).of(run)
-	return base + slope*int64(row-int(starts[run])) + int64(c.value(row))
-}
-
-// writeRuns is gatherWide for a block with runs.
-func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
-	if d == record.MID {
-		b.writeMIDs(p, out)
-		return
-	}
-	c, l := &b.keys[d], b.runLine(d, p.n)
-	rest := int64(0)
-	if c.width == 0 {
-		rest = int64(c.base)
-		if p.sel != nil {
-			clear(out)
-		}
-	} else {
-		w := wordWriterOf(out)
-		c.write(p, &w)
-	}
-	starts, run := b.runStarts(), 0
-	if p.sel != nil {
-		for k, i := range p.sel {
-			run = runOf(starts, i, run)
-			base, slope := l.of(run)
-			out[k] += rest + base + slope*int64(i-starts[run])
-		}
-		return
-	}
-	for _, s := range p.spans {
-		for at := s.Lo; at < s.Hi; {
-			run = runOf(starts, at, run)
-			end := min(starts[run+1], s.Hi)
-			base, slope := l.of(run)
-			base += rest + slope*int64(at-starts[run])
-			writeLine(out[:end-at], base, slope, c.width > 0)
-			at, out = end, out[end-at:]
-		}
-	}
-}
-
-// writeLineByRow is writeLine for rows one by one.
-func writeLineByRow(out []int64, base, slope int64, add bool) {
-	if !add {
-		for k := range out {
-			out[k] = base
-			base += slope
-		}
-		return
-	}
-	for k := range out {
-		out[k] += base
-		base += slope
-	}
-}
-
-// writeMIDs writes the device of each row.
-func (b *Block) writeMIDs(p *positions, out []int64) {
-	t := &b.runs
-	if p.n > t.count && !t.loaded[record.MID] {
-		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
-		t.loaded[record.MID] = true
-	}
-	starts, run := b.runStarts(), 0
-	for k, i := range p.sel {
-		run = runOf(starts, i, run)
-		out[k] = b.runMID(run)
-	}
-	for _, s := range p.spans {
-		for at := s.Lo; at < s.Hi; {
-			run = runOf(starts, at, run)
-			end := min(starts[run+1], s.Hi)
-			writeLine(out[:end-at], b.runMID(run), 0, false)
-			at, out = end, out[end-at:]
-		}
-	}
-}
-
-// writeNarrow writes the tenant or quantity of each row.
-func writeNarrow(p *positions, starts []uint32, values []int64, out []int32) {
-	run := 0
-	for k, i := range p.sel {
-		run = runOf(starts, i, run)
-		out[k] = int32(values[run])
-	}
-	for _, s := range p.spans {
-		for at := s.Lo; at < s.Hi; {
-			run = runOf(starts, at, run)
-			end := min(starts[run+1], s.Hi)
-			fillNarrow(out[:end-at], int32(values[run]))
-			at, out = end, out[end-at:]
-		}
-	}
+	return base + slope*int64(row-int(b.runStart(run))) + int64(c.value(row))
 }
 
 // fillNarrow sets all values of a column of 32 bits, two at a time.

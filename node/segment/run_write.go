@@ -11,7 +11,7 @@ import (
 const (
 	// minRunRows is how many rows runs have at least on average: with fewer, runs are slower to
 	// read than rows.
-	minRunRows = 32
+	minRunRows = 8
 	// runSaving: runs are worth it where they save more than one byte of these of the keys.
 	runSaving = 16
 	// stepSamples is how many steps between rows are looked at for the usual one.

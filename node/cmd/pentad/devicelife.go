@@ -37,17 +37,7 @@ would give it a new id. As of an earlier time the device has its old name.`,
 }
 
 func (a *app) deviceRename(ctx context.Context, cid int32, old, name, from string) error {
-	fromNs, err := a.heldFrom("--from", from)
-	if err == nil {
-		err = checkTenant(cid)
-	}
-	if err != nil {
-		return err
-	}
-	if err := registry.CheckName(name); err != nil {
-		return cli.Usage(err)
-	}
-	db, err := a.Connect(ctx)
+	db, fromNs, err := a.connectFrom(ctx, cid, name, "--from", from)
 	if err != nil {
 		return err
 	}
@@ -57,6 +47,24 @@ func (a *app) deviceRename(ctx context.Context, cid int32, old, name, from strin
 		return err
 	}
 	return a.One(deviceColumns(), output.Int(cid), output.Int(mid), output.Text(name))
+}
+
+// connectFrom checks what a command says of a name that a device is to have from a time on, which a
+// flag has, and connects.
+func (a *app) connectFrom(
+	ctx context.Context, cid int32, name, flag, from string,
+) (db *client.Client, fromNs int64, err error) {
+	if fromNs, err = a.heldFrom(flag, from); err != nil {
+		return nil, 0, err
+	}
+	if err := checkTenant(cid); err != nil {
+		return nil, 0, err
+	}
+	if err := registry.CheckName(name); err != nil {
+		return nil, 0, cli.Usage(err)
+	}
+	db, err = a.Connect(ctx)
+	return db, fromNs, err
 }
 
 // removeFlags say what of a device is removed.
@@ -72,8 +80,9 @@ func (a *app) deviceRemoveCommand() *cobra.Command {
 		Use:   "rm NAME",
 		Short: "Remove a name with its descriptions, or one of these",
 		Long: `Remove a name and delete all descriptions of its device: no selector finds it any longer. Its
-readings stay under its id, which the answer has; pentad erase --mid hides them. The name is free:
-device name would give it a new id. As of an earlier time the device has its name and descriptions.
+readings stay under its id, which the answer has; pentad erase --mid hides them, and device purge
+removes all of it for ever. The name is free: device name would give it a new
+id. As of an earlier time the device has its name and descriptions.
 
 --description FROM deletes only the description that is from that time, a new version of which says
 so: the one before it holds in its place. A device that is out of use stays in the registry with
@@ -153,8 +162,9 @@ func (a *app) deviceReplaceCommand() *cobra.Command {
 device is retired, and the new one, which is created if needed, is in use and has the type, group,
 place and attributes of the old one that it does not have itself; a device that was replaced may be
 put back. --at may not be before the first description of the old one. Each keeps its name, its id
-and its own readings: delta sums the steps of each register by itself. Their descriptions name each
-other (device history: replaces, replaced_by).`,
+and its own readings. Their descriptions name each other (device history: replaces, replaced_by),
+and have the same attribute connection: that of one of them, or the name of the old one. By it
+windows --agg delta --group connection has one row for both: what each register counted, added up.`,
 		Args: cli.Arguments(2, 2, "the old and the new device"),
 		Example: `  pentad device replace --cid 1 meter/4711 meter/4712
   pentad device replace --cid 1 meter/4711 meter/4712 --at 2024-05-01T10:30:00Z
@@ -169,17 +179,7 @@ other (device history: replaces, replaced_by).`,
 }
 
 func (a *app) deviceReplace(ctx context.Context, cid int32, old, name, at string) error {
-	atNs, err := a.heldFrom("--at", at)
-	if err == nil {
-		err = checkTenant(cid)
-	}
-	if err != nil {
-		return err
-	}
-	if err := registry.CheckName(name); err != nil {
-		return cli.Usage(err)
-	}
-	db, err := a.Connect(ctx)
+	db, atNs, err := a.connectFrom(ctx, cid, name, "--at", at)
 	if err != nil {
 		return err
 	}

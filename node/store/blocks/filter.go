@@ -46,20 +46,30 @@ func (r *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint
 		hi := int(sub.End)
 		switch ofSubRun, some := r.residualOf(seg, sub, residual); {
 		case !some || lo == hi:
-		case ofSubRun == 0:
-			rows += hi - lo
-		case r.searched && ofSubRun == 1<<record.MID:
+		case r.searched:
 			for _, m := range r.devices {
 				from, to := r.Block.SearchMIDs(lo, hi, m)
-				rows += max(0, to-from)
+				rows += r.countSpan(seg, ofSubRun&^(1<<record.MID), from, max(from, to))
 			}
 		default:
-			r.Chosen = r.filterSubRun(seg, ofSubRun, lo, hi, r.Chosen[:0])
-			rows += len(r.Chosen)
+			rows += r.countSpan(seg, ofSubRun, lo, hi)
 		}
 		lo = hi
 	}
 	return rows
+}
+
+// countSpan returns how many positions filterSpan would append.
+func (r *Reader) countSpan(seg *PlannedSegment, residual uint8, lo, hi int) int {
+	switch residual {
+	case 0:
+		return hi - lo
+	case 1 << record.Cap:
+		return r.Block.CountSpan(record.Cap, r.Box[record.Cap], lo, hi)
+	default:
+		r.Chosen = r.filterSpan(seg, residual, lo, hi, r.Chosen[:0])
+		return len(r.Chosen)
+	}
 }
 
 // residualOf returns which of the residual dimensions have to be tested on the rows of a sub-run:
