@@ -56,9 +56,10 @@ func namesCommand(out io.Writer) *cobra.Command {
 between two altitudes, of a project: as one question with a selector, with the ids of the devices
 given, and as a join of a table of devices with one of readings in PostgreSQL with PostGIS and in
 DuckDB. First devices are scattered at random, whatever their ids; then those of a building were
-registered together, and buildings along streets. Each system is asked the same boxes in turn; their answers are compared with those of a
-loop over all devices, and a wrong one ends the run with exit code 1. A bar that does not hold is
-printed, and the exit code is 0: machines differ. A system that is not installed is left out.`,
+registered together, and buildings along streets. Each system is asked the same boxes in turn; their
+answers are compared with those of a loop over all devices, and a wrong one ends the run with exit
+code 1. A bar that does not hold is printed, and the exit code is 0: machines differ. A system that
+is not installed is left out.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return n.run(c.Context()) },
 	}
