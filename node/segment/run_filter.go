@@ -16,42 +16,47 @@ func (b *Block) filterRuns(d record.Dim, set record.RangeSet, lo, hi int, sel []
 	if len(set) == 0 {
 		return appendSpan(sel, lo, hi)
 	}
-	if d < record.Cap {
-		c := &b.keys[d]
-		var all bool
-		if b.matches, all = c.translate(set, b.matches[:0]); all {
-			return appendSpan(sel, lo, hi)
-		}
-		b.loadFor(hi - lo)
-		for run := b.runOf(uint32(lo), 0); lo < hi; run++ {
-			end := min(int(b.runStart(run+1)), hi)
-			if lo < end && matchesAny(b.matches, c.packed(run)) {
-				sel = appendSpan(sel, lo, end)
-			}
-			lo = max(lo, end)
-		}
-		return sel
-	}
-	if d == record.Cap && b.hasCapSpans(set) {
+	switch {
+	case d == record.Cap && b.hasCapSpans(set):
 		b.spans = b.filterCapRange(set[0], lo, hi, b.spans[:0])
 		for _, s := range b.spans {
 			sel = appendSpan(sel, int(s.Lo), int(s.Hi))
 		}
 		return sel
-	}
-	b.loadFor(hi - lo)
-	b.runLine(d, b.runsIn(hi-lo))
-	for run := b.runOf(uint32(lo), 0); lo < hi; run++ {
-		if end := min(int(b.runStart(run+1)), hi); lo < end {
-			if d == record.Cap {
-				sel = b.filterCaps(set, run, lo, end, sel)
-			} else {
-				sel = b.filterRanks(set, run, lo, end, sel)
-			}
-			lo = end
+	case d < record.Cap:
+		var all bool
+		if b.matches, all = b.keys[d].translate(set, b.matches[:0]); all {
+			return appendSpan(sel, lo, hi)
 		}
 	}
+	run, until := b.beginRuns(d, lo, hi)
+	for ; run < until && lo < hi; run++ {
+		end := min(int(b.runStart(run+1)), hi)
+		if lo >= end {
+			continue
+		}
+		switch {
+		case d == record.Cap:
+			sel = b.filterCaps(set, run, lo, end, sel)
+		case d == record.Acq:
+			sel = b.filterRanks(set, run, lo, end, sel)
+		case matchesAny(b.matches, b.keys[d].packed(run)):
+			sel = appendSpan(sel, lo, end)
+		}
+		lo = end
+	}
 	return sel
+}
+
+// beginRuns returns which runs the rows [lo, hi) are in, and unpacks what is needed of them where
+// they are many.
+func (b *Block) beginRuns(d record.Dim, lo, hi int) (first, end int) {
+	first, end = b.runsOf(lo, hi)
+	b.loadFor(end - first)
+	if d >= record.Cap {
+		b.runLine(d, end-first)
+	}
+	return first, end
 }
 
 // appendSpan appends the positions [lo, hi).
@@ -147,16 +152,16 @@ func (l *line) ascends(rest *column) bool {
 // filterCapRange is filterCaps for one range and the rows [lo, hi) of whatever runs, where lines
 // ascend. It appends spans.
 func (b *Block) filterCapRange(r record.Range, lo, hi int, spans []Span) []Span {
-	b.loadFor(hi - lo)
-	l, c := b.runLine(record.Cap, b.runsIn(hi-lo)), &b.keys[record.Cap]
+	run, until := b.beginRuns(record.Cap, lo, hi)
+	l, c := &b.runs.lines[0], &b.keys[record.Cap]
 	if steps, ok := l.together(c); ok {
-		return b.filterTogether(r, steps, lo, hi, spans)
+		return b.filterTogether(r, steps, run, lo, hi, spans)
 	}
 	least, most := int64(c.base), int64(c.base+c.gcd*c.maxPacked)
 	if c.width == 0 {
 		most = least
 	}
-	for run := b.runOf(uint32(lo), 0); lo < hi; run++ {
+	for ; run < until && lo < hi; run++ {
 		start, end := int(b.runStart(run)), min(int(b.runStart(run+1)), hi)
 		if lo >= end {
 			continue
@@ -208,9 +213,11 @@ func (l *line) together(rest *column) (steps uint64, ok bool) {
 	return l.base.gcd / slope, l.base.gcd%slope == 0
 }
 
-// filterTogether is filterCapRange where lines are together: the rows of a run that lie in a range
-// are those of the first run, but for the steps that it is behind.
-func (b *Block) filterTogether(r record.Range, steps uint64, lo, hi int, spans []Span) []Span {
+// filterTogether is filterCapRange, from a run on, where lines are together: the rows of a run that
+// lie in a range are those of the first run, but for the steps that it is behind.
+func (b *Block) filterTogether(
+	r record.Range, steps uint64, run, lo, hi int, spans []Span,
+) []Span {
 	l := &b.runs.lines[0]
 	first := int64(l.base.base + b.keys[record.Cap].base)
 	slope := l.slope.base
@@ -221,15 +228,15 @@ func (b *Block) filterTogether(r record.Range, steps uint64, lo, hi int, spans [
 	}
 	behind := l.base
 	behind.base, behind.gcd = 0, steps
-	run := b.runOf(uint32(lo), 0)
 	width, body := uint(behind.width), behind.bodyStart()
 	bit := uint(run) * width
+	start := int(b.runStart(run))
 	for ; lo < hi; run++ {
-		start, end := int(b.runStart(run)), min(int(b.runStart(run+1)), hi)
+		end := int(b.runStart(run + 1))
 		first := start - int(steps*(loadBits(body, bit)&behind.maxPacked))
 		bit += width
-		spans = joinSpan(spans, max(first+from, lo), min(first+to, end))
-		lo = max(lo, end)
+		spans = joinSpan(spans, max(first+from, lo), min(first+to, end, hi))
+		lo, start = max(lo, end), end
 	}
 	return spans
 }
@@ -355,7 +362,7 @@ func (b *Block) filterRunsSelected(d record.Dim, set record.RangeSet, sel []uint
 	}
 	run, k := 0, 0
 	if d < record.Cap {
-		b.loadFor(int(sel[len(sel)-1] - sel[0]))
+		b.loadFor(min(len(sel), b.runsIn(int(sel[len(sel)-1]-sel[0]))))
 		c := &b.keys[d]
 		b.matches, _ = c.translate(set, b.matches[:0])
 		keep, until := false, uint32(0) // of the run that ends at until
@@ -443,4 +450,34 @@ func (b *Block) searchReadingInRuns(lo, hi int, k record.Key) (first, end int) {
 		first += sort.Search(hi-lo, above(k.CapNs-1))
 	}
 	return first, lo + sort.Search(hi-lo, above(k.CapNs))
+}
+
+// DeviceSpan is the rows [Lo, Hi) of a block, which are of one device.
+type DeviceSpan struct {
+	MID    int64
+	Lo, Hi uint32
+}
+
+// AppendDevices appends the devices of the rows [lo, hi), where these are sorted by mid. It is not
+// ok, and appends nothing, where that takes a look at each row.
+func (b *Block) AppendDevices(lo, hi int, dst []DeviceSpan) (spans []DeviceSpan, ok bool) {
+	if b.runs.count == 0 || lo >= hi {
+		return dst, false
+	}
+	t := &b.runs
+	run, until := b.runsOf(lo, hi)
+	b.loadStarts()
+	b.loadMIDs()
+	from := len(dst)
+	for ; run < until; run++ {
+		end := min(t.starts[run+1], uint32(hi))
+		if at := max(t.starts[run], uint32(lo)); at >= end {
+			continue
+		} else if n := len(dst); n > from && dst[n-1].MID == t.mids[run] {
+			dst[n-1].Hi = end
+		} else {
+			dst = append(dst, DeviceSpan{t.mids[run], at, end})
+		}
+	}
+	return dst, true
 }

@@ -149,9 +149,9 @@ func (b *Block) packedStart(run int) uint32 {
 	}
 }
 
-// loadFor unpacks where runs start when so many rows, next to each other, are worth it.
-func (b *Block) loadFor(rows int) {
-	if b.isMany(b.runsIn(rows)) {
+// loadFor unpacks where runs start when so many of them are worth it.
+func (b *Block) loadFor(runs int) {
+	if b.isMany(runs) {
 		b.loadStarts()
 	}
 }
@@ -163,6 +163,14 @@ func (b *Block) runsIn(rows int) int { return rows*b.runs.count/b.rows + 1 }
 const unpackedRuns = 8
 
 func (b *Block) isMany(runs int) bool { return runs*unpackedRuns > b.runs.count }
+
+// loadMIDs unpacks the devices of the runs.
+func (b *Block) loadMIDs() {
+	if t := &b.runs; !t.loaded[record.MID] {
+		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
+		t.loaded[record.MID] = true
+	}
+}
 
 // runMID returns the device of a run.
 func (b *Block) runMID(run int) int64 {
