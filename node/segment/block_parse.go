@@ -102,6 +102,18 @@ func (p *frontParser) take(n uint64) []byte {
 }
 
 func (p *frontParser) column(c *column) {
+	if h := p.headers; len(h) >= 9 && h[0] <= maxPackedWidth && !p.bad { // as most are
+		width := h[0]
+		c.base, c.gcd, c.width = binary.LittleEndian.Uint64(h[1:]), 1, width
+		c.maxPacked, p.headers = 1<<width-1, h[9:]
+		c.body = p.data[p.at:]
+		if size := (uint64(p.rows)*uint64(width) + 7) / 8; size <= p.end-p.at {
+			p.at += size
+		} else {
+			p.bad = true
+		}
+		return
+	}
 	var ok bool
 	if p.headers, ok = c.parseFOR(p.headers); !ok {
 		p.bad = true

@@ -218,27 +218,49 @@ func (l *line) together(rest *column) (steps uint64, ok bool) {
 func (b *Block) filterTogether(
 	r record.Range, steps uint64, run, lo, hi int, spans []Span,
 ) []Span {
-	l := &b.runs.lines[0]
-	first := int64(l.base.base + b.keys[record.Cap].base)
-	slope := l.slope.base
-	most := int(min(steps*l.base.maxPacked, math.MaxInt32)) + maxBlockRows
-	from, to := stepAt(first, slope, r.From, most), stepAt(first, slope, r.To, most)
+	from, to := b.stepsIn(r, steps)
 	if from == to {
 		return spans
 	}
-	behind := l.base
-	behind.base, behind.gcd = 0, steps
-	width, body := uint(behind.width), behind.bodyStart()
-	bit := uint(run) * width
+	behind := &b.runs.lines[0].base
 	start := int(b.runStart(run))
 	for ; lo < hi; run++ {
 		end := int(b.runStart(run + 1))
-		first := start - int(steps*(loadBits(body, bit)&behind.maxPacked))
-		bit += width
+		first := start - int(steps*behind.packed(run))
 		spans = joinSpan(spans, max(first+from, lo), min(first+to, end, hi))
 		lo, start = max(lo, end), end
 	}
 	return spans
+}
+
+// countTogether returns how many rows filterTogether finds.
+func (b *Block) countTogether(r record.Range, steps uint64, lo, hi int) (rows int) {
+	from, to := b.stepsIn(r, steps)
+	if from == to {
+		return 0
+	}
+	b.loadStarts()
+	run, until := b.runsOf(lo, hi)
+	starts, behind := b.runs.starts[run:until+1], &b.runs.lines[0].base
+	width, body, most := uint(behind.width), behind.bodyStart(), behind.maxPacked
+	bit := uint(run) * width
+	for k, next := range starts[1:] {
+		start, end := int(starts[k]), int(next)
+		first := start - int(steps*(loadBits(body, bit)&most))
+		bit += width
+		rows += max(0, min(first+to, end, hi)-max(first+from, start, lo))
+	}
+	return rows
+}
+
+// stepsIn returns which rows of the run with the least base are in a range, where lines are
+// together, if it has as many as can be.
+func (b *Block) stepsIn(r record.Range, steps uint64) (from, to int) {
+	l := &b.runs.lines[0]
+	first := int64(l.base.base + b.keys[record.Cap].base)
+	most := int(min(steps*l.base.maxPacked, math.MaxInt32)) + maxBlockRows
+	slope := l.slope.base
+	return stepAt(first, slope, r.From, most), stepAt(first, slope, r.To, most)
 }
 
 // stepAt returns the first step from base on whose value is at least v, at most that many.
@@ -251,7 +273,10 @@ func stepAt(base int64, slope uint64, v int64, most int) int {
 
 // CountSpan returns how many positions FilterSpan would append.
 func (b *Block) CountSpan(d record.Dim, set record.RangeSet, lo, hi int) (rows int) {
-	if d == record.Cap && b.hasCapSpans(set) {
+	if d == record.Cap && b.hasCapSpans(set) && lo < hi {
+		if steps, ok := b.runs.lines[0].together(&b.keys[record.Cap]); ok {
+			return b.countTogether(set[0], steps, lo, hi)
+		}
 		b.spans = b.filterCapRange(set[0], lo, hi, b.spans[:0])
 		for _, s := range b.spans {
 			rows += int(s.Hi - s.Lo)

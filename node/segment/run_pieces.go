@@ -33,11 +33,16 @@ func (b *Block) divide(p *positions) {
 	}
 	b.loadFor(len(p.spans) + p.n*b.runs.count/b.rows)
 	for _, s := range p.spans {
-		for at := s.Lo; at < s.Hi; {
-			run = b.runOf(at, run)
+		run = b.runOf(s.Lo, run)
+		for at := s.Lo; ; run++ {
 			end := min(b.runStart(run+1), s.Hi)
-			pieces = append(pieces, piece{uint32(run), at - b.runStart(run), end - at})
-			at = end
+			if end > at {
+				pieces = append(pieces, piece{uint32(run), at - b.runStart(run), end - at})
+				at = end
+			}
+			if at == s.Hi {
+				break
+			}
 		}
 	}
 	b.pieces, p.pieces = pieces, pieces

@@ -105,6 +105,12 @@ func (b *Block) keyRows() int {
 // unpack decodes the first n values of a column.
 func (c *column) unpack(dst []int64, n int) []int64 {
 	dst = slices.Grow(dst[:0], n)[:n]
+	if n < fewRows && c.kind == columnFOR {
+		for i := range dst {
+			dst[i] = int64(c.base + c.gcd*c.packed(i))
+		}
+		return dst
+	}
 	span := [1]Span{{0, uint32(n)}}
 	w := wordWriterOf(dst)
 	c.write(&positions{spans: span[:], n: n}, &w)
