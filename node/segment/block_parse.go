@@ -25,7 +25,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
-		body[17]&^blockFlags != 0 {
+		body[17]&^blockFlags != 0 || body[17]&blockHasRuns != 0 && body[17]&blockHasClock != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -39,6 +39,9 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	} else {
 		for d := range record.Dim(record.NumDims) {
 			p.key(d, body[17]&blockHasDictionary != 0)
+		}
+		if body[17]&blockHasClock != 0 {
+			p.clock()
 		}
 	}
 	b.flags = nil
