@@ -28,10 +28,6 @@ var clockPeriods = [...]time.Duration{time.Second, 5 * time.Second, 10 * time.Se
 	5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 
-// ticking is how caps lie to ticks: v - lo + ahead is a multiple of the period, and what is left of
-// some values does not go around.
-type ticking struct{ period, ahead uint64 }
-
 // appendCaps appends the column of caps in values, which lie between lo and hi, with a clock where
 // that is smaller.
 func (e *encoder) appendCaps(lo, hi int64) (hasClock bool) {
@@ -53,17 +49,17 @@ func (e *encoder) packClock(lo, hi int64) (f forCoding, low uint8, period uint64
 	if lo < -maxLine || hi > maxLine {
 		return f, 0, 0, false
 	}
-	c, ok := e.findClock(lo, hi)
-	if !ok {
+	if period, ok = e.findPeriod(lo, hi); !ok {
 		return f, 0, 0, false
 	}
+	ahead := period / 2 // the least cap is not far from its tick
 	n := len(e.values)
 	e.best, e.spare = slices.Grow(e.best[:0], n)[:n], slices.Grow(e.spare[:0], n)[:n]
 	least := uint64(math.MaxUint64)
 	for i, v := range e.values {
-		since := v - uint64(lo) + c.ahead
-		tick := since / c.period
-		e.spare[i], e.best[i] = tick, since-tick*c.period
+		since := v - uint64(lo) + ahead
+		tick := since / period
+		e.spare[i], e.best[i] = tick, since-tick*period
 		least = min(least, e.best[i])
 	}
 	any := uint64(0)
@@ -71,24 +67,24 @@ func (e *encoder) packClock(lo, hi int64) (f forCoding, low uint8, period uint64
 		e.best[i] -= least
 		any |= e.best[i]
 	}
-	f = forCoding{base: uint64(lo) - c.ahead + least, gcd: 1}
+	f = forCoding{base: uint64(lo) - ahead + least, gcd: 1}
 	if any != 0 {
 		f.gcd = commonDivisor(e.best)
 		low = widthOf(slices.Max(e.best) / f.gcd)
 	}
 	ticks := bits.Len64(slices.Max(e.spare))
-	if int(low)+ticks > maxPackedWidth || (1<<low-1) > (c.period-1)/f.gcd {
+	if int(low)+ticks > maxPackedWidth || (1<<low-1) > (period-1)/f.gcd {
 		return f, 0, 0, false
 	}
 	f.width = low + uint8(ticks)
 	for i, tick := range e.spare {
 		e.best[i] = tick<<low | e.best[i]/f.gcd
 	}
-	return f, low, c.period, true
+	return f, low, period, true
 }
 
-// findClock looks at some values for the clock with which they take least.
-func (e *encoder) findClock(lo, hi int64) (c ticking, ok bool) {
+// findPeriod looks at some values for the period of the clock with which they take least.
+func (e *encoder) findPeriod(lo, hi int64) (found uint64, ok bool) {
 	n := min(clockSamples, len(e.values))
 	samples, span := e.dict[:0], uint64(hi)-uint64(lo)
 	any := uint64(0)
@@ -98,7 +94,7 @@ func (e *encoder) findClock(lo, hi int64) (c ticking, ok bool) {
 	}
 	e.dict = samples
 	if any == 0 {
-		return c, false
+		return 0, false
 	}
 	unit := commonDivisor(samples)
 	best := bits.Len64(span/unit) - clockSaving
@@ -107,18 +103,16 @@ func (e *encoder) findClock(lo, hi int64) (c ticking, ok bool) {
 		if period > span || period%unit != 0 {
 			continue
 		}
-		for _, ahead := range [...]uint64{0, period / 2} {
-			least, most := period, uint64(0)
-			for _, v := range samples {
-				r := (v + ahead) % period
-				least, most = min(least, r), max(most, r)
-			}
-			if w := bits.Len64((most-least)/unit) + bits.Len64(span/period); w <= best {
-				best, c, ok = w-1, ticking{period, ahead}, true
-			}
+		least, most := period, uint64(0)
+		for _, v := range samples {
+			r := (v + period/2) % period
+			least, most = min(least, r), max(most, r)
+		}
+		if w := bits.Len64((most-least)/unit) + bits.Len64(span/period); w <= best {
+			best, found, ok = w-1, period, true
 		}
 	}
-	return c, ok
+	return found, ok
 }
 
 // clock reads the clock of the caps.
