@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -121,7 +122,13 @@ func (w *keyed) check(c *client.Client) {
 		}
 		q.GroupBy.Key = []string{"type", "group", "group[1]", "group[2]", "group[3]", "owner",
 			"retired", "missing"}[w.rng.IntN(8)]
-		q.GroupBy.MOID = w.rng.IntN(4) == 0
+		for range w.rng.IntN(3) {
+			more := []string{"type", "group[2]", "owner", "retired", "missing"}[w.rng.IntN(5)]
+			if keys, err := registry.AppendKey(q.GroupBy.Key, more); err == nil {
+				q.GroupBy.Key = keys
+			}
+		}
+		q.GroupBy.MID, q.GroupBy.MOID = w.rng.IntN(4) == 0, w.rng.IntN(4) == 0
 		switch w.rng.IntN(3) {
 		case 0:
 			q.GroupBy.Window = record.Window{Unit: record.WindowDay, N: 1, Zone: "Europe/Helsinki"}
@@ -151,7 +158,7 @@ func (w *keyed) compare(c *client.Client, q *record.Query, then keyedThen) {
 		got[i].Result = nil
 	}
 	if err != nil || !slices.EqualFunc(got, want, func(a, b wire.Group) bool {
-		return fmt.Sprint(a) == fmt.Sprint(b) && a.Value == b.Value
+		return fmt.Sprint(a) == fmt.Sprint(b) && slices.Equal(a.Values, b.Values)
 	}) {
 		w.Fatalf("by %s, %+v, select %q, as of %d: %d groups %v\nwant %d %v; %v", q.GroupBy.Key,
 			q.GroupBy, q.Select, q.AsOfAcqNs, len(got), got, len(want), want, err)
@@ -159,7 +166,7 @@ func (w *keyed) compare(c *client.Client, q *record.Query, then keyedThen) {
 }
 
 func (w *keyed) groups(q *record.Query, then keyedThen) (list []wire.Group) {
-	key, err := registry.ParseKey(q.GroupBy.Key)
+	keys, err := registry.ParseKeys(q.GroupBy.Key)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -174,20 +181,26 @@ func (w *keyed) groups(q *record.Query, then keyedThen) (list []wire.Group) {
 		}
 	}
 	type group struct {
-		value registry.Value
-		moid  int32
-		capNs int64
+		values [registry.MaxKeys]registry.Value
+		mid    int64
+		moid   int32
+		capNs  int64
 	}
 	counts := map[group]uint64{}
 	for k := range then.readings {
 		var g group
 		d := then.devices[k.MID]
-		if d != nil {
-			g.value, _ = key.Of(d)
+		for i, key := range keys {
+			if d != nil {
+				g.values[i], _ = key.Of(d)
+			}
 		}
 		if !q.Box[record.MID].Contains(k.MID) || selector != nil && (d == nil ||
 			!selector.Match(d)) {
 			continue
+		}
+		if q.GroupBy.MID {
+			g.mid = k.MID
 		}
 		if q.GroupBy.MOID {
 			g.moid = k.MOID
@@ -200,10 +213,14 @@ func (w *keyed) groups(q *record.Query, then keyedThen) (list []wire.Group) {
 		counts[g]++
 	}
 	for g, n := range counts {
-		list = append(list, wire.Group{MOID: g.moid, CapNs: g.capNs, Records: n, Value: g.value})
+		list = append(list, wire.Group{MID: g.mid, MOID: g.moid, CapNs: g.capNs, Records: n,
+			Values: g.values[:len(keys)]})
 	}
 	slices.SortFunc(list, func(a, b wire.Group) int {
-		if by := a.Value.Compare(b.Value); by != 0 {
+		if a.MID != b.MID {
+			return cmp.Compare(a.MID, b.MID)
+		}
+		if by := registry.CompareValues(a.Values, b.Values); by != 0 {
 			return by
 		}
 		return int(a.CapNs/1e9 - b.CapNs/1e9)
@@ -259,7 +276,8 @@ func TestGroupByKeyInACluster(t *testing.T) {
 func TestGroupByKeyRefused(t *testing.T) {
 	n := openTest(t, Options{})
 	c := dial(t, n)
-	for _, by := range []record.GroupBy{{Key: "group[0]"}, {Key: "mid"}, {Key: "type", MID: true}} {
+	for _, by := range []record.GroupBy{{Key: "group[0]"}, {Key: "mid"}, {Key: "type,type"},
+		{Key: "a,b,c,d,e,f,g,h,i"}} {
 		q := record.Query{Aggregate: record.PluginCall{Name: "count"}, GroupBy: by,
 			Box: record.Box{record.CID: {record.At(townCID)}}}
 		if _, _, err := c.Aggregate(t.Context(), &q); err == nil {
@@ -325,7 +343,9 @@ func TestGroupByKeyInJSON(t *testing.T) {
 	f("/v1/windows?cid=1&every=1d&agg=count&group=floor", "text/csv",
 		"start,hours,floor,records,count\n1970-01-01T00:00:00Z,24,,2,2\n")
 	f(run+"group[0]", "application/json", "is not a level of groups")
-	f(run+"type,floor", "application/json", "type and floor; group by one of them")
-	f(run+"type,mid", "application/json", "group by it or by mid")
+	f(run+"floor,wired", "application/json",
+		`{"floor":3,"records":1,"result":{"count":1},"wired":true}`)
+	f(run+"floor,mid,wired", "text/csv", "mid,floor,wired,records,count\n1,3,true,1,1\n2,,,1,1\n3,")
+	f(run+"floor,floor", "application/json", "has floor twice")
 	f("/v1/plugins/count/run?group=type", "application/json", "choose one by cid")
 }

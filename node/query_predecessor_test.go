@@ -210,7 +210,7 @@ func TestDeltaQueries(t *testing.T) {
 	a.expect("GET", "/v1/plugins/delta/run?mid=7&moid=1&cap=2026-02-01..&view=latest", "", 200,
 		`"records":2,"result":{"consumption":20,`)
 	a.expect("GET", months+"&limit=2", "", 200, `"mid":7`, `"rows":2`)
-	a.expect("GET", months+"&group=cid", "", 422, "two series; group by cid, mid and moid")
+	a.expect("GET", months+"&group=cid", "", 200, `"windows":[{`)
 	a.expect("GET", months+"&view=all", "", 400, `"part":"view"`, "ask for the latest")
 	a.expect("GET", months+"&cap=2026-01,2026-03", "", 400, `"part":"cap"`, "one range of cap")
 	a.expect("GET", "/v1/plugins/delta", "", 200, `"links_predecessors":true`)

@@ -54,8 +54,8 @@ func packages() map[string][]string {
 		// The node, from its store up.
 		"node/internal/catalog": {"sdk/record", "sdk/plugin", "node/internal/formats",
 			"node/internal/journal", "node/internal/durable"},
-		"node/internal/aggregate": {"sdk/record", "sdk/registry", "sdk/wire", "wasmhost",
-			"node/store", "node/internal/calendar", "node/internal/partials",
+		"node/internal/aggregate": {"sdk/plugin", "sdk/record", "sdk/registry", "sdk/wire",
+			"wasmhost", "node/store", "node/internal/calendar", "node/internal/partials",
 			"node/internal/registry", "node/internal/spill"},
 		"node/internal/feed": {"sdk/record", "sdk/wire", "node/store"},
 		"node/internal/puts": {"sdk/record", "sdk/wire", "node/internal/slots", "node/store"},

@@ -45,20 +45,20 @@ func (s *Store) ScanInto(
 	return s.scanInto(ctx, q, concurrentScans, s.newScan, newConsumer)
 }
 
-// ScanByKey is ScanInto for a query whose groups have a key: before it makes a consumer it calls
-// found with what the devices of the query have for it, in the view of the query.
+// ScanByKey is ScanInto for a query whose groups have keys: before it makes a consumer it calls
+// found with what the devices of the query have for them, in the view of the query.
 //
 // Errors also: *record.InvalidError for devices that take too much memory.
 func (s *Store) ScanByKey(
 	ctx context.Context, q *record.Query, concurrentScans int, found func(*DeviceValues) error,
 	newConsumer func(worker int) (Consumer, error),
 ) (ScanStats, error) {
-	key, err := registry.ParseKey(q.GroupBy.Key)
+	keys, err := registry.ParseKeys(q.GroupBy.Key)
 	if err != nil {
 		return ScanStats{}, err
 	}
 	newScan := func(ctx context.Context, q *record.Query) (*scan.Scan, error) {
-		sc, values, err := s.newKeyedScan(ctx, q, &key)
+		sc, values, err := s.newKeyedScan(ctx, q, keys)
 		if err == nil {
 			if err = found(values); err != nil {
 				sc.Close()

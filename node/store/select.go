@@ -21,10 +21,10 @@ func (s *Store) newSelectScan(ctx context.Context, q *record.Query) (*scan.Scan,
 	return sc, err
 }
 
-// newKeyedScan is newSelectScan that also finds what the devices have for a key, unless that is
-// nil. The query may have no selector: then it is of all devices.
+// newKeyedScan is newSelectScan that also finds what the devices have for keys, unless there are
+// none. The query may have no selector: then it is of all devices.
 func (s *Store) newKeyedScan(
-	ctx context.Context, q *record.Query, key *registry.Key,
+	ctx context.Context, q *record.Query, keys registry.Keys,
 ) (*scan.Scan, *DeviceValues, error) {
 	began := time.Now()
 	asOfNs := int64(math.MaxInt64)
@@ -35,8 +35,8 @@ func (s *Store) newKeyedScan(
 	if err != nil {
 		return nil, nil, err
 	}
-	if key != nil {
-		c.values = devices.NewGathering(*key, s.opt.descriptionBytes, q.Box[record.MID].Contains)
+	if keys != nil {
+		c.values = devices.NewGathering(keys, s.opt.descriptionBytes, q.Box[record.MID].Contains)
 		c.few = fewOf(q.Box[record.MID])
 	}
 	var at *registry.LocationLayout
@@ -50,9 +50,9 @@ func (s *Store) newKeyedScan(
 		return nil, nil, err
 	}
 	var values *DeviceValues
-	if key != nil {
+	if keys != nil {
 		if values, err = c.values.Values(); err != nil {
-			return nil, nil, s.tooManyValues(key)
+			return nil, nil, s.tooManyValues(q.GroupBy.Key)
 		}
 	}
 	var sc *scan.Scan
@@ -83,11 +83,11 @@ func (s *Store) beginSelected(
 	return sc
 }
 
-// tooManyValues is the error of devices that take too much memory to be grouped by a key.
-func (s *Store) tooManyValues(key *registry.Key) error {
+// tooManyValues is the error of devices that take too much memory to be grouped by keys.
+func (s *Store) tooManyValues(keys string) error {
 	return &record.InvalidError{Part: "group by", Reason: record.TooLarge, Row: -1,
 		Detail: fmt.Sprintf("devices and what they have for %s take more than %d MiB; select "+
-			"fewer devices", key, s.opt.descriptionBytes>>20)}
+			"fewer devices", keys, s.opt.descriptionBytes>>20)}
 }
 
 // choice is a choice of devices of a tenant by their descriptions as of an acq, or as of the

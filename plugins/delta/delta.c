@@ -51,13 +51,17 @@ PENTAD_MODULE(PENTAD_AGGREGATE,
               "\"help\":\"the register rolls over to 0 here; 0: it does not\"},"
               "{\"name\":\"max_step\",\"type\":\"f64\",\"default\":\"0\",\"min\":\"0\","
               "\"help\":\"the greatest plausible step between two readings; 0: any\"}],\"result\":["
-              "{\"name\":\"consumption\",\"type\":\"f64\"},"
-              "{\"name\":\"readings\",\"type\":\"u64\"},"
-              "{\"name\":\"from_cap\",\"type\":\"time\"},{\"name\":\"from\",\"type\":\"f64\"},"
-              "{\"name\":\"to_cap\",\"type\":\"time\"},{\"name\":\"to\",\"type\":\"f64\"},"
-              "{\"name\":\"resets\",\"type\":\"u64\"},{\"name\":\"rollovers\",\"type\":\"u64\"},"
-              "{\"name\":\"exchanges\",\"type\":\"u64\"},{\"name\":\"fell\",\"type\":\"f64\"},"
-              "{\"name\":\"invalid\",\"type\":\"u64\"}]}")
+              "{\"name\":\"consumption\",\"type\":\"f64\",\"fold\":\"sum\"},"
+              "{\"name\":\"readings\",\"type\":\"u64\",\"fold\":\"sum\"},"
+              "{\"name\":\"from_cap\",\"type\":\"time\",\"fold\":\"first\"},"
+              "{\"name\":\"from\",\"type\":\"f64\",\"fold\":\"same\"},"
+              "{\"name\":\"to_cap\",\"type\":\"time\",\"fold\":\"last\"},"
+              "{\"name\":\"to\",\"type\":\"f64\",\"fold\":\"same\"},"
+              "{\"name\":\"resets\",\"type\":\"u64\",\"fold\":\"sum\"},"
+              "{\"name\":\"rollovers\",\"type\":\"u64\",\"fold\":\"sum\"},"
+              "{\"name\":\"exchanges\",\"type\":\"u64\",\"fold\":\"sum\"},"
+              "{\"name\":\"fell\",\"type\":\"f64\",\"fold\":\"sum\"},"
+              "{\"name\":\"invalid\",\"type\":\"u64\",\"fold\":\"sum\"}]}")
 
 static pentad_field field;
 static f64 modulus, max_step;

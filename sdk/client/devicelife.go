@@ -173,12 +173,14 @@ func (c *Client) deleteDescriptions(
 // ReplaceDevice says that from a time on one device is in the place of another, as after the
 // exchange of a meter: the old one is retired, and the new one, which gets an id if it has none,
 // has what was known of the old one and is not known of itself. Each keeps its own readings and
-// name, and is named in the description of the other.
+// name, and is named in the description of the other. Both have the same connection, an attribute
+// that queries group by: that of one of them, or the name of the old one.
 //
 // A device that was replaced before may be put back, and is in use again.
 //
 // Errors: *[DeviceError] if no device has the old name, if one of them was exchanged for another,
-// or if the old one is described from later times only. Then the new one gets no id.
+// or has another connection, or if the old one is described from later times only. Then the new
+// one gets no id.
 func (c *Client) ReplaceDevice(
 	ctx context.Context, cid int32, old, name string, atNs int64,
 ) (oldMID, mid int64, err error) {
@@ -226,11 +228,16 @@ func (v deviceVersions) replace(
 			formatNs(all[0].FromNs)+", after the exchange; give a time from then on, or describe "+
 			"it from an earlier time")
 	}
+	connection, err := v.connection(cid, old, name, oldMID, mid, atNs)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
 			return nil, inTheWay(cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy))
 		}
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
+		connect(&d.Description, connection)
 		changed = append(changed, d)
 	}
 	before := v.at(mid, atNs).ReplacedBy
@@ -243,9 +250,44 @@ func (v deviceVersions) replace(
 		}
 		inherit(&d.Description, &was.Description)
 		d.Name, d.Replaces = name, oldMID
+		connect(&d.Description, connection)
 		changed = append(changed, d)
 	}
 	return changed, nil
+}
+
+// connection returns what is to be the connection of a device and of the one that replaces it: that
+// of either, or the name of the first.
+func (v deviceVersions) connection(
+	cid int32, old, name string, oldMID, mid, atNs int64,
+) (registry.Value, error) {
+	own, has := v.at(oldMID, atNs).Attributes[registry.KeyConnection]
+	for _, d := range v.from(mid, atNs) {
+		later, ok := d.Attributes[registry.KeyConnection]
+		switch {
+		case !ok || has && later == own:
+		case has || d.FromNs == atNs && d.ReplacedBy != 0:
+			return own, inTheWay(cid, name, fmt.Sprintf("its %s is %v, and a device has one with "+
+				"all its readings; set that of %s to the same if they are one, or give the "+
+				"device another name at its new place", registry.KeyConnection, later, old))
+		default:
+			own, has = later, true
+		}
+	}
+	if !has {
+		own = registry.Text(old)
+	}
+	return own, nil
+}
+
+// connect gives a description a connection.
+func connect(d *registry.Description, connection registry.Value) {
+	attributes := maps.Clone(d.Attributes)
+	if attributes == nil {
+		attributes = map[string]registry.Value{}
+	}
+	attributes[registry.KeyConnection] = connection
+	d.Attributes = attributes
 }
 
 // from returns the description that a device is to have from a time on, and those after it.

@@ -33,7 +33,7 @@ func Example_materialisedPaths() {
 	floors := selected("group^=oulu/building-1/", energy)
 	floors.GroupBy.Key = "group[3]"
 	for _, floor := range d.groups(floors, "stats") {
-		fmt.Println(floor.Value, floor.value["sum"])
+		fmt.Println(floor.Values[0], floor.value["sum"])
 	}
 	// Output:
 	// group^=oulu/ 60

@@ -55,6 +55,9 @@ type Field struct {
 	Unit string `json:"unit,omitempty"`
 	// Repeat: the last fields that have it stand there together as often as the result holds.
 	Repeat bool `json:"repeat,omitempty"`
+	// Fold says what it is of several series, see [Doc.Fold]; empty: results are of one series, or
+	// states of several are merged.
+	Fold string `json:"fold,omitempty"`
 }
 
 // Doc describes a module to people and to programs that ask people.
@@ -96,6 +99,9 @@ func ParseDoc(src []byte) (*Doc, error) {
 			return nil, fmt.Errorf("document: field %d (%q) follows one that repeats and does not "+
 				"repeat", i, f.Name)
 		}
+	}
+	if err := d.checkFolds(); err != nil {
+		return nil, err
 	}
 	return d, nil
 }

@@ -219,3 +219,46 @@ func FuzzParseDoc(f *testing.F) {
 		}
 	})
 }
+
+// TestFold makes results of several series one.
+func TestFold(t *testing.T) {
+	const fields = `{"name":"d","result":[{"name":"sum","type":"f64","fold":"sum"},
+{"name":"n","type":"u64","fold":"sum"},{"name":"from","type":"time","fold":"first"},
+{"name":"at","type":"f64","fold":"same"},{"name":"to","type":"time","fold":"last"},
+{"name":"last","type":"f64","fold":"same"}]}`
+	d, err := ParseDoc([]byte(fields))
+	if err != nil || !d.Folds() {
+		t.Fatal(err)
+	}
+	result := func(sum float64, n uint64, from int64, at float64, to int64, last float64) []byte {
+		b := binary.LittleEndian.AppendUint64(nil, math.Float64bits(sum))
+		b = binary.LittleEndian.AppendUint64(b, n)
+		b = binary.LittleEndian.AppendUint64(b, uint64(from))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(at))
+		b = binary.LittleEndian.AppendUint64(b, uint64(to))
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(last))
+	}
+	into := result(0, 0, 0, math.NaN(), 0, math.NaN())
+	for _, more := range [][]byte{result(1.5, 2, -5, 10, -3, 11), result(2, 3, -7, 20, -4, 22),
+		result(0, 0, -9, math.NaN(), 9, math.NaN())} {
+		if err := d.Fold(into, more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := result(3.5, 5, -7, 20, -3, 11); string(into) != string(want) {
+		t.Errorf("folded %x, want %x", into, want)
+	}
+	if err := d.Fold(into, into[:40]); err == nil {
+		t.Error("a result that is too short was folded")
+	}
+	for _, result := range []string{
+		`{"name":"a","type":"f64","fold":"sum"},{"name":"b","type":"f64"}`,
+		`{"name":"a","type":"f64"},{"name":"b","type":"f64","fold":"sum"}`,
+		`{"name":"a","type":"time","fold":"sum"}`, `{"name":"a","type":"time","fold":"first"}`,
+		`{"name":"a","type":"f64","fold":"same"}`, `{"name":"a","type":"f64","fold":"mean"}`,
+		`{"name":"a","type":"f64","fold":"sum","repeat":true}`} {
+		if _, err := ParseDoc([]byte(`{"name":"d","result":[` + result + `]}`)); err == nil {
+			t.Errorf("%s was parsed", result)
+		}
+	}
+}

@@ -170,9 +170,10 @@ type PluginCall struct {
 // CapBucketNs > 0 adds the start of the fixed-width bucket of cap, counted from the Unix epoch;
 // Window, in its place, the start of the window of the calendar.
 //
-// Key, in place of MID, adds what the description of the device has for it, see
-// [registry.ParseKey]: devices without form a group of their own. It is about the devices of one
-// tenant, as they are described in the view of the query.
+// Key adds what the description of the device has for it, or for several keys with commas between
+// them, see [registry.ParseKeys]: devices without form a group of their own. It is about the
+// devices of one tenant, as they are described in the view of the query. Groups are in the order of
+// these values in place of that of mids; with MID, too, of mids.
 type GroupBy struct {
 	CID, MID, MOID bool
 	CapBucketNs    int64

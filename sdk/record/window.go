@@ -88,16 +88,13 @@ func (g GroupBy) BySeries(x *Box) GroupBy {
 
 func (g GroupBy) validate(x *Box) error {
 	if g.Key != "" {
-		_, err := registry.ParseKey(g.Key)
+		_, err := registry.ParseKeys(g.Key)
 		switch {
 		case err != nil:
 			return invalid("group by", OutOfRange, "%v", err)
 		case !x.Pins(CID):
 			return invalid("group by", Inconsistent, "%s is of the devices of a tenant; choose "+
 				"one by cid", g.Key)
-		case g.MID:
-			return invalid("group by", Inconsistent, "%s is the same for all readings of a "+
-				"device; group by it or by mid", g.Key)
 		}
 	}
 	switch {

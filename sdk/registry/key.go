@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,6 +80,83 @@ func (k Key) Cut(v Value) (_ Value, ok bool) {
 		end += i + 1
 	}
 	return Text(v.text[:end-1]), true
+}
+
+// MaxKeys is how many keys devices are grouped by at most.
+const MaxKeys = 8
+
+// Keys are several keys that devices are grouped by, each once.
+type Keys []Key
+
+// ParseKeys reads keys as [ParseKey] does, separated by commas.
+func ParseKeys(text string) (keys Keys, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if len(keys) == MaxKeys {
+			return nil, fmt.Errorf("%q has more than %d keys", excerpt.Of(text, 40), MaxKeys)
+		}
+		k, err := ParseKey(part)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(keys, k) {
+			return nil, fmt.Errorf("%q has %s twice", excerpt.Of(text, 40), k)
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// AppendKey adds a key to the text of keys, which may be empty, and checks them.
+func AppendKey(keys, key string) (string, error) {
+	if keys != "" {
+		key = keys + "," + key
+	}
+	_, err := ParseKeys(key)
+	return key, err
+}
+
+// KeyNames returns the keys of a text that [ParseKeys] has read, of an empty one none.
+func KeyNames(keys string) []string {
+	if keys == "" {
+		return nil
+	}
+	return strings.Split(keys, ",")
+}
+
+// CompareValues orders what devices have for several keys: by the first that differs.
+func CompareValues(a, b []Value) int { return slices.CompareFunc(a, b, Value.Compare) }
+
+// severalValues is in place of a kind where there are several values.
+const severalValues = 9
+
+// AppendValues appends what a device has for its keys: of one key as [AppendValue] does, of several
+// the kind 9 and their number, a byte each, before them.
+func AppendValues(dst []byte, values []Value) []byte {
+	if len(values) != 1 {
+		dst = append(dst, severalValues, byte(len(values)))
+	}
+	for _, v := range values {
+		dst = AppendValue(dst, v)
+	}
+	return dst
+}
+
+// ParseValuesBytes reads what [AppendValues] wrote from the start of src, which it does not keep.
+func ParseValuesBytes(src []byte) (values []Value, rest []byte, err error) {
+	count := 1
+	if len(src) > 1 && src[0] == severalValues {
+		if count = int(src[1]); count < 2 || count > MaxKeys {
+			return nil, nil, fmt.Errorf("%d values, not 2 to %d", count, MaxKeys)
+		}
+		src = src[2:]
+	}
+	values = make([]Value, count)
+	for i := range values {
+		if values[i], src, err = ParseValueBytes(src); err != nil {
+			return nil, nil, err
+		}
+	}
+	return values, src, nil
 }
 
 // Compare orders values: none, booleans, numbers, texts.

@@ -69,3 +69,40 @@ func FuzzParseValueBytes(f *testing.F) {
 		}
 	})
 }
+
+// TestKeys reads several keys, and writes values of them.
+func TestKeys(t *testing.T) {
+	keys, err := ParseKeys("group[2],type,floor")
+	if err != nil || len(keys) != 3 || keys[0].String() != "group[2]" {
+		t.Errorf("keys %v, %v", keys, err)
+	}
+	for _, text := range []string{"", "type,", "type,type", "type, floor", "a,b,c,d,e,f,g,h,i"} {
+		if keys, err := ParseKeys(text); err == nil {
+			t.Errorf("%q are the keys %v", text, keys)
+		}
+	}
+	for _, values := range [][]Value{{{}}, {Text("a")}, {Text("a"), {}}, {Bool(true), Number(2)}} {
+		got, rest, err := ParseValuesBytes(append(AppendValues(nil, values), 9))
+		if err != nil || !slices.Equal(got, values) || len(rest) != 1 {
+			t.Errorf("%v were read as %v, %v, %v", values, got, rest, err)
+		}
+	}
+	if CompareValues([]Value{Number(1), Text("b")}, []Value{Number(1), Text("a")}) <= 0 {
+		t.Error("values are not in the order of the second key")
+	}
+}
+
+func FuzzParseValuesBytes(f *testing.F) {
+	f.Add(AppendValues(nil, []Value{Text("acme"), {}, Number(2)}))
+	f.Add(AppendValues(nil, []Value{Bool(true)}))
+	f.Add([]byte{9, 1, 0})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		values, rest, err := ParseValuesBytes(src)
+		if err != nil {
+			return
+		}
+		if again := append(AppendValues(nil, values), rest...); string(again) != string(src) {
+			t.Errorf("%x became %x", src, again)
+		}
+	})
+}

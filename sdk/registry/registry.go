@@ -101,6 +101,10 @@ const (
 	KeyRetired = "retired"
 )
 
+// KeyConnection is the attribute that devices share which came in each other's place, as meters
+// after an exchange. Of a device without it the key means its name.
+const KeyConnection = "connection"
+
 // Value returns what a key of a selector means: a field of the description, or an attribute.
 func (d *Description) Value(key string) (v Value, ok bool) {
 	switch key {
@@ -118,7 +122,9 @@ func (d *Description) Value(key string) (v Value, ok bool) {
 		}
 		return Number(d.Place.Alt), true
 	}
-	v, ok = d.Attributes[key]
+	if v, ok = d.Attributes[key]; !ok && key == KeyConnection {
+		return d.Value(KeyName)
+	}
 	return v, ok
 }
 

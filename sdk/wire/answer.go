@@ -10,8 +10,8 @@ import (
 )
 
 // Group is one group of an aggregate and its result. Parts that were not grouped by are 0; CapNs is
-// the start of the cap bucket; Value is what the descriptions of its devices have for the key that
-// was grouped by, the zero value where they have nothing.
+// the start of the cap bucket; Values are what the descriptions of its devices have for the keys
+// that were grouped by, zero values where they have nothing.
 type Group struct {
 	CID     int32
 	MID     int64
@@ -19,14 +19,14 @@ type Group struct {
 	CapNs   int64
 	Records uint64
 	Result  []byte
-	Value   registry.Value
+	Values  []registry.Value
 }
 
 const groupBytes = 4 + 8 + 4 + 8 + 8 + 4 // without the result
 
 // AppendGroups appends groups frames, one or as many as the results need: count u32, then cid i32,
 // mid i64, moid i32, cap i64, records u64 and the result with a length u32 before it. With values
-// of a key they are keyed groups frames, which have the value behind each result.
+// of keys they are keyed groups frames, which have the values behind each result.
 func AppendGroups(dst []byte, groups []Group, keyed bool) []byte {
 	for {
 		var start int
@@ -35,7 +35,7 @@ func AppendGroups(dst []byte, groups []Group, keyed bool) []byte {
 		for n < len(groups) {
 			more := groupBytes + len(groups[n].Result)
 			if keyed {
-				more += maxValueBytes
+				more += 2 + len(groups[n].Values)*maxValueBytes
 			}
 			if n > 0 && size+more > MaxFramePayload {
 				break
@@ -47,7 +47,7 @@ func AppendGroups(dst []byte, groups []Group, keyed bool) []byte {
 		for i := range groups[:n] {
 			dst = appendGroup(dst, &groups[i])
 			if keyed {
-				dst = registry.AppendValue(dst, groups[i].Value)
+				dst = registry.AppendValues(dst, groups[i].Values)
 			}
 		}
 		dst = endFrame(dst, start)
@@ -80,7 +80,7 @@ func ParseGroups(payload []byte, keyed bool, dst []Group) ([]Group, error) {
 			Records: d.u64()}
 		g.Result = append([]byte(nil), d.bytes()...)
 		if keyed {
-			if err := d.value(&g.Value); err != nil {
+			if err := d.values(&g.Values); err != nil {
 				return nil, err
 			}
 		}
@@ -103,13 +103,13 @@ func frameType(t FrameType, keyed bool) FrameType {
 	return t
 }
 
-// value reads a value of a key.
-func (d *decoder) value(v *registry.Value) error {
+// values reads the values of keys.
+func (d *decoder) values(v *[]registry.Value) error {
 	if d.short {
 		return nil
 	}
 	var err error
-	if *v, d.src, err = registry.ParseValueBytes(d.src); err != nil {
+	if *v, d.src, err = registry.ParseValuesBytes(d.src); err != nil {
 		return badFrame("a value of a group: %v", err)
 	}
 	return nil

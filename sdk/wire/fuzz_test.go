@@ -280,8 +280,9 @@ func FuzzWriters(f *testing.F) {
 			t.Fatalf("%+v, want %+v, %v", gotError, remote, err)
 		}
 		groups := []Group{{CID: int32(number), MID: number, MOID: -int32(number), CapNs: -number,
-			Records: uint64(number), Result: data, Value: registry.Number(float64(number))},
-			{Result: []byte(text)}}
+			Records: uint64(number), Result: data,
+			Values: []registry.Value{registry.Number(float64(number)), registry.Bool(yes)}},
+			{Result: []byte(text), Values: make([]registry.Value, 1)}}
 		got, err := ParseGroups(AppendGroups(nil, groups, true)[frameHeaderBytes:], true, nil)
 		if err != nil || !slices.EqualFunc(got, groups, equalGroups) {
 			t.Fatalf("%+v, want %+v, %v", got, groups, err)
@@ -291,7 +292,8 @@ func FuzzWriters(f *testing.F) {
 
 func equalGroups(a, b Group) bool {
 	return a.CID == b.CID && a.MID == b.MID && a.MOID == b.MOID && a.CapNs == b.CapNs &&
-		a.Records == b.Records && bytes.Equal(a.Result, b.Result) && a.Value == b.Value
+		a.Records == b.Records && bytes.Equal(a.Result, b.Result) &&
+		slices.Equal(a.Values, b.Values)
 }
 
 func roundTripBatch(t *testing.T, rng *rand.Rand) {

@@ -17,7 +17,7 @@ type GroupState struct {
 	Predecessor bool // its rows are before the box, and it is no group of the answer
 	Records     uint64
 	State       []byte
-	Value       registry.Value // see [Group]; MID is 0 then
+	Values      []registry.Value // see [Group]
 }
 
 const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
@@ -26,8 +26,8 @@ const stateBytes = 4 + 8 + 4 + 8 + 8 + 8 + 4 // without the state
 const MaxStatesBytes = 8 << 20
 
 // AppendStates appends a states frame: count u32, then cid i32, mid i64, moid i32, cap i64,
-// predecessor u8, zero [7], records u64 and the state with a length u32 before it. With values of a
-// key it is a keyed states frame, which has the value behind each state. The states are short
+// predecessor u8, zero [7], records u64 and the state with a length u32 before it. With values of
+// keys it is a keyed states frame, which has the values behind each state. The states are short
 // enough for a frame.
 func AppendStates(dst []byte, states []GroupState, keyed bool) []byte {
 	dst, start := beginFrame(dst, frameType(FrameStates, keyed))
@@ -42,7 +42,7 @@ func AppendStates(dst []byte, states []GroupState, keyed bool) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, s.Records)
 		dst = appendBytes(dst, s.State)
 		if keyed {
-			dst = registry.AppendValue(dst, s.Value)
+			dst = registry.AppendValues(dst, s.Values)
 		}
 	}
 	return endFrame(dst, start)
@@ -65,7 +65,7 @@ func ParseStates(payload []byte, keyed bool, dst []GroupState) ([]GroupState, er
 		}
 		s.Predecessor, s.Records, s.State = predecessor == 1, d.u64(), d.bytes()
 		if keyed {
-			if err := d.value(&s.Value); err != nil {
+			if err := d.values(&s.Values); err != nil {
 				return nil, err
 			}
 		}

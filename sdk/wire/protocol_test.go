@@ -105,13 +105,17 @@ func exampleGroups() []Group {
 }
 
 func exampleKeyedGroups() []Group {
-	return []Group{{CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok")},
+	return []Group{{CapNs: 1_699_999_200_000_000_000, Records: 2, Result: []byte("ok"),
+		Values: make([]registry.Value, 1)},
 		{CapNs: 1_699_999_200_000_000_000, Records: 1, Result: []byte("ok"),
-			Value: registry.Text("acme")}}
+			Values: []registry.Value{registry.Text("acme")}}}
 }
 
 func exampleKeyedStates() []GroupState {
-	return []GroupState{{MOID: 3, Records: 1, State: []byte("half"), Value: registry.Number(2)}}
+	return []GroupState{{MOID: 3, Records: 1, State: []byte("half"),
+		Values: []registry.Value{registry.Number(2)}},
+		{MID: 7, Records: 1, State: []byte("half"),
+			Values: []registry.Value{registry.Number(2), registry.Text("acme")}}}
 }
 
 func testGroupExamples(same func(string, []byte, error) []byte,

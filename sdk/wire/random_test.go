@@ -140,7 +140,7 @@ func randomQuery(rng *rand.Rand) *record.Query {
 				N: 1 + rng.Uint32N(24), Zone: []string{"UTC", "Europe/Oslo", "+05:30"}[rng.IntN(3)]}
 		}
 		if rng.IntN(4) == 0 {
-			q.GroupBy.MID, q.GroupBy.Key = false, "group[2]"
+			q.GroupBy.Key = []string{"group[2]", "group[2],type"}[rng.IntN(2)]
 			q.Box[record.CID] = record.RangeSet{record.At(rng.Int64N(1000))}
 		}
 		return q

@@ -153,8 +153,9 @@ func (a *app) deviceReplaceCommand() *cobra.Command {
 device is retired, and the new one, which is created if needed, is in use and has the type, group,
 place and attributes of the old one that it does not have itself; a device that was replaced may be
 put back. --at may not be before the first description of the old one. Each keeps its name, its id
-and its own readings: delta sums the steps of each register by itself. Their descriptions name each
-other (device history: replaces, replaced_by).`,
+and its own readings. Their descriptions name each other (device history: replaces, replaced_by),
+and have the same attribute connection: that of one of them, or the name of the old one. By it
+windows --agg delta --group connection has one row for both: what each register counted, added up.`,
 		Args: cli.Arguments(2, 2, "the old and the new device"),
 		Example: `  pentad device replace --cid 1 meter/4711 meter/4712
   pentad device replace --cid 1 meter/4711 meter/4712 --at 2024-05-01T10:30:00Z

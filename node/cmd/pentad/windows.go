@@ -21,7 +21,8 @@ import (
 // windowsFlags are the flags of pentad windows.
 type windowsFlags struct {
 	queryflags.Flags
-	every, zone, aggregate, group string
+	every, zone, aggregate string
+	group                  queryflags.GroupFlag
 }
 
 func (a *app) windowsCommand() *cobra.Command {
@@ -39,14 +40,16 @@ an offset, e.g. --cap 2026-10, are in the zone; a local time that is ambiguous o
 needs an offset.
 
 A result is of all tenants, devices and quantities selected, unless --group separates them: by parts
-of the key, or in place of mid by what devices of a tenant have, see pentad plugin run. A note on
-stderr says if numbers of several quantities or tenants are merged.`,
+of the key, and by what devices of a tenant have, see pentad plugin run. delta is of one series each
+without it, and with it adds them up: --group connection makes one row of meters that came in each
+other's place. A note on stderr says if numbers of several quantities or tenants are merged.`,
 		Args: cli.NoCommand,
 		Example: `  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats
   pentad windows --cid 1 --mid 7 --moid 1 --cap 2026-10 --every 1w --tz -8 --agg quantiles,q=0.9
   pentad windows --cid 1 --cap 2026-01..2027-01 --every 1mo --agg delta,modulus=100000
   pentad windows --every 15m --agg count --group mid -o csv
-  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats --group group[2]`,
+  pentad windows --cid 1 --moid 1 --every 1d --tz Europe/Helsinki --agg stats --group group[2],type
+  pentad windows --cid 1 --moid 1 --every 1mo --agg delta,modulus=100000 --group connection`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.windows(c.Context(), &q) },
 	}
 	q.AddBox(c)
@@ -64,9 +67,9 @@ stderr says if numbers of several quantities or tenants are merged.`,
 	a.CompleteFrom(c, "agg", cli.PluginNames(func(p *client.PluginInfo) bool {
 		return p.Aggregate
 	}))
-	flags.StringVar(&q.group, "group", "",
+	flags.Var(&q.group, "group",
 		"separate windows for each cid, mid or moid, e.g. cid,mid, or type,\ngroup[2], an "+
-			"attribute (delta: always one series each)")
+			"attribute (delta: without it one series each)")
 	flags.Uint64Var(&q.Limit, "limit", 0, "maximum number of windows, e.g. 100 (0: no limit)")
 	q.AddWhereType(c, "that of --agg is a parameter of the plugin: --agg stats,type=f64")
 	cli.Elsewhere(c, "params", "write them behind the plugin: --agg NAME,NAME=VALUE")
@@ -86,7 +89,7 @@ func (q *windowsFlags) query(
 	if err != nil {
 		return nil, nil, err
 	}
-	if query.GroupBy, err = queryflags.ParseParts(q.group); err != nil {
+	if query.GroupBy, err = queryflags.ParseParts(string(q.group)); err != nil {
 		return nil, nil, err
 	}
 	if query.GroupBy.Window, err = calendar.ParseEvery(q.every, q.zone); err != nil {

@@ -55,7 +55,7 @@ func (s *States) Add(
 		}
 		k := groupKey{cid: from.CID, mid: from.MID, moid: from.MOID, cap: from.CapNs,
 			predecessor: from.Predecessor}
-		if err := values.setMID(&k, from.Value); err != nil {
+		if err := values.set(&k, from.Values); err != nil {
 			return err
 		}
 		s.append(size, k, from.Records, from.State)
@@ -93,11 +93,9 @@ func (s *States) Each(
 		if size == 0 {
 			n, rest = int(binary.LittleEndian.Uint32(rest)), rest[4:]
 		}
-		one := wire.GroupState{CID: k.cid, MID: k.mid, MOID: k.moid, CapNs: k.cap,
-			Predecessor: k.predecessor, Records: s.counts[i], State: rest[:n]}
-		if values != nil {
-			one.MID, one.Value = 0, values.of(k)
-		}
+		one := wire.GroupState{CID: k.cid, MID: values.mid(k), MOID: k.moid, CapNs: k.cap,
+			Predecessor: k.predecessor, Records: s.counts[i], State: rest[:n],
+			Values: values.of(k)}
 		if err := emit(one); err != nil {
 			return err
 		}

@@ -57,6 +57,8 @@ type AggregateResult struct {
 	module *registry.Version
 	over   *aggregate.Overflow
 	groups []wire.Group
+	fold   *aggregate.Folding // of groups of one series each in the overflow, else nil
+	limit  uint64             // of the answer
 	end    wire.End
 	leave  func()
 }
@@ -82,7 +84,7 @@ func (e *Engine) findGroups(ctx context.Context, q *prepared) (*AggregateResult,
 	if err != nil {
 		return nil, err
 	}
-	f := &AggregateResult{engine: e, q: q, leave: leave,
+	f := &AggregateResult{engine: e, q: q, leave: leave, limit: q.Limit,
 		over: aggregate.NewOverflow(e.Limits.Spill, 0)}
 	f.module, err = e.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err == nil {
@@ -110,6 +112,7 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	cal, err := calendar.ForWindow(q.GroupBy.Window)
 	if err == nil && link {
 		err = aggregate.CheckPredecessors(q.Query)
+		q = f.bySeries(q)
 	}
 	if err != nil {
 		return err
@@ -141,7 +144,24 @@ func (f *AggregateResult) find(ctx context.Context) error {
 	}
 	workers[0].InOrder(q.values)
 	f.groups, err = workers[0].Finish(ctx, q.values, q.Limit, link)
+	if f.fold != nil && err == nil {
+		err = f.fold.Add(f.groups)
+		f.groups, f.fold = f.fold.Groups(), nil
+	}
 	return err
+}
+
+// bySeries returns the query for groups of one series each, which are folded, if its own are of
+// more.
+func (f *AggregateResult) bySeries(q *prepared) *prepared {
+	fold, by := aggregate.NewFolding(q.Query, f.module.Doc, f.engine.Limits.MaxGroups)
+	if fold == nil {
+		return q
+	}
+	f.fold = fold
+	asked := *q.Query
+	asked.GroupBy, asked.Limit = by, 0
+	return q.with(&asked)
 }
 
 // Each passes the groups to emit in the order of keys, up to the limit, several at a time.
@@ -150,16 +170,33 @@ func (f *AggregateResult) Each(
 ) (end wire.End, err error) {
 	f.end.Rows = 0
 	hand := func(some []wire.Group) error {
-		if left := f.q.Limit - f.end.Rows; f.q.Limit > 0 && uint64(len(some)) > left {
+		if left := f.limit - f.end.Rows; f.limit > 0 && uint64(len(some)) > left {
 			some = some[:left]
 		}
 		f.end.Rows += uint64(len(some))
 		err := emit(some)
-		if err == nil && f.q.Limit > 0 && f.end.Rows == f.q.Limit {
+		if err == nil && f.limit > 0 && f.end.Rows == f.limit {
 			err = ErrLimitReached
 		}
 		return err
 	}
+	if f.fold == nil {
+		err = f.each(ctx, hand)
+	} else if err = f.each(ctx, f.fold.Add); err == nil {
+		if groups := f.fold.Groups(); len(groups) > 0 {
+			err = hand(groups)
+		}
+	}
+	if errors.Is(err, ErrLimitReached) {
+		err = nil
+	}
+	return f.end, err
+}
+
+// each passes the groups that were found to hand in the order of keys, several at a time.
+func (f *AggregateResult) each(
+	ctx context.Context, hand func(some []wire.Group) error,
+) (err error) {
 	if f.over.Used() {
 		q, done := f.engine.withGuestOwner(f.q)
 		defer done()
@@ -174,13 +211,12 @@ func (f *AggregateResult) Each(
 		if err = f.over.Each(ctx, m); err != nil && !errors.Is(err, ErrLimitReached) {
 			f.engine.notePluginFailure(f.q.Query, err)
 		}
-	} else if len(f.groups) > 0 {
+		return err
+	}
+	if len(f.groups) > 0 {
 		err = hand(f.groups)
 	}
-	if errors.Is(err, ErrLimitReached) {
-		err = nil
-	}
-	return f.end, err
+	return err
 }
 
 // mergingOf returns what merges the groups of a query; the caller sets Done.

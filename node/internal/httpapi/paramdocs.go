@@ -69,7 +69,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/changes format": {"ndjson|sse", "Format of the answer: lines, or server-sent events. " +
 		"Default: by `Accept`, else ndjson."},
 	"params": {"", "Parameters of the aggregate: `name=value,name=value`."},
-	"group": {"", "What to group by: `cid`, `mid`, `moid`, joined by commas; in place of `mid` " +
+	"group": {"", "What to group by: `cid`, `mid`, `moid`, joined by commas, and " +
 		"what descriptions of the devices of a tenant have: `type`, `group`, `group[2]` for the " +
 		"path down to its second level, or the key of an attribute."},
 	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},

@@ -205,7 +205,7 @@ func Values(part, text string) (map[string]string, error) {
 	return values, nil
 }
 
-// GroupParts parses group=cid,mid,moid, of which a key of descriptions of devices may be one.
+// GroupParts parses group=cid,mid,moid, and keys of descriptions of devices among them.
 func GroupParts(args *fasthttp.Args, q *record.Query) error {
 	for part := range strings.SplitSeq(string(args.Peek("group")), ",") {
 		switch part {
@@ -230,15 +230,15 @@ func GroupParts(args *fasthttp.Args, q *record.Query) error {
 
 // groupKey adds a key of descriptions of devices.
 func groupKey(part string, q *record.Query) error {
-	key, err := registry.ParseKey(part)
-	switch {
-	case err != nil:
+	if _, err := registry.ParseKey(part); err != nil {
 		return Bad("group", fmt.Errorf("%q is not cid, mid, moid or what descriptions of devices "+
 			"have: %w", Clip(part), err))
-	case q.GroupBy.Key != "":
-		return Bad("group", fmt.Errorf("%s and %s; group by one of them", q.GroupBy.Key, key))
 	}
-	q.GroupBy.Key = key.String()
+	keys, err := registry.AppendKey(q.GroupBy.Key, part)
+	if err != nil {
+		return Bad("group", err)
+	}
+	q.GroupBy.Key = keys
 	return nil
 }
 

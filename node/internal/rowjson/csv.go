@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // table writes rows as CSV: a column for each member, without those that repeat a time in ns.
@@ -79,15 +81,14 @@ func cell(v any) string {
 // groupColumns are the members of a group beside its result, in the order of columns.
 var groupColumns = []string{"start", "hours", "cap", "cid", "mid", "moid", "records"}
 
-// WriteGroups writes groups as CSV, with a column for each value of a result, and one for the key
-// of descriptions of devices in place of mid, unless that is empty.
-func WriteGroups(w io.Writer, key string, groups []map[string]any) error {
+// WriteGroups writes groups as CSV, with a column for each value of a result, and one for each
+// key of descriptions of devices behind mid, see [registry.ParseKeys].
+func WriteGroups(w io.Writer, keyText string, groups []map[string]any) error {
+	keys := registry.KeyNames(keyText)
 	columns, values := []string{"records"}, []string(nil)
 	if len(groups) > 0 {
 		columns = slices.Clone(groupColumns)
-		if key != "" {
-			columns[slices.Index(columns, "mid")] = key
-		}
+		columns = slices.Insert(columns, slices.Index(columns, "mid")+1, keys...)
 		columns = slices.DeleteFunc(columns, func(name string) bool {
 			_, ok := groups[0][name]
 			return !ok
@@ -98,7 +99,7 @@ func WriteGroups(w io.Writer, key string, groups []map[string]any) error {
 	out := csv.NewWriter(w)
 	head := slices.Clone(columns)
 	for _, name := range values {
-		if slices.Contains(groupColumns, name) || name == key {
+		if slices.Contains(groupColumns, name) || slices.Contains(keys, name) {
 			name = "result_" + name
 		}
 		head = append(head, name)

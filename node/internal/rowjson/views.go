@@ -22,8 +22,8 @@ func Group(
 	if by.MOID {
 		row["moid"] = g.MOID
 	}
-	if by.Key != "" {
-		row[by.Key] = forValue(g.Value)
+	for i, key := range registry.KeyNames(by.Key) {
+		row[key] = forValue(g.Values[i])
 	}
 	if by.ByCap() {
 		row["cap"], row["cap_ns"] = record.FormatNs(g.CapNs), g.CapNs

@@ -42,17 +42,59 @@ func (b *block) compile(x registry.Expr) filter {
 		test := f.test
 		return filter{all: true, slow: f.slow, test: func(ord uint32) bool { return !test(ord) }}
 	case registry.In:
-		return b.in(x)
+		f := b.in(x)
+		if x.Key == registry.KeyConnection {
+			x.Key = registry.KeyName
+			return b.orNamed(f, b.in(x))
+		}
+		return f
 	case registry.Prefix:
-		return b.prefix(x)
+		f := b.prefix(x)
+		if x.Key == registry.KeyConnection {
+			x.Key = registry.KeyName
+			return b.orNamed(f, b.prefix(x))
+		}
+		return f
 	case registry.Between:
-		return b.between(x)
+		return b.between(x) // of numbers, and names are texts
 	case registry.Within:
 		return b.places.filter(x.Has, rectsWithin(x))
 	case registry.Near:
 		return b.places.filter(x.Has, rectsNear(x))
 	}
 	panic("BUG: an expression that the index does not know")
+}
+
+// orNamed is a filter of devices by their connection, or where they have none by their name.
+func (b *block) orNamed(connected, named filter) filter {
+	if b.columns[registry.KeyConnection] == nil {
+		return named
+	}
+	has, test := b.columns[registry.KeyConnection].test(), named.test
+	named.test = func(ord uint32) bool { return test(ord) && !has(ord) }
+	named.check = named.test
+	return joined([]filter{connected, named})
+}
+
+// test returns a test of whether a device has a value.
+func (c *column) test() func(ord uint32) bool {
+	var tests []func(uint32) bool
+	if c.texts != nil {
+		tests = append(tests, c.texts.test())
+	}
+	if c.numbers != nil {
+		tests = append(tests, c.numbers.test())
+	}
+	if c.bools != nil {
+		tests = append(tests, c.bools.test())
+	}
+	return func(ord uint32) bool {
+		return slices.ContainsFunc(tests, func(has func(uint32) bool) bool { return has(ord) })
+	}
+}
+
+func (r *run[T]) test() func(ord uint32) bool {
+	return r.filter([]span{{0, uint32(len(r.values))}}).test
 }
 
 // and lists what the rarest of its expressions lists.

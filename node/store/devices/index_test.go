@@ -58,7 +58,7 @@ func (r random) description() *registry.Description {
 		}
 	}
 	for range r.IntN(4) {
-		d.Attributes[r.of("floor", "owner", "serial", "rare", "ok")] = r.value()
+		d.Attributes[r.of("floor", "owner", "serial", "rare", "ok", "connection")] = r.value()
 	}
 	d.Retired = r.IntN(5) == 0
 	return d
@@ -84,8 +84,8 @@ func (r random) selector(depth int) string {
 		}
 		return r.selector(depth-1) + ", " + r.selector(depth-1)
 	}
-	key := r.of("floor", "owner", "serial", "rare", "ok", "alt", "name", "type", "group",
-		"retired", "missing")
+	key := r.of("floor", "owner", "serial", "rare", "ok", "connection", "alt", "name", "type",
+		"group", "retired", "missing")
 	switch r.IntN(9) {
 	case 0:
 		return fmt.Sprintf("%s=%s", key, r.of("acme", "2", `"2"`, "true", "t7", "meter", "1.5",

@@ -11,10 +11,10 @@ import (
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
-// Values says which value of a key each of some devices has. It is immutable once [Gathering] has
-// made it.
+// Values says which values of some keys each of some devices has. It is immutable once [Gathering]
+// has made it.
 type Values struct {
-	list []registry.Value // ascending, each once; the first is the zero value: none
+	list [][]registry.Value // ascending, each once; the first is zero values: none
 
 	// A hash table with open addressing, at most half full, with a random factor, so that clients
 	// cannot choose devices that collide. Numbers of values are 0 where there is no device.
@@ -24,10 +24,10 @@ type Values struct {
 	shift   uint
 }
 
-// List returns the values, ascending: the number of a value is its index. The first is none.
-func (v *Values) List() []registry.Value { return v.list }
+// List returns the values of all keys, ascending: their number is their index. The first are none.
+func (v *Values) List() [][]registry.Value { return v.list }
 
-// Of returns the number of the value of a device, 0 without one.
+// Of returns the number of the values of a device, 0 without any.
 //
 // Cost: one look into a table of 24 bytes or more for each device with a value.
 func (v *Values) Of(mid int64) uint32 {
@@ -48,15 +48,21 @@ var ErrTooMany = errors.New("devices: too many to be grouped")
 // Gathering makes [Values] of devices that come in any order, each once; Add may be called by
 // several goroutines.
 type Gathering struct {
-	key  registry.Key
-	max  int64                // bytes
 	keep func(mid int64) bool // leaves out devices
+	max  int64                // bytes
 
-	mu      sync.Mutex // guards all below
+	mu    sync.Mutex // guards all below
+	bytes int64
+	of    []*gathered // by key
+}
+
+// gathered is what devices have for one key.
+type gathered struct {
+	*Gathering
+	key     registry.Key
 	numbers map[registry.Value]uint32
 	list    []registry.Value // by the numbers that values have so far
 	devices []numbered
-	bytes   int64
 }
 
 type numbered struct {
@@ -64,11 +70,15 @@ type numbered struct {
 	number uint32
 }
 
-// NewGathering returns one for a key and the devices that keep names, that is to take that many
+// NewGathering returns one for keys and the devices that keep names, that is to take that many
 // bytes at most.
-func NewGathering(key registry.Key, maxBytes int64, keep func(mid int64) bool) *Gathering {
-	return &Gathering{key: key, max: maxBytes, keep: keep, list: make([]registry.Value, 1),
-		numbers: map[registry.Value]uint32{{}: 0}}
+func NewGathering(keys registry.Keys, maxBytes int64, keep func(mid int64) bool) *Gathering {
+	g := &Gathering{max: maxBytes, keep: keep}
+	for _, key := range keys {
+		g.of = append(g.of, &gathered{Gathering: g, key: key, list: make([]registry.Value, 1),
+			numbers: map[registry.Value]uint32{{}: 0}})
+	}
+	return g
 }
 
 const (
@@ -80,15 +90,20 @@ const (
 
 // Add adds a device with its description.
 func (g *Gathering) Add(mid int64, d *registry.Description) {
-	if v, ok := g.key.Of(d); ok && g.keep(mid) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.put(mid, g.number(v))
+	if !g.keep(mid) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range g.of {
+		if v, ok := one.key.Of(d); ok {
+			one.put(mid, one.number(v))
+		}
 	}
 }
 
 // number returns the number of a value, a new one for a new value; 0 if there are too many.
-func (g *Gathering) number(v registry.Value) uint32 {
+func (g *gathered) number(v registry.Value) uint32 {
 	n, ok := g.numbers[v]
 	if !ok {
 		if g.bytes > g.max {
@@ -103,7 +118,7 @@ func (g *Gathering) number(v registry.Value) uint32 {
 }
 
 // put adds a device unless there are too many.
-func (g *Gathering) put(mid int64, number uint32) {
+func (g *gathered) put(mid int64, number uint32) {
 	if number > 0 {
 		if g.bytes += deviceBytes; g.bytes <= g.max {
 			g.devices = append(g.devices, numbered{mid, number})
@@ -115,25 +130,81 @@ func (g *Gathering) put(mid int64, number uint32) {
 //
 // Errors: ErrTooMany.
 func (g *Gathering) Values() (*Values, error) {
-	if g.bytes > g.max {
-		return nil, ErrTooMany
+	tables := make([]*Values, len(g.of))
+	for i, one := range g.of {
+		if g.bytes > g.max {
+			return nil, ErrTooMany
+		}
+		list := make([][]registry.Value, len(one.list))
+		for n := range list {
+			list[n] = one.list[n : n+1 : n+1]
+		}
+		tables[i] = newValues(list, one.devices)
 	}
-	order := make([]uint32, len(g.list))
+	if len(tables) == 1 {
+		return tables[0], nil
+	}
+	return g.combine(tables)
+}
+
+// combine returns the values of several keys of all devices that have any.
+func (g *Gathering) combine(tables []*Values) (*Values, error) {
+	type tuple [registry.MaxKeys]uint32
+	numbers := map[tuple]uint32{{}: 0}
+	list := [][]registry.Value{make([]registry.Value, len(tables))}
+	var devices []numbered
+	for i, t := range tables {
+		for at, n := range t.numbers {
+			mid := t.mids[at]
+			if n == 0 || slices.ContainsFunc(tables[:i], func(before *Values) bool {
+				return before.Of(mid) > 0
+			}) {
+				continue
+			}
+			var all tuple
+			for k, of := range tables {
+				all[k] = of.Of(mid)
+			}
+			number, ok := numbers[all]
+			if !ok {
+				number = uint32(len(list))
+				numbers[all] = number
+				values := make([]registry.Value, len(tables))
+				for k, of := range tables {
+					values[k] = of.list[all[k]][0]
+				}
+				list = append(list, values)
+				g.bytes += int64(valueBytes + len(values)*valueBytes/3)
+			}
+			devices = append(devices, numbered{mid, number})
+			if g.bytes += deviceBytes; g.bytes > g.max {
+				return nil, ErrTooMany
+			}
+		}
+	}
+	return newValues(list, devices), nil
+}
+
+// newValues returns the values of a list, and the devices that have them by their numbers there.
+func newValues(list [][]registry.Value, devices []numbered) *Values {
+	order := make([]uint32, len(list))
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	slices.SortFunc(order, func(a, b uint32) int { return g.list[a].Compare(g.list[b]) })
-	v := &Values{list: make([]registry.Value, len(order))}
+	slices.SortFunc(order, func(a, b uint32) int {
+		return registry.CompareValues(list[a], list[b])
+	})
+	v := &Values{list: make([][]registry.Value, len(order))}
 	rank := make([]uint32, len(order))
 	for i, n := range order {
-		v.list[i], rank[n] = g.list[n], uint32(i)
+		v.list[i], rank[n] = list[n], uint32(i)
 	}
-	if len(g.devices) > 0 {
-		width := bits.Len(uint(2*len(g.devices) - 1))
+	if len(devices) > 0 {
+		width := bits.Len(uint(2*len(devices) - 1))
 		v.mids, v.numbers = make([]int64, 1<<width), make([]uint32, 1<<width)
 		v.factor, v.shift = rand.Uint64()|1, uint(64-width)
 	}
-	for _, d := range g.devices {
+	for _, d := range devices {
 		mask := uint64(len(v.mids) - 1)
 		at := uint64(d.mid) * v.factor >> v.shift
 		for v.numbers[at] != 0 {
@@ -141,7 +212,7 @@ func (g *Gathering) Values() (*Values, error) {
 		}
 		v.mids[at], v.numbers[at] = d.mid, rank[d.number]
 	}
-	return v, nil
+	return v
 }
 
 // Gather adds the devices of the index: of some, ascending, or where all is set all of them.
@@ -172,11 +243,30 @@ func (b *block) gather(g *Gathering, some []int64, all bool) {
 			}
 		}
 	}
+	for _, one := range g.of {
+		one.gather(b, ords)
+	}
+}
+
+// gather adds devices of a block, by ordinals that ascend.
+func (g *gathered) gather(b *block, ords []uint32) {
 	c := b.columns[g.key.Name()]
-	if g.key.Name() == registry.KeyRetired {
+	switch g.key.Name() {
+	case registry.KeyRetired:
 		b.gatherRetired(g, c, ords)
 		return
+	case registry.KeyConnection:
+		named := ords
+		if c != nil {
+			has := c.test()
+			named = slices.DeleteFunc(slices.Clone(ords), has)
+		}
+		g.gatherColumn(b, b.columns[registry.KeyName], named)
 	}
+	g.gatherColumn(b, c, ords)
+}
+
+func (g *gathered) gatherColumn(b *block, c *column, ords []uint32) {
 	if c == nil {
 		return
 	}
@@ -186,7 +276,7 @@ func (b *block) gather(g *Gathering, some []int64, all bool) {
 }
 
 // gatherRetired adds devices by whether they are retired: those that are not have no entry.
-func (b *block) gatherRetired(g *Gathering, c *column, ords []uint32) {
+func (b *block) gatherRetired(g *gathered, c *column, ords []uint32) {
 	var retired []uint32
 	if c != nil {
 		retired = c.bools.devices(c.bools.at(1))
@@ -199,7 +289,7 @@ func (b *block) gatherRetired(g *Gathering, c *column, ords []uint32) {
 
 // gatherRun adds those of some devices, by ordinals that ascend, that have values in a run.
 func gatherRun[T cmp.Ordered](
-	b *block, g *Gathering, r *run[T], ords []uint32, value func(T) registry.Value,
+	b *block, g *gathered, r *run[T], ords []uint32, value func(T) registry.Value,
 ) {
 	if r == nil {
 		return

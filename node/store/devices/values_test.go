@@ -10,7 +10,7 @@ import (
 )
 
 var keys = []string{"name", "type", "group", "group[1]", "group[2]", "group[3]", "alt", "retired",
-	"floor", "owner", "serial", "rare", "missing"}
+	"floor", "owner", "serial", "rare", "connection", "missing"}
 
 // TestValuesAgainstMap compares the values that devices have for keys with those from a map, of all
 // devices and of some.
@@ -37,7 +37,13 @@ func TestValuesAgainstMap(t *testing.T) {
 					some = append(some, mid)
 				}
 			}
-			compareValues(t, &x, model, r.of(keys...), some, all)
+			text := r.of(keys...)
+			for range r.IntN(3) {
+				if more, err := registry.AppendKey(text, r.of(keys...)); err == nil {
+					text = more
+				}
+			}
+			compareValues(t, &x, model, text, some, all)
 		}
 	}
 }
@@ -45,27 +51,30 @@ func TestValuesAgainstMap(t *testing.T) {
 func compareValues(t *testing.T, x *Index, model map[int64]*registry.Description, text string,
 	some []int64, all bool) {
 	t.Helper()
-	key, err := registry.ParseKey(text)
+	keys, err := registry.ParseKeys(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := NewGathering(key, 1<<30, func(mid int64) bool { return mid%7 != 0 })
+	g := NewGathering(keys, 1<<30, func(mid int64) bool { return mid%7 != 0 })
 	x.Gather(g, some, all)
 	got, err := g.Values()
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := got.List()
-	if !slices.IsSortedFunc(list, registry.Value.Compare) || list[0] != (registry.Value{}) ||
-		len(slices.Compact(slices.Clone(list))) != len(list) {
+	none := make([]registry.Value, len(keys))
+	if !slices.IsSortedFunc(list, registry.CompareValues) || !slices.Equal(list[0], none) ||
+		len(slices.CompactFunc(slices.Clone(list), slices.Equal[[]registry.Value])) != len(list) {
 		t.Fatalf("%s: values %v", text, list)
 	}
 	for mid := int64(-1000); mid < 2000; mid++ {
-		want := registry.Value{}
+		want := slices.Clone(none)
 		if _, is := slices.BinarySearch(some, mid); (is || all) && model[mid] != nil && mid%7 != 0 {
-			want, _ = key.Of(model[mid])
+			for i, key := range keys {
+				want[i], _ = key.Of(model[mid])
+			}
 		}
-		if v := list[got.Of(mid)]; v != want {
+		if v := list[got.Of(mid)]; !slices.Equal(v, want) {
 			t.Fatalf("%s of %d: %v, want %v", text, mid, v, want)
 		}
 	}
@@ -73,18 +82,18 @@ func compareValues(t *testing.T, x *Index, model map[int64]*registry.Description
 
 // TestTooManyValues gathers more than it may.
 func TestTooManyValues(t *testing.T) {
-	key, err := registry.ParseKey("name")
+	keys, err := registry.ParseKeys("name")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := NewGathering(key, 1<<16, func(int64) bool { return true })
+	g := NewGathering(keys, 1<<16, func(int64) bool { return true })
 	for mid := range int64(1000) {
 		g.Add(mid, &registry.Description{Name: string(rune('a' + mid))})
 	}
 	if _, err := g.Values(); !errors.Is(err, ErrTooMany) {
 		t.Errorf("gathered, %v", err)
 	}
-	if len(g.devices) > 1000 || g.bytes > 1<<17 {
-		t.Errorf("%d devices, %d bytes", len(g.devices), g.bytes)
+	if len(g.of[0].devices) > 1000 || g.bytes > 1<<17 {
+		t.Errorf("%d devices, %d bytes", len(g.of[0].devices), g.bytes)
 	}
 }

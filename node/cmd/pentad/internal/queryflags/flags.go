@@ -348,6 +348,24 @@ var lengthOf = map[string]string{"minute": "1m", "hour": "1h", "hourly": "1h", "
 	"daily": "1d", "date": "1d", "week": "1w", "weekly": "1w", "month": "1mo", "monthly": "1mo",
 	"year": "1y", "time": "1h"}
 
+// GroupFlag is the text of --group. A flag that is given again adds to it.
+type GroupFlag string
+
+// String implements pflag.Value.
+func (g *GroupFlag) String() string { return string(*g) }
+
+// Set implements pflag.Value.
+func (g *GroupFlag) Set(text string) error {
+	if *g != "" {
+		text = string(*g) + "," + text
+	}
+	*g = GroupFlag(text)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (g *GroupFlag) Type() string { return "string" }
+
 // ParseGroup reads --group: parts of the key, a key of descriptions of devices, and cap=LENGTH for
 // buckets of capture time.
 func ParseGroup(text string) (record.GroupBy, error) { return ParseGroupIn(text, "") }
@@ -402,17 +420,19 @@ func ParseGroupIn(text, zone string) (record.GroupBy, error) {
 
 // addKey adds a key of descriptions of devices to groups.
 func addKey(g *record.GroupBy, part string) error {
-	key, err := registry.ParseKey(part)
+	_, err := registry.ParseKey(part)
 	switch {
 	case err != nil && strings.ContainsAny(part, "= ") || part == "" || part == "cap":
 		return cli.Usagef("--group %.80q: unknown group; use cid, mid, moid, cap=LENGTH and what "+
 			"devices have, e.g. type or group[2], separated by commas", part)
 	case err != nil:
 		return cli.Usagef("--group %.80q: unknown group: %w", part, err)
-	case g.Key != "":
-		return cli.Usagef("--group %s and %s: group by one of them", g.Key, key)
 	}
-	g.Key = key.String()
+	keys, err := registry.AppendKey(g.Key, part)
+	if err != nil {
+		return cli.Usagef("--group: %w", err)
+	}
+	g.Key = keys
 	return nil
 }
 

@@ -84,7 +84,9 @@ func (q *Flags) NoteRun(ctx context.Context, a *cli.App, db *client.Client, quer
 
 // anyValue reports whether a group has a value of descriptions.
 func anyValue(groups []wire.Group) bool {
-	return slices.ContainsFunc(groups, func(g wire.Group) bool { return g.Value.Kind() != 0 })
+	return slices.ContainsFunc(groups, func(g wire.Group) bool {
+		return slices.ContainsFunc(g.Values, func(v registry.Value) bool { return v.Kind() != 0 })
+	})
 }
 
 // SumRecords returns the number of records in all groups.
@@ -118,11 +120,19 @@ func AskGroups(ctx context.Context, db *client.Client, q *record.Query, name, pa
 // Names adds the quantity of each moid.
 func GroupColumns(g record.GroupBy, doc *plugin.Doc, names Names) []output.Column {
 	var columns []output.Column
+	if g.CID {
+		columns = append(columns, cli.Right("cid"))
+	}
+	if g.MID {
+		columns = append(columns, cli.Right("mid"))
+	}
+	for _, key := range registry.KeyNames(g.Key) {
+		columns = append(columns, cli.Left(key))
+	}
 	for _, c := range []struct {
 		grouped bool
 		column  output.Column
-	}{{g.CID, cli.Right("cid")}, {g.MID, cli.Right("mid")}, {g.Key != "", cli.Left(g.Key)},
-		{g.MOID, cli.Right("moid")}, {names != nil, cli.Left("quantity")},
+	}{{g.MOID, cli.Right("moid")}, {names != nil, cli.Left("quantity")},
 		{g.ByCap(), cli.Left("cap")}} {
 		if c.grouped {
 			columns = append(columns, c.column)
@@ -173,8 +183,12 @@ func KeyValues(
 	if g.MID {
 		row = append(row, output.Int(group.MID))
 	}
-	if g.Key != "" {
-		row = append(row, deviceValue(group.Value))
+	for i := range registry.KeyNames(g.Key) {
+		value := registry.Value{} // of a group that is only asked for its columns
+		if i < len(group.Values) {
+			value = group.Values[i]
+		}
+		row = append(row, deviceValue(value))
 	}
 	if g.MOID {
 		row = append(row, output.Int(group.MOID))

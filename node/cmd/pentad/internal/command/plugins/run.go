@@ -14,7 +14,8 @@ import (
 
 func (a *app) pluginRunCommand() *cobra.Command {
 	var q queryflags.Flags
-	var params, groupBy string
+	var params string
+	var groupBy queryflags.GroupFlag
 	var zone cli.FilledFlag
 	c := &cobra.Command{
 		Use:   "run NAME[@DIGEST]|FILE.wasm",
@@ -25,10 +26,11 @@ UTC. With --tz they are windows of the calendar of a time zone, as in pentad win
 local day, cap=1mo a month; times without an offset, e.g. --cap 2026-10, are in the zone. A note on
 stderr says if the numbers of several quantities or tenants are merged in a result.
 
-In place of mid, --group takes what the devices of a tenant have in their descriptions: name, type,
-group (its path), group[2] (the path down to its second level), alt, retired or the key of an
-attribute. The description is the newest that --asof or the present shows, whenever a reading was
-captured, as with --select. Devices without it are a group of their own, shown empty or null.
+--group also takes what the devices of a tenant have in their descriptions: name, type, group (its
+path), group[2] (the path down to its second level), alt, retired or the key of an attribute;
+several make a group for each combination. The description is the newest that --asof or the present
+shows, whenever a reading was captured, as with --select. Devices without it are a group of their
+own, shown empty or null.
 
 FILE.wasm is sent with the query: the node compiles it once, by digest, and caches it in memory
 only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`,
@@ -36,11 +38,11 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 		Example: `  pentad plugin run stats --group cid,moid
   pentad plugin run stats --cid 1 --cap now-7d.. --group mid,moid,cap=1d
   pentad plugin run stats --cid 1 --moid 1 --cap 2026-10 --group cap=1d --tz Europe/Helsinki
-  pentad plugin run stats --cid 1 --moid 1 --group type --select 'group^=oulu/'
+  pentad plugin run stats --cid 1 --moid 1 --group group[2],type --select 'group^=oulu/'
   pentad plugin run ./peaks.wasm --cid 1
   pentad plugin run stats --moid 1 --group cid -o csv`,
 		RunE: func(c *cobra.Command, args []string) error {
-			query, err := runQuery(c.Context(), a.App, &q, groupBy, string(zone))
+			query, err := runQuery(c.Context(), a.App, &q, string(groupBy), string(zone))
 			if err != nil {
 				return err
 			}
@@ -58,9 +60,8 @@ only. To use a filter from a file: pentad get or count with --filter FILE.wasm.`
 	flags.StringVar(&params, "params", "",
 		"parameters of the plugin: NAME=VALUE,...; field=NAME selects a field\nof the quantity, "+
 			"see pentad quantity")
-	flags.StringVar(&groupBy, "group", "",
-		"groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h; in place of\nmid type, group[2], "+
-			"an attribute")
+	flags.Var(&groupBy, "group",
+		"groups: cid, mid, moid and cap=LENGTH, e.g. mid,cap=1h; type,\ngroup[2], an attribute")
 	flags.Var(&zone, "tz",
 		"time zone of times and of the windows of --group cap=LENGTH,\ne.g. Europe/Helsinki, "+
 			"-8 or +05:30 (default: buckets, in UTC)")
