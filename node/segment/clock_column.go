@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// A column of caps has a clock where these lie within a short time after the ticks of one: value =
-// base + period*(packed >> low) + gcd*(packed mod 2^low). Order of packed values is order of values.
+// A column of caps has a clock where these lie within a short time after the ticks of one: value
+// = base + period*(packed >> low) + gcd*(packed mod 2^low). Packed values ascend with values.
 
 const (
 	clockHeaderBytes = 1 + 8 // bits of a packed value below its tick u8, period u64

@@ -11,8 +11,8 @@ import (
 // faster than reading the series of all.
 const fewNeeds = 12
 
-// manyNeeds: for so many series, going through the devices of a block that lists them is faster than
-// searching for each.
+// manyNeeds: for so many series, going through the devices of a block that lists them is faster
+// than searching for each.
 const manyNeeds = 8
 
 // The columns that tell the series of rows, and those that tell one row of a series from another.
@@ -95,8 +95,8 @@ func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) erro
 	return nil
 }
 
-// meetDevices finds the spans of devices that are those of the series in needs; both ascend, and are
-// of one tenant and quantity.
+// meetDevices finds the spans of devices that are those of the series in needs; both ascend, and
+// are of one tenant and quantity.
 func (l *search) meetDevices(needs []need) {
 	for _, of := range l.devices {
 		for len(needs) > 0 && l.state.series[needs[0].number].MID < of.MID {
