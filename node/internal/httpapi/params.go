@@ -26,7 +26,8 @@ var (
 		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
 		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+	explainParams = append([]string{"of", "from", "to", "since"}, recordsParams...)
+	runParams     = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
 		"view", "asof", "last",
 		"where", "type", "filter", "filter_params", "unchecked", "params", "group", "every",
 		"limit",
