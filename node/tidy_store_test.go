@@ -59,7 +59,8 @@ func storePackages() map[string][]string {
 func readingPackages() map[string][]string {
 	return map[string][]string{
 		"node/store/shards": {"sdk/record", "sdk/where", "index", "node/segment", "node/wal",
-			"node/internal/durable", "node/internal/partials", "node/store/bounds",
+			"node/internal/durable", "node/internal/partials", "node/internal/slots",
+			"node/store/bounds",
 			"node/store/event", "node/store/layout", "node/store/manifest",
 			"node/store/mergepolicy", "node/store/retention", "node/store/tombstone"},
 		"node/store/blocks": {"sdk/record", "index", "node/segment", "node/internal/cpushare",
