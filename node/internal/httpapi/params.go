@@ -26,8 +26,13 @@ var (
 		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
 		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
-	explainParams = append([]string{"of", "from", "to", "since"}, recordsParams...)
-	runParams     = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+	explainParams = []string{"of", "from", "to", "since",
+		"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+		"view", "asof", "last",
+		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
+		"format",
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
+	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
 		"view", "asof", "last",
 		"where", "type", "filter", "filter_params", "unchecked", "params", "group", "every",
 		"limit",
