@@ -4,7 +4,8 @@ package node_test
 // the store than it names.
 func storePackages() map[string][]string {
 	return map[string][]string{
-		"node/store": {"sdk/record", "sdk/registry", "sdk/api", "index", "node/segment", "node/wal",
+		"node/store": {"sdk/record", "sdk/registry", "sdk/api", "sdk/plugin", "sdk/where", "index",
+			"node/segment", "node/wal",
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
