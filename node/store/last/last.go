@@ -44,6 +44,7 @@ type search struct {
 	needsOfCell []need // the series of the cell
 	arena       []need // of runs
 	spans       []span // of the open block
+	devices     []segment.DeviceSpan
 	tails       []segment.Span
 	named       record.Batch // rows of which only the series is read
 	found       record.Batch
