@@ -63,9 +63,9 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 }
 
-// sealLoop makes the segments of heads live; it writes them with as many goroutines as seals may run
-// at once. A seal that fails is tried again, at least once a minute: the rows stay in the log and in
-// memory meanwhile, and puts are refused once the heads are full.
+// sealLoop makes the segments of heads live; it writes them with as many goroutines as seals may
+// run at once. A seal that fails is tried again, at least once a minute: the rows stay in the log
+// and in memory meanwhile, and puts are refused once the heads are full.
 func (s *Store) sealLoop() {
 	var p pendingSeals
 	for {

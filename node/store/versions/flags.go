@@ -11,9 +11,9 @@ import (
 )
 
 // ClearFalse clears the flags of the unconfirmed rows that supersede no other row: those whose cap
-// is above every cap of their series in older segments and heads. A head sees only watermarks that many
-// series share and the greatest cap of each device: it flags nearly all of what is loaded device by
-// device, and of what several writers put at once.
+// is above every cap of their series in older segments and heads. A head sees only watermarks that
+// many series share and the greatest cap of each device: it flags nearly all of what is loaded
+// device by device, and of what several writers put at once.
 //
 // Cost: about 20 ns an unconfirmed row, and 5 ns a series of each older segment.
 func ClearFalse(
