@@ -203,6 +203,10 @@ bench-tstorage: ## compare the TStorage gateway with the native client
 bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
 	$(IN_BENCH) $(GO) run . sealed $(BENCH_FLAGS)
 
+.PHONY: bench-shards
+bench-shards: ## compare ingest into heads of two shards and of one, in turns
+	$(IN_BENCH) $(GO) run . shards --seal-rows 20000000 $(BENCH_FLAGS)
+
 .PHONY: bench-names
 bench-names: ## compare questions by descriptions of devices with PostGIS and DuckDB
 	$(IN_BENCH) $(GO) run . names $(BENCH_FLAGS)
@@ -256,6 +260,10 @@ test-long: ## run models, simulations, race-processes, crash and fuzz-long, for 
 	PENTAD_PLANTED=all $(GO) test -count 1 -timeout 60m -v -run TestSimulatedClusterFindsBugs ./node/internal/member
 	$(MAKE) sim SEEDS=20000 CLUSTERS=2000
 	$(MAKE) race-processes crash fuzz-long
+
+.PHONY: test-names-full
+test-names-full: ## compare copies of a million named devices with 20 million readings
+	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run SelectedAnswersOfCopies ./node/cmd/pentad
 
 sim: sim-groups sim-cluster ## simulate clusters under faults; SEEDS=20000 CLUSTERS=500 SEED=
 

@@ -27,6 +27,15 @@ func TestDevicesForPeople(t *testing.T) {
 		`"metadata":"x","from":"2024-02-01"}`, 200, `"attributes":{"owner":"beta","wired":true},`+
 		`"metadata":"x"`)
 	a.expect("GET", one+"&at=2024-01-15", "", 200, `"floor":3`)
+	a.expect("PATCH", one, `{"attributes":{"wired":false},"from":"2024-01-15"}`, 200,
+		`"wired":false}`, `"from":"2024-01-15T00:00:00`)
+	a.expect("GET", one, "", 200, `"wired":true}`, `"from":"2024-02-01T00:00:00`)
+	a.expect("PATCH", one, `{"type":5}`, 400, "type: number 5 is not a valid string")
+	a.expect("PATCH", one, `{"retired":"no"}`, 400, "retired: string is not a valid bool")
+	a.expect("PATCH", one, `{"attributes":{"n":9007199254740993}}`, 400, "the attribute n is "+
+		"9007199254740993, which is not a finite number, or has more digits than one keeps")
+	a.expect("PATCH", one, `{"attributes":{"n":9007199254740992,"wired":true},"from":`+
+		`"2024-01-15"}`, 200, `"n":9007199254740992`)
 	a.expect("GET", one+"&asof=2020-01-01", "", 404)
 	a.expect("PUT", one, `{"type":"meter"}`, 200, `"name":"oulu/t7","type":"meter","retired"`)
 	a.expect("PUT", one, `{"name":"other"}`, 400, `"part":"body"`, "PATCH renames")
@@ -99,6 +108,14 @@ func TestManyDevicesForPeople(t *testing.T) {
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
+	a.expect("PUT", "/v1/devices/t00?cid=1", `{"type":"meter","place":{"lat":65.5,"lon":25,`+
+		`"alt":3},"attributes":{"from_":1,"latitude":"north"}}`, 200)
+	a.expect("GET", "/v1/devices?cid=1&format=geojson&limit=2", "", 200,
+		`{"type":"FeatureCollection","features":[{"type":"Feature","id":1099511627776,`+
+			`"geometry":{"type":"Point","coordinates":[25,65.5,3]},"properties":{`+
+			`"attr.latitude":"north","from":"`, `"geometry":null,"properties":{`,
+		`"name":"t01"`, `"next":"t02"}`)
+	a.expect("GET", "/v1/devices?cid=1&format=kml", "", 400, `"part":"format"`)
 	a.expect("GET", "/v1/devices?cid=1&limit=0", "", 400, `"part":"limit"`)
 	a.expect("GET", "/v1/devices?cid=1&select="+url.QueryEscape("floor=="), "", 400,
 		`"part":"select"`)
@@ -134,4 +151,12 @@ func TestNamesForPeople(t *testing.T) {
 	a.expect("GET", "/v1/count?cid=1&mid=oulu/t8", "", 400, `"part":"mid"`, "no device with")
 	a.expect("GET", "/v1/count?mid=oulu/t8", "", 400, `"part":"mid"`, "choose one with cid")
 	a.expect("GET", "/v1/count?moid=x", "", 400, `"part":"moid"`, "no declared quantity")
+	a.expect("GET", "/v1/devices/oulu/t7?cid=acme", "", 200, `"cid":1,"mid":1099511627776`)
+	a.expect("GET", "/v1/devices?cid=beta", "", 400, `"part":"cid"`, "no tenant has the name")
+	a.expect("PUT", "/v1/retention?cid=acme&moid=temperature&cap_age=99999d", "", 200,
+		`"cid":1,"moid":3,`)
+	a.expect("POST", "/v1/retention?cid=acme&moid=temperature&action=hold", "", 200)
+	a.expect("GET", "/v1/retention", "", 200, `"cid":1,"moid":3,`, `"held":true`)
+	a.expect("DELETE", "/v1/retention?cid=acme&moid=temperature", "", 200)
+	a.expect("PUT", "/v1/retention?cid=beta&cap_age=1d", "", 400, `"part":"cid"`)
 }

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -34,7 +36,9 @@ func withReserved(t *testing.T) (*Node, *remote) {
 			b.AppendRecord(record.Record{Key: record.Key{CID: 1, MID: mid, MOID: moid, CapNs: 5},
 				Payload: []byte("x")})
 		}
-		if _, err := n.Put(t.Context(), b, store.WriterSeq{}); err != nil {
+		// Batches of persistent writers are stored as they are.
+		w := store.WriterSeq{ID: [16]byte{1}, Seq: uint64(mid) + 1, Persistent: true}
+		if _, err := n.Put(t.Context(), b, w); err != nil {
 			t.Fatal(err)
 		}
 		if mid == 1 { // some rows in segments, some in heads
@@ -54,6 +58,30 @@ func moidsOf(all []int32, b *record.Batch) []int32 {
 		}
 	}
 	return all
+}
+
+// TestMeaninglessMOIDs puts records of moids that are reserved and mean nothing.
+func TestMeaninglessMOIDs(t *testing.T) {
+	n := openTest(t, Options{})
+	a := &asker{t, n}
+	for moid := int32(math.MinInt32); moid <= record.FirstMOID; moid++ {
+		var b record.Batch
+		b.Append(record.Key{CID: 1, MID: 7, MOID: moid, CapNs: 5}, []byte("x"))
+		_, err := n.Put(t.Context(), &b, store.WriterSeq{})
+		var invalid *record.InvalidError
+		if refused := errors.As(err, &invalid); refused != (moid > math.MinInt32 &&
+			moid < record.FirstMOID) {
+			t.Errorf("moid %d: %v", moid, err)
+		}
+		if moid > record.DescriptionMOID && moid < record.FirstMOID {
+			if invalid == nil || invalid.Part != "moid" {
+				t.Errorf("moid %d: %v", moid, err)
+			}
+			row := fmt.Sprintf(`{"cid":1,"mid":7,"moid":%d,"cap":1,"payload":"eA=="}`, moid)
+			a.expect("POST", "/v1/records", row, 422, "which are reserved, and means nothing yet; "+
+				"use -2147483632 and above")
+		}
+	}
 }
 
 // TestReservedMOIDs asks random boxes in every way and compares with the moids that are put: a box
@@ -189,7 +217,7 @@ func TestReservedAreNotShown(t *testing.T) {
 func TestReservedAreRepeated(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	n := openTest(t, Options{})
-	body := devices(2) + `{"cid":1,"mid":0,"moid":-2147483644,"cap":1,"value":1}` + "\n"
+	body := devices(2) + `{"cid":1,"mid":0,"moid":-2147483648,"cap":1,"value":1}` + "\n"
 	for i := range 2 {
 		status, out := postLines(t, n, body, "names")
 		if status != 200 || out.Written != 3 || out.Duplicate != (i == 1) {

@@ -213,7 +213,7 @@ func (s *source) batch(most int) *record.Batch {
 		r := record.Record{Key: record.Key{CID: at.cid, MID: at.mid, MOID: int32(number % 2),
 			CapNs: int64(number)}, Tomb: s.rng.IntN(20) == 0}
 		if s.rng.IntN(10) == 0 {
-			r.MOID = record.DescriptionMOID + 1 // reserved, and of any form
+			r.MOID = GapMOID // reserved, and of any form
 		}
 		if !r.Tomb {
 			r.Payload = binary.LittleEndian.AppendUint64(nil, number)

@@ -27,7 +27,7 @@ const maxCheckedKeys = 1000
 func Describes(b *record.Batch) bool { return slices.ContainsFunc(b.MOID, describesDevice) }
 
 func describesDevice(moid int32) bool {
-	return moid == record.NameMOID || moid == record.IDBlockMOID || moid == record.DescriptionMOID
+	return record.IsReservedMOID(moid) && moid >= record.NameMOID // below are records of edge nodes
 }
 
 // CheckDescribing says which record of a batch cannot be a name, a claim of ids or a description
@@ -48,11 +48,15 @@ func CheckDescribing(b *record.Batch) error {
 			}
 		case record.IDBlockMOID:
 			_, err = record.ParseIDClaim(b.Key(i), b.Payload(i))
-		default:
+		case record.DescriptionMOID:
 			var d *registry.Description
 			if d, err = registry.Parse(b.Payload(i)); err == nil {
 				err = d.Check()
 			}
+		default:
+			return &record.InvalidError{Part: "moid", Reason: record.OutOfRange, Row: i,
+				Detail: fmt.Sprintf("moid %d is one of the 16 lowest, which are reserved, and "+
+					"means nothing yet; use %d and above", moid, int64(record.FirstMOID))}
 		}
 		if err != nil {
 			return &record.InvalidError{Part: "payload", Reason: record.Inconsistent, Row: i,

@@ -54,4 +54,8 @@ type DeviceRemoved struct {
 	MID          int64  `json:"mid"`
 	Removed      string `json:"removed"` // its name
 	Descriptions int    `json:"descriptions"`
+	// Of a purge: records of readings, of all versions, and the names that the device has or had.
+	Records *uint64  `json:"records,omitempty"`
+	Names   []string `json:"names,omitempty"`
+	DryRun  bool     `json:"dry_run,omitempty"` // nothing was removed
 }

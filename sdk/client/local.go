@@ -14,6 +14,8 @@ type Local interface {
 	// Put stores a valid batch. With an acq of 0 or more it is refused, by an error of kind
 	// conflict, if descriptions of its devices came after that acq.
 	Put(ctx context.Context, b *record.Batch, unlessNewerNs int64) (wire.PutReply, error)
+	// Purge removes the records of a checked box for ever.
+	Purge(ctx context.Context, box *wire.Box) error
 }
 
 // NewLocal returns a client for names and descriptions of devices at a node of the same process.

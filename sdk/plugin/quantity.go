@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -71,6 +72,29 @@ func (q *Quantity) Check() error {
 		case f.Offset > maxFieldOffset:
 			return fmt.Errorf("quantity %s: offset %d of field %s, at most %d", q.label(), f.Offset,
 				f.Name, maxFieldOffset)
+		}
+	}
+	return nil
+}
+
+// CheckFields says which two fields of a quantity share bytes of the payload. It is no part of
+// Check, as declarations of earlier versions may have such fields.
+func (q *Quantity) CheckFields() error {
+	fields := slices.Clone(q.Fields)
+	slices.SortStableFunc(fields, func(a, b QuantityField) int {
+		return cmp.Compare(a.Offset, b.Offset)
+	})
+	for i := 1; i < len(fields); i++ {
+		f, next := fields[i-1], fields[i]
+		size, fixed := map[string]uint32{F64: 8, I64: 8, F32: 4, I32: 4, U32: 4}[f.Type]
+		if end := f.Offset + size; !fixed || next.Offset < end {
+			until := fmt.Sprintf("is of %d bytes, up to %d", size, end)
+			if !fixed {
+				until = "is the rest of the payload"
+			}
+			return fmt.Errorf("quantity %s: field %s begins at byte %d and %s, but field %s "+
+				"begins at %d; give each field its own bytes", q.label(), f.Name, f.Offset, until,
+				next.Name, next.Offset)
 		}
 	}
 	return nil

@@ -313,11 +313,28 @@ func (v Value) String() string {
 }
 
 // ParseValue returns what a text means as a value: a number or a boolean if it spells one, else a
-// text, which may be in double quotes. Digits that a number does not keep, beyond 2^53, are a text.
+// text, which may be in double quotes. What a number would not keep is a text: zeros or a plus in
+// front, as of codes and of telephones, and digits beyond 2^53.
 func ParseValue(text string) Value {
 	if inner, ok := strings.CutPrefix(text, `"`); ok && strings.HasSuffix(inner, `"`) {
 		return Text(inner[:len(inner)-1])
 	}
+	digits := strings.TrimPrefix(text, "-")
+	if strings.HasPrefix(text, "+") || len(digits) > 1 && digits[0] == '0' &&
+		digits[1] >= '0' && digits[1] <= '9' {
+		return Text(text)
+	}
 	all := Literal{Text: text}.Meanings()
 	return all[len(all)-1]
+}
+
+// ParseNumber reads the value of an attribute that is written as a number, which must keep it.
+func ParseNumber(key, text string) (Value, error) {
+	n, ok := parseNumber(text)
+	if !ok {
+		return Value{}, fmt.Errorf("the attribute %s is %s, which is not a finite number, or has "+
+			"more digits than one keeps; write it as a text, in double quotes",
+			excerpt.Of(key, MaxKeyBytes), excerpt.Of(text, 40))
+	}
+	return Number(n), nil
 }

@@ -393,8 +393,6 @@ func (c *compiler) places(t *expr.Test, i int, k kind) ([]Range, bool) {
 		switch strings.ToLower(strings.TrimLeft(l.Text, "+-")) {
 		case "nan":
 			hint = "; what is not a number meets not (" + t.Key + " >= -inf)"
-		case "infinity", "inf":
-			hint = "; the infinite ones are inf and -inf"
 		}
 		c.fail(l.At, "%s of %s is a number, and %q is not one%s", t.Key, c.of,
 			excerpt.Of(l.Text, 40), hint)

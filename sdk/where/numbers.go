@@ -16,12 +16,21 @@ import (
 // a type, in which -0 is right below 0 and NaNs are at both ends, or that of their bits.
 type Range struct{ Low, High uint64 }
 
+// isInfinite reports whether a word is infinite: inf, -inf, or as other programs write it, e.g. Inf
+// and +Infinity.
+func isInfinite(text string) bool {
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		text = text[1:]
+	}
+	return strings.EqualFold(text, "inf") || strings.EqualFold(text, "infinity")
+}
+
 // isNumber reports whether a word is a decimal number or infinite.
 func isNumber(text string) bool {
-	switch strings.TrimLeft(text, "+-") {
-	case "inf":
-		return len(text) <= len("-inf")
-	case "":
+	switch {
+	case isInfinite(text):
+		return true
+	case strings.TrimLeft(text, "+-") == "":
 		return false
 	}
 	for _, c := range []byte(text) {
@@ -117,7 +126,7 @@ func (k kind) ofFloat(text string) (low, high uint64) {
 		return k.order(bits(math.Copysign(0, -1))), k.order(bits(0))
 	}
 	low = k.order(bits(f))
-	switch beyond := math.IsInf(f, 0) && !strings.HasSuffix(text, "inf"); {
+	switch beyond := math.IsInf(f, 0) && !isInfinite(text); {
 	case beyond && f > 0:
 		return low, low - 1
 	case beyond:
@@ -172,7 +181,7 @@ func (k kind) compareInteger(op expr.Op, text string) (set []Range, ok bool) {
 	low, high := new(big.Int).Set(least), new(big.Int).Set(most)
 	v := exact(text)
 	switch {
-	case v == nil && strings.HasSuffix(text, "inf"):
+	case v == nil && isInfinite(text):
 		below, less := text[0] == '-', op == expr.Less || op == expr.LessOrEqual
 		if op == expr.In || below == less {
 			return nil, true

@@ -52,8 +52,6 @@ func TestBindRefuses(t *testing.T) {
 		`quantity 2 (state) is i32`)
 	f("value = 1e999999", 2, `character 9 ("1e999999"): "1e999999" cannot be compared with an `+
 		`integer; its exponent is not of -400 to 400`)
-	f("value < Infinity", 1, `character 9 ("Infinity"): want a number behind the sign, e.g. `+
-		`value >= 2`)
 	f("cap > 5", 1, `character 1 ("cap > 5"): quantity 1 (power) has no field cap; it has value; `+
 		`the parts of keys are chosen beside the condition`)
 	f("value = 5z", 3, `character 9 ("5z"): value of quantity 3 (blob) is bytes, and "5z" `+
@@ -117,6 +115,8 @@ func TestMatch(t *testing.T) {
 	f(`value = "a \"b\" \\"`, 4, `a "b" \`, true)
 	f(`value = "1..2"`, 4, "1..2", true)
 	f("value < 1e400 and value > -1e400", 1, zero, true)
+	f("value = Inf and value >= +Infinity", 1, "\x00\x00\x00\x00\x00\x00\xf0\x7f", true)
+	f("value > -INF", 1, "\x00\x00\x00\x00\x00\x00\xf0\xff", false)
 	f("value > 1e400 or value = 1e400", 1, "\x00\x00\x00\x00\x00\x00\xf0\x7f", true) // infinite
 	f("unreadable", 1, zero, false)
 	f("unreadable", 1, zero[:7], true)

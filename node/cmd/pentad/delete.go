@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
@@ -27,8 +28,8 @@ func (a *app) deleteCommand() *cobra.Command {
 
 A deleted reading gets a new version, a tombstone. The latest view and later as-of views no longer
 show the reading; the view of all versions shows its earlier versions and the tombstone; a later put
-brings it back. Lines of NDJSON and CSV are those that get writes; only cid, mid, moid and cap are
-read. Use erase to hide many readings at once, and purge to remove them.`,
+brings it back. Lines of NDJSON and CSV are those that get writes and put reads; only the parts of
+the key are read. Use erase to hide many readings at once, and purge to remove them.`,
 		Args: cli.NoCommand,
 		Example: `  pentad delete --cid 1 --mid 7 --moid 1 --cap 2026-11-21T09:45:00Z
   pentad get --cid 1 --mid 7 --cap 2026-11-21 -o ndjson | pentad delete`,
@@ -130,7 +131,7 @@ func keysFromLines(
 			return err
 		}
 		if err := take(key); err != nil {
-			return input.Sending(err)
+			return csvimport.Sending(err)
 		}
 		return nil
 	})
@@ -141,21 +142,24 @@ type keyColumns [4]int
 
 func findKeyColumns(header []string) (c keyColumns, err error) {
 	for d := range c {
-		c[d] = -1
-		for i, name := range header {
-			if name == record.Dim(d).String() {
-				c[d] = i
+		name := record.Dim(d).String()
+		if d != int(record.Cap) {
+			name, err = csvimport.OwnColumn(record.Dim(d), func(column string) bool {
+				return slices.Contains(header, column)
+			})
+			if err != nil {
+				return c, fmt.Errorf("header: %w", err)
 			}
 		}
-		if c[d] < 0 {
-			return c, fmt.Errorf("header: column %s is missing", record.Dim(d))
+		if c[d] = slices.Index(header, name); c[d] < 0 {
+			return c, fmt.Errorf("header: column %s is missing", name)
 		}
 	}
 	return c, nil
 }
 
 func keysFromCSV(
-	_ context.Context, in io.Reader, _ input.Names, rejects *input.Rejected,
+	ctx context.Context, in io.Reader, names input.Names, rejects *input.Rejected,
 	take func(record.Key) error,
 ) (taken, lines int64, err error) {
 	file := csv.NewReader(input.SkipByteOrderMark(in))
@@ -185,7 +189,10 @@ func keysFromCSV(
 		if err != nil {
 			return taken, lines, fmt.Errorf("read stdin: %w", err)
 		}
-		key, err := columns.key(row)
+		key, err := columns.key(ctx, row, names)
+		if sending := (csvimport.SendError{}); errors.As(err, &sending) {
+			return taken, lines, sending.Unwrap()
+		}
 		if err != nil {
 			number, _ := file.FieldPos(0)
 			rejects.Add(fmt.Sprintf("line %d: %v", number, err))
@@ -199,15 +206,15 @@ func keysFromCSV(
 }
 
 // key reads the key of a row by the rules of a line of ndjson.
-func (c keyColumns) key(row []string) (record.Key, error) {
-	var in input.Line
-	for d, to := range []**int64{&in.CID, &in.MID, &in.MOID} {
-		n, err := strconv.ParseInt(row[c[d]], 10, 64)
-		if err != nil {
-			return record.Key{}, fmt.Errorf("%s: %q is not an integer", record.Dim(d), row[c[d]])
-		}
-		*to = &n
+func (c keyColumns) key(
+	ctx context.Context, row []string, names input.Names,
+) (record.Key, error) {
+	found, err := names.Key(ctx, row[c[record.CID]], row[c[record.MID]], row[c[record.MOID]])
+	if err != nil {
+		return found, err
 	}
+	cid, moid := int64(found.CID), int64(found.MOID)
+	in := input.Line{CID: &cid, MID: &found.MID, MOID: &moid}
 	in.Cap = []byte(row[c[record.Cap]])
 	key, err := in.Key()
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
-	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
@@ -19,7 +18,7 @@ func (a *app) deviceCommand() *cobra.Command {
 		a.deviceNameCommand(), a.deviceSetCommand(), a.deviceImportCommand(),
 		a.deviceExportCommand(), a.deviceShowCommand(), a.deviceListCommand(),
 		a.deviceHistoryCommand(), a.deviceRenameCommand(), a.deviceReplaceCommand(),
-		a.deviceRemoveCommand())
+		a.deviceRemoveCommand(), a.devicePurgeCommand())
 	c.Long = `Manage names and descriptions of devices. A name belongs to a tenant and has one id, its mid, which the node gives
 when the name is first used, by device name or by an import csv with a lookup. It keeps the id.
 
@@ -51,7 +50,7 @@ func tenantFlag(c *cobra.Command, cid *int32) {
 }
 
 func checkTenant(cid int32) error {
-	if cid < 0 || int64(cid) >= record.CID.Max() {
+	if cid < 0 {
 		return cli.Usagef("--cid is required: names of devices are those of a tenant, e.g. --cid 1")
 	}
 	return nil

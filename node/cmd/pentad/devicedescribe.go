@@ -50,8 +50,8 @@ Names that have no id yet get one. A number is an id, of a device that need not 
 	flags.StringVar(&d.place, "place", "",
 		"latitude,longitude[,altitude in m], e.g. 65.01,25.47,12")
 	flags.StringArrayVar(&d.attributes, "attr", nil,
-		"attribute, e.g. floor=3, owner=acme, wired=true or serial='\"007\"' as a text;\nmay be "+
-			"repeated")
+		"attribute, e.g. floor=3, owner=acme, wired=true, code=007 or room='\"7\"' as a\ntext; "+
+			"may be repeated")
 	flags.StringVar(&d.metadata, "metadata", "", "text that selectors do not see")
 	flags.BoolVar(&d.retired, "retired", false, "whether the device is out of use")
 	flags.StringVar(&d.from, "from", "now", "time from which this holds, e.g. 2026-11-21")
@@ -98,6 +98,7 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 	if err != nil {
 		return err
 	}
+	d.noteTexts(a, &change)
 	a.Note("described %s; %s new", output.Counted(did.Described, "devices"),
 		output.Counted(did.Created, "names"))
 	if did.Followed > 0 {
@@ -105,6 +106,18 @@ func (a *app) deviceSet(ctx context.Context, d *deviceChange, names []string) er
 			holds(did.Followed))
 	}
 	return nil
+}
+
+// noteTexts names attributes that are texts although they are written as numbers.
+func (d *deviceChange) noteTexts(a *app, change *registry.Change) {
+	const kept = 15 // digits that each number keeps
+	for _, text := range d.attributes {
+		key, value, _ := strings.Cut(text, "=")
+		if len(value) > kept && strings.Trim(value, "0123456789") == "" &&
+			change.Attributes[key].Kind() == registry.KindText {
+			a.Note("the attribute %s is a text, as a number does not keep %s", key, value)
+		}
+	}
 }
 
 func holds(descriptions int) string {

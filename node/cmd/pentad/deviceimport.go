@@ -42,8 +42,9 @@ the text of a column, everything else is as it is written:
   separator: ";"                # and no_header, skip_lines, expect_fields, skip, decimal,
                                 # no_quotes, as for import csv
 
-Attributes that spell a number or a boolean are one, unless they are in double quotes; in JSON they
-are what they are there. A text is empty if one of its columns is.
+Attributes that spell a number or a boolean are one, unless they are in double quotes. What a number
+would not keep is a text: 007, +358401234567, and digits beyond 2^53. In JSON they are what they are
+there. A text is empty if one of its columns is.
 
 Rows change descriptions as device set does: what a file does not name stays as it was, and what is
 empty or null is removed. A row that says what is known already is not stored again: to import a

@@ -37,17 +37,7 @@ would give it a new id. As of an earlier time the device has its old name.`,
 }
 
 func (a *app) deviceRename(ctx context.Context, cid int32, old, name, from string) error {
-	fromNs, err := a.heldFrom("--from", from)
-	if err == nil {
-		err = checkTenant(cid)
-	}
-	if err != nil {
-		return err
-	}
-	if err := registry.CheckName(name); err != nil {
-		return cli.Usage(err)
-	}
-	db, err := a.Connect(ctx)
+	db, fromNs, err := a.connectFrom(ctx, cid, name, "--from", from)
 	if err != nil {
 		return err
 	}
@@ -57,6 +47,24 @@ func (a *app) deviceRename(ctx context.Context, cid int32, old, name, from strin
 		return err
 	}
 	return a.One(deviceColumns(), output.Int(cid), output.Int(mid), output.Text(name))
+}
+
+// connectFrom checks what a command says of a name that a device is to have from a time on, which a
+// flag has, and connects.
+func (a *app) connectFrom(
+	ctx context.Context, cid int32, name, flag, from string,
+) (db *client.Client, fromNs int64, err error) {
+	if fromNs, err = a.heldFrom(flag, from); err != nil {
+		return nil, 0, err
+	}
+	if err := checkTenant(cid); err != nil {
+		return nil, 0, err
+	}
+	if err := registry.CheckName(name); err != nil {
+		return nil, 0, cli.Usage(err)
+	}
+	db, err = a.Connect(ctx)
+	return db, fromNs, err
 }
 
 // removeFlags say what of a device is removed.
@@ -72,8 +80,9 @@ func (a *app) deviceRemoveCommand() *cobra.Command {
 		Use:   "rm NAME",
 		Short: "Remove a name with its descriptions, or one of these",
 		Long: `Remove a name and delete all descriptions of its device: no selector finds it any longer. Its
-readings stay under its id, which the answer has; pentad erase --mid hides them. The name is free:
-device name would give it a new id. As of an earlier time the device has its name and descriptions.
+readings stay under its id, which the answer has; pentad erase --mid hides them, and device purge
+removes all of it for ever. The name is free: device name would give it a new
+id. As of an earlier time the device has its name and descriptions.
 
 --description FROM deletes only the description that is from that time, a new version of which says
 so: the one before it holds in its place. A device that is out of use stays in the registry with
@@ -170,17 +179,7 @@ windows --agg delta --group connection has one row for both: what each register 
 }
 
 func (a *app) deviceReplace(ctx context.Context, cid int32, old, name, at string) error {
-	atNs, err := a.heldFrom("--at", at)
-	if err == nil {
-		err = checkTenant(cid)
-	}
-	if err != nil {
-		return err
-	}
-	if err := registry.CheckName(name); err != nil {
-		return cli.Usage(err)
-	}
-	db, err := a.Connect(ctx)
+	db, atNs, err := a.connectFrom(ctx, cid, name, "--at", at)
 	if err != nil {
 		return err
 	}

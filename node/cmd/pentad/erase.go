@@ -61,7 +61,7 @@ One event with its own acquisition time hides all matching records stored so far
 view and from later as-of views. Older versions outside the selection become visible again: erasing
 by --acq reverts what arrived in a time span. The view of all versions and earlier as-of views still
 show the records; use purge to remove them. Records stored later are visible. Descriptions of
-devices stay unless --moid selects them: --moid=-2147483648.. selects them and all others.
+devices stay unless --moid selects them: --moid=-2147483645 selects them.
 
 --select chooses devices once, by what is known of them now: the event names these devices, with one
 event for each 1,024 ranges of them, and hides the same records whatever is said of them later.`,
@@ -90,8 +90,8 @@ and the nodes start to remove their bytes from their files, before any other mer
 with such records is rewritten, so the time depends on their sizes; pentad events reports when it is
 done. Snapshots and backups made before keep the records, but a store that is restored from a backup
 with a newer part purges them again. Records stored later are visible. Descriptions of devices stay
-unless --moid selects them, e.g. all by --moid=-2147483648.. --select chooses devices as in
-pentad erase.`,
+unless --moid selects them; pentad device purge removes all of one device. --select chooses devices
+as in pentad erase.`,
 		Args: cli.NoCommand,
 		Example: `  pentad purge --cid 1 --mid 7 --dry-run
   pentad purge --cid 1 --mid 7 --yes`,

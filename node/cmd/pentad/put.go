@@ -37,7 +37,8 @@ func (a *app) putCommand() *cobra.Command {
 A line of NDJSON is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
 be an integer in ns, and "payload" (base64) may replace "value". "tenant", "device" and
 "quantity" are names in place of cid, mid and moid; --create gives ids to devices that have none.
-CSV has a header with cid, mid, moid, cap and value; payload or payload_hex may replace it.
+CSV has a header with cid, mid, moid, cap and value; payload or payload_hex may replace it. Its
+columns of the key have numbers or names, and may be called tenant, device and quantity, too.
 
 Values are of the type that their quantity is declared as (pentad quantity), else f64; --type names
 another one. What does not fit the declaration is rejected, unless --type is given.
@@ -204,12 +205,12 @@ func (a *app) putMany(ctx context.Context, p *putFlags) error {
 	w := db.NewWriter(client.WriterOptions{})
 	var written, lines int64
 	var rejects input.Rejected
+	read := input.FromLines
 	if p.format == "csv" {
-		written, lines, err = input.FromCSV(ctx, "stdin", in, w.AddRecord, types, &rejects)
-	} else {
-		written, lines, err = input.FromLines(ctx, "stdin", in, w.AddRecord, types,
-			&queryflags.Resolver{DB: db, Create: p.create, Hint: createHint}, &rejects)
+		read = input.FromCSV
 	}
+	written, lines, err = read(ctx, "stdin", in, w.AddRecord, types,
+		&queryflags.Resolver{DB: db, Create: p.create, Hint: createHint}, &rejects)
 	if closeErr := w.Close(ctx); err == nil {
 		err = closeErr
 	}

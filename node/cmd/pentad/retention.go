@@ -3,21 +3,23 @@ package main
 import (
 	"cmp"
 	"context"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 const retentionHelp = `
-A policy applies to a tenant, to a quantity, to both together, or to all records. A record expires
-when any policy that applies to it says so. Expiry has three phases:
+A policy applies to a tenant, to a quantity, to both together, or to all records; a name is looked
+up once, and the policy keeps the number. None is of devices, as they may be described otherwise
+later: erase --select hides readings of devices. A record expires when any policy that applies to it
+says so. Expiry has three phases:
 
   hidden    The record disappears from every view within 2 % of the age, at most 6 days. A longer
             age, "retention rm" and "retention undo" show it again.
@@ -50,19 +52,25 @@ while they were hidden lacks them; pentad sync verify reports that.`))
 }
 
 func (a *app) retentionListCommand() *cobra.Command {
-	return &cobra.Command{
+	var q queryflags.Flags
+	c := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List retention policies",
 		Args:    cli.NoCommand,
 		Example: `  pentad retention list
+  pentad retention list --names cid --names moid
   pentad retention list -o json`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.retentionList(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := q.ShowNames(c.Context(), a.App); err != nil {
+				return err
+			}
+			return cli.List(c.Context(), a.App, (*client.Client).Retention, retentionColumns(),
+				retentionRow)
+		},
 	}
-}
-
-func (a *app) retentionList(ctx context.Context) error {
-	return cli.List(ctx, a.App, (*client.Client).Retention, retentionColumns(), retentionRow)
+	q.AddNames(c)
+	return c
 }
 
 func retentionColumns() []output.Column {
@@ -112,29 +120,36 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) addScope(c *cobra.Command) {
-	c.Flags().StringVar(&f.cid, "cid", "*", "tenant, e.g. 1 (*: any)")
-	c.Flags().StringVar(&f.moid, "moid", "*", "quantity, e.g. 7 (*: any)")
+	c.Flags().StringVar(&f.cid, "cid", "*", "tenant, e.g. 1 or acme (*: any); also --tenant")
+	c.Flags().StringVar(&f.moid, "moid", "*",
+		"quantity, e.g. 7 or energy (*: any); also --quantity")
 }
 
-func (f *policyFlags) policy() (r client.Retention, err error) {
+// policy returns what the flags say. It asks the node only for names.
+func (f *policyFlags) policy(ctx context.Context, a *app) (r client.Retention, err error) {
 	r.MaxCapAgeNs, r.MaxAcqAgeNs, r.DelayNs = int64(f.capAge), int64(f.acqAge), int64(f.delay)
-	if r.CID, err = policyPart(record.CID, f.cid); err != nil {
-		return r, err
+	names := queryflags.Resolver{Prefix: "--"}
+	for _, part := range []struct {
+		dim  record.Dim
+		text string
+		to   **int32
+	}{{record.CID, f.cid, &r.CID}, {record.MOID, f.moid, &r.MOID}} {
+		if part.text == "*" {
+			continue
+		}
+		if !registry.ReadsAsIDs(part.text) && names.DB == nil {
+			if names.DB, err = a.Connect(ctx); err != nil {
+				return r, err
+			}
+			defer names.DB.Close()
+		}
+		id, err := names.Part(ctx, part.dim, part.text)
+		if err != nil {
+			return r, cli.Usage(err)
+		}
+		*part.to = &id
 	}
-	r.MOID, err = policyPart(record.MOID, f.moid)
-	return r, err
-}
-
-func policyPart(d record.Dim, text string) (*int32, error) {
-	if text == "*" {
-		return nil, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < d.Min() || n == math.MaxInt32 {
-		return nil, cli.Usagef("--%s %q: not an id; use an integer, or * for all", d, text)
-	}
-	id := int32(n)
-	return &id, nil
+	return r, nil
 }
 
 func (a *app) retentionSetCommand() *cobra.Command {
@@ -146,10 +161,10 @@ func (a *app) retentionSetCommand() *cobra.Command {
 		Args:  cli.NoCommand,
 		Example: `  pentad retention set --cid 1 --moid 3 --cap-age 90d --dry-run
   pentad retention set --cid 1 --moid 3 --cap-age 90d --yes
-  pentad retention set --cid 2 --acq-age 24h --yes
+  pentad retention set --tenant a --quantity energy --acq-age 24h --yes
   pentad retention set --everything --cap-age 3650d --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			policy, err := f.policy()
+			policy, err := f.policy(c.Context(), a)
 			switch {
 			case err != nil:
 				return err
@@ -206,7 +221,7 @@ Records that it has hidden are shown again, unless they are removable.`,
 		Args:    cli.NoCommand,
 		Example: `  pentad retention rm --cid 1`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			policy, err := f.policy()
+			policy, err := f.policy(c.Context(), a)
 			if err != nil {
 				return err
 			}
@@ -241,7 +256,7 @@ func (a *app) holdCommand(action, short, help string) *cobra.Command {
 		Example: "  pentad retention " + action + " --cid 1 --moid 3\n" +
 			"  pentad retention " + action + " --everything",
 		RunE: func(c *cobra.Command, _ []string) error {
-			policy, err := f.policy()
+			policy, err := f.policy(c.Context(), a)
 			if err == nil && f.everything && (policy.CID != nil || policy.MOID != nil) {
 				err = cli.Usagef("--everything: applies to every policy; leave out --cid and " +
 					"--moid")

@@ -198,6 +198,9 @@ func (s *Server) setRetention(req *httpserver.Request) {
 	var dry bool
 	err := checkNoBody(req)
 	if err == nil {
+		err = s.replaceNames(req, req.QueryArgs())
+	}
+	if err == nil {
 		r, err = parsePolicy(req.QueryArgs(), remove)
 	}
 	if err == nil {
@@ -253,6 +256,9 @@ func (s *Server) holdRetention(req *httpserver.Request) {
 	err := checkNoBody(req)
 	var h retention.Hold
 	var trust bool
+	if err == nil {
+		err = s.replaceNames(req, req.QueryArgs())
+	}
 	if err == nil {
 		h, trust, err = parseHold(req.QueryArgs())
 	}

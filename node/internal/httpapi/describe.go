@@ -41,6 +41,7 @@ type (
 	changeLines struct{}
 	recordsBody struct{}
 	devicesBody struct{}
+	devicesPage struct{} // of the registry, in two formats
 	module      struct{} // a WebAssembly module
 	text        struct{}
 	// dryOr is an answer that dry_run replaces.
@@ -51,6 +52,8 @@ const (
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson"
 	typeCSV   = "text/csv"
+
+	typeGeoJSON = "application/geo+json"
 )
 
 // Errors of requests, by status.
@@ -169,6 +172,9 @@ func (r *route) answers() []openapi.Answer {
 			Of: openapi.OneOf(gives.done, api.DryRun{})}}
 	case rows:
 		good.Content, good.Headers = gives.media(), endHeaders
+	case devicesPage:
+		good.Content = []openapi.Media{{Type: typeJSON, Of: api.Devices{}},
+			{Type: typeGeoJSON, Of: api.Features{}}}
 	case lines:
 		good.Content = []openapi.Media{{Type: typeLines, Of: gives.line}}
 	case changeLines:

@@ -64,6 +64,17 @@ func (l *localDevices) Put(
 	return wire.PutReply{Records: uint32(b.Len())}, nil
 }
 
+// Purge implements client.Local.
+func (l *localDevices) Purge(ctx context.Context, box *wire.Box) error {
+	if l.s.closing() {
+		return nodeerror.ToWire(nodeerror.ErrClosing)
+	}
+	if _, err := l.s.Writes.DeleteRange(ctx, l.options, box, true); err != nil {
+		return nodeerror.ToWire(err)
+	}
+	return nil
+}
+
 // newDevice returns a device as JSON has it.
 func newDevice(cid int32, d *client.DescribedDevice) api.Device {
 	out := api.Device{CID: cid, MID: d.MID, Name: d.Name, Type: d.Type, Group: d.Group,
@@ -143,7 +154,11 @@ func optional[T any](name string, text json.RawMessage) (*T, error) {
 		return nil, nil
 	}
 	out := new(T)
-	if err := strictjson.Unmarshal(text, out); err != nil {
+	err := strictjson.Unmarshal(text, out)
+	if wrong := (*strictjson.TypeError)(nil); errors.As(err, &wrong) && wrong.Member == "" {
+		return nil, strictjson.WrongType(name, text, wrong.Type)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return out, nil
@@ -170,7 +185,9 @@ func parsePlace(text json.RawMessage) (*registry.Place, error) {
 // parseAttribute reads a text, a number or a boolean; null is none.
 func parseAttribute(key string, text json.RawMessage) (registry.Value, error) {
 	var v any
-	if err := json.Unmarshal(text, &v); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
 		return registry.Value{}, fmt.Errorf("the attribute %s: %w", excerpt.Of(key, 60), err)
 	}
 	switch v := v.(type) {
@@ -178,8 +195,8 @@ func parseAttribute(key string, text json.RawMessage) (registry.Value, error) {
 		return registry.Value{}, nil
 	case string:
 		return registry.Text(v), nil
-	case float64:
-		return registry.Number(v), nil
+	case json.Number:
+		return registry.ParseNumber(key, v.String())
 	case bool:
 		return registry.Bool(v), nil
 	}

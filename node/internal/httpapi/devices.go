@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
@@ -23,11 +24,12 @@ import (
 const routeDevices = "/v1/devices"
 
 var (
-	devicesParams      = []string{"cid", "select", "asof", "at", "limit", "next"}
+	devicesParams = []string{"cid", "select", "asof", "at", "limit", "next",
+		"format"}
 	deviceParams       = []string{"cid", "asof", "at"}
 	deviceChangeParams = []string{"cid", "unless_newer"}
 	devicesPostParams  = []string{"cid", "dry_run"}
-	deviceRemoveParams = []string{"cid"}
+	deviceRemoveParams = []string{"cid", "purge", "dry_run"}
 )
 
 const (
@@ -40,7 +42,7 @@ func (s *Server) deviceRoutes() []route {
 	const one = routeDevices + "/NAME"
 	return []route{
 		{http.MethodGet, routeDevices, false, devicesParams, s.listDevices,
-			says{"List devices by their descriptions", nil, api.Devices{}, nil}},
+			says{"List devices by their descriptions", nil, devicesPage{}, nil}},
 		{http.MethodPost, routeDevices, true, devicesPostParams, s.postDevices,
 			says{"Create and describe many devices", devicesBody{}, devicesChanged{}, nil}},
 		{http.MethodGet, one, false, deviceParams, s.getDevice,
@@ -52,8 +54,8 @@ func (s *Server) deviceRoutes() []route {
 			says{"Change the description or the name of a device", api.DeviceChange{},
 				api.Device{}, nil}},
 		{http.MethodDelete, one, true, deviceRemoveParams, s.deleteDevice,
-			says{"Remove the name and the descriptions of a device", nil, api.DeviceRemoved{},
-				nil}},
+			says{"Remove the name and the descriptions of a device, or purge all of it", nil,
+				api.DeviceRemoved{}, nil}},
 	}
 }
 
@@ -62,13 +64,16 @@ func (s *Server) devices(req *httpserver.Request) *client.Client {
 	return client.NewLocal(&localDevices{s, req.Options})
 }
 
-// parseTenant reads the one tenant that a route is about.
-func parseTenant(req *httpserver.Request) (int32, error) {
+// parseTenant reads the one tenant that a route is about, a number or a name.
+func (s *Server) parseTenant(req *httpserver.Request) (int32, error) {
+	if err := s.replaceNames(req, req.QueryArgs()); err != nil {
+		return 0, err
+	}
 	text := string(req.QueryArgs().Peek("cid"))
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 || n >= record.CID.Max() {
-		return 0, params.Bad("cid", fmt.Errorf("%q is not the number of a tenant; names of "+
-			"devices are those of one, e.g. cid=1", params.Clip(text)))
+		return 0, params.Bad("cid", fmt.Errorf("%q is not a tenant; names of devices are those "+
+			"of one, e.g. cid=1 or cid=acme", params.Clip(text)))
 	}
 	return int32(n), nil
 }
@@ -103,56 +108,92 @@ func deviceError(err error) error {
 }
 
 func (s *Server) listDevices(req *httpserver.Request) {
-	page, err := s.pageOfDevices(req)
-	reply(req, page, deviceError(err))
+	maps, err := wantsGeoJSON(req)
+	var cid int32
+	var page []client.DescribedDevice
+	var next string
+	if err == nil {
+		cid, err = s.parseTenant(req)
+	}
+	if err == nil {
+		page, next, err = s.pageOfDevices(req, cid)
+	}
+	if err != nil {
+		fail(req, deviceError(err))
+		return
+	}
+	req.Response.Header.Set("Vary", "Accept")
+	if !maps {
+		out := api.Devices{Devices: []api.Device{}, Next: next}
+		for i := range page {
+			out.Devices = append(out.Devices, newDevice(cid, &page[i]))
+		}
+		req.JSON(out)
+		return
+	}
+	out := api.Features{Type: "FeatureCollection", Features: []api.Feature{}, Next: next}
+	for i := range page {
+		out.Features = append(out.Features, page[i].Feature())
+	}
+	req.JSON(out)
+	req.SetContentType(typeGeoJSON)
 }
 
-func (s *Server) pageOfDevices(req *httpserver.Request) (*api.Devices, error) {
-	cid, err := parseTenant(req)
-	if err != nil {
-		return nil, err
+// wantsGeoJSON reports whether the client wants GeoJSON.
+func wantsGeoJSON(req *httpserver.Request) (bool, error) {
+	switch format := string(req.QueryArgs().Peek("format")); format {
+	case "":
+		return strings.Contains(string(req.Request.Header.Peek("Accept")), typeGeoJSON), nil
+	case "json", "geojson":
+		return format == "geojson", nil
+	default:
+		return false, params.Bad("format", fmt.Errorf("%q is not json or geojson",
+			params.Clip(format)))
 	}
+}
+
+// pageOfDevices returns the devices of a page, and where the next one begins.
+func (s *Server) pageOfDevices(
+	req *httpserver.Request, cid int32,
+) (page []client.DescribedDevice, next string, err error) {
 	when, err := s.parseWhen(req)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	args := req.QueryArgs()
 	limit := defaultDevices
 	if text := string(args.Peek("limit")); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > mostDevices {
-			return nil, params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 to "+
-				"%d", params.Clip(text), mostDevices))
+			return nil, "", params.Bad("limit", fmt.Errorf("%q is not a number of devices from 1 "+
+				"to %d", params.Clip(text), mostDevices))
 		}
 	}
 	selector := string(args.Peek("select"))
 	if selector != "" {
 		if _, err := registry.ParseSelector(selector); err != nil {
-			return nil, params.Bad("select", err)
+			return nil, "", params.Bad("select", err)
 		}
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
 	all, err := s.devices(req).ListDevices(rc, cid, selector, when)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if next := string(args.Peek("next")); next != "" {
-		all = all[sort.Search(len(all), func(i int) bool { return all[i].Name >= next }):]
+	if from := string(args.Peek("next")); from != "" {
+		all = all[sort.Search(len(all), func(i int) bool { return all[i].Name >= from }):]
 	}
-	page := &api.Devices{Devices: []api.Device{}}
 	for i := range all {
 		// Devices without a name, which are before all others, are on one page.
 		if i >= limit && all[i].Name != "" {
-			page.Next = all[i].Name
-			break
+			return all[:i], all[i].Name, nil
 		}
-		page.Devices = append(page.Devices, newDevice(cid, &all[i]))
 	}
-	return page, nil
+	return all, "", nil
 }
 
 func (s *Server) getDevice(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	var when client.When
 	if err == nil {
 		when, err = s.parseWhen(req)
@@ -211,7 +252,7 @@ func (s *Server) patchDevice(req *httpserver.Request) { s.changeDevice(req, fals
 
 // changeDevice changes one device, and answers with what it is then.
 func (s *Server) changeDevice(req *httpserver.Request, whole bool) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	if err != nil {
 		fail(req, err)
 		return
@@ -267,13 +308,27 @@ func (s *Server) makeChange(
 	if err != nil {
 		return nil, err
 	}
-	return showDevice(rc, db, cid, change.Name, client.When{})
+	when := client.When{}
+	if !change.Last { // else a later description would be taken for the answer
+		when.AtNs = change.FromNs
+	}
+	return showDevice(rc, db, cid, change.Name, when)
 }
 
 func (s *Server) deleteDevice(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	if err == nil {
 		err = checkNoBody(req)
+	}
+	var purge, dry bool
+	if err == nil {
+		purge, err = params.Flag(req.QueryArgs(), "purge")
+	}
+	if err == nil {
+		dry, err = params.Flag(req.QueryArgs(), "dry_run")
+	}
+	if err == nil && dry && !purge {
+		err = params.Bad("dry_run", errors.New("only with purge=1"))
 	}
 	if err != nil {
 		fail(req, err)
@@ -281,14 +336,32 @@ func (s *Server) deleteDevice(req *httpserver.Request) {
 	}
 	rc, cancel := s.requestContext(req)
 	defer cancel()
+	if purge {
+		out, err := s.purgeDevice(rc, req, cid, dry)
+		reply(req, out, deviceError(err))
+		return
+	}
 	mid, n, err := s.devices(req).RemoveDevice(rc, cid, req.Name)
 	reply(req, api.DeviceRemoved{CID: cid, MID: mid, Removed: req.Name, Descriptions: n},
 		deviceError(err))
 }
 
+// purgeDevice removes all of a device for ever, or says what that would be.
+func (s *Server) purgeDevice(
+	rc context.Context, req *httpserver.Request, cid int32, dry bool,
+) (api.DeviceRemoved, error) {
+	purge := s.devices(req).PurgeDevice
+	if dry {
+		purge = s.devices(req).PreviewPurge
+	}
+	p, err := purge(rc, cid, req.Name)
+	return api.DeviceRemoved{CID: cid, MID: p.MID, Removed: req.Name,
+		Descriptions: int(p.Descriptions), Records: &p.Records, Names: p.Names, DryRun: dry}, err
+}
+
 // postDevices makes valid changes and lists invalid ones, with status 207.
 func (s *Server) postDevices(req *httpserver.Request) {
-	cid, err := parseTenant(req)
+	cid, err := s.parseTenant(req)
 	var dry bool
 	if err == nil {
 		dry, err = params.Flag(req.QueryArgs(), "dry_run")

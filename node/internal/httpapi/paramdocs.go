@@ -95,20 +95,24 @@ var paramDocs = map[string]paramDoc{
 	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
 	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
 
-	"/v1/devices cid":       {"integer", "Tenant whose devices they are."},
-	"/v1/devices asof":      {"", "What was known before this time, e.g. `now-1h`."},
-	"/v1/devices at":        {"", "The descriptions that held at this time; default: the last."},
-	"/v1/devices limit":     {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices cid":   {"", "Tenant whose devices they are, e.g. `1` or `acme`."},
+	"/v1/devices asof":  {"", "What was known before this time, e.g. `now-1h`."},
+	"/v1/devices at":    {"", "The descriptions that held at this time; default: the last."},
+	"/v1/devices limit": {"integer", "Devices of a page, at most 10,000; default 1,000."},
+	"/v1/devices format": {"json|geojson", "Format of the answer: a page of devices, or of " +
+		"features. Default: by `Accept`, else json."},
 	"/v1/devices next":      {"", "Where a page begins: `next` of the page before."},
 	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes."},
-	"/v1/devices/NAME cid":  {"integer", "Tenant of the device."},
+	"/v1/devices/NAME cid":  {"", "Tenant of the device, e.g. `1` or `acme`."},
 	"/v1/devices/NAME asof": {"", "What was known before this time, e.g. `now-1h`."},
 	"/v1/devices/NAME at":   {"", "The description that held at this time; default: the last."},
+	"/v1/devices/NAME purge": {"flag", "Also remove all readings and the names that it had, for " +
+		"ever; an id may be in place of the name."},
 	"/v1/devices/NAME unless_newer": {"integer", "`acq_ns` of the device as it was read: fail " +
 		"with 409 if its description is newer."},
 
-	"/v1/retention cid":         {"integer", "Tenant; default: all."},
-	"/v1/retention moid":        {"integer", "Quantity; default: all."},
+	"/v1/retention cid":         {"", "Tenant, e.g. `1` or `acme`; default: all."},
+	"/v1/retention moid":        {"", "Quantity, e.g. `7` or `energy`; default: all."},
 	"/v1/retention cap_age":     {"", "Age since capture after which records expire, e.g. `90d`."},
 	"/v1/retention acq_age":     {"", "Age since acquisition after which records expire."},
 	"/v1/retention delay":       {"", "How long expired records are hidden before removal."},

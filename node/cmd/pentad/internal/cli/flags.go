@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
@@ -129,6 +131,8 @@ func (f *TenantFlag) Set(text string) error {
 		return errors.New("not the number of a tenant")
 	case err != nil:
 		f.name, *f.CID = text, 0
+	case n < 0 || n >= record.CID.Max():
+		return fmt.Errorf("%d is outside %d to %d", n, record.CID.Min(), record.CID.Max()-1)
 	default:
 		f.name, *f.CID = "", int32(n)
 	}

@@ -49,7 +49,7 @@ func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) 
 		return false, nil
 	}
 	if v.byMOID {
-		moid, _ := p.moid.value(fields, v.label)
+		moid, _ := p.moid.value(fields, v.label, 0)
 		bad.reason += quantity.Because(p.im.opt.Types, int32(moid))
 	}
 	bad.reason += p.im.mapping.wayOut(string(trimmed))

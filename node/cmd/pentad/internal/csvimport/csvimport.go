@@ -32,7 +32,12 @@ type Options struct {
 	// LookupPath is the file that holds the ids given to names. "": NameDevices gives them to
 	// devices, and Types to quantities.
 	LookupPath string
-	// NameDevices returns the ids of names of devices of a tenant, and how many of them are new.
+	// Find returns the id of a name of a tenant, a quantity or a device of a tenant, and the number
+	// that a text is. A [SendError] ends the import, another error rejects the line. Nil: texts are
+	// numbers.
+	Find func(d record.Dim, cid int32, text string) (int64, error)
+	// NameDevices returns the ids of names of devices of a tenant, of which it creates those that
+	// are not there, and how many these are. Nil: names are only found.
 	NameDevices func(ctx context.Context, cid int32, names []string) ([]int64, int, error)
 	// NewLookups, unless it is nil, is called with the first records before a lookup file is made.
 	NewLookups func(ctx context.Context, first *record.Batch) error
@@ -78,6 +83,7 @@ type Importer struct {
 	marks   marks                   // of the file
 	repeats *repeatFinder           // nil: not asked for
 	summary Summary
+	failed  error // not of a line
 
 	undeclared []plugin.Quantity
 	deviceIDs  map[deviceNumber]int64 // of names that the node keeps
@@ -102,7 +108,7 @@ func New(m *Mapping, opt Options) (*Importer, error) {
 	if opt.Repeats {
 		im.repeats = newRepeatFinder()
 	}
-	if m.usesLookups() {
+	if m.UsesLookups() {
 		var err error
 		if opt.LookupPath != "" {
 			im.lookups, err = OpenLookups(opt.LookupPath)

@@ -25,7 +25,7 @@ func (m *Mapping) nodeLookups(opt *Options) (*Lookups, error) {
 	l := newLookups("")
 	l.id = "node"
 	switch {
-	case opt.NameDevices == nil:
+	case opt.NameDevices == nil && opt.Find == nil:
 		return nil, errors.New("the mapping maps names to ids; give the file that stores them, " +
 			"e.g. --lookup-file ids.json")
 	case m.CID.Lookup != "":
@@ -56,6 +56,23 @@ func (m *Mapping) nodeLookups(opt *Options) (*Lookups, error) {
 // inNode reports whether the node keeps the names.
 func (l *Lookups) inNode() bool { return l != nil && l.path == "" }
 
+// findOnly reports whether names of the node have to be there.
+func (im *Importer) findOnly() bool {
+	return im.lookups.inNode() && im.opt.NameDevices == nil
+}
+
+// find returns the id that a name has, or the number that a text is.
+func (im *Importer) find(d record.Dim, cid int32, text []byte) (int64, *problem) {
+	id, err := im.opt.Find(d, cid, string(text))
+	if err == nil {
+		return id, nil
+	}
+	if errors.As(err, new(SendError)) && im.failed == nil {
+		im.failed = err
+	}
+	return 0, &problem{"key", err.Error()}
+}
+
 // check says why the node cannot keep a name.
 func (l *Lookups) check(dim record.Dim, name []byte) error {
 	switch {
@@ -71,7 +88,7 @@ func (l *Lookups) check(dim record.Dim, name []byte) error {
 // nameDevices gives the records that are to leave the ids of their devices.
 func (im *Importer) nameDevices(ctx context.Context) error {
 	lookup := im.mapping.MID.Lookup
-	if !im.lookups.inNode() || lookup == "" {
+	if !im.lookups.inNode() || lookup == "" || im.findOnly() {
 		return nil
 	}
 	fresh := map[int32][]int64{}

@@ -386,7 +386,7 @@ func (m *Mapping) joins() []*Join {
 	return joins
 }
 
-func (m *Mapping) usesLookups() bool {
+func (m *Mapping) UsesLookups() bool {
 	for _, p := range m.parts() {
 		if p.Lookup != "" {
 			return true

@@ -62,6 +62,11 @@ func newPlan(im *Importer, h *header, fieldCount int, fileName string) (*plan, e
 		if part == nil || err != nil {
 			return nil
 		}
+		if m.Own {
+			if part, err = ownPart(d, h); err != nil {
+				return nil
+			}
+		}
 		resolved := &partPlan{im: im, dim: d, part: part}
 		if part.Constant != nil {
 			err = m.places.at(d.String(), dimLimit(d, *part.Constant))
@@ -183,7 +188,7 @@ func (p *plan) kindOf(fields [][]byte, v *valuePlan) quantity.Type {
 	if !v.byMOID {
 		return v.kind
 	}
-	moid, _ := p.moid.value(fields, v.label) // a bad one is found with the key
+	moid, _ := p.moid.value(fields, v.label, 0) // a bad one is found with the key
 	return p.im.opt.Types.Of(int32(moid))
 }
 
@@ -292,16 +297,17 @@ type lineParts struct {
 
 func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key, *problem) {
 	var bad *problem
-	part := func(pp *partPlan) int64 {
+	part := func(pp *partPlan, cid int64) int64 {
 		if bad != nil {
 			return 0
 		}
 		var n int64
-		n, bad = pp.value(fields, v.label)
+		n, bad = pp.value(fields, v.label, int32(cid))
 		return n
 	}
 	if !shared.known {
-		shared.cid, shared.mid = part(p.cid), part(p.mid)
+		shared.cid = part(p.cid, 0)
+		shared.mid = part(p.mid, shared.cid)
 	}
 	if bad == nil && (!shared.known || p.cap.labelled()) {
 		var folded bool
@@ -312,7 +318,7 @@ func (p *plan) key(fields [][]byte, v *valuePlan, shared *lineParts) (record.Key
 	if v.moid != nil {
 		key.MOID = int32(*v.moid)
 	} else {
-		key.MOID = int32(part(p.moid))
+		key.MOID = int32(part(p.moid, 0))
 	}
 	shared.known = !p.cid.source.labelled() && !p.mid.source.labelled()
 	return key, bad
@@ -361,7 +367,8 @@ type partPlan struct {
 	join   map[string]string
 }
 
-func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
+// value returns the part, given the tenant of the line for names of devices.
+func (pp *partPlan) value(fields [][]byte, label string, cid int32) (int64, *problem) {
 	if pp.part.Constant != nil {
 		return *pp.part.Constant, nil
 	}
@@ -380,7 +387,13 @@ func (pp *partPlan) value(fields [][]byte, label string) (int64, *problem) {
 		if err := pp.im.lookups.check(pp.dim, text); err != nil {
 			return 0, &problem{"key", fmt.Sprintf("%s: %s", pp.dim, err)}
 		}
+		if pp.im.findOnly() {
+			return pp.im.find(pp.dim, cid, text)
+		}
 		return pp.checked(pp.im.lookups.ID(pp.part.Lookup, text))
+	}
+	if pp.im.mapping.Own && pp.im.opt.Find != nil {
+		return pp.im.find(pp.dim, cid, text)
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	switch {

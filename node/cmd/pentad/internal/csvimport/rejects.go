@@ -60,13 +60,14 @@ func (r *Rejects) String() string {
 	file := ""
 	for i := range r.groups {
 		group := &r.groups[i]
-		text := group.Error()
-		if group.File == file {
-			text = group.lines() + ": " + group.Reason
+		text := group.lines() + ": "
+		if r.varied[i] {
+			text += "the first: "
 		}
-		if file = group.File; r.varied[i] {
-			text += " (the first of them)"
+		if text += group.Reason; group.File != file {
+			text = group.File + " " + text
 		}
+		file = group.File
 		texts = append(texts, text)
 	}
 	switch {
@@ -78,7 +79,20 @@ func (r *Rejects) String() string {
 	return strings.Join(texts, "; ")
 }
 
+// SendError is an error that is not of the line that is read, and ends the reading.
+type SendError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e SendError) Unwrap() error { return e.error }
+
+// Sending marks an error that is not of the line that is read.
+func Sending(err error) error { return SendError{err} }
+
+// reject notes a rejected line, and ends the import if an error that is not of the line led there.
 func (im *Importer) reject(e *RejectError, text []byte) error {
+	if im.failed != nil {
+		return im.failed
+	}
 	count := int64(e.Last - e.Line + 1)
 	im.summary.Rejected += count
 	im.summary.Reasons[e.Kind] += count

@@ -18,7 +18,7 @@ func TestRejectGroups(t *testing.T) {
 	f("", good)
 	f("a.csv line 3: 2 fields, expected 3", good, short, good)
 	f("a.csv lines 3 to 5: 2 fields, expected 3", good, short, short, short, good)
-	f(`a.csv lines 2 to 3: column "kwh": "x" is not an f64 (the first of them)`, bad, "1,0,y", good)
+	f(`a.csv lines 2 to 3: the first: column "kwh": "x" is not an f64`, bad, "1,0,y", good)
 	f(`a.csv lines 2 to 3: 2 fields, expected 3; line 4: column "kwh": "x" is not an f64; line 6: `+
 		`2 fields, expected 3; 2 more places`, short, short, bad, good, short, bad, bad, good, bad)
 	f(`a.csv line 2: 2 fields, expected 3; line 4: 2 fields, expected 3; line 6: 2 fields, `+

@@ -33,7 +33,7 @@ func WriteCSV(w io.Writer, devices []client.DescribedDevice) error {
 	out := csv.NewWriter(w)
 	cells := slices.Clone(fixedColumns)
 	for _, key := range keys {
-		cells = append(cells, columnOf(key))
+		cells = append(cells, registry.ColumnOf(key))
 	}
 	if err := out.Write(cells); err != nil {
 		return err
@@ -80,26 +80,13 @@ func literal(v registry.Value) string {
 	return text
 }
 
-// feature is a device in GeoJSON (RFC 7946).
-type feature struct {
-	Type       string         `json:"type"`
-	ID         int64          `json:"id"` // mid
-	Geometry   *point         `json:"geometry"`
-	Properties map[string]any `json:"properties"`
-}
-
-type point struct {
-	Type        string    `json:"type"`
-	Coordinates []float64 `json:"coordinates"` // longitude, latitude, altitude
-}
-
 // WriteGeoJSON writes devices as a FeatureCollection of points, which [Importer.JSON] reads. A
 // device without a place has no geometry.
 func WriteGeoJSON(w io.Writer, devices []client.DescribedDevice) error {
 	out := bufio.NewWriter(w)
 	_, _ = out.WriteString(`{"type":"FeatureCollection","features":[`) // Flush has the error
 	for i := range devices {
-		text, err := json.Marshal(featureOf(&devices[i]))
+		text, err := json.Marshal(devices[i].Feature())
 		if err != nil {
 			return err
 		}
@@ -111,27 +98,4 @@ func WriteGeoJSON(w io.Writer, devices []client.DescribedDevice) error {
 	}
 	_, _ = out.WriteString("\n]}\n")
 	return out.Flush()
-}
-
-func featureOf(d *client.DescribedDevice) feature {
-	f := feature{Type: "Feature", ID: d.MID, Properties: map[string]any{"name": d.Name}}
-	if p := d.Place; p != nil {
-		f.Geometry = &point{"Point", []float64{p.Lon, p.Lat}}
-		if p.HasAlt {
-			f.Geometry.Coordinates = append(f.Geometry.Coordinates, p.Alt)
-		}
-	}
-	for key, text := range map[string]string{"type": d.Type, "group": d.Group,
-		"metadata": d.Metadata, "from": fromText(d)} {
-		if text != "" {
-			f.Properties[key] = text
-		}
-	}
-	if d.Retired {
-		f.Properties["retired"] = true
-	}
-	for key, v := range d.Attributes {
-		f.Properties[columnOf(key)] = v.Plain()
-	}
-	return f
 }

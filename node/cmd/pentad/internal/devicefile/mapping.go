@@ -70,7 +70,7 @@ func (m *Mapping) namesOf(header []string) (left []string, err error) {
 		"alt": &place[2], "altitude": &place[2]}
 	m.Attributes = map[string]string{}
 	for _, column := range header {
-		key, text := attributeOf(column), "{"+column+"}"
+		key, text := registry.AttributeOf(column), "{"+column+"}"
 		switch set := to[column]; {
 		case set != nil && *set != "":
 			return nil, fmt.Errorf("column %q: another column says the same", column)
@@ -96,24 +96,6 @@ func (m *Mapping) namesOf(header []string) (left []string, err error) {
 			"e.g. --name '{%s}'", "name", header[0])
 	}
 	return left, nil
-}
-
-// attributePrefix is before the key of an attribute in a column that would mean something else.
-const attributePrefix = "attr."
-
-// attributeOf is the key of the attribute that a column has.
-func attributeOf(column string) string { return strings.TrimPrefix(column, attributePrefix) }
-
-// columnOf is the column of an attribute.
-func columnOf(key string) string {
-	switch key {
-	case "metadata", "from", "latitude", "longitude", "altitude":
-		return attributePrefix + key
-	}
-	if strings.HasPrefix(key, attributePrefix) {
-		return attributePrefix + key
-	}
-	return key
 }
 
 // plan is a mapping whose templates were read.

@@ -40,7 +40,7 @@ func (im *Importer) named(members map[string]any) (c client.DeviceChange, err er
 		case "attributes":
 			err = addAttributes(&c, v)
 		default:
-			err = addAttribute(&c, attributeOf(key), v)
+			err = addAttribute(&c, registry.AttributeOf(key), v)
 		}
 		if err != nil {
 			return c, err
@@ -112,10 +112,9 @@ func addAttribute(c *client.DeviceChange, key string, v any) error {
 	case bool:
 		c.Attributes[key] = registry.Bool(v)
 	case json.Number:
-		n := registry.ParseValue(v.String())
-		if n.Kind() != registry.KindNumber {
-			return fmt.Errorf("the attribute %s is %s, which is not a finite number, or has more "+
-				"digits than one keeps; write it as a text, in double quotes", key, v)
+		n, err := registry.ParseNumber(key, v.String())
+		if err != nil {
+			return err
 		}
 		c.Attributes[key] = n
 	default:

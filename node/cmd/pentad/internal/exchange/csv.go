@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,12 +23,24 @@ const Columns = "cid,mid,moid,cap,acq,payload,deleted"
 type csvWriter struct {
 	out    io.Writer
 	values []Value
+	names  Names
 	buf    []byte
 }
 
-// NewCSVWriter begins a file of comma-separated values.
-func NewCSVWriter(out io.Writer, values []Value) Writer {
-	w := &csvWriter{out: out, values: values, buf: []byte(Columns)}
+// Names are names of ids, by the dimensions of the key whose columns have names in place of ids.
+type Names map[record.Dim]map[int64]string
+
+// NameColumns are the columns of names, by the part of the key in whose place they are.
+var NameColumns = [...]string{record.CID: "tenant", record.MID: "device", record.MOID: "quantity"}
+
+// NewCSVWriter begins a file of comma-separated values. What has no name stays a number.
+func NewCSVWriter(out io.Writer, values []Value, names Names) Writer {
+	columns := strings.Split(Columns, ",")
+	for d := range names {
+		columns[d] = NameColumns[d]
+	}
+	w := &csvWriter{out: out, values: values, names: names,
+		buf: []byte(strings.Join(columns, ","))}
 	for i := range values {
 		w.buf = appendCSVText(append(w.buf, ','), []byte(values[i].Name))
 	}
@@ -36,9 +50,9 @@ func NewCSVWriter(out io.Writer, values []Value) Writer {
 
 func (w *csvWriter) Write(b *record.Batch) error {
 	for i := range b.Len() {
-		w.buf = append(strconv.AppendInt(w.buf, int64(b.CID[i]), 10), ',')
-		w.buf = append(strconv.AppendInt(w.buf, b.MID[i], 10), ',')
-		w.buf = append(strconv.AppendInt(w.buf, int64(b.MOID[i]), 10), ',')
+		w.buf = append(w.appendPart(record.CID, int64(b.CID[i])), ',')
+		w.buf = append(w.appendPart(record.MID, b.MID[i]), ',')
+		w.buf = append(w.appendPart(record.MOID, int64(b.MOID[i])), ',')
 		w.buf = append(AppendTime(w.buf, b.CapNs[i]), ',')
 		w.buf = append(AppendTime(w.buf, b.AcqNs[i]), ',')
 		payload, tomb := b.Payload(i), b.Tomb(i)
@@ -62,6 +76,14 @@ func (w *csvWriter) Write(b *record.Batch) error {
 		}
 	}
 	return nil
+}
+
+// appendPart appends a part of the key, by its name if names are wanted and it has one.
+func (w *csvWriter) appendPart(d record.Dim, id int64) []byte {
+	if name := w.names[d][id]; name != "" {
+		return appendCSVText(w.buf, []byte(name))
+	}
+	return strconv.AppendInt(w.buf, id, 10)
 }
 
 func appendCSVText(dst, text []byte) []byte {
@@ -93,14 +115,19 @@ type csvReader struct {
 	times   *timeparse.Layout
 	columns []cell
 	row     row
-	payload []byte // reused
-	record  []byte // of several lines, reused
-	field   []byte // that was quoted, reused
+	find    FindNumber
+	names   [len(NameColumns)]string // of the line, in place of parts
+	payload []byte                   // reused
+	record  []byte                   // of several lines, reused
+	field   []byte                   // that was quoted, reused
 }
 
-// NewCSVReader reads the names of the columns.
-func NewCSVReader(in *bufio.Reader) (Reader, error) {
-	r := &csvReader{lines: &lineReader{in: in}, field: make([]byte, 0, 64)}
+// FindNumber returns the number of a text that is a number or a name, given the tenant of a device.
+type FindNumber func(d record.Dim, cid int32, text string) (int64, error)
+
+// NewCSVReader reads the names of the columns. find is for files with names in place of ids.
+func NewCSVReader(in *bufio.Reader, find FindNumber) (Reader, error) {
+	r := &csvReader{lines: &lineReader{in: in}, field: make([]byte, 0, 64), find: find}
 	var err error
 	if r.times, err = timeparse.Compile("rfc3339"); err != nil {
 		return nil, err
@@ -112,7 +139,20 @@ func NewCSVReader(in *bufio.Reader) (Reader, error) {
 	met := map[string]bool{}
 	for name := range strings.SplitSeq(string(line), ",") {
 		name = strings.Trim(name, `"`)
-		r.columns = append(r.columns, csvCells[name])
+		column := csvCells[name]
+		if d := slices.Index(NameColumns[:], name); d >= 0 {
+			part := record.Dim(d).String()
+			if met[part] {
+				return nil, &FormatError{"line 1 has columns " + part + " and " + name + "; " +
+					"leave one out"}
+			}
+			if column, name = nameCell+cell(d), part; find == nil {
+				return nil, &FormatError{"line 1 has names, which only a node knows"}
+			}
+		} else if met[name] && column != leftCell {
+			return nil, &FormatError{"line 1 has two columns for " + name + "; leave one out"}
+		}
+		r.columns = append(r.columns, column)
 		met[name] = true
 	}
 	for name := range strings.SplitSeq(Columns, ",") {
@@ -133,6 +173,7 @@ const (
 	capCell     cell = partCell + cell(record.Cap)
 	payloadCell cell = 10
 	deletedCell cell = 11
+	nameCell    cell = 20 // of the key: this and the dimension
 )
 
 var csvCells = map[string]cell{"cid": partCell + cell(record.CID),
@@ -149,7 +190,11 @@ func (r *csvReader) Next(b *record.Batch) error {
 		if line, err = r.whole(line); err != nil {
 			return err
 		}
-		if err := r.take(line, b); err != nil {
+		err = r.take(line, b)
+		if unknown := (*nameError)(nil); errors.As(err, &unknown) {
+			return fmt.Errorf("line %d: %w", from, unknown.error)
+		}
+		if err != nil {
 			at := lineReader{number: from}
 			return at.damaged("%v", err)
 		}
@@ -182,6 +227,7 @@ var errFields = errors.New("the number of fields differs from line 1")
 
 func (r *csvReader) take(line []byte, b *record.Batch) error {
 	r.row = row{}
+	clear(r.names[:])
 	for i, column := range r.columns {
 		var field []byte
 		if field, line = r.cut(line); field == nil || (line == nil) != (i == len(r.columns)-1) {
@@ -191,8 +237,29 @@ func (r *csvReader) take(line []byte, b *record.Batch) error {
 			return err
 		}
 	}
+	if err := r.findNames(); err != nil {
+		return err
+	}
 	r.row.hasPayload = !r.row.deleted
 	return r.row.appendTo(b)
+}
+
+// nameError is a name without an id, or that there is no answer about one. The file is not damaged.
+type nameError struct{ error }
+
+// findNames puts numbers in place of the names of a line.
+func (r *csvReader) findNames() error {
+	for d, text := range r.names {
+		if text == "" {
+			continue
+		}
+		n, err := r.find(record.Dim(d), int32(r.row.parts[record.CID]), text)
+		if err != nil {
+			return &nameError{err}
+		}
+		r.row.set(record.Dim(d), &n)
+	}
+	return nil
 }
 
 // cut takes one field; rest is nil after the last.
@@ -244,6 +311,11 @@ func (r *csvReader) cell(column cell, field []byte) (err error) {
 			string(field) != "false" {
 			return &cellError{"deleted", field, "neither true nor false"}
 		}
+	case nameCell, nameCell + cell(record.MID), nameCell + cell(record.MOID):
+		if len(field) == 0 {
+			return &cellError{NameColumns[column-nameCell], field, "empty"}
+		}
+		r.names[column-nameCell] = string(field)
 	default:
 		d := record.Dim(column - partCell)
 		n, err := strconv.ParseInt(string(field), 10, 64)

@@ -12,6 +12,9 @@ import (
 // Names finds the numbers of names, which texts are unless they are numbers.
 type Names interface {
 	Key(ctx context.Context, cid, mid, moid string) (record.Key, error)
+	// Find returns the number of one part, given the tenant of a device. An error that is not of
+	// the text is a csvimport.SendError.
+	Find(ctx context.Context, d record.Dim, cid int32, text string) (int64, error)
 }
 
 // replaceNames puts numbers in place of names.

@@ -43,12 +43,18 @@ func (r *Rejected) Err(lines int64) error {
 // AddRecord takes one record; the payload is reused after it returns.
 type AddRecord func(ctx context.Context, r record.Record) error
 
-// FromCSV reads the columns of what get writes, by the rules of an import.
+// FromCSV reads the columns of what get writes, by the rules of an import. Names may be nil.
 func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
-	types quantity.Types, rejects *Rejected) (written, lines int64, err error) {
+	types quantity.Types, names Names, rejects *Rejected) (written, lines int64, err error) {
 	kind, same := types.(quantity.Type)
 	if !same {
 		kind = quantity.F64 // whose column is that of all that are declared
+	}
+	opt := csvimport.Options{Types: types}
+	if names != nil {
+		opt.Find = func(d record.Dim, cid int32, text string) (int64, error) {
+			return names.Find(ctx, d, cid, text)
+		}
 	}
 	m := &csvimport.Mapping{
 		CID: &csvimport.Part{Column: "cid"}, MID: &csvimport.Part{Column: "mid"},
@@ -57,7 +63,7 @@ func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
 		Values: []csvimport.Value{{Column: output.PayloadColumn(kind).Name, ByMOID: true}},
 		Type:   kind.String(), Skip: []string{}, Deleted: "deleted", Own: true,
 	}
-	return FromMapping(ctx, name, in, add, m, csvimport.Options{Types: types}, rejects)
+	return FromMapping(ctx, name, in, add, m, opt, rejects)
 }
 
 // FromMapping reads a CSV file as a mapping says.
@@ -104,14 +110,11 @@ func FromLines(ctx context.Context, name string, source io.Reader, add AddRecord
 			return err
 		}
 		if err := add(ctx, r); err != nil {
-			return SendError{err}
+			return csvimport.Sending(err)
 		}
 		return nil
 	})
 }
-
-// SendError is an error that is not of the line, and ends the reading.
-type SendError struct{ error }
 
 // EachLine hands the lines that are not empty to take; an error of take rejects the line.
 func EachLine(name string, source io.Reader, rejects *Rejected,
@@ -129,8 +132,8 @@ func EachLine(name string, source io.Reader, rejects *Rejected,
 		}
 		lines++
 		err := take(line)
-		if sending := (SendError{}); errors.As(err, &sending) {
-			return written, lines, sending.error
+		if sending := (csvimport.SendError{}); errors.As(err, &sending) {
+			return written, lines, sending.Unwrap()
 		}
 		if err != nil {
 			rejects.Add(fmt.Sprintf("line %d: %v", number, err))
@@ -159,6 +162,3 @@ func SkipByteOrderMark(in io.Reader) io.Reader {
 	}
 	return buffered
 }
-
-// Sending marks an error that is not of the line that is read, and ends the reading.
-func Sending(err error) error { return SendError{err} }

@@ -79,7 +79,7 @@ func (s *served) fill(rng *rand.Rand, rows int) {
 			CapNs: time.Now().UnixNano() - rng.Int64N(100)*int64(time.Hour)/50}
 		k.CapNs -= k.CapNs % int64(time.Minute)
 		if rng.IntN(20) == 0 {
-			k.MOID = record.DescriptionMOID + 1 // reserved, and of any form
+			k.MOID = record.NameMOID - 1 // reserved, and of any form
 		}
 		if rng.IntN(15) == 0 {
 			b.AppendTomb(k)

@@ -16,6 +16,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // AddNames adds --names, by which ids are shown and selected as the names that an import gave them
@@ -37,6 +38,25 @@ func (q *Flags) namesHint(d record.Dim) string {
 		return "; pentad quantity ls lists the quantities with their numbers"
 	}
 	return fmt.Sprintf("; to select by the names of a lookup file, add --names %s=FILE", d)
+}
+
+// ShowNames lets the answer of a command without selectors show the names of --names.
+func (q *Flags) ShowNames(ctx context.Context, a *cli.App) error { return q.readNames(ctx, a) }
+
+// KeptNames returns the names of ids that --names asks for and the node keeps, by the dimensions of
+// the key; none that reads as an id.
+func (q *Flags) KeptNames(a *cli.App) map[record.Dim]map[int64]string {
+	kept := map[record.Dim]map[int64]string{}
+	for d := record.CID; d <= record.MOID; d++ {
+		if !slices.Contains(q.names, d.String()) {
+			continue
+		}
+		kept[d] = maps.Clone(a.Names[d.String()])
+		maps.DeleteFunc(kept[d], func(_ int64, name string) bool {
+			return registry.ReadsAsIDs(name)
+		})
+	}
+	return kept
 }
 
 // readNames reads the files of --names, lets the answer show names, and replaces names in the

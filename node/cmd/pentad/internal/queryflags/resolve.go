@@ -2,8 +2,6 @@ package queryflags
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -11,7 +9,6 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
-	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -59,112 +56,6 @@ func quantityIDs(ctx context.Context, db *client.Client) (map[string]int64, stri
 	}
 	return ids, "a declared quantity (pentad quantity ls)", err
 }
-
-// Resolver finds the numbers of names that records are written under. It is not for many
-// goroutines.
-type Resolver struct {
-	DB     *client.Client
-	Create bool   // devices that are not there
-	Prefix string // of parts in errors: -- for flags
-	Hint   string // ends the error of a device that is not there
-
-	tenants, quantities map[string]int64 // nil: not asked for
-	devices             map[deviceName]int64
-}
-
-type deviceName struct {
-	cid  int32
-	name string
-}
-
-// Key returns the parts of a key of texts that are numbers or names.
-func (r *Resolver) Key(ctx context.Context, cid, mid, moid string) (key record.Key, err error) {
-	n, err := r.part(ctx, record.CID, cid, &r.tenants, tenantIDs)
-	if err != nil {
-		return key, err
-	}
-	key.CID = int32(n)
-	if n, err = r.part(ctx, record.MOID, moid, &r.quantities, quantityIDs); err != nil {
-		return key, err
-	}
-	key.MOID = int32(n)
-	key.MID, err = r.device(ctx, key.CID, mid)
-	return key, err
-}
-
-// number reads a part that is a number, and reports whether it is one.
-func (r *Resolver) number(d record.Dim, text string) (n int64, is bool, err error) {
-	if text == "" {
-		return 0, true, fmt.Errorf("%s%s: missing", r.Prefix, d)
-	}
-	n, err = strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, false, nil
-	}
-	if n < d.Min() || n >= d.Max() {
-		err = fmt.Errorf("%s%s %d is outside %d to %d", r.Prefix, d, n, d.Min(), d.Max()-1)
-	}
-	return n, true, err
-}
-
-func (r *Resolver) part(
-	ctx context.Context, d record.Dim, text string, known *map[string]int64,
-	table namesTable,
-) (int64, error) {
-	n, is, err := r.number(d, text)
-	if is || err != nil {
-		return n, err
-	}
-	if *known == nil {
-		if *known, _, err = table(ctx, r.DB); err != nil {
-			return 0, err
-		}
-	}
-	n, ok := (*known)[text]
-	if !ok {
-		what := "tenant"
-		if d == record.MOID {
-			what = "quantity"
-		}
-		return 0, fmt.Errorf("%s%s %q is neither an integer nor the name of a %s; pentad "+
-			"%s ls lists them", r.Prefix, d, excerpt.Of(text, 80), what, what)
-	}
-	return n, nil
-}
-
-func (r *Resolver) device(ctx context.Context, cid int32, text string) (int64, error) {
-	n, is, err := r.number(record.MID, text)
-	if is || err != nil {
-		return n, err
-	}
-	key := deviceName{cid, text}
-	if mid := r.devices[key]; mid != 0 {
-		return mid, nil
-	}
-	var ids []int64
-	if r.Create {
-		ids, _, err = r.DB.NameDevices(ctx, cid, []string{text})
-	} else {
-		ids, err = r.DB.FindDevices(ctx, cid, []string{text})
-	}
-	if err != nil {
-		return 0, err
-	}
-	if ids[0] == 0 {
-		return 0, fmt.Errorf("%smid: tenant %d has no device with the name %q; pentad device "+
-			"ls --cid %d lists its names%s", r.Prefix, cid, excerpt.Of(text, 80), cid, r.Hint)
-	}
-	if r.devices == nil {
-		r.devices = map[deviceName]int64{}
-	}
-	if len(r.devices) < maxKnownDevices {
-		r.devices[key] = ids[0]
-	}
-	return ids[0], nil
-}
-
-// maxKnownDevices bounds the names that a Resolver remembers, some 100 bytes each.
-const maxKnownDevices = 1 << 20
 
 // keptNames returns what lets answers show the names of a part that the node keeps, nil if a text
 // is no part.

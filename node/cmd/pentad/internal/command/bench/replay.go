@@ -174,7 +174,7 @@ func (f *benchReplayFlags) check(name string) (read recordReader, err error) {
 	case f.format == "csv":
 		return func(ctx context.Context, name string, in io.Reader, add input.AddRecord,
 			rejects *input.Rejected) (int64, int64, error) {
-			return input.FromCSV(ctx, name, in, add, kind, rejects)
+			return input.FromCSV(ctx, name, in, add, kind, nil, rejects)
 		}, nil
 	}
 	return func(ctx context.Context, name string, in io.Reader, add input.AddRecord,

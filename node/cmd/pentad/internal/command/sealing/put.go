@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/sealer"
@@ -155,7 +156,7 @@ func (a *app) put(ctx context.Context, f *keyFiles) error {
 			return err
 		}
 		if err := w.AddRecord(ctx, r); err != nil {
-			return input.Sending(err)
+			return csvimport.Sending(err)
 		}
 		return nil
 	})

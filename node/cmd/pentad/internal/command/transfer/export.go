@@ -32,8 +32,12 @@ const exportHelp = `Export matching records to a file that pentad import restore
 Columns are cid, mid, moid, cap, acq, payload and deleted; times are ns UTC, and a tombstone has no
 payload. If all declared quantities of the selection have one type (pentad quantity), a column value
 has the decoded number, null where the payload is not one; fields of a struct are value_NAME.
---value selects another type, also for --where; --value none omits the column. Ids are numbers, as
-import reads them: --names only selects; pentad get --names -o csv writes names.
+--value selects another type, also for --where; --value none omits the column.
+
+Ids are numbers. CSV has the columns tenant, device and quantity in place of cid, mid and moid for
+what --names names and the node keeps; import stores such a file under the numbers that the names
+have in another node. What has no name stays a number. In other formats, and with the names of a
+file, --names only selects.
 
 --open decrypts payloads (pentad seal): each field is a column value_NAME, a number with digits
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
@@ -71,6 +75,7 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 		Long:  exportHelp,
 		Args:  cli.NoCommand,
 		Example: `  pentad export --cid 1 --cap 2026-11 -o csv > november.csv
+  pentad export --cid 1 --names mid --names moid -f named.csv
   pentad export --cid 1 --view all -f history.ndjson
   pentad export --mid 7 --asof now-1h -o arrow > known.arrow
   pentad export --moid 1 --value f64 -f energy.parquet --checksum
@@ -80,8 +85,6 @@ func ExportCommand(shared *cli.App) *cobra.Command {
 	e.query.AddBox(c)
 	e.query.AddFilter(c)
 	flags := c.Flags()
-	names := flags.Lookup("names")
-	names.Usage = strings.Replace(names.Usage, "show and select ids", "select ids", 1)
 	flags.StringVarP(&e.format, "output", "o", "",
 		"format of the file: "+exchange.Formats+"\n(default: by the name of -f, else ndjson)")
 	flags.VarP((*cli.FilledFlag)(&e.file), "file", "f", "output file (default: stdout)")
@@ -144,7 +147,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 		replace = durable.ReplacePrivate // what was encrypted is plain there
 	}
 	size, err := a.toFile(e.file, replace, e.checksum || hasSum(e.file), func(out io.Writer) error {
-		x.out = newExportWriter(out, format, header, values)
+		x.out = newExportWriter(out, format, header, values, e.query.KeptNames(a.App))
 		return x.run(ctx)
 	})
 	if err != nil {
@@ -192,10 +195,11 @@ func (e *exportFlags) chooseFormat(a *app) (exchange.Format, error) {
 // newExportWriter begins a file of a format.
 func newExportWriter(
 	out io.Writer, format exchange.Format, h *exchange.Header, values []exchange.Value,
+	names map[record.Dim]map[int64]string,
 ) exchange.Writer {
 	switch format {
 	case exchange.CSV:
-		return exchange.NewCSVWriter(out, values)
+		return exchange.NewCSVWriter(out, values, names)
 	case exchange.Arrow:
 		return arrowfile.NewWriter(out, h, values)
 	case exchange.Parquet:

@@ -32,7 +32,7 @@ const benchBatches = 100
 func writeFormat(
 	out io.Writer, format exchange.Format, b *record.Batch, values []exchange.Value,
 ) error {
-	w := newExportWriter(out, format, &exchange.Header{Version: exchange.Version}, values)
+	w := newExportWriter(out, format, &exchange.Header{Version: exchange.Version}, values, nil)
 	for range benchBatches {
 		if err := w.Write(b); err != nil {
 			return err
@@ -65,7 +65,7 @@ func BenchmarkForms(b *testing.B) {
 		})
 		b.Run("read/"+string(format), func(b *testing.B) {
 			for b.Loop() {
-				r, err := openExport(bytes.NewReader(file.Bytes()), format)
+				r, err := openExport(bytes.NewReader(file.Bytes()), format, nil)
 				var one record.Batch
 				n := 0
 				for ; err == nil; n += one.Len() {

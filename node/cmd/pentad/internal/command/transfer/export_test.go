@@ -125,7 +125,7 @@ func written(
 ) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := newExportWriter(&out, format, &exchange.Header{Version: exchange.Version}, values)
+	w := newExportWriter(&out, format, &exchange.Header{Version: exchange.Version}, values, nil)
 	var b record.Batch
 	for i, r := range records {
 		if r.Tomb {
@@ -148,7 +148,7 @@ func written(
 
 // readBack reads a file, and how reading it ended.
 func readBack(file []byte) (records []record.Record, err error) {
-	r, err := openExport(bytes.NewReader(file), "")
+	r, err := openExport(bytes.NewReader(file), "", nil)
 	var b record.Batch
 	for err == nil {
 		if err = r.Next(&b); err != nil {

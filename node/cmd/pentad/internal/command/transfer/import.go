@@ -80,8 +80,8 @@ local time that does not exist because clocks were set forward is always rejecte
 
 A type declares a quantity that is not declared yet, with the name of its column (pentad quantity);
 one that contradicts a declaration is refused. A moid with a lookup may have a type for each name:
-moid: {column: parameter, lookup: quantity, types: {remark: text, count: i64}}. Names that have a
-type are declared; without types, names have the types that their quantities are declared as.
+moid: {column: parameter, lookup: quantity, types: {remark: text, count: i64}}. With --create names
+that have a type are declared; without types, they have those that their quantities are declared as.
 
 A quoted field may span at most 100 lines. A quote that is never closed is found earlier, at three
 lines without quotes that have as many fields as the others (at least three); its lines are
@@ -91,11 +91,13 @@ A line is stored completely or rejected with its number and a reason (--rejects 
 the exit code is then 6. --strict stops at the first rejected line: all files are read once before
 anything is stored, so nothing is stored if a line is rejected.
 
-A lookup gives ids to names. The node keeps those of devices for each tenant (pentad device ls), and
-those of quantities as declarations: the same name is the same device in all imports. Selectors take
-names, and answers show them: pentad get --cid 1 --mid NAME --names mid. With --lookup-file, ids of
-all parts are kept in that file instead: keep it with the data, and use it for all imports of these
-devices. Answers show its names with --names mid=FILE.
+A lookup finds the ids of names. The node keeps those of devices for each tenant (pentad device ls),
+and those of quantities as declarations: the same name is the same device in all imports. A line
+with a name that the node does not have is rejected; --create gives ids to such names of devices and
+quantities. Selectors take names, and answers show them: pentad get --cid 1 --mid NAME --names mid.
+With --lookup-file, ids of all parts are kept in that file instead, which gives them to new names:
+keep it with the data, and use it for all imports of these devices. Answers show its names with
+--names mid=FILE.
 
 Quotes are those of RFC 4180. A quote inside a field that does not begin with one, e.g. 5" pipe, is
 rejected; write "5"" pipe", or use no_quotes.
@@ -121,13 +123,15 @@ stdin and pipes cannot be recognized: each run stores all of it, and --strict st
 before the rejected line.`
 
 // runFlags are the flags of every import that say nothing of its files.
-type runFlags struct{ again, failEmpty bool }
+type runFlags struct{ again, failEmpty, create bool }
 
 func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.again, "again", false,
 		"store everything again, including what an earlier import stored")
 	c.Flags().BoolVar(&f.failEmpty, "fail-empty", false,
 		"exit with code 3 if the files have nothing to import")
+	c.Flags().BoolVar(&f.create, "create", false,
+		"create devices and quantities by name that the node does not have")
 }
 
 // importFlags change or replace what a mapping file says.
@@ -225,6 +229,10 @@ func (a *app) importMapped(
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if flags.create && f.lookupFile != "" {
+		return cli.Usagef("--create: is for names that the node keeps; leave it out, as " +
+			"--lookup-file gives ids to new names")
+	}
 	if err := input.Check(files); err != nil {
 		return err
 	}
@@ -252,9 +260,13 @@ func (a *app) importMapped(
 		defer func() { err = cli.FirstError(err, rejects.Close()) }()
 		opt.Rejects = rejects
 	}
-	opt.NameDevices = db.NameDevices
 	run := &mappedImport{app: a, db: db, mapping: m, opt: opt, format: format,
 		again: flags.again, sealed: sealed}
+	if flags.create {
+		run.opt.NameDevices = db.NameDevices
+	} else {
+		run.findNames(ctx)
+	}
 	if sealed != nil {
 		run.opt.Readings, sealed.Node = sealed, db
 	}

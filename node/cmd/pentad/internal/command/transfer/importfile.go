@@ -20,6 +20,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/parquetfile"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -29,7 +30,9 @@ const importFileHelp = `Import files written by pentad export; - is stdin. CSV, 
 need a mapping, given by a file or by flags: see pentad import csv --help.
 
 Keys, payloads, tombstones and the order of versions are restored exactly. The node assigns new
-acqs.
+acqs. CSV with columns tenant, device and quantity (export --names) is stored under the numbers that
+their names have in the node; a device that it does not have ends the import, or is created with
+--create.
 
 A second import of the same content within seven days, e.g. after an interruption, stores only what
 is missing; "known" counts the rest. --again stores everything again, e.g. after an erase. Input
@@ -195,7 +198,11 @@ func (a *app) importExport(
 	w := db.NewWriter(opt)
 	before := *total
 	records := func() int64 { return before.records + w.Stats().Records }
-	reader, err := openExport(countedInput(in, p, records), exchange.Format(f.format))
+	names := &queryflags.Resolver{DB: db, Create: f.create, Hint: createNamesHint, Steady: true}
+	reader, err := openExport(countedInput(in, p, records), exchange.Format(f.format), func(
+		d record.Dim, cid int32, text string) (int64, error) {
+		return names.Find(ctx, d, cid, text)
+	})
 	if err == nil {
 		total.began = true
 		err = storeAll(ctx, w, reader)
@@ -276,15 +283,19 @@ func (f *progressFile) ReadAt(buf []byte, at int64) (int, error) {
 func (f *progressFile) Size() int64 { return f.size }
 
 // openExport chooses the reader of a file.
-func openExport(in io.Reader, format exchange.Format) (exchange.Reader, error) {
-	r, err := openFormat(in, format)
+func openExport(
+	in io.Reader, format exchange.Format, find exchange.FindNumber,
+) (exchange.Reader, error) {
+	r, err := openFormat(in, format, find)
 	if notExport := (*exchange.FormatError)(nil); errors.As(err, &notExport) {
 		return nil, cli.Usage(err)
 	}
 	return r, err
 }
 
-func openFormat(in io.Reader, format exchange.Format) (exchange.Reader, error) {
+func openFormat(
+	in io.Reader, format exchange.Format, find exchange.FindNumber,
+) (exchange.Reader, error) {
 	plain, err := exchange.Plain(in)
 	if err != nil {
 		return nil, err
@@ -302,7 +313,7 @@ func openFormat(in io.Reader, format exchange.Format) (exchange.Reader, error) {
 		if err := csvimport.CheckText(plain, ""); err != nil {
 			return nil, cli.Usage(err)
 		}
-		return exchange.NewCSVReader(plain)
+		return exchange.NewCSVReader(plain, find)
 	}
 	table, err := openTable(in, plain, format)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/input"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -33,9 +34,11 @@ type mappedImport struct {
 	sent    bool              // records were handed to a writer
 	unnamed []plugin.Quantity // of a column, and not declared
 
-	writer  *client.Writer // of the file
-	before  hash.Hash      // of the files before, where rejects of one depend on them
-	lines   lineCount      // of the file
+	names   *queryflags.Resolver // nil: names that are not there are created
+	missing map[string]bool      // names of the file that are not there
+	writer  *client.Writer       // of the file
+	before  hash.Hash            // of the files before, where rejects of one depend on them
+	lines   lineCount            // of the file
 	at      importedLines
 	summary csvimport.Summary
 	stored  stored
@@ -152,7 +155,7 @@ func (r *mappedImport) read(
 func (r *mappedImport) store(
 	ctx context.Context, im *csvimport.Importer, name, shown string, in io.Reader,
 ) error {
-	id, err := r.identity(ctx, im, name)
+	id, err := r.identity(ctx, im, name, shown)
 	if err != nil {
 		return err
 	}
@@ -203,7 +206,7 @@ func (r *mappedImport) emptiness(head int64) string {
 // identity is that of the writer of a file: the same for a second run over the same content by the
 // same mapping and tables, and another one else. Zero is none: what the file has is stored.
 func (r *mappedImport) identity(
-	ctx context.Context, im *csvimport.Importer, name string,
+	ctx context.Context, im *csvimport.Importer, name, shown string,
 ) (id [16]byte, err error) {
 	r.lines = lineCount{}
 	if r.again || !allRegular([]string{name}) {
@@ -219,6 +222,9 @@ func (r *mappedImport) identity(
 		if err := r.sealed.identify(sum); err != nil {
 			return id, err
 		}
+	}
+	if err := r.identifyNames(ctx, sum, name, shown); err != nil {
+		return id, err
 	}
 	if im.FilesDepend() { // a line is rejected for what a file before it had
 		sum.Write(r.before.Sum(nil))
