@@ -136,16 +136,38 @@ func (c *column) onClock(packed uint64) uint64 {
 }
 
 // writeClock is write for a column with a clock.
-func (c *column) writeClock(p *positions, w *wordWriter) {
-	at, plain := w.at, *c
+func (c *column) writeClock(p *positions, to *wordWriter) {
+	if p.sel == nil && p.n < fewRows*len(p.spans) || p.sel != nil &&
+		(p.n < fewRows || int(p.sel[p.n-1]-p.sel[0]) > rareRows*p.n) {
+		c.writeClockByRow(p, to)
+		return
+	}
+	at, plain := to.at, *c
 	plain.kind, plain.base, plain.gcd = columnFOR, 0, 1
-	plain.write(p, w)
+	plain.write(p, to)
 	base, period, low, gcd, mask := c.base, c.period, c.low&63, c.gcd, c.lowMask()
-	for ; at < w.at; at += w.stride {
-		v := (*[8]byte)(unsafe.Add(w.out, at))
+	for ; at < to.at; at += to.stride {
+		v := (*[8]byte)(unsafe.Add(to.out, at))
 		packed := binary.LittleEndian.Uint64(v[:])
 		binary.LittleEndian.PutUint64(v[:], base+period*(packed>>low)+gcd*(packed&mask))
 	}
+}
+
+func (c *column) writeClockByRow(p *positions, to *wordWriter) {
+	w := *to
+	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
+	base, period, low, gcd, lows := c.base, c.period, c.low&63, c.gcd, c.lowMask()
+	for _, i := range p.sel {
+		packed := loadBits(body, uint(i)*width) & mask
+		w.put(base + period*(packed>>low) + gcd*(packed&lows))
+	}
+	for k := 0; p.sel == nil && k < len(p.spans); k++ {
+		for i := p.spans[k].Lo; i < p.spans[k].Hi; i++ {
+			packed := loadBits(body, uint(i)*width) & mask
+			w.put(base + period*(packed>>low) + gcd*(packed&lows))
+		}
+	}
+	to.at = w.at
 }
 
 // translateClock is translate for a column with a clock.

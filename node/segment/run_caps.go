@@ -172,8 +172,11 @@ func (b *Block) filterTogether(
 // countTogether returns how many rows filterTogether finds.
 func (b *Block) countTogether(r record.Range, steps uint64, lo, hi int) (rows int) {
 	from, to := b.stepsIn(r, steps)
-	if from == to {
+	switch {
+	case from == to:
 		return 0
+	case lo == 0 && hi == b.rows:
+		return b.countAllTogether(from, to, steps)
 	}
 	b.loadStarts()
 	run, until := b.runsOf(lo, hi)
@@ -187,6 +190,27 @@ func (b *Block) countTogether(r record.Range, steps uint64, lo, hi int) (rows in
 		rows += max(0, min(first+to, end, hi)-max(first+from, start, lo))
 	}
 	return rows
+}
+
+// countAllTogether is countTogether for all rows and the rows [from, to) of the first run.
+func (b *Block) countAllTogether(from, to int, steps uint64) int {
+	t := &b.runs
+	if !t.loaded[startsLoaded] {
+		t.packed = t.start.unpack(t.packed, t.count)
+	}
+	behind := t.lines[0].base
+	behind.base, behind.gcd = 0, steps
+	b.keyValues = behind.unpack(b.keyValues, t.count)
+	starts, last := t.packed, t.count-1
+	start, rows := starts[0], int64(0)
+	for k, steps := range b.keyValues[:last] {
+		next, first := starts[k+1], start-steps
+		rows += max(0, min(first+int64(to), next)-max(first+int64(from), start))
+		start = next
+	}
+	end, first := int64(b.rows), start-b.keyValues[last]
+	rows += max(0, min(first+int64(to), end)-max(first+int64(from), start))
+	return int(min(max(rows, 0), end)) // damaged bytes may say anything
 }
 
 // stepsIn returns which rows of the run with the least base are in a range, where lines are

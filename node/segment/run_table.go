@@ -127,12 +127,25 @@ func (b *Block) loadStarts() {
 	t.loaded[startsLoaded] = true
 	t.packed = t.start.unpack(t.packed, t.count)
 	t.starts = slices.Grow(t.starts[:0], t.count+1)[:t.count+1]
-	last, rows := uint64(0), uint64(b.rows)
+	before, rows, wrong := int64(0), int64(b.rows), int64(0)
 	for i, at := range t.packed {
-		last = min(max(uint64(at), last), rows)
-		t.starts[i] = uint32(last)
+		t.starts[i] = uint32(at)
+		wrong |= (at - before) | (rows - at) // below 0 for one that does not follow, or is beyond
+		before = at
+	}
+	if wrong < 0 {
+		b.bendStarts()
 	}
 	t.starts[0], t.starts[t.count] = 0, uint32(rows)
+}
+
+// bendStarts makes unpacked starts ascend, and none of them beyond the rows.
+func (b *Block) bendStarts() {
+	t, last := &b.runs, uint64(0)
+	for i, at := range t.packed {
+		last = min(max(uint64(at), last), uint64(b.rows))
+		t.starts[i] = uint32(last)
+	}
 }
 
 // runStart returns where a run starts; of the one after the last, the number of rows. Of damaged
