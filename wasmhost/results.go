@@ -29,7 +29,7 @@ func (s *states) finish(ctx context.Context, g *guest) ([][]byte, error) {
 	if s.heap {
 		perSlice, capacity = 1, largeOutBytes
 	}
-	var all []byte
+	all := make([]byte, 0, min(fixed*s.groups, g.entry.host.opt.ResultBytes))
 	ends := make([]int, 0, s.groups)
 	for from := 0; from < s.groups; {
 		if err := g.pause(ctx); err != nil {
@@ -75,7 +75,7 @@ func tooSmall(err error) bool {
 }
 
 // finishSlice finishes n states with capacity bytes for results and returns what was written,
-// aliasing guest memory. When the space is too small the states are as before.
+// aliasing guest memory. When the space is too small and it is to be retried, states are as before.
 func (s *states) finishSlice(g *guest, from, n int, capacity uint32) ([]byte,
 	error) {
 	if capacity > s.outSize {
@@ -89,14 +89,17 @@ func (s *states) finishSlice(g *guest, from, n int, capacity uint32) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	saved := append([]byte(nil), before...)
+	var saved []byte
+	if g.retries {
+		saved = append(saved, before...)
+	}
 	budget := budgetFor(g, n*s.size)
 	if s.heap {
 		budget = heapStateBudget(g, s)
 	}
 	length, err := g.check(&s.finishF, budget,
 		uint64(s.at(from)), uint64(n), uint64(s.out), uint64(capacity))
-	if tooSmall(err) {
+	if g.retries && tooSmall(err) {
 		if after, viewErr := s.view(g, from, from+n); viewErr == nil {
 			copy(after, saved)
 		}

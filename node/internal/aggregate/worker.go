@@ -8,6 +8,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -291,17 +292,15 @@ func (into *Worker) Finish(
 	if limit > 0 && uint64(len(order)) > limit {
 		order = order[:limit]
 	}
-	size := 0
+	few := len(order) < len(results)/2 // else their memory, which they share, stays
+	out := make([]wire.Group, 0, len(order))
 	for _, i := range order {
-		size += len(results[i])
-	}
-	out, all := make([]wire.Group, 0, len(order)), make([]byte, 0, size)
-	for _, i := range order {
-		k, at := into.groups.keys[i], len(all)
-		all = append(all, results[i]...)
+		k, result := into.groups.keys[i], results[i]
+		if few {
+			result = bytes.Clone(result)
+		}
 		out = append(out, wire.Group{CID: k.cid, MID: values.mid(k), MOID: k.moid, CapNs: k.cap,
-			Records: into.groups.counts[i], Result: all[at:len(all):len(all)],
-			Values: values.of(k)})
+			Records: into.groups.counts[i], Result: result, Values: values.of(k)})
 	}
 	return out, nil
 }

@@ -34,6 +34,7 @@ export const GID: u32 = 32;
 export const OFFSETS: u32 = 64; // of payloads, together with DATA
 export const DATA: u32 = 128;
 export const RUNS: u32 = 256;
+export const SERIES: u32 = 512;
 
 /** Flags of a descriptor. */
 export const MERGE_ORDERED: u32 = 1;
@@ -100,6 +101,8 @@ export class Batch {
   runCount: u32;
   runs: usize; // {u32 gid, u32 end}[runCount]
   seq: u32;
+  seriesCount: u32;
+  series: usize; // {i64 mid, i32 cid, i32 moid, u64 end}[seriesCount]; 0 when there are columns
 
   /** The group of row i. */
   @inline
@@ -131,6 +134,27 @@ export class Batch {
   @inline
   runEnd(r: u32): u32 {
     return load<u32>(this.runs + ((<usize>r) << 3), 4);
+  }
+
+  @inline
+  seriesMid(s: u32): i64 {
+    return load<i64>(this.series + (<usize>s) * 24);
+  }
+
+  @inline
+  seriesCid(s: u32): i32 {
+    return load<i32>(this.series + (<usize>s) * 24, 8);
+  }
+
+  @inline
+  seriesMoid(s: u32): i32 {
+    return load<i32>(this.series + (<usize>s) * 24, 12);
+  }
+
+  /** The row after the last of series s. */
+  @inline
+  seriesEnd(s: u32): u32 {
+    return load<u32>(this.series + (<usize>s) * 24, 16);
   }
 }
 

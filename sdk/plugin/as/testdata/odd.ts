@@ -1,10 +1,10 @@
 // odd: keeps records of devices with odd numbers, or fails in the way that it is told.
-import { Batch, Descriptor, FILTER, MID, OK, descriptor, fail, keep, note } from "./pentad";
+import { Batch, Descriptor, FILTER, MID, OK, SERIES, descriptor, fail, keep, note } from "./pentad";
 
 export { pentad_abi_1, pentad_alloc, pentad_error } from "./pentad";
 
 export function pentad_describe(): Descriptor {
-  const d = descriptor(FILTER, MID, "odd", `{"name":"odd","params":[{"name":"fail","type":"enum",
+  const d = descriptor(FILTER, MID | SERIES, "odd", `{"name":"odd","params":[{"name":"fail","type":"enum",
     "default":"no","enum":["no","index","throw","long","status","init","note"]}]}`);
   d.paramsMax = 8;
   return d;
@@ -19,7 +19,13 @@ export function pentad_init(params: usize, size: u32): i32 {
 }
 
 export function pentad_filter(b: Batch, bitmap: usize): i32 {
-  for (let i: u32 = 0; i < b.rows; i++) {
+  let i: u32 = 0;
+  for (let s: u32 = 0; s < b.seriesCount; s++) {
+    for (const odd = b.seriesMid(s) % 2 != 0, end = b.seriesEnd(s); i < end; i++) {
+      if (odd) keep(bitmap, i);
+    }
+  }
+  for (; i < b.rows; i++) {
     if (load<i64>(b.mid + ((<usize>i) << 3)) % 2 != 0) keep(bitmap, i);
   }
   if (how == 1) return [OK][b.rows];
