@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -101,9 +102,12 @@ func (d Declared) Check(moid int32, payload []byte) error {
 	return nil
 }
 
-// Read appends the payload that a text stands for, by the type of its quantity. An error names the
-// declaration that the text does not fit.
+// Read appends the payload that a text stands for, by the type of its quantity: of a struct its
+// fields as a JSON object, or base64. An error names the declaration that the text does not fit.
 func Read(dst []byte, types Types, moid int32, text string) ([]byte, error) {
+	if q := Struct(types, moid); q != nil && strings.HasPrefix(text, "{") {
+		return AppendObject(dst, q, []byte(text))
+	}
 	from := len(dst)
 	out, err := types.Of(moid).Append(dst, text)
 	if err != nil {

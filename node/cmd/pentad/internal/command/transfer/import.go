@@ -65,6 +65,11 @@ flags, which override the file:
 A name of several columns has a slash between them. A slash in a column is written \/ and a
 backslash \\, so that different columns never make one name; a line with an empty one is rejected.
 
+Values of quantities that are declared as structs (pentad quantity) are their fields: those of a
+line that share a quantity are one reading. A column has the field that its header names, and
+{column: breite, moid: 9, field: lat} names another one. A float without a value is NaN; a line
+without an integer is rejected.
+
 --seal SCHEMA encrypts readings on this machine (pentad seal): the values of a line that share a
 quantity are the fields of one reading, and a line without one of them is rejected. A column has the
 values of the field that its header names; {column: kWh, moid: 9, field: energy} names another one.
