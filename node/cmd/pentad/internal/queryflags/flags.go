@@ -163,6 +163,11 @@ func (q *Flags) AddWhereType(c *cobra.Command, instead string) {
 	q.Type.Add(c, "type of payloads that --where is about", "none")
 }
 
+// Selects reports whether devices or payloads are selected.
+func (q *Flags) Selects() bool {
+	return q.selected != "" || q.Where != "" || len(q.Filters) > 0
+}
+
 // Query puts the flags together and checks them.
 func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := q.now(a)
