@@ -203,6 +203,10 @@ bench-tstorage: ## compare the TStorage gateway with the native client
 bench-sealed: ## compare sealed payloads with plain ones of their size, and with Paillier
 	$(IN_BENCH) $(GO) run . sealed $(BENCH_FLAGS)
 
+.PHONY: bench-shards
+bench-shards: ## compare ingest into heads of two shards and of one, in turns
+	$(IN_BENCH) $(GO) run . shards --seal-rows 20000000 $(BENCH_FLAGS)
+
 .PHONY: bench-names
 bench-names: ## compare questions by descriptions of devices with PostGIS and DuckDB
 	$(IN_BENCH) $(GO) run . names $(BENCH_FLAGS)

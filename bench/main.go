@@ -41,7 +41,7 @@ func root(out io.Writer) *cobra.Command {
 		coldCommand(out), barsCommand(out), pluginsCommand(out), neighboursCommand(out),
 		overloadCommand(out), smallCommand(out), stalledCommand(out), soakCommand(out),
 		feedCommand(out), clusterCommand(out), recordCommand(out), sealedCommand(out),
-		namesCommand(out))
+		namesCommand(out), shardsCommand(out))
 	return c
 }
 

@@ -44,10 +44,10 @@ type Head struct {
 	bytes         atomic.Int64
 	reportedBytes atomic.Int64 // of bytes, see GrowthSinceLastCall
 
-	clearing     sync.Mutex // held by the one who clears flags; guards the next two
-	flagsFrozen  bool
-	clearedBelow rowID      // ClearFalse has looked at the rows before it
-	finding      sync.Mutex // held by the one who finds superseded rows, over mu of all heads
+	clearing    sync.Mutex // held by the one who clears flags; guards the next two
+	flagsFrozen bool
+	clearedRows int        // ClearFalse has looked at these, the first ones
+	finding     sync.Mutex // held by the one who finds superseded rows, over mu of all heads
 
 	// mu guards all below. Scans hold it for reading while they copy rows, never while they
 	// hand them out.

@@ -45,12 +45,12 @@ func (h *Head) ClearFalse(lift func(series []SeriesCap)) {
 	}
 	h.fillCells()
 	var set SeriesSet
-	chunks, numbers, below := h.onlyOlder(&set)
+	chunks, numbers, rows := h.onlyOlder(&set)
 	if len(chunks) > 0 {
 		lift(set.List())
 		h.clear(chunks, numbers, set.List())
 	}
-	h.clearedBelow = below
+	h.clearedRows = rows
 	h.flaggedKept.Store(h.flagged.Load())
 }
 
@@ -63,35 +63,45 @@ func (h *Head) FreezeFlags() {
 }
 
 // onlyOlder returns the flagged chunks, of those that got rows since it was called last, whose rows
-// supersede no row of the head, the numbers in the set of the series of their rows, and the row ID
-// below which it has looked at all rows: what supersedes one does so for ever.
+// supersede no row of the head, the numbers in the set of the series of their rows, and how many
+// rows, the first ones, it has looked at all of: what supersedes one does so for ever.
 func (h *Head) onlyOlder(
 	set *SeriesSet,
-) (chunks []flaggedChunk, numbers []uint32, below rowID) {
+) (chunks []flaggedChunk, numbers []uint32, rows int) {
 	s := headScans.Get().(*headScan)
 	defer s.giveBack()
 	s.head, s.box, s.below, s.bound = h, &record.Box{}, math.MaxInt64, math.MaxUint32
 	h.rlock()
-	cells := uint32(len(h.list))
-	below = h.endOfCells()
+	from, below, count := rowID(0), h.endOfCells(), len(h.list)
+	if h.clearedRows > 0 {
+		from = h.rows.nth(h.clearedRows)
+	}
+	rows = h.rowsInCells
+	keys := h.flaggedKeys(nil, h.clearedRows, count)
 	h.mu.RUnlock()
-	for id := range cells {
-		if s.compare(id, h.clearedBelow) {
-			chunks, numbers = s.onlyOlder(id, below, set, chunks, numbers)
+	var ids []uint32
+	if len(keys) > count { // it is less to look at each cell
+		ids = s.matchingCells()
+	} else {
+		ids, _ = s.cellsOf(keys)
+	}
+	for _, id := range ids {
+		if s.compare(id, from) {
+			chunks, numbers = s.onlyOlder(id, from, below, set, chunks, numbers)
 		}
 	}
-	return chunks, numbers, below
+	return chunks, numbers, rows
 }
 
 func (s *headScan) onlyOlder(
-	id uint32, below rowID, set *SeriesSet, chunks []flaggedChunk, numbers []uint32,
+	id uint32, from, below rowID, set *SeriesSet, chunks []flaggedChunk, numbers []uint32,
 ) ([]flaggedChunk, []uint32) {
 	s.head.rlock()
 	defer s.head.mu.RUnlock()
 	c := s.head.list[id]
 next:
-	for _, i := range c.flaggedChunks[c.flaggedFrom(s.head.clearedBelow):] {
-		k, from := &c.chunks[i], len(numbers)
+	for _, i := range c.flaggedChunks[c.flaggedFrom(from):] {
+		k, first := &c.chunks[i], len(numbers)
 		if !k.flagged() || k.last >= below { // compare may not have met what came since
 			continue
 		}
@@ -99,13 +109,13 @@ next:
 			r := &k.rows[n]
 			g, at := s.head.rows.row(r.at)
 			if g.rows.Tomb(at) || hasBit(g.supersedesInHead, at) && s.readings.again(r) {
-				numbers = numbers[:from]
+				numbers = numbers[:first]
 				continue next
 			}
 			numbers = append(numbers, set.Add(Series{CID: c.key.cid, MOID: c.key.moid,
 				MID: c.mid(r)}, math.MinInt64))
 		}
-		chunks = append(chunks, flaggedChunk{id, i, from, len(numbers)})
+		chunks = append(chunks, flaggedChunk{id, i, first, len(numbers)})
 	}
 	return chunks, numbers
 }

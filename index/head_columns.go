@@ -94,9 +94,9 @@ func (s *headScan) copyRest(rows []entry, chosen []uint8, stride int) {
 	}
 }
 
-// choose lists those of some rows of a chunk that lie in the box.
+// choose lists those of some rows of a chunk, for which near is set, that lie in the box.
 func (s *headScan) choose(c *cell, rows []entry, to *[chunkRows]uint8) (n int) {
-	caps, mids := s.box[record.Cap], s.box[record.MID]
+	caps, mids := s.near.caps, s.near.mids
 	acqsMatch := len(s.box[record.Acq]) == 0 && rows[len(rows)-1].at < s.bound
 	if len(caps) <= 1 && len(mids) <= 1 && acqsMatch { // most boxes, and most chunks
 		return c.filterRows(caps, mids, rows, to)

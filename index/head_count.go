@@ -68,25 +68,23 @@ func (s *headScan) countCell(c *cell, from, to rowID) (count, chunks int) {
 
 // count returns how many rows of a chunk match.
 func (s *headScan) count(c *cell, k *chunk, from, to rowID) int {
-	if !s.box[record.Cap].Intersects(k.capLo, k.capHi) {
-		return 0
-	}
-	if k.first >= to || k.last < from {
+	if k.first >= to || k.last < from || !s.narrow(c, k) {
 		return 0
 	}
 	lowest := c.key.deviceRange << cellShift
 	inTime := k.first >= from && k.last < to && len(s.box[record.Acq]) <= 1
-	caps, allMIDs := s.box[record.Cap], s.box[record.MID].Covers(lowest, lowest+deviceMask)
+	caps, mids := s.near.caps, s.near.mids
+	allMIDs := mids.Covers(lowest, lowest+deviceMask)
 	if inTime && allMIDs && caps.Covers(k.capLo, k.capHi) {
 		return len(k.rows)
 	}
-	if mids := s.box[record.MID]; inTime && len(caps) <= 1 && len(mids) <= 1 {
+	if inTime && len(caps) <= 1 && len(mids) <= 1 {
 		return c.countRows(caps, mids, k.rows)
 	}
 	count := 0
 	for i := range k.rows {
 		r := &k.rows[i]
-		if caps.Contains(r.cap) && s.box[record.MID].Contains(c.mid(r)) &&
+		if caps.Contains(r.cap) && mids.Contains(c.mid(r)) &&
 			(inTime || r.at < to && s.acqIn(s.acqOf(r))) {
 			count++
 		}

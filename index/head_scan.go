@@ -1,7 +1,6 @@
 package index
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -14,8 +13,9 @@ const (
 	scanLook = 1 << 16
 	// scanBytes is how many payload bytes are handed out early.
 	scanBytes = 8 << 20
-	// maxLookups is how many cells are looked up directly before walking all is cheaper.
-	maxLookups = 256
+	// minLookups is how many cells are looked up directly however few there are; more, where they
+	// are at most half of all.
+	minLookups = 256
 	// keptBytes is how many payload bytes a scan may leave space for to the next one.
 	keptBytes = 1 << 20
 )
@@ -25,8 +25,9 @@ type headScan struct {
 	head     *Head
 	box      *record.Box
 	anyMOID  record.Box // box without moids, for withoutMOIDs
-	below    int64      // an acq
-	bound    rowID      // rows with acq >= below lie from here on, and those that came meanwhile
+	near     nearSets
+	below    int64 // an acq
+	bound    rowID // rows with acq >= below lie from here on, and those that came meanwhile
 	keysOnly bool
 	emit     func(b *record.Batch, flags []uint64) error
 	batch    record.Batch
@@ -191,9 +192,12 @@ func (s *headScan) byArrival(lo, hi int) error {
 	return nil
 }
 
-// lookUpCells returns the cells of the devices that the box names, when they are few.
+// lookUpCells returns the cells of the devices that the box names, when these are few, or cells are
+// more. None is there twice: what the box names of one follows each other.
 func (s *headScan) lookUpCells() ([]uint32, bool) {
-	count := 1
+	s.head.rlock()
+	defer s.head.mu.RUnlock()
+	count, most := 1, max(minLookups, len(s.head.list)/2)
 	for _, d := range []record.Dim{record.CID, record.MOID, record.MID} {
 		values := 0
 		for _, r := range s.box[d] {
@@ -201,21 +205,20 @@ func (s *headScan) lookUpCells() ([]uint32, bool) {
 			if d == record.MID {
 				span = uint64((r.To-1)>>cellShift) - uint64(r.From>>cellShift) + 1
 			}
-			if span > maxLookups {
+			if span > uint64(most) {
 				return nil, false
 			}
 			values += int(span)
 		}
 		count *= values
-		if values == 0 || count > maxLookups {
+		if values == 0 || count > most {
 			return nil, false
 		}
 	}
 	var ids []uint32
-	s.head.rlock()
-	defer s.head.mu.RUnlock()
 	s.eachKey(func(key cellKey) {
-		if id, ok := s.head.find(key); ok && !slices.Contains(ids, id) {
+		id, ok := s.head.find(key)
+		if ok && (len(ids) == 0 || ids[len(ids)-1] != id) {
 			ids = append(ids, id)
 		}
 	})
@@ -308,11 +311,13 @@ func (s *headScan) full() bool {
 // chunk copies the matching rows of a chunk from a row on, until payloads fill the batch, and
 // returns the row to go on with.
 func (s *headScan) chunk(c *cell, k *chunk, from int) int {
-	if !s.box[record.Cap].Intersects(k.capLo, k.capHi) ||
-		k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
+	if !s.narrow(c, k) || k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 		return len(k.rows)
 	}
 	s.looked += len(k.rows) - from
+	if next, few := s.fewRows(c, k, from); few {
+		return next
+	}
 	for from < len(k.rows) && len(s.batch.Data) < scanBytes {
 		if run := s.head.rows.uniformRun(k.rows[from:]); s.appendUniform(c, run) {
 			from += len(run)
@@ -324,9 +329,48 @@ func (s *headScan) chunk(c *cell, k *chunk, from int) int {
 	return from
 }
 
-// row copies a row of a cell whose tenant and quantity the box allows, if it lies in the box.
+// fewOfChunk rows of a chunk are copied one by one.
+const fewOfChunk = 8
+
+// fewRows is chunk where the box allows few devices of the cell and few rows of the chunk, so that
+// it does not pay to look whether they can be copied by columns.
+func (s *headScan) fewRows(c *cell, k *chunk, from int) (next int, few bool) {
+	allowed := uint64(0)
+	for _, r := range s.near.mids {
+		allowed += uint64(r.To) - uint64(r.From)
+	}
+	if allowed == 0 || allowed > deviceMask/2 {
+		return from, false
+	}
+	var chosen [chunkRows]uint8
+	n := s.choose(c, k.rows[from:], &chosen)
+	if n > fewOfChunk {
+		return from, false
+	}
+	for _, i := range chosen[:n] {
+		if len(s.batch.Data) >= scanBytes {
+			return from + int(i), true
+		}
+		s.row(c, &k.rows[from+int(i)])
+	}
+	return len(k.rows), true
+}
+
+// nearSets are the ranges of caps and devices of a box that a chunk can meet: of a box with
+// hundreds of each, one or two.
+type nearSets struct{ caps, mids record.RangeSet }
+
+// narrow sets near for a chunk, and reports whether the box allows some caps and devices of it.
+func (s *headScan) narrow(c *cell, k *chunk) bool {
+	caps, mids, lowest := s.box[record.Cap], s.box[record.MID], c.key.deviceRange<<cellShift
+	s.near = nearSets{caps.Near(k.capLo, k.capHi), mids.Near(lowest, lowest+deviceMask)}
+	return len(s.near.caps) >= min(1, len(caps)) && len(s.near.mids) >= min(1, len(mids))
+}
+
+// row copies a row of a chunk for which near is set, and whose tenant and quantity the box allows,
+// if it lies in the box.
 func (s *headScan) row(c *cell, r *entry) {
-	if !s.box[record.Cap].Contains(r.cap) || !s.box[record.MID].Contains(c.mid(r)) {
+	if !s.near.caps.Contains(r.cap) || !s.near.mids.Contains(c.mid(r)) {
 		return
 	}
 	if s.hidesInCell(r) {

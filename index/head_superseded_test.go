@@ -276,7 +276,7 @@ func TestClearFalseLeavesNewRows(t *testing.T) {
 	}
 	insertCap(5, 3)
 	var set SeriesSet
-	if chunks, _ := s.onlyOlder(0, below, &set, nil, nil); len(chunks) > 0 {
+	if chunks, _ := s.onlyOlder(0, 0, below, &set, nil, nil); len(chunks) > 0 {
 		t.Error("the flag of a version would be cleared")
 	}
 	h.ClearFalse(func([]SeriesCap) {})

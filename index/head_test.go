@@ -16,6 +16,10 @@ import (
 func part(b *record.Batch, from, to int) *record.Batch {
 	out := new(record.Batch)
 	for i := from; i < to; i++ {
+		if b.Tomb(i) {
+			out.AppendStampedTomb(b.Key(i))
+			continue
+		}
 		out.AppendStamped(b.Key(i), b.Payload(i))
 	}
 	return out

@@ -215,7 +215,7 @@ func (s *headScan) eachRow(
 				break
 			}
 			k := &c.chunks[i]
-			if !asked(k) || !s.box[record.Cap].Intersects(k.capLo, k.capHi) ||
+			if !asked(k) || !s.narrow(c, k) ||
 				k.first >= s.bound && s.acqOf(&k.rows[0]) >= s.below {
 				looked++
 				continue

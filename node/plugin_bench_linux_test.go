@@ -13,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 const (
@@ -65,16 +66,19 @@ func (s *nativeStats) add(x float64) {
 // nativeSink is an aggregate that is part of the node: the same groups, and a loop in Go.
 func nativeSink(by record.GroupBy) store.Sink {
 	g, states := aggregate.NewGroupTable(by, nil, nil, 1<<20), []nativeStats(nil)
-	var gid []uint32
+	var runs []wasmhost.GroupRun
 	return func(b *record.Batch) (err error) {
-		if gid, err = g.Number(b, gid[:0]); err != nil {
+		if runs, err = g.AppendRuns(b, runs[:0]); err != nil {
 			return err
 		}
 		for len(states) < g.Len() {
 			states = append(states, nativeStats{})
 		}
-		for i, id := range gid {
-			states[id].add(math.Float64frombits(binary.LittleEndian.Uint64(b.Data[8*i:])))
+		i := 0
+		for _, r := range runs {
+			for s := &states[r.Group]; i < int(r.End); i++ {
+				s.add(math.Float64frombits(binary.LittleEndian.Uint64(b.Data[8*i:])))
+			}
 		}
 		return nil
 	}

@@ -4,7 +4,8 @@ package node_test
 // the store than it names.
 func storePackages() map[string][]string {
 	return map[string][]string{
-		"node/store": {"sdk/record", "sdk/registry", "sdk/api", "index", "node/segment", "node/wal",
+		"node/store": {"sdk/record", "sdk/registry", "sdk/api", "sdk/plugin", "sdk/where", "index",
+			"node/segment", "node/wal",
 			"node/internal/journal", "node/internal/clock", "node/internal/health",
 			"node/internal/durable", "node/internal/partials", "node/internal/memory",
 			"node/internal/slots", "node/internal/cpushare", "node/store/event",
@@ -58,7 +59,8 @@ func storePackages() map[string][]string {
 func readingPackages() map[string][]string {
 	return map[string][]string{
 		"node/store/shards": {"sdk/record", "sdk/where", "index", "node/segment", "node/wal",
-			"node/internal/durable", "node/internal/partials", "node/store/bounds",
+			"node/internal/durable", "node/internal/partials", "node/internal/slots",
+			"node/store/bounds",
 			"node/store/event", "node/store/layout", "node/store/manifest",
 			"node/store/mergepolicy", "node/store/retention", "node/store/tombstone"},
 		"node/store/blocks": {"sdk/record", "index", "node/segment", "node/internal/cpushare",

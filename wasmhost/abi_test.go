@@ -93,6 +93,11 @@ func TestExampleBatches(t *testing.T) {
 	all := uint32(plugin.NeedGID | plugin.NeedOffsets | plugin.NeedData | plugin.NeedRuns)
 	f("batch", plugin.NeedMID|all, 0, &mixed, []uint32{0, 1, 0}, 2)
 	f("dense", all, 1, &dense, nil, 1)
+	var series record.Batch
+	for _, mid := range []int64{7, 7, -1} {
+		series.Append(record.Key{CID: 1, MID: mid, MOID: 5}, nil)
+	}
+	f("series", plugin.NeedSeries, 0, &series, nil, 1)
 }
 
 // What init returns is how much of payloads is read.

@@ -36,32 +36,45 @@ func (a *Aggregate) Add(ctx context.Context, b *record.Batch, gid []uint32, grou
 	if gid != nil && len(gid) != b.Len() {
 		return fmt.Errorf("plugin aggregate: %d groups for %d rows", len(gid), b.Len())
 	}
+	return a.addRows(ctx, b, &rowGroups{gid: gid}, groups)
+}
+
+// AddRuns is Add for groups that are given as runs, nil for group 0.
+func (a *Aggregate) AddRuns(
+	ctx context.Context, b *record.Batch, runs []GroupRun, groups int,
+) error {
+	if err := checkRuns(runs, b.Len()); err != nil {
+		return err
+	}
+	return a.addRows(ctx, b, &rowGroups{runs: runs}, groups)
+}
+
+func (a *Aggregate) addRows(
+	ctx context.Context, b *record.Batch, of *rowGroups, groups int,
+) error {
 	if err := b.CheckShape(); err != nil {
 		return fmt.Errorf("plugin aggregate: %w", err)
 	}
 	if err := a.guest.enter(ctx); err != nil {
 		return err
 	}
-	return a.guest.leave(a.addRows(ctx, b, gid, groups))
-}
-
-func (a *Aggregate) addRows(ctx context.Context, b *record.Batch, gid []uint32, groups int) error {
-	if err := a.states.grow(ctx, a.guest, groups); err != nil {
-		return err
+	err := a.states.grow(ctx, a.guest, groups)
+	if err == nil {
+		err = a.addAll(ctx, b, of, a.states.groups, a.states.at(0))
 	}
-	return a.addAll(ctx, b, gid, a.states.groups, a.states.at(0))
+	return a.guest.leave(err)
 }
 
 // addAll calls the guest for all rows, in batches; states is the address of the states of groups.
 func (a *Aggregate) addAll(
-	ctx context.Context, b *record.Batch, gid []uint32, groups int, states uint32,
+	ctx context.Context, b *record.Batch, of *rowGroups, groups int, states uint32,
 ) error {
 	for row := 0; row < b.Len(); {
 		if err := a.guest.pause(ctx); err != nil {
 			return err
 		}
 		x := a.columns.cut(b, row)
-		if err := a.addCut(b, &x, gid, groups, states); err != nil {
+		if err := a.addCut(b, &x, of, groups, states); err != nil {
 			a.findFailingRecord(ctx, err, b, &x)
 			return err
 		}
@@ -73,9 +86,9 @@ func (a *Aggregate) addAll(
 
 // addCut makes one of these calls.
 func (a *Aggregate) addCut(
-	b *record.Batch, x *batch, gid []uint32, groups int, states uint32,
+	b *record.Batch, x *batch, of *rowGroups, groups int, states uint32,
 ) error {
-	if err := a.columns.group(x, gid, groups); err != nil {
+	if err := a.columns.group(x, of, groups); err != nil {
 		return a.guest.fail(Limit, exportAdd, err.Error())
 	}
 	header, err := a.columns.write(a.guest, b, x, 0)

@@ -30,11 +30,19 @@ func probe(need uint32) func(*asm) {
 type seen struct {
 	n, present, stride, groups, seq uint32
 	cid, moid, mid, cap, acq, gid   []byte
-	offsets, data, runs             []byte
+	offsets, data, runs, series     []byte
 }
 
 // addProbe adds a batch and reads the columns that the header in state 0 points to.
 func addProbe(t *testing.T, h *Host, need uint32, b *record.Batch, gid []uint32, groups int) seen {
+	t.Helper()
+	return probeWith(t, h, need, func(a *Aggregate) error {
+		return a.Add(t.Context(), b, gid, groups)
+	})
+}
+
+// probeWith is addProbe for rows that are added by a function.
+func probeWith(t *testing.T, h *Host, need uint32, add func(a *Aggregate) error) seen {
 	t.Helper()
 	m := mustLoad(t, h, good(probe(need)))
 	defer m.Close()
@@ -43,7 +51,7 @@ func addProbe(t *testing.T, h *Host, need uint32, b *record.Batch, gid []uint32,
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := a.Add(t.Context(), b, gid, groups); err != nil {
+	if err := add(a); err != nil {
 		t.Fatal(err)
 	}
 	states, err := a.States(t.Context())
@@ -74,6 +82,7 @@ func addProbe(t *testing.T, h *Host, need uint32, b *record.Batch, gid []uint32,
 		cid: column(16, 4*n), moid: column(20, 4*n), mid: column(24, 8*n), cap: column(28, 8*n),
 		acq: column(32, 8*n), gid: column(36, 4*n), offsets: column(40, 4*n+4),
 		data: column(44, int(u32(48))), runs: column(64, 8*int(u32(60))),
+		series: column(76, 24*int(u32(72))),
 	}
 }
 
@@ -92,7 +101,8 @@ func TestBatchColumns(t *testing.T) {
 	if s.n != 100 || s.stride != 3 || s.groups != 3 || s.seq != 0 {
 		t.Errorf("header %+v", s)
 	}
-	if want := uint32(needAll &^ (plugin.NeedOffsets | plugin.NeedRuns)); s.present != want {
+	const short = plugin.NeedOffsets | plugin.NeedRuns | plugin.NeedSeries
+	if want := uint32(needAll &^ short); s.present != want {
 		t.Errorf("present %#x, want %#x", s.present, want)
 	}
 	equal := func(name string, got, want []byte) {
@@ -178,11 +188,15 @@ func TestRunsChoice(t *testing.T) {
 		t.Helper()
 		c.need = need
 		x := batch{to: len(gid)}
-		if err := c.group(&x, gid, 10); err != nil {
+		if err := c.group(&x, &rowGroups{gid: gid}, 10); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(x.runs, wantRuns) {
-			t.Errorf("%v: runs %v, want %v", gid, x.runs, wantRuns)
+		var runs []uint32
+		for _, r := range x.runs {
+			runs = append(runs, r.Group, r.End)
+		}
+		if !slices.Equal(runs, wantRuns) {
+			t.Errorf("%v: runs %v, want %v", gid, runs, wantRuns)
 		}
 		if want := need&plugin.NeedGID != 0 && len(wantRuns) == 0; want != (x.gid != nil) {
 			t.Errorf("%v: gid %v", gid, x.gid)
@@ -199,7 +213,7 @@ func TestRunsChoice(t *testing.T) {
 	f(plugin.NeedRuns, []uint32{1, 2, 2, 1}, 1, 1, 2, 3, 1, 4)
 	f(plugin.NeedGID, []uint32{1, 1, 1})
 	x := batch{to: 2}
-	if err := c.group(&x, []uint32{1, 10}, 10); err == nil {
+	if err := c.group(&x, &rowGroups{gid: []uint32{1, 10}}, 10); err == nil {
 		t.Error("a group beyond the number of groups is accepted")
 	}
 }

@@ -41,8 +41,10 @@ type columns struct {
 	size      uint32 // of the region
 	buffer    uint32 // guest address of what is lent, 0 for none
 	offsets   []uint32
-	runs      []uint32
-	zeros     []uint32
+	runs      []GroupRun
+	gids      []uint32
+	series    []record.SeriesRun
+	keys      record.Batch // columns made of series
 }
 
 func newColumns(d *Descriptor) *columns {
@@ -66,9 +68,10 @@ type batch struct {
 	stride   int
 	offsets  []uint32 // relative to the first payload; nil with a stride or when not needed
 	data     []byte
-	there    uint32   // guest address of data, where it need not be copied
-	gid      []uint32 // nil when runs are given or none are needed
-	runs     []uint32 // pairs of gid and end
+	there    uint32             // guest address of data, where it need not be copied
+	gid      []uint32           // nil when runs are given or none are needed
+	runs     []GroupRun         // nil when gid is given or none are needed
+	series   []record.SeriesRun // nil when columns are given or none are needed
 	groups   int
 	bitmap   uint32 // address, of a filter
 	budget   int64
@@ -135,67 +138,6 @@ func (c *columns) relative(b *record.Batch, x *batch) []uint32 {
 	return c.offsets
 }
 
-// group gives the batch its groups, as runs where the guest takes them and they are long enough
-// to be faster: 8 rows on average, or one run.
-func (c *columns) group(x *batch, gid []uint32, groups int) error {
-	n := x.to - x.from
-	x.groups = groups
-	if gid == nil && c.need&plugin.NeedRuns != 0 && groups > 0 {
-		c.runs = append(c.runs[:0], 0, uint32(n))
-		x.runs = c.runs
-		return nil
-	}
-	if gid == nil {
-		c.zeros = slices.Grow(c.zeros[:0], n)[:n]
-		gid = c.zeros
-	} else {
-		gid = gid[x.from:x.to]
-	}
-	most := 0
-	switch c.need & (plugin.NeedGID | plugin.NeedRuns) {
-	case plugin.NeedRuns:
-		most = n
-	case plugin.NeedRuns | plugin.NeedGID:
-		most = max(1, n/8)
-	}
-	runs, greatest := c.findRuns(gid, most)
-	switch {
-	case int64(greatest) >= int64(groups):
-		return fmt.Errorf("group %d in rows %d to %d is not below the number of groups, %d",
-			greatest, x.from, x.to, groups)
-	case runs != nil:
-		x.runs = runs
-	case c.need&plugin.NeedGID != 0:
-		x.gid = gid
-	case groups > 1:
-		return fmt.Errorf("the plugin knows one group only, there are %d", groups)
-	}
-	return nil
-}
-
-// findRuns returns the runs of equal groups, nil when there are more than most, and the greatest
-// group.
-func (c *columns) findRuns(gid []uint32, most int) (runs []uint32, greatest uint32) {
-	if most == 0 {
-		return nil, slices.Max(gid)
-	}
-	runs = c.runs[:0]
-	last := gid[0]
-	for i, g := range gid {
-		if g == last {
-			continue
-		}
-		greatest = max(greatest, last)
-		if runs = append(runs, last, uint32(i)); len(runs)/2 >= most {
-			c.runs = runs
-			return nil, max(greatest, slices.Max(gid[i:]))
-		}
-		last = g
-	}
-	c.runs = append(runs, last, uint32(len(gid)))
-	return c.runs, max(greatest, last)
-}
-
 // layout assigns offsets to columns, one after another.
 type layout struct {
 	size uint64
@@ -209,7 +151,7 @@ func (l *layout) add(bytes int) uint32 {
 
 // bytesOf returns a column as the guest reads it. Compiled code runs on little-endian machines
 // only.
-func bytesOf[T int32 | uint32 | int64](column []T) []byte {
+func bytesOf[T int32 | uint32 | int64 | GroupRun | record.SeriesRun](column []T) []byte {
 	if len(column) == 0 {
 		return nil
 	}
@@ -233,9 +175,17 @@ func (c *columns) assign(b *record.Batch, x *batch, list []placed, l *layout) []
 		}
 	}
 	from, to := x.from, x.to
-	add(plugin.NeedCID, c.need&plugin.NeedCID != 0, 16, bytesOf(b.CID[from:to]))
-	add(plugin.NeedMOID, c.need&plugin.NeedMOID != 0, 20, bytesOf(b.MOID[from:to]))
-	add(plugin.NeedMID, c.need&plugin.NeedMID != 0, 24, bytesOf(b.MID[from:to]))
+	need, keys := c.need, b
+	switch {
+	case x.series != nil:
+		need &^= seriesColumns
+	case len(b.Series) > 0 && need&seriesColumns != 0:
+		keys, from, to = c.fillKeys(b, from, to), 0, to-from
+	}
+	add(plugin.NeedCID, need&plugin.NeedCID != 0, 16, bytesOf(keys.CID[from:to]))
+	add(plugin.NeedMOID, need&plugin.NeedMOID != 0, 20, bytesOf(keys.MOID[from:to]))
+	add(plugin.NeedMID, need&plugin.NeedMID != 0, 24, bytesOf(keys.MID[from:to]))
+	from, to = x.from, x.to
 	add(plugin.NeedCap, c.need&plugin.NeedCap != 0, 28, bytesOf(b.CapNs[from:to]))
 	if c.need&plugin.NeedAcq != 0 {
 		add(plugin.NeedAcq, true, 32, bytesOf(b.AcqNs[from:to]))
@@ -244,6 +194,7 @@ func (c *columns) assign(b *record.Batch, x *batch, list []placed, l *layout) []
 	add(plugin.NeedOffsets, x.offsets != nil, 40, bytesOf(x.offsets))
 	add(plugin.NeedData, c.need&plugin.NeedData != 0 && x.there == 0, 44, x.data)
 	add(plugin.NeedRuns, x.runs != nil, 64, bytesOf(x.runs))
+	add(plugin.NeedSeries, x.series != nil, 76, bytesOf(x.series))
 	return list
 }
 
@@ -255,8 +206,9 @@ func (c *columns) write(
 		return 0, g.fail(Limit, "", "the plugin needs acquisition times, and the batch has none")
 	}
 	x.there = c.lentAt(g, x.data)
+	x.series = c.seriesOf(b, x.from, x.to)
 	var l layout
-	var list [9]placed
+	var list [10]placed
 	l.add(plugin.BatchHeaderSize)
 	columns := c.assign(b, x, list[:0], &l)
 	bitmap := l.add(bitmapBytes)
@@ -289,8 +241,9 @@ func (c *columns) write(
 	}
 	put(52, uint32(x.stride))
 	put(56, uint32(x.groups))
-	put(60, uint32(len(x.runs)/2))
+	put(60, uint32(len(x.runs)))
 	put(68, c.seq)
+	put(72, uint32(len(x.series)))
 	c.seq++
 	clear(dst[bitmap : bitmap+uint32(bitmapBytes)])
 	x.bitmap = c.region + bitmap

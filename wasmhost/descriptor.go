@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	needAll  = 511
+	needAll  = 1023
 	flagsAll = 15
 
 	maxStateSize  = 64 << 10

@@ -21,6 +21,7 @@ func (g *guest) findFailingRecord(
 		e.Export != exportAdd && e.Export != exportFilter {
 		return
 	}
+	b.FillKeys()
 	e.Rows, e.First, e.Last = x.to-x.from, b.Key(x.from), b.Key(x.to-1)
 	if e.Rows == 1 {
 		e.Exact = true
@@ -88,7 +89,7 @@ func (a *Aggregate) findFailingRecord(ctx context.Context, err error, b *record.
 				return err
 			}
 			x := one.columns.cut(b, row)
-			return one.addCut(b, &x, nil, 1, one.states.at(0))
+			return one.addCut(b, &x, &rowGroups{}, 1, one.states.at(0))
 		}
 	})
 }

@@ -484,7 +484,7 @@ func TestDescriptorChecks(t *testing.T) {
 	f(4, 2, "version 2 of the ABI")
 	f(8, 0, "kinds are 0x0")
 	f(8, 4, "kinds are 0x4")
-	f(12, 512, "needs columns 0x200")
+	f(12, 1024, "needs columns 0x400")
 	f(16, 0, "state size 0")
 	f(16, 12, "state size 12")
 	f(16, 1<<20, "state size 1048576")

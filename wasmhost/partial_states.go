@@ -58,7 +58,7 @@ func (a *Aggregate) addPartial(ctx context.Context, b *record.Batch, i int) erro
 	if err := a.initPartials(); err != nil {
 		return err
 	}
-	return a.addAll(ctx, b, nil, 1, a.partialAt(i))
+	return a.addAll(ctx, b, new(rowGroups), 1, a.partialAt(i))
 }
 
 func (a *Aggregate) partialAt(i int) uint32 {

@@ -38,7 +38,7 @@ func (a *Aggregate) addToPartial(ctx context.Context, b *record.Batch) error {
 	if err := a.beginPartial(); err != nil {
 		return err
 	}
-	return a.addAll(ctx, b, nil, 1, a.partials.region)
+	return a.addAll(ctx, b, new(rowGroups), 1, a.partials.region)
 }
 
 // beginPartial makes the state that belongs to no group, unless it is there.

@@ -6,6 +6,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -186,4 +187,29 @@ func clock(id uintptr) (time.Duration, error) {
 		return 0, fmt.Errorf("processor time: %w", errno)
 	}
 	return time.Duration(t.Nano()), nil
+}
+
+// AllTime returns the processor time that all processes and the system have taken, without waiting
+// for disks.
+func AllTime() (time.Duration, error) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	fields := strings.Fields(string(line))
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, fmt.Errorf("/proc/stat begins with %q", line)
+	}
+	ticks := int64(0)
+	for i, text := range fields[1:9] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat: %w", err)
+		}
+		if i != 3 && i != 4 { // idle, and idle with a disk at work
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }

@@ -22,7 +22,7 @@ type BlockDescription struct {
 // are not known without reading them.
 type ColumnDescription struct {
 	Name      string
-	Kind      string // for, dict, dec
+	Kind      string // for, dict, dec, clock
 	Bits      int    // of a packed value
 	Bytes     int    // of all packed values, and of the dictionary
 	Exponent  int    // of dec: decimals
@@ -60,7 +60,7 @@ func (b *Block) Describe() BlockDescription {
 }
 
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
-	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec"}[c.kind],
+	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec", "clock"}[c.kind],
 		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict), Exponent: int(c.exponent),
 		Entries: len(c.dict) / 8}
 }

@@ -25,7 +25,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
-		body[17]&^blockFlags != 0 {
+		body[17]&^blockFlags != 0 || body[17]&blockHasRuns != 0 && body[17]&blockHasClock != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -39,6 +39,9 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	} else {
 		for d := range record.Dim(record.NumDims) {
 			p.key(d, body[17]&blockHasDictionary != 0)
+		}
+		if body[17]&blockHasClock != 0 {
+			p.clock()
 		}
 	}
 	b.flags = nil
@@ -102,6 +105,18 @@ func (p *frontParser) take(n uint64) []byte {
 }
 
 func (p *frontParser) column(c *column) {
+	if h := p.headers; len(h) >= 9 && h[0] <= maxPackedWidth && !p.bad { // as most are
+		width := h[0]
+		c.base, c.gcd, c.width = binary.LittleEndian.Uint64(h[1:]), 1, width
+		c.maxPacked, p.headers = 1<<width-1, h[9:]
+		c.body = p.data[p.at:]
+		if size := (uint64(p.rows)*uint64(width) + 7) / 8; size <= p.end-p.at {
+			p.at += size
+		} else {
+			p.bad = true
+		}
+		return
+	}
 	var ok bool
 	if p.headers, ok = c.parseFOR(p.headers); !ok {
 		p.bad = true

@@ -15,9 +15,11 @@ const (
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
 	blockHasFlags      = 1
 	blockHasTombs      = 2
-	blockHasDictionary = 4 // mid is dictionary-encoded, the dictionary ascending
-	blockHasRuns       = 8 // keys are a table of runs, and what is left of cap and rank
-	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns
+	blockHasDictionary = 4  // mid is dictionary-encoded, the dictionary ascending
+	blockHasRuns       = 8  // keys are a table of runs, and what is left of cap and rank
+	blockHasClock      = 16 // and not runs: cap has a clock
+	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns |
+		blockHasClock
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -92,9 +94,18 @@ func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 			h.flags |= blockHasDictionary
 			continue
 		}
+		if d == record.Cap {
+			if e.appendCaps(lo, hi) {
+				h.flags |= blockHasClock
+			}
+			continue
+		}
 		f := rebase(e.values, lo, hi)
 		e.columnHeaders = appendFOR(e.columnHeaders, &f)
 		e.columnData = appendPacked(e.columnData, e.values, f.width)
+	}
+	if h.flags&blockHasClock != 0 {
+		e.columnHeaders = append(e.columnHeaders, e.clockHeader...)
 	}
 }
 

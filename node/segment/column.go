@@ -7,9 +7,10 @@ import (
 
 // Kinds of columns, FORMAT.md section 4.
 const (
-	columnFOR  = 0 // base + gcd * packed; of key columns all but mid, which may be columnDict
-	columnDict = 1 // packed numbers an entry of the dictionary that precedes the packed values
-	columnDec  = 2 // bits of float64(base + gcd * packed) / 10^exponent
+	columnFOR   = 0 // base + gcd * packed; of key columns all but mid, which may be columnDict
+	columnDict  = 1 // packed numbers an entry of the dictionary that precedes the packed values
+	columnDec   = 2 // bits of float64(base + gcd * packed) / 10^exponent
+	columnClock = 3 // of caps of an open block, see clock_column.go
 )
 
 const (
@@ -45,6 +46,8 @@ func (f *forCoding) mask() uint64 {
 type column struct {
 	forCoding
 	kind, exponent uint8
+	low            uint8  // of a clock: bits of a packed value below its tick
+	period         uint64 // of a clock
 	maxPacked      uint64 // width one bits: the greatest packed value, and the mask of one
 	body           []byte
 	dict           []byte
@@ -67,6 +70,8 @@ func (c *column) valueOf(p uint64) uint64 {
 		return c.word(c.base + p)
 	case columnDec:
 		return fromDecimal(int64(c.base+c.gcd*p), powersOf10[c.exponent])
+	case columnClock:
+		return c.onClock(p)
 	default:
 		return c.base + c.gcd*p
 	}

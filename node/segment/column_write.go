@@ -21,6 +21,7 @@ type encoder struct {
 	chunks        chunkEncoder
 	runs          runEncoder
 	hasRuns       bool // the block that is encoded
+	clockHeader   []byte
 	frameEnds     []uint16
 	frameLeast    []uint64
 }

@@ -99,7 +99,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		}
 		inputs[name] = in
 	}
-	inputs["runs"] = smallRuns(rng)
+	inputs["runs"], inputs["clock"] = smallRuns(rng), exampleClock()
 	return inputs
 }
 

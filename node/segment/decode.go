@@ -56,6 +56,8 @@ func (c *column) write(p *positions, w *wordWriter) {
 	switch {
 	case c.width == 0:
 		w.fill(c.value(0), p.n)
+	case c.kind == columnClock:
+		c.writeClock(p, w)
 	case c.table != nil:
 		c.writeFrames(p, w)
 	case p.sel != nil:

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -70,5 +71,21 @@ func exampleRuns() *SealedInput {
 		in.Rows.Append(record.Key{CID: 7, MID: 1000 + int64(mid), MOID: 3,
 			CapNs: int64(capMs) * 1e6}, binary.LittleEndian.AppendUint64(nil, uint64(value)))
 	}
+	return in
+}
+
+// exampleClock is two readings of four devices, some seconds after a quarter of an hour and the
+// next.
+func exampleClock() *SealedInput {
+	in := &SealedInput{Rows: &record.Batch{}, BlockEnds: []uint32{8}}
+	const quarter = int64(15 * time.Minute)
+	for tick := range int64(2) {
+		for mid := range int64(4) {
+			k := record.Key{CID: 7, MID: 1000 + mid, MOID: 3,
+				CapNs: tick*quarter + (5*mid+tick)%4*int64(time.Second)}
+			in.Rows.Append(k, nil)
+		}
+	}
+	in.Order = []uint32{0, 4, 1, 5, 2, 6, 3, 7}
 	return in
 }

@@ -14,8 +14,11 @@ type match struct{ low, span uint64 }
 // translate turns a normalized set of ranges of values into ranges of packed values, leaving out
 // what lies outside the column. all says that every value lies in the set.
 func (c *column) translate(set record.RangeSet, dst []match) (matches []match, all bool) {
-	if c.kind == columnDict {
+	switch c.kind {
+	case columnDict:
 		return c.translateDictionary(set, dst)
+	case columnClock:
+		return c.translateClock(set, dst)
 	}
 	base := int64(c.base)
 	first := 0
@@ -276,6 +279,9 @@ func (c *column) pack(v int64) (packed uint64, ok bool) {
 			return cmp.Compare(v, c.entry(uint64(i)))
 		})
 		return uint64(i), ok
+	}
+	if c.kind == columnClock {
+		return c.packOnClock(v)
 	}
 	above := uint64(v) - c.base
 	packed = above / c.gcd

@@ -58,6 +58,7 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("ranks", func(t *testing.T) { checkExampleRanks(t, found["ranks"]) })
 	t.Run("tombs", func(t *testing.T) { checkExampleSealed(t, found["tombs"], exampleTombs()) })
 	t.Run("runs", func(t *testing.T) { checkExampleSealed(t, found["runs"], exampleRuns()) })
+	t.Run("clock", func(t *testing.T) { checkExampleSealed(t, found["clock"], exampleClock()) })
 }
 
 func sameBytes(t *testing.T, what string, got, want []byte) {
@@ -133,7 +134,8 @@ func ofVersion1(t *testing.T, file string, err error) {
 // Files that older versions wrote are never written again; every reader must open them.
 func TestOldFiles(t *testing.T) {
 	for name, in := range map[string]*SealedInput{"segment": exampleInput(),
-		"texts": exampleTexts(), "tombs": exampleTombs(), "runs": exampleRuns()} {
+		"texts": exampleTexts(), "tombs": exampleTombs(), "runs": exampleRuns(),
+		"clock": exampleClock()} {
 		s, err := OpenSealed("testdata/v2-"+name+".seg", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -36,11 +36,15 @@ type Span struct{ Lo, Hi uint32 }
 // [Columns.PayloadPrefix].
 type Columns uint16
 
-// Sets of columns.
+// Sets of columns. SeriesRuns is tenants, devices and quantities as [record.Batch.Series] where
+// blocks have them so and their runs are long, else as columns.
 const (
 	Payloads   Columns = 1 << record.NumDims
 	Keys       Columns = Payloads - 1
 	AllColumns Columns = Keys | Payloads
+	SeriesRuns Columns = 1 << (record.NumDims + 1)
+
+	seriesColumns Columns = 1<<record.CID | 1<<record.MID | 1<<record.MOID
 )
 
 const (
@@ -51,7 +55,7 @@ const (
 // PayloadPrefix returns p with no more than the first bytes of payloads; 0 bytes are all. Blocks
 // may hand out more of them where that takes no time.
 func (p Columns) PayloadPrefix(bytes uint32) Columns {
-	p &= AllColumns
+	p &= AllColumns | SeriesRuns
 	if p&Payloads == 0 || bytes == 0 || bytes > maxPayloadWords*wordBytes {
 		return p
 	}
@@ -60,16 +64,24 @@ func (p Columns) PayloadPrefix(bytes uint32) Columns {
 
 // Union returns what is in p or in q.
 func (p Columns) Union(q Columns) Columns {
-	both := (p | q) & AllColumns
+	both := (p | q) & (AllColumns | SeriesRuns)
 	switch {
 	case p&Payloads == 0:
-		return both | q&^AllColumns
+		return both | q>>prefixShift<<prefixShift
 	case q&Payloads == 0:
-		return both | p&^AllColumns
+		return both | p>>prefixShift<<prefixShift
 	case p>>prefixShift == 0 || q>>prefixShift == 0:
 		return both
 	}
 	return both | max(p>>prefixShift, q>>prefixShift)<<prefixShift
+}
+
+// WithoutRuns returns p with columns in the place of SeriesRuns.
+func (p Columns) WithoutRuns() Columns {
+	if p&SeriesRuns == 0 {
+		return p
+	}
+	return p&^SeriesRuns | seriesColumns
 }
 
 func columnsOf(keysOnly bool) Columns {
@@ -165,6 +177,10 @@ func (b *Block) gather(p positions, columns Columns, dst *record.Batch) error {
 	}
 	if b.tombs != nil {
 		b.gatherTombs(&p, dst, start)
+	}
+	if columns&SeriesRuns != 0 && !b.gatherSeries(&p, dst, start) {
+		dst.FillKeys()
+		columns = columns.WithoutRuns()
 	}
 	dst.CID = gatherNarrow(b, record.CID, columns, &p, dst.CID)
 	dst.MID = gatherWide(b, record.MID, columns, &p, dst.MID)

@@ -23,6 +23,7 @@ func (b *Block) GatherDense(
 	if rows == 0 || b.tombs != nil || int(sel[rows-1]-sel[0])+1 > rows*denseShare {
 		return false, nil
 	}
+	columns = columns.WithoutRuns()
 	payloads, stride := columns&Payloads != 0 && b.kind != payloadEmpty, 0
 	if payloads {
 		stride = b.stride
@@ -35,6 +36,7 @@ func (b *Block) GatherDense(
 		dst.Len() > 0 && (dst.Offsets != nil || dst.Stride != stride) {
 		return false, nil
 	}
+	dst.FillKeys()
 	if dst.Len() == 0 {
 		dst.Data, dst.Tombs, dst.Offsets, dst.Stride = dst.Data[:0], dst.Tombs[:0], nil, stride
 	}

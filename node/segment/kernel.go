@@ -49,6 +49,26 @@ func (c *column) filterRows(m match, lo, rows int, out []uint32) (k int) {
 	low, span := m.low, m.span
 	first, pos, end := unsafe.SliceData(out), lo, lo+rows
 	bit := uint(lo) * width
+	for ; width == 64 && pos+4 <= end; pos += 4 { // words, of which whole ones are read
+		words := (*[32]byte)(unsafe.Add(body, bit>>3))
+		bit += 4 * width
+		*at(first, k) = uint32(pos)
+		if binary.LittleEndian.Uint64(words[:])-low <= span {
+			k++
+		}
+		*at(first, k) = uint32(pos + 1)
+		if binary.LittleEndian.Uint64(words[8:])-low <= span {
+			k++
+		}
+		*at(first, k) = uint32(pos + 2)
+		if binary.LittleEndian.Uint64(words[16:])-low <= span {
+			k++
+		}
+		*at(first, k) = uint32(pos + 3)
+		if binary.LittleEndian.Uint64(words[24:])-low <= span {
+			k++
+		}
+	}
 	for ; width <= pairWidth && pos+4 <= end; pos += 4 {
 		v, w := loadBits(body, bit), loadBits(body, bit+2*width)
 		bit += 4 * width

@@ -341,9 +341,9 @@ func parsePayloads(src []byte, n int, stride uint32, b *record.Batch) error {
 // StampBytes is how many bytes of an entry, at its beginning, StampRowsEntry looks at.
 const StampBytes = 48
 
-// StampRowsEntry gives the rows of an entry consecutive acquisition times from firstAcqNs on, as
-// those of a whole batch.
-func StampRowsEntry(entry []byte, firstAcqNs int64) {
+// StampRowsEntry gives the rows of an entry consecutive acquisition times from firstAcqNs on; those
+// of the whole batch begin with batchFirstAcqNs.
+func StampRowsEntry(entry []byte, firstAcqNs, batchFirstAcqNs int64) {
 	binary.LittleEndian.PutUint64(entry[32:], uint64(firstAcqNs))
-	binary.LittleEndian.PutUint64(entry[40:], uint64(firstAcqNs))
+	binary.LittleEndian.PutUint64(entry[40:], uint64(batchFirstAcqNs))
 }

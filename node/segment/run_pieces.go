@@ -17,7 +17,7 @@ type piece struct {
 func (b *Block) divide(p *positions) {
 	pieces, run := b.pieces[:0], 0
 	if p.sel != nil {
-		b.loadFor(int(p.sel[len(p.sel)-1] - p.sel[0]))
+		b.loadFor(min(len(p.sel), b.runsIn(int(p.sel[len(p.sel)-1]-p.sel[0]))))
 		for k := 0; k < len(p.sel); {
 			first := p.sel[k]
 			run = b.runOf(first, run)
@@ -31,13 +31,18 @@ func (b *Block) divide(p *positions) {
 		b.pieces, p.pieces = pieces, pieces
 		return
 	}
-	b.loadFor(p.n)
+	b.loadFor(len(p.spans) + p.n*b.runs.count/b.rows)
 	for _, s := range p.spans {
-		for at := s.Lo; at < s.Hi; {
-			run = b.runOf(at, run)
+		run = b.runOf(s.Lo, run)
+		for at := s.Lo; ; run++ {
 			end := min(b.runStart(run+1), s.Hi)
-			pieces = append(pieces, piece{uint32(run), at - b.runStart(run), end - at})
-			at = end
+			if end > at {
+				pieces = append(pieces, piece{uint32(run), at - b.runStart(run), end - at})
+				at = end
+			}
+			if at == s.Hi {
+				break
+			}
 		}
 	}
 	b.pieces, p.pieces = pieces, pieces
@@ -78,9 +83,8 @@ func (b *Block) writeRuns(d record.Dim, p *positions, out []int64) {
 // writeMIDs writes the device of each row.
 func (b *Block) writeMIDs(p *positions, out []int64) {
 	t := &b.runs
-	if !t.loaded[record.MID] && b.isMany(len(p.pieces)) {
-		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
-		t.loaded[record.MID] = true
+	if b.isMany(len(p.pieces)) {
+		b.loadMIDs()
 	}
 	if t.loaded[record.MID] {
 		writePieces(out, p.pieces, t.mids, nil, false)

@@ -105,6 +105,12 @@ func (b *Block) keyRows() int {
 // unpack decodes the first n values of a column.
 func (c *column) unpack(dst []int64, n int) []int64 {
 	dst = slices.Grow(dst[:0], n)[:n]
+	if n < fewRows && c.kind == columnFOR {
+		for i := range dst {
+			dst[i] = int64(c.base + c.gcd*c.packed(i))
+		}
+		return dst
+	}
 	span := [1]Span{{0, uint32(n)}}
 	w := wordWriterOf(dst)
 	c.write(&positions{spans: span[:], n: n}, &w)
@@ -149,9 +155,9 @@ func (b *Block) packedStart(run int) uint32 {
 	}
 }
 
-// loadFor unpacks where runs start when so many rows, next to each other, are worth it.
-func (b *Block) loadFor(rows int) {
-	if b.isMany(b.runsIn(rows)) {
+// loadFor unpacks where runs start when so many of them are worth it.
+func (b *Block) loadFor(runs int) {
+	if b.isMany(runs) {
 		b.loadStarts()
 	}
 }
@@ -163,6 +169,14 @@ func (b *Block) runsIn(rows int) int { return rows*b.runs.count/b.rows + 1 }
 const unpackedRuns = 8
 
 func (b *Block) isMany(runs int) bool { return runs*unpackedRuns > b.runs.count }
+
+// loadMIDs unpacks the devices of the runs.
+func (b *Block) loadMIDs() {
+	if t := &b.runs; !t.loaded[record.MID] {
+		t.mids = b.keys[record.MID].unpack(t.mids, t.count)
+		t.loaded[record.MID] = true
+	}
+}
 
 // runMID returns the device of a run.
 func (b *Block) runMID(run int) int64 {

@@ -220,6 +220,7 @@ func (s *Store) applyInOneAppend(entries []Command, decoded []loggedCommand, out
 		}
 		at.Index = entries[i].Index
 		if s.applyOne(&decoded[i], acqtime.Clamp(entries[i].ClockNs), &at, &out[i]) {
+			decoded[i].put.byShard[0].divide(s.opt.HeadShards)
 			puts = append(puts, &decoded[i].put)
 		}
 	}
@@ -297,7 +298,7 @@ func (s *Store) appendApplied(c *loggedCommand) {
 	buf := &s.apply.buffers
 	start := len(buf.data)
 	buf.data = append(buf.data, c.Data[:segment.StampBytes]...)
-	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs)
+	segment.StampRowsEntry(buf.data[start:], c.put.result.FirstNs, c.put.result.FirstNs)
 	c.put.bytes = int64(len(c.Data))
 	e := s.shards[0].NextEntry()
 	e.Rest = c.Data[segment.StampBytes:]

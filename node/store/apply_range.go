@@ -69,6 +69,7 @@ func (s *Store) writeRange(r *mirror.Range, at acqtime.Applied) error {
 		buf.entries = append(buf.entries, s.shards[0].NextEntry())
 		group = append(group, &putRequest{rows: r.Len(), bytes: int64(len(buf.data)),
 			byShard: []shardRows{{rows: *r.Rows}}})
+		group[0].byShard[0].divide(s.opt.HeadShards)
 	}
 	file, err := s.writeApplied(buf, at, group)
 	s.applyMu.Unlock()

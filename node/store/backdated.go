@@ -313,7 +313,7 @@ func (s *Store) tryBackdated(
 	var failed error
 	err = s.onCommitter(ctx, func() {
 		for i := range heads {
-			again = again || heads[i].shard.State.Load().Head != heads[i].old
+			again = again || heads[i].shard.State.Load().Head.Shards[0] != heads[i].old
 		}
 		if again = again || s.tombstones.Load() != tombstones; !again {
 			res.PutNs, failed = s.commitBackdated(put, heads)
@@ -341,7 +341,7 @@ func (s *Store) backdatedHeads(put *putRequest) ([]backdatedHead, error) {
 		rows := &put.byShard[i]
 		p := backdatedHead{shard: s.shards[rows.shard].Backdated, rows: &rows.rows}
 		state := p.shard.Pin()
-		p.old = state.Head
+		p.old = state.Head.Shards[0] // it is not divided
 		p.head = shards.WithRows(p.old, p.rows)
 		state.Unpin()
 		heads = append(heads, p)

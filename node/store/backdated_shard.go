@@ -22,7 +22,7 @@ const (
 )
 
 // isBackdatedFull reports whether the head of a backdated shard has grown as large as it may.
-func isBackdatedFull(h *index.Head) bool {
+func isBackdatedFull(h shards.Head) bool {
 	return h.Rows() >= maxBackdatedRows || h.Bytes() >= maxBackdatedBytes
 }
 
@@ -54,11 +54,11 @@ func (r *replay) addBackdated(sh *shards.Shard, h *segment.RowsHeader) {
 func (r *replay) insertBackdated(sh *shards.Shard) {
 	a := r.backdated[sh]
 	delete(r.backdated, sh)
-	old := sh.State.Load().Head
+	old := sh.State.Load().Head.Shards[0]
 	h := shards.WithRows(old, &a.rows)
 	sh.SetHead(h, &a.rows, a.putNs)
 	r.store.headBudget.Add(h.GrowthSinceLastCall() - old.Bytes())
-	if isBackdatedFull(h) || r.store.isFull(h) {
+	if h := shards.HeadOf(h); isBackdatedFull(h) || r.store.isFull(h) {
 		sh.Rotate()
 	}
 }

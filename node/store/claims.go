@@ -116,6 +116,7 @@ func (s *Store) CheckUnclaimed(ctx context.Context, b *record.Batch, newestNs *i
 	for key := range claims {
 		keys = append(keys, key)
 	}
+	slices.SortFunc(keys, record.Key.Compare) // those near each other are in the same blocks
 	for some := range slices.Chunk(keys, maxCheckedKeys) {
 		q := record.Query{View: record.ViewLatest, Box: boxAround(some, true)}
 		if err := s.eachVisible(ctx, &q, func(key record.Key, payload []byte) error {

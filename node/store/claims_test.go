@@ -55,8 +55,8 @@ func TestRefusesWhatDescribesNothing(t *testing.T) {
 	f("this one 1 bytes", record.Record{Key: nameClaim("a", id).Key, Payload: []byte{1}[:1]})
 	f("not printable", nameClaim("a\nb", id))
 	f("has 24 bytes", record.Record{Key: record.IDClaimKey(1, id), Payload: []byte("12345678")})
-	f("of 1001 ids", record.Record{Key: record.IDClaimKey(1, id),
-		Payload: record.AppendIDClaim(nil, [16]byte{}, 1001)})
+	f("of 10001 ids", record.Record{Key: record.IDClaimKey(1, id),
+		Payload: record.AppendIDClaim(nil, [16]byte{}, 10_001)})
 	if n, _, err := s.Count(t.Context(), &record.Query{Box: record.Everything()}); n != 0 ||
 		err != nil {
 		t.Fatalf("%d records, %v, want none", n, err)

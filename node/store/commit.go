@@ -44,6 +44,7 @@ type WriterSeq = writers.Seq
 type putRequest struct {
 	writer  WriterSeq
 	byShard []shardRows
+	buffers *putBuffers // where its rows and entries are; nil: elsewhere
 	rows    int
 	bytes   int64
 	done    chan struct{}
@@ -51,10 +52,14 @@ type putRequest struct {
 	err     error
 }
 
-// shardRows is the rows of a batch that belong to one shard, in the order of the batch.
+// shardRows is the rows of a batch that belong to one shard, in the order of the batch: in rows, or
+// where these are empty in divided, with the acqs from firstNs on.
 type shardRows struct {
-	shard int
-	rows  record.Batch
+	shard   int
+	rows    record.Batch
+	divided []headShardRows // the rows by head shard; empty where they are in rows for the only one
+	firstNs int64
+	entry   []byte // for the log, of a put
 }
 
 // Put stores a batch: on return it is durable and every query that starts later sees all of it.
@@ -178,7 +183,7 @@ func (s *Store) enqueue(ctx context.Context, b *record.Batch, r *putRequest) err
 	if err := s.headBudget.Wait(ctx, r.bytes); err != nil {
 		return err
 	}
-	r.byShard = splitByShard(b, len(s.shards))
+	s.prepare(r, b)
 	select {
 	case s.puts <- r:
 		return nil
@@ -286,7 +291,7 @@ type commitBuffers struct {
 }
 
 func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
-	buf.entries, buf.data = buf.entries[:0], buf.data[:0]
+	buf.entries = buf.entries[:0]
 	if s.failed.Err() != nil {
 		s.refuse(writeGroup, nil, s.failed.Err())
 		return
@@ -295,19 +300,13 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 		s.refuse(writeGroup, nil, ErrIsCopy)
 		return
 	}
-	ends := []int{}
 	for _, r := range writeGroup {
 		s.stamp(r)
 		for i := range r.byShard {
-			buf.data = r.appendEntry(buf.data, &r.byShard[i])
-			ends = append(ends, len(buf.data))
-			buf.entries = append(buf.entries, s.shards[r.byShard[i].shard].NextEntry())
+			e := s.shards[r.byShard[i].shard].NextEntry()
+			e.Data = r.byShard[i].entry
+			buf.entries = append(buf.entries, e)
 		}
-	}
-	start := 0
-	for i, end := range ends {
-		buf.entries[i].Data = buf.data[start:end:end]
-		start = end
 	}
 	began := time.Now()
 	file, err := s.appendLog(buf.entries)
@@ -328,11 +327,10 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 			s.writers.Record(r.writer, r.result)
 		}
 		s.counters.rows.Add(int64(r.rows))
+		r.giveBack()
 		close(r.done)
 	}
-	if cap(buf.data) > 2*maxWriteGroupBytes {
-		buf.data = nil
-	}
+	clear(buf.entries)
 	s.rotateFull()
 	s.throttle.Wait(rows, s.stop)
 }
@@ -350,6 +348,7 @@ func (s *Store) refuse(writeGroup []*putRequest, entries []wal.Entry, err error)
 	}
 	for _, r := range writeGroup {
 		s.writers.Abandon(r.writer)
+		r.giveBack()
 		r.fail(err)
 	}
 }
@@ -365,36 +364,14 @@ func (s *Store) stamp(r *putRequest) {
 		Records: uint32(r.rows)}
 	acq := r.result.FirstNs
 	for i := range r.byShard {
-		acqs := r.byShard[i].rows.AcqNs
-		for k := range acqs {
-			acqs[k] = acq
-			acq++
+		p := &r.byShard[i]
+		p.firstNs = acq
+		segment.StampRowsEntry(p.entry, acq, r.result.FirstNs)
+		for k := range p.rows.AcqNs {
+			p.rows.AcqNs[k] = acq + int64(k)
 		}
+		acq += int64(p.count())
 	}
-}
-
-func (r *putRequest) appendEntry(dst []byte, p *shardRows) []byte {
-	return segment.AppendRowsEntry(dst, &segment.RowsHeader{
-		Writer: r.writer.ID, Seq: r.writer.Seq, Persistent: r.writer.Persistent,
-		FirstAcqNs:      p.rows.AcqNs[0],
-		BatchFirstAcqNs: r.result.FirstNs, BatchRecords: r.result.Records,
-		BatchEntries: uint32(len(r.byShard)),
-	}, &p.rows, nil)
-}
-
-// insert puts the rows of a durable write group into the heads. The next horizon makes them
-// visible.
-func (s *Store) insert(writeGroup []*putRequest) {
-	var grown int64
-	for _, r := range writeGroup {
-		for i := range r.byShard {
-			head := s.shards[r.byShard[i].shard].State.Load().Head
-			head.Insert(&r.byShard[i].rows)
-			s.described.markRows(&r.byShard[i].rows)
-			grown += head.GrowthSinceLastCall()
-		}
-	}
-	s.headBudget.Add(grown)
 }
 
 // appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline

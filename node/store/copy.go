@@ -111,7 +111,7 @@ func (s *Store) PutRange(ctx context.Context, r *mirror.Range) (horizonNs int64,
 	}
 	put := &putRequest{done: make(chan struct{})}
 	if r.Len() > 0 {
-		put.rows, put.byShard = r.Len(), splitByShard(r.Rows, len(s.shards))
+		put.rows, put.byShard = r.Len(), s.split(r.Rows)
 		stampShardRows(put.byShard, r.Rows, len(s.shards))
 	}
 	entries := make([]wal.Entry, 0, len(put.byShard)+1)

@@ -163,7 +163,7 @@ func testDiffModel(t *testing.T, sh shape, opt Options, steps int) {
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
 	opt.parallelRows = cmp.Or(opt.parallelRows, fewParallel)
-	s, _, err := Open(t.Context(), opt)
+	s, _, err := Open(t.Context(), divided(t, opt))
 	if err != nil {
 		t.Fatal(err)
 	}

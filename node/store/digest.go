@@ -101,10 +101,7 @@ func (s *Store) Cut(ctx context.Context, fromNs, toNs int64, rows uint64) ([]int
 		for _, seg := range state.Sealed {
 			all.segments = append(all.segments, seg.Index)
 		}
-		for _, immutable := range state.Immutable {
-			all.heads = append(all.heads, immutable.Head)
-		}
-		all.heads = append(all.heads, state.Head)
+		state.EachHead(func(h *index.Head) { all.heads = append(all.heads, h) })
 	}
 	end, done := all.below(toNs), all.below(fromNs)
 	for done+rows < end && len(cuts) < digest.MaxSlices {

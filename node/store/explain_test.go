@@ -160,7 +160,7 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 
 // TestExplainHidden: every version is found or hidden, also when a scan is cut into partitions.
 func TestExplainHidden(t *testing.T) {
-	s := correctedStore(t, Options{Shards: 2, Index: index.Options{BlockRows: 128}})
+	s := correctedStore(t, Options{Shards: 2, HeadShards: 1, Index: index.Options{BlockRows: 128}})
 	for _, limit := range []int{7, 1 << 18} {
 		s.scans.Access.MaxReadings = limit
 		x, err := s.Explain(t.Context(), &record.Query{View: record.ViewLatest})

@@ -246,7 +246,7 @@ func extract(
 }
 
 // head exports the rows of a head.
-func (e *exporter) head(shard uint32, head *index.Head) error {
+func (e *exporter) head(shard uint32, head shards.Head) error {
 	if head.Rows() == 0 {
 		return nil
 	}

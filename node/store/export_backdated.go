@@ -80,7 +80,7 @@ func (e *exporter) backdatedShard(shard uint32, state *shards.State) error {
 	return e.backdatedHead(shard, state.Head, state.Info.PutNs)
 }
 
-func (e *exporter) backdatedHead(shard uint32, head *index.Head, putNs int64) error {
+func (e *exporter) backdatedHead(shard uint32, head shards.Head, putNs int64) error {
 	if head.Rows() == 0 {
 		return nil
 	}

@@ -400,11 +400,13 @@ func notifyFeeds(feeds *notify.Notifier, writeGroup []*putRequest) {
 	first := true
 	for _, r := range writeGroup {
 		for i := range r.byShard {
-			one := bounds.OfRows(&r.byShard[i].rows)
-			if first {
-				b, first = one, false
-			}
-			b.Include(&one)
+			r.byShard[i].eachRows(func(rows *record.Batch) {
+				one := bounds.OfRows(rows)
+				if first {
+					b, first = one, false
+				}
+				b.Include(&one)
+			})
 		}
 	}
 	if !first {

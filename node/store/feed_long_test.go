@@ -65,7 +65,7 @@ func (w *world) reopen(t *testing.T, rng *rand.Rand) {
 		if err := w.store.Close(); err != nil {
 			t.Error(err)
 		}
-		s, _, err := Open(context.Background(), w.opt)
+		s, _, err := Open(context.Background(), divided(t, w.opt))
 		if err != nil {
 			t.Error(err)
 			return
@@ -221,7 +221,7 @@ func testFeedLosesNothing(t *testing.T, rng *rand.Rand, limit time.Duration) {
 		HeadBytes: 1 << 24, Index: index.Options{BlockRows: 64 << rng.IntN(5)},
 		Now: func() int64 { return time.Now().UnixNano() + w.ahead.Load() }}
 	var err error
-	if w.store, _, err = Open(t.Context(), w.opt); err != nil {
+	if w.store, _, err = Open(t.Context(), divided(t, w.opt)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.store.Close() }()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"sync"
@@ -27,7 +28,7 @@ const (
 
 func victimOptions(dir string) Options {
 	return Options{Dir: dir, Shards: 4, SealRows: 700, LogFiles: 1, HeadBytes: 1 << 20,
-		PutWait: 5 * time.Minute}
+		PutWait: 5 * time.Minute, HeadShards: 1 + rand.IntN(7), sideBySideRows: victimRows / 2}
 }
 
 func victimBatch(writer int, seq uint64) *record.Batch {

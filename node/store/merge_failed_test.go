@@ -61,7 +61,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	next := s.nextID.Load()
 	check("a merge", s.merge(sh, run))
 	put := batchOf(record.Key{MID: 9})
-	sh.State.Load().Head.Insert(put)
+	sh.State.Load().Head.Shards[0].Insert(put)
 	sh.LastLSN++
 	if !sh.Rotate() {
 		t.Fatal("nothing to seal")

@@ -325,7 +325,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 	opt.Dir = t.TempDir()
 	opt.Now, opt.retainEvery, opt.PutWait = leapingClock(), time.Hour, 5*time.Minute
 	opt.parallelRows = cmp.Or(opt.parallelRows, fewParallel)
-	s, _, err := Open(t.Context(), opt)
+	s, _, err := Open(t.Context(), divided(t, opt))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func testModel(t *testing.T, sh shape, opt Options) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if s, _, err = Open(t.Context(), opt); err != nil {
+			if s, _, err = Open(t.Context(), divided(t, opt)); err != nil {
 				t.Fatal(err)
 			}
 		case op < 20:
@@ -407,7 +407,7 @@ func crashAndReopen(t *testing.T, s *Store, opt *Options) *Store {
 		t.Fatal(err)
 	}
 	opt.Dir = dir
-	opened, _, err := Open(context.Background(), *opt)
+	opened, _, err := Open(context.Background(), divided(t, *opt))
 	if err != nil {
 		t.Fatal(err)
 	}

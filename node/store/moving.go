@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/pentad-db/pentad/node/segment"
 	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/node/store/scan"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/sdk/where"
 )
 
 // newTracker returns what finds when devices meet the selector of a query of devices that move, and
@@ -30,12 +33,16 @@ func (s *Store) newTracker(
 
 // trackDevices finds when the devices of a query meet its selector, by what they are described as,
 // which the tracker knows, and by their locations as of an acq: those in the time of the query, and
-// the last ones before it.
+// the last ones before it. What that cost is added to cost.
+//
+// Where a device meets the selector only in some region, the locations there are read first, by a
+// condition that leaves blocks of others unread. The rest, of the devices that were there, only
+// says until when: their keys are enough.
 //
 // Errors: *record.InvalidError where that takes too much memory.
 func (s *Store) trackDevices(
 	ctx context.Context, q *record.Query, t *devices.Tracker, at *registry.LocationLayout,
-	asOfNs int64,
+	asOfNs int64, cost *ScanStats,
 ) (*devices.Tracks, error) {
 	locations := record.Query{View: record.ViewAsOf, AsOfAcqNs: asOfNs, Box: record.Box{
 		record.CID: q.Box[record.CID], record.MID: q.Box[record.MID],
@@ -44,20 +51,30 @@ func (s *Store) trackDevices(
 	if !t.Unknown() {
 		some = narrow(&locations.Box, t.Wanted())
 	}
+	places, all, byVisits := t.Region()
+	if byVisits {
+		locations.Where = regionWhere(places, all, at)
+	}
 	if some {
 		locations.Box[record.Cap] = record.RangeSet{{From: within.FromNs, To: within.ToNs}}
-		if err := s.eachLocation(ctx, &locations, at, t); err != nil {
+		if err := s.eachLocation(ctx, &locations, at, t, cost); err != nil {
 			return nil, err
 		}
 	}
 	if some && within.FromNs > record.Cap.Min() {
-		locations.Last = 1
+		locations.Last, locations.Where = 1, ""
 		locations.Box[record.Cap] = record.RangeSet{{From: record.Cap.Min(), To: within.FromNs}}
-		if err := s.eachLocation(ctx, &locations, at, t); err != nil {
+		if err := s.eachLocation(ctx, &locations, at, t, cost); err != nil {
 			return nil, err
 		}
 	}
-	tracks, err := t.Tracks(within, at.MaxAgeNs)
+	var tracks *devices.Tracks
+	var err error
+	if byVisits {
+		tracks, err = s.trackVisits(ctx, &locations, t, within, at.MaxAgeNs, cost)
+	} else {
+		tracks, err = t.Tracks(within, at.MaxAgeNs)
+	}
 	if errors.Is(err, devices.ErrTooMany) {
 		return nil, &record.InvalidError{Part: "moving", Reason: record.TooLarge, Row: -1,
 			Detail: fmt.Sprintf("the locations of the devices take more than %d MiB; ask for a "+
@@ -75,9 +92,82 @@ func timeOf(q *record.Query) devices.Span {
 	return devices.Span{FromNs: caps[0].From, ToNs: caps[len(caps)-1].To}
 }
 
+// trackVisits is trackDevices once the locations that begin visits are known.
+func (s *Store) trackVisits(
+	ctx context.Context, locations *record.Query, t *devices.Tracker, within devices.Span,
+	maxAgeNs int64, cost *ScanStats,
+) (*devices.Tracks, error) {
+	visits, err := t.Visits(within)
+	if err != nil {
+		return nil, err
+	}
+	ends := *locations
+	ends.Last, ends.Where, ends.KeysOnly = 0, "", true
+	ends.Box[record.MID] = rangesOf(visits.MIDs())
+	open := visits.Open(within, maxAgeNs)
+	if ends.Box[record.Cap] = nil; open.FromNs >= open.ToNs || !narrowCap(&ends.Box,
+		record.Range{From: open.FromNs, To: open.ToNs}) {
+		return visits.Tracks(within, maxAgeNs), nil
+	}
+	sc := s.scans.Begin(ctx, &ends, ends.AsOfAcqNs)
+	defer sc.Close()
+	if !sc.Empty {
+		sc.DropTombstones = true
+		err = s.recordDamage(sc.Run(func(int) (Consumer, error) {
+			to := Consumer{Columns: 1<<record.MID | 1<<record.Cap}
+			to.Rows = func(b *record.Batch) error {
+				visits.End(b.MID, b.CapNs)
+				return nil
+			}
+			return to, nil
+		}))
+		addLocated(cost, &sc.Stats)
+	}
+	return visits.Tracks(within, maxAgeNs), err
+}
+
+// addLocated adds what a scan of locations cost.
+func addLocated(cost, of *ScanStats) {
+	cost.Located += of.RowsExamined + of.HeadRows
+	cost.LocatedBlocks += of.BlocksScanned
+	cost.LocatedSkipped += of.BlocksSkipped
+}
+
+// regionWhere returns the condition of the locations that are in a region, empty for all: it may
+// hold for some that are not.
+func regionWhere(places []registry.Expr, all bool, at *registry.LocationLayout) string {
+	var parts []string
+	for _, x := range places {
+		text, ok := registry.PlaceBounds(x, "lat", "lon")
+		switch {
+		case ok:
+			parts = append(parts, "("+text+")")
+		case !all:
+			return ""
+		}
+	}
+	join := " or "
+	if all {
+		join = " and "
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	bound, err := where.Bind(strings.Join(parts, join), []plugin.Quantity{{MOID: at.MOID,
+		Name: registry.LocationQuantity, Type: plugin.Struct, Fields: []plugin.QuantityField{
+			{Name: "lat", Type: at.Lat.Type, Offset: at.Lat.Offset},
+			{Name: "lon", Type: at.Lon.Type, Offset: at.Lon.Offset}}}},
+		[][2]int64{{int64(at.MOID), int64(at.MOID) + 1}})
+	if err != nil {
+		return "" // a type that is not compared with fractions: the locations are
+	}
+	return bound
+}
+
 // eachLocation tells a tracker the locations that a query finds.
 func (s *Store) eachLocation(
 	ctx context.Context, q *record.Query, at *registry.LocationLayout, t *devices.Tracker,
+	cost *ScanStats,
 ) error {
 	sc := s.scans.Begin(ctx, q, q.AsOfAcqNs)
 	defer sc.Close()
@@ -85,6 +175,7 @@ func (s *Store) eachLocation(
 		return nil
 	}
 	sc.DropTombstones = true
+	defer func() { addLocated(cost, &sc.Stats) }()
 	var mu sync.Mutex
 	return s.recordDamage(sc.Run(func(int) (Consumer, error) {
 		return Consumer{Columns: segment.AllColumns, Rows: func(b *record.Batch) error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/cluster-test/rounds"
+	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 )
@@ -317,10 +318,71 @@ func TestMovingTakesTooMuch(t *testing.T) {
 	}
 }
 
+// TestMovingSkips leaves blocks of locations unread, and says so.
+func TestMovingSkips(t *testing.T) {
+	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 512}})
+	rows := &record.Batch{}
+	for i := range int64(20_000) { // from south to north
+		p := registry.Place{Lat: float64(i)/1000 + 1e-7, Lon: 170}
+		rows.Append(record.Key{CID: 1, MID: 1, MOID: locationMOID, CapNs: 10 * i}, degrees(&p))
+		rows.Append(record.Key{CID: 1, MID: 1, MOID: 1, CapNs: 10*i + 5}, nil)
+	}
+	if _, err := s.Put(t.Context(), rows, WriterSeq{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q := &record.Query{View: record.ViewLatest, Moving: degreesMoving(),
+		Box: record.Box{record.CID: {record.At(1)}, record.MOID: {record.At(1)}}}
+	for i, selector := range []string{"within(2,169,3,171)", "near(2.5,170,10km)",
+		"within(2,169,3,171)", "within(2,169,3,171), !within(2.5,169,4,171)"} {
+		if q.Select = selector; q.Normalize() != nil {
+			t.Fatal(q)
+		}
+		x, err := s.Explain(t.Context(), q)
+		if err != nil || x.Found == 0 || x.LocatedBlocks < 4 || i > 0 && x.LocatedSkipped < 3 {
+			t.Errorf("%s: %+v, %v", selector, x, err)
+		}
+		if want := uint64(1000); i%2 == 0 && x.Found != want {
+			t.Errorf("%s: %d rows, want %d", selector, x.Found, want)
+		}
+	}
+	if q.Select = "!within(2,169,3,171)"; q.Normalize() != nil {
+		t.Fatal(q)
+	}
+	x, err := s.Explain(t.Context(), q)
+	if err != nil || x.Found != 19_000 || x.LocatedSkipped > 0 {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// degreesMoving says that locations are payloads of degrees.
+func degreesMoving() string {
+	m := registry.Moving{Layout: &registry.LocationLayout{MOID: locationMOID,
+		Lat: registry.LocationField{Type: "f64"},
+		Lon: registry.LocationField{Offset: 8, Type: "f64"}}}
+	return m.String()
+}
+
 // BenchmarkMoving counts the readings of a day of 2,000 buses, each with a location and a reading a
-// minute, in a rectangle that a hundredth of the locations lie in: by a place that is described,
-// where they were, and, in place of a selector, all of them.
+// minute, in a rectangle: by a place that is described, where they were, and, in place of a
+// selector, all of them. Buses that jump are anywhere in a hundred times the area each minute;
+// those that drive stay near where they began.
 func BenchmarkMoving(b *testing.B) {
+	for _, jump := range []bool{true, false} {
+		name := map[bool]string{true: "jump", false: "drive"}[jump]
+		b.Run(name, func(b *testing.B) { benchmarkMoving(b, jump) })
+	}
+}
+
+// degrees is a payload of two numbers.
+func degrees(p *registry.Place) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, math.Float64bits(p.Lat))
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Lon))
+}
+
+func benchmarkMoving(b *testing.B, jump bool) {
 	const devices, minutes = 2000, 24 * 60
 	s := openTest(b, Options{})
 	rng := rand.New(rand.NewPCG(1, 3))
@@ -331,16 +393,26 @@ func BenchmarkMoving(b *testing.B) {
 		}
 		rows.Reset()
 	}
+	var places [devices]registry.Place
 	for mid := range int64(devices) {
-		d := &registry.Description{Type: "bus", Place: &registry.Place{Lat: rng.Float64(),
-			Lon: 170 + rng.Float64()}}
+		// Neighbouring numbers are of one depot.
+		depot := float64(mid/20) / 100
+		places[mid] = registry.Place{Lat: depot, Lon: 170 + rng.Float64()}
+		d := &registry.Description{Type: "bus", Place: &places[mid]}
 		rows.Append(record.Key{CID: 1, MID: mid, MOID: record.DescriptionMOID}, describe(d))
 	}
 	put()
 	for minute := range int64(minutes) {
 		for mid := range int64(devices) {
+			p := &places[mid]
+			if jump {
+				*p = registry.Place{Lat: rng.Float64(), Lon: 170 + rng.Float64()}
+			} else {
+				p.Lat += rng.NormFloat64() / 2000
+				p.Lon += rng.NormFloat64() / 2000
+			}
 			k := record.Key{CID: 1, MID: mid, MOID: locationMOID, CapNs: minute * 60e9}
-			rows.Append(k, location(rng.Float64(), 170+rng.Float32(), 5))
+			rows.Append(k, degrees(p))
 			k.MOID, k.CapNs = 1, k.CapNs+30e9
 			rows.Append(k, []byte("12345678"))
 		}
@@ -351,10 +423,9 @@ func BenchmarkMoving(b *testing.B) {
 	if err := s.Seal(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	moving := registry.Moving{Layout: &locationLayout}
 	for _, one := range []struct{ name, selector, moving string }{{"all", "type=bus", ""},
 		{"described", "type=bus, within(0.5,170.5,0.6,170.6)", ""},
-		{"moving", "type=bus, within(0.5,170.5,0.6,170.6)", moving.String()}} {
+		{"moving", "type=bus, within(0.5,170.5,0.6,170.6)", degreesMoving()}} {
 		for _, hours := range []int64{1, 24} {
 			b.Run(fmt.Sprintf("%s/hours=%d", one.name, hours), func(b *testing.B) {
 				q := &record.Query{View: record.ViewLatest, Select: one.selector,
@@ -363,14 +434,18 @@ func BenchmarkMoving(b *testing.B) {
 				if err := q.Normalize(); err != nil {
 					b.Fatal(err)
 				}
-				found := uint64(0)
+				found, stats := uint64(0), ScanStats{}
 				for b.Loop() {
 					var err error
-					if found, _, err = s.Count(b.Context(), q); err != nil {
+					if found, stats, err = s.Count(b.Context(), q); err != nil {
 						b.Fatal(err)
 					}
 				}
 				b.ReportMetric(float64(found), "found")
+				if one.moving != "" {
+					b.ReportMetric(float64(stats.LocatedBlocks), "blocks")
+					b.ReportMetric(float64(stats.LocatedSkipped), "skipped")
+				}
 			})
 		}
 	}

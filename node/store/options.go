@@ -14,7 +14,11 @@ import (
 	"github.com/pentad-db/pentad/node/store/mergepolicy"
 	"github.com/pentad-db/pentad/node/store/retention"
 	"github.com/pentad-db/pentad/node/store/scan"
+	"github.com/pentad-db/pentad/node/store/shards"
 )
+
+// MaxHeadShards is what Options.HeadShards may be at most.
+const MaxHeadShards = shards.MaxHeadShards
 
 const (
 	defaultShards   = 1       // a node that starts alone
@@ -40,9 +44,13 @@ const (
 
 // Options of a store. The zero value of each field but Dir works.
 type Options struct {
-	Dir      string // the directory; made when missing
-	Shards   int    // shards of a new directory, a power of two; default 1
-	SealRows int    // rows after which a head is sealed; default 2^21
+	Dir    string // the directory; made when missing
+	Shards int    // shards of a new directory, a power of two; default 1
+	// HeadShards is how many head shards each head has, which commits fill at the same time: at
+	// most 64; default 1. A program that stores much gives one for each processor. Nothing on disk
+	// and no answer depends on it, so it may change at each start.
+	HeadShards int
+	SealRows   int // rows after which a head is sealed; default 2^21
 	// HeadBytes is the memory of all heads at which puts wait; heads are sealed from half of it on.
 	// Default 2 GiB. A node sets it to a quarter of its memory, at most 2 GiB (mostHeadBytes in
 	// node/node.go), and in a cluster divides that among its replicas.
@@ -89,6 +97,9 @@ type Options struct {
 	trackBytes       int64 // of what a query keeps of where devices were, at most
 
 	parallelRows int // rows read that make a second worker pay; tests are small
+	// sideBySideRows are rows of a write group that make a second goroutine pay, which fills head
+	// shards; tests are small.
+	sideBySideRows int
 
 	retainEvery  time.Duration // how often retentions may take a step; tests do it themselves
 	monotonic    func() int64  // ns of a clock that is never set; tests have their own
@@ -102,6 +113,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("store: Options.Dir is empty; name a directory")
 	}
 	o.Shards = cmp.Or(o.Shards, defaultShards)
+	o.HeadShards = cmp.Or(o.HeadShards, 1)
 	o.SealRows = cmp.Or(o.SealRows, defaultSealRows)
 	o.HeadBytes = cmp.Or(o.HeadBytes, defaultHeadBytes)
 	o.LogFiles = cmp.Or(o.LogFiles, defaultLogFiles)
@@ -122,9 +134,14 @@ func (o Options) withDefaults() (Options, error) {
 	o.descriptionBytes = cmp.Or(o.descriptionBytes, maxDescriptionBytes)
 	o.trackBytes = cmp.Or(o.trackBytes, maxTrackBytes)
 	o.parallelRows = cmp.Or(o.parallelRows, scan.ParallelRows)
+	o.sideBySideRows = cmp.Or(o.sideBySideRows, sideBySideRows)
 	if o.Shards < 1 || o.Shards > layout.MaxShards || o.Shards&(o.Shards-1) != 0 {
 		return o, fmt.Errorf("store: Options.Shards is %d; take a power of two up to %d",
 			o.Shards, layout.MaxShards)
+	}
+	if o.HeadShards < 1 || o.HeadShards > shards.MaxHeadShards {
+		return o, fmt.Errorf("store: Options.HeadShards is %d; take 1 to %d", o.HeadShards,
+			shards.MaxHeadShards)
 	}
 	return o, o.checkGroup()
 }

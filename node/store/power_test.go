@@ -62,7 +62,8 @@ func (w *powerWork) close() error {
 
 // powerOptions make seals and merges of few rows; nothing happens by the clock.
 func powerOptions(dir string) Options {
-	return Options{Dir: dir, Shards: 2, SealRows: 100, LogFiles: 1, Now: later}
+	return Options{Dir: dir, Shards: 2, SealRows: 100, LogFiles: 1, Now: later,
+		HeadShards: 3, sideBySideRows: 2}
 }
 
 // powerBatch has rows of several devices of both shards; its number is the cap of all.

@@ -33,7 +33,7 @@ func (s *Store) PutStamped(ctx context.Context, b *record.Batch) (floorNs int64,
 		return 0, err
 	}
 	put := &putRequest{rows: b.Len(), done: make(chan struct{}),
-		byShard: splitByShard(b, len(s.shards))}
+		byShard: s.split(b)}
 	splitStamps(put.byShard, b, len(s.shards))
 	entries, shards := stampedEntries(put.byShard)
 	var failed error

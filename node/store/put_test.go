@@ -70,7 +70,7 @@ func TestRetryOutlivesFirstContext(t *testing.T) {
 // TestScanAllocatesLittle: a scan of a device keeps nothing and makes nothing but its sink.
 func TestScanAllocatesLittle(t *testing.T) {
 	rounds.NotUnderRace(t, "it counts allocations")
-	s := openTest(t, Options{parallelRows: scan.ParallelRows})
+	s := openTest(t, Options{HeadShards: 1, parallelRows: scan.ParallelRows})
 	rng := randomSource(t)
 	for range 3 {
 		mustPut(t, s, shape{cids: 2, mids: 50, moids: 2, caps: 5000}.batch(rng, 5000, 0),

@@ -41,7 +41,7 @@ func (s *Store) recoverState(ctx context.Context, report *Report, fileNs int64) 
 	if err := s.detachSnapshot(); err != nil {
 		return err
 	}
-	s.shards, s.allShards = shards.New(s.manifest.Shards)
+	s.shards, s.allShards = shards.New(s.manifest.Shards, s.opt.HeadShards)
 	s.nextID.Store(s.manifest.NextID)
 	if report.RemovedFiles, err = s.removeLeftovers(); err != nil {
 		return err

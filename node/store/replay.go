@@ -123,8 +123,10 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 		r.addBackdated(sh, &h)
 		return nil
 	}
+	p := shardRows{shard: int(e.Shard), rows: r.batch}
+	p.divide(s.opt.HeadShards)
+	s.insertRows(&p, -1)
 	head := sh.State.Load().Head
-	head.Insert(&r.batch)
 	s.headBudget.Add(head.GrowthSinceLastCall())
 	if s.isFull(head) { // many immutable heads may have been lost at once
 		sh.Rotate()

@@ -49,7 +49,7 @@ func newReplica(t *testing.T, rng *rand.Rand, log *groupLog, opt Options) *repli
 func (r *replica) open() {
 	r.t.Helper()
 	var err error
-	if r.Store, _, err = Open(context.Background(), r.opt); err != nil {
+	if r.Store, _, err = Open(context.Background(), divided(r.t, r.opt)); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -62,15 +62,11 @@ func (s *Store) estimateRows(box *record.Box) (rows, bytes uint64) {
 				bytes += uint64(float64(seg.File.Size()) * float64(n) / float64(seg.Meta.Rows))
 			}
 		}
-		count := func(h *index.Head) {
+		state.EachHead(func(h *index.Head) {
 			n := uint64(h.Count(box, math.MaxInt64))
 			rows += n
 			bytes += n * uint64(h.Bytes()) / uint64(max(1, h.Rows()))
-		}
-		count(state.Head)
-		for _, immutable := range state.Immutable {
-			count(immutable.Head)
-		}
+		})
 		state.Unpin()
 	}
 	return rows, bytes

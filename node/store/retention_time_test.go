@@ -331,10 +331,8 @@ func minDelayOf(r retention.Rule) int64 {
 func (a *aging) inHeads(cid int32) (n int) {
 	for _, sh := range a.s.allShards {
 		state := sh.State.Load()
-		heads := []*index.Head{state.Head}
-		for _, immutable := range state.Immutable {
-			heads = append(heads, immutable.Head)
-		}
+		var heads []*index.Head
+		state.EachHead(func(h *index.Head) { heads = append(heads, h) })
 		box := boxOf(record.CID, int64(cid), int64(cid)+1)
 		for _, head := range heads {
 			n += head.Count(&box, record.Acq.Max())

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"github.com/pentad-db/pentad/index"
 	"github.com/pentad-db/pentad/node/store/shards"
 )
 
@@ -27,7 +26,7 @@ func (s *Store) rotateFull() {
 }
 
 // isFull reports whether a head has enough rows for a segment, or bytes that must not get more.
-func (s *Store) isFull(h *index.Head) bool {
+func (s *Store) isFull(h shards.Head) bool {
 	return h.Rows() >= s.opt.SealRows || h.Bytes() >= maxOneHeadBytes
 }
 

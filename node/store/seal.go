@@ -134,11 +134,11 @@ func (s *Store) writeSegment(
 	defer work.giveBack()
 	rows := &work.rows
 	immutable.Head.FreezeFlags()
-	flags := immutable.Head.ReadAll(rows)
+	flags, unconfirmed := immutable.Head.ReadAllUnconfirmed(rows)
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := versions.ClearUnconfirmed(sh, immutable, rows, flags); err != nil {
+	if err := versions.ClearUnconfirmed(sh, rows, flags, unconfirmed); err != nil {
 		return nil, manifest.Edit{}, err
 	}
 	t := s.tombstones.Load()

@@ -59,11 +59,14 @@ func (s *Store) newKeyedScan(
 	if c.tracker == nil {
 		sc = s.beginSelected(ctx, q, c, mids, horizon)
 	} else {
-		tracks, err := s.trackDevices(ctx, q, c.tracker, at, min(horizon, c.asOfNs))
+		var cost ScanStats
+		tracks, err := s.trackDevices(ctx, q, c.tracker, at, min(horizon, c.asOfNs), &cost)
 		if err != nil {
 			return nil, nil, err
 		}
 		sc = s.beginTracked(ctx, q, tracks, horizon)
+		sc.Stats.Located, sc.Stats.LocatedBlocks = cost.Located, cost.LocatedBlocks
+		sc.Stats.LocatedSkipped = cost.LocatedSkipped
 	}
 	sc.Stats.SelectNs = int64(time.Since(began))
 	return sc, values, nil

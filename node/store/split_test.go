@@ -31,7 +31,7 @@ type splitGroup struct {
 
 func (g *splitGroup) open() {
 	g.Helper()
-	s, _, err := Open(context.Background(), g.opt)
+	s, _, err := Open(context.Background(), divided(g.T, g.opt))
 	if err != nil {
 		g.Fatal(err)
 	}

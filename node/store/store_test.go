@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,7 @@ func openTest(t testing.TB, opt Options) *Store {
 	if _, test := t.(*testing.T); test {
 		opt.parallelRows = cmp.Or(opt.parallelRows, fewParallel)
 		opt.PutWait = cmp.Or(opt.PutWait, 5*time.Minute) // a slow machine is no failure
+		opt = divided(t, opt)
 	}
 	s, _, err := Open(t.Context(), opt)
 	if err != nil {
@@ -84,6 +86,18 @@ func openTest(t testing.TB, opt Options) *Store {
 		}
 	})
 	return s
+}
+
+// divided draws the number of head shards of a store that is opened, unless the options have one:
+// no answer and no file depends on it, and it may be another one each time. Small write groups fill
+// them side by side.
+func divided(t testing.TB, opt Options) Options {
+	if opt.HeadShards == 0 {
+		opt.HeadShards = []int{1, 2, 3, 7}[rand.IntN(4)]
+		opt.sideBySideRows = 1 + rand.IntN(100)
+		t.Logf("%d head shards, side by side from %d rows on", opt.HeadShards, opt.sideBySideRows)
+	}
+	return opt
 }
 
 func batchOf(keys ...record.Key) *record.Batch {

@@ -28,7 +28,7 @@ func TestModelSuperseded(t *testing.T) {
 			Workers: 1 + rng.IntN(2), Index: index.Options{BlockRows: 64 << rng.IntN(4)},
 			maxReadings: 100 << rng.IntN(10), parallelRows: fewParallel, Now: leapingClock(),
 			retainEvery: time.Hour, PutWait: 5 * time.Minute, blockNow: blockNow}
-		s, _, err := Open(t.Context(), opt)
+		s, _, err := Open(t.Context(), divided(t, opt))
 		if err != nil {
 			t.Fatal(err)
 		}

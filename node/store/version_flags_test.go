@@ -30,7 +30,7 @@ func flagged(s *Store) (flagged, rows int) {
 func TestBackfillIsNotFlagged(t *testing.T) {
 	rounds.NotUnderRace(t, "it counts flags of rows")
 	const devices, readings = 1500, 40
-	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
+	s := openTest(t, Options{Shards: 1, HeadShards: 1, Index: index.Options{BlockRows: 256}})
 	unconfirmed := 0
 	for part := range int64(4) {
 		b := &record.Batch{}
@@ -41,7 +41,7 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 			}
 		}
 		mustPut(t, s, b, WriterSeq{})
-		unconfirmed += len(s.shards[0].State.Load().Head.UnconfirmedFlags())
+		unconfirmed += len(s.shards[0].State.Load().Head.Shards[0].UnconfirmedFlags())
 		if err := s.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestBackfillIsNotFlagged(t *testing.T) {
 // row is a correction, but for one.
 func TestLateRowsAreNotFlagged(t *testing.T) {
 	const batches, devices = 40, 100
-	s := openTest(t, Options{Shards: 1, Index: index.Options{BlockRows: 256}})
+	s := openTest(t, Options{Shards: 1, HeadShards: 1, Index: index.Options{BlockRows: 256}})
 	put := func(minute int64, payload string) {
 		b := &record.Batch{}
 		for device := range int64(devices) {
@@ -71,7 +71,7 @@ func TestLateRowsAreNotFlagged(t *testing.T) {
 		put(i^3, "a")
 	}
 	put1(t, s, 7, 0, "b")
-	late := s.shards[0].State.Load().Head.Flagged()
+	late := s.shards[0].State.Load().Head.Shards[0].Flagged()
 	check := func() {
 		t.Helper()
 		q := latest()
@@ -122,8 +122,7 @@ func checkFlags(
 	t.Helper()
 	sh := s.shards[0]
 	rows := new(record.Batch)
-	flags := sh.State.Load().Head.ReadAll(rows)
-	unconfirmed := sh.State.Load().Head.UnconfirmedFlags()
+	flags, unconfirmed := sh.State.Load().Head.ReadAllUnconfirmed(rows)
 	older := sh.Pin()
 	defer older.Unpin()
 	tables := true

@@ -123,7 +123,7 @@ static i32 add_rows(state *s, const pentad_batch *b, u32 from, u32 to) {
       p = pentad_payload(b, i, &size);
       if (size < sealed.schema.prefix || pentad_u64(p + tag_at) != tag) break;
     }
-    i32 status = sealed_add_rows(&g->sum, b, from, i);
+    i32 status = sealed_add_rows(&g->sum, b, 0, from, i);
     if (status) return status;
   }
   return PENTAD_OK;

@@ -3,7 +3,7 @@
 
 PENTAD_MODULE(PENTAD_AGGREGATE,
               PENTAD_GID | PENTAD_RUNS | PENTAD_OFFSETS | PENTAD_DATA | PENTAD_CID | PENTAD_MID |
-                  PENTAD_MOID | PENTAD_CAP,
+                  PENTAD_MOID | PENTAD_CAP | PENTAD_SERIES,
               sizeof(sealed_sum), 8, 0, 8 + 4096, PENTAD_GROWS, "sealed-stats",
               "{\"name\":\"sealed-stats\",\"version\":\"1\","
               "\"about\":\"adds up sealed payloads; who has the key reads the sums\","

@@ -38,6 +38,12 @@ type Explanation struct {
 	// Devices are those that the selector of the query chose, in SelectNs, a part of TookNs.
 	Devices  int   `json:"devices,omitzero"`
 	SelectNs int64 `json:"select_ns,omitzero"`
+	// Located are the locations that were read in that time to find where devices that move were,
+	// of LocatedBlocks blocks that were opened. Of LocatedSkipped of these it is known that no
+	// location is where the selector is met: none is looked at.
+	Located        uint64 `json:"locations_read,omitzero"`
+	LocatedBlocks  uint64 `json:"location_blocks_opened,omitzero"`
+	LocatedSkipped uint64 `json:"location_blocks_skipped,omitzero"`
 
 	Workers int `json:"workers"`
 	// PlanNs is a part of TookNs. With last n, segments are planned as they are read, and PlanNs

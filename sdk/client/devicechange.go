@@ -61,12 +61,35 @@ func (c *Client) changeDevices(
 			return did, err
 		}
 	}
-	chunks := slices.Collect(slices.Chunk(changes, describeAtOnce))
-	at := 1 // the changes of one device follow each other
-	if names, byID := distinctNames(changes); len(names)+len(byID) == len(changes) {
-		at = min(changeAtOnce, len(chunks))
+	chunks := slices.Collect(slices.Chunk(changes, describeSurely))
+	names, byID := distinctNames(changes)
+	var mu sync.Mutex // guards did
+	// The changes of one device follow each other.
+	err = eachOfMany(chunks, len(names)+len(byID) == len(changes), func(some []DeviceChange) error {
+		one, err := c.changeChunk(ctx, cid, some, dry)
+		mu.Lock()
+		defer mu.Unlock()
+		did.Created += one.Created
+		did.Described += one.Described
+		did.Unchanged += one.Unchanged
+		did.Followed += one.Followed
+		return err
+	})
+	return did, err
+}
+
+// chunksAtOnce chunks of devices are worked on at the same time: each waits for answers of the
+// node, one after the other.
+const chunksAtOnce = 4
+
+// eachOfMany calls do with chunks of devices, several at the same time if they may be, until one
+// fails.
+func eachOfMany[T any](chunks []T, together bool, do func(T) error) (err error) {
+	at := 1
+	if together {
+		at = min(chunksAtOnce, len(chunks))
 	}
-	var mu sync.Mutex // guards did, err and next
+	var mu sync.Mutex // guards err and next
 	next := 0
 	var wg sync.WaitGroup
 	for range at {
@@ -80,26 +103,18 @@ func (c *Client) changeDevices(
 				if stop {
 					return
 				}
-				one, oneErr := c.changeChunk(ctx, cid, chunks[i], dry)
+				oneErr := do(chunks[i])
 				mu.Lock()
-				did.Created += one.Created
-				did.Described += one.Described
-				did.Unchanged += one.Unchanged
-				did.Followed += one.Followed
 				err = cmp.Or(err, oneErr)
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	return did, err
+	return err
 }
 
-// changeAtOnce chunks of devices are changed at the same time: a chunk waits for some ten answers
-// of the node, one after the other.
-const changeAtOnce = 4
-
-// changeChunk is ChangeDevices for at most describeAtOnce changes.
+// changeChunk is ChangeDevices for at most describeSurely changes.
 func (c *Client) changeChunk(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {

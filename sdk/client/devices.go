@@ -8,6 +8,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -16,7 +17,10 @@ import (
 )
 
 const (
-	maxNames = record.MaxClaimedIDs // of one question: fewer than the ranges that a box may have
+	maxNames = 1000 // of one question: fewer than the ranges that a box may have
+	// namesAtOnce get their ids together, and are put in batches of claimsAtOnce.
+	namesAtOnce  = record.MaxClaimedIDs
+	claimsAtOnce = 2500
 	// maxClaimTries is how often names, ids or a description are put, each time after other
 	// clients were faster.
 	maxClaimTries = 100
@@ -40,15 +44,13 @@ func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]
 func (c *Client) FindDevicesAsOf(
 	ctx context.Context, cid int32, names []string, asOfNs int64,
 ) ([]int64, error) {
-	ids := make([]int64, 0, len(names))
-	for some := range slices.Chunk(names, maxNames) {
-		found, err := c.nameClaims(ctx, cid, some, asOfNs)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range some {
-			ids = append(ids, found[name])
-		}
+	found, err := c.nameClaims(ctx, cid, names, asOfNs)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(names))
+	for i, name := range names {
+		ids[i] = found[name]
 	}
 	return ids, nil
 }
@@ -61,7 +63,7 @@ func (c *Client) FindDevicesAsOf(
 // Errors: those of registry.CheckName, of puts and of queries. Names before the error may have got
 // their ids: the same call returns them.
 //
-// Cost: a query for 1,000 names, and if some are new three more and two puts.
+// Cost: a query for 1,000 names, and if some are new for 10,000 three queries and two puts.
 func (c *Client) NameDevices(
 	ctx context.Context, cid int32, names []string,
 ) (ids []int64, created int, err error) {
@@ -70,7 +72,7 @@ func (c *Client) NameDevices(
 			return nil, 0, err
 		}
 	}
-	for some := range slices.Chunk(names, maxNames) {
+	for some := range slices.Chunk(names, namesAtOnce) {
 		found, n, err := c.nameSome(ctx, cid, some)
 		if err != nil {
 			return nil, created, err
@@ -95,7 +97,7 @@ func (c *Client) DevicesAsOf(ctx context.Context, cid int32, asOfNs int64) ([]De
 	return c.claimed(ctx, namesBefore(cid, asOfNs))
 }
 
-// nameSome is NameDevices for at most maxNames.
+// nameSome is NameDevices for at most namesAtOnce.
 func (c *Client) nameSome(
 	ctx context.Context, cid int32, names []string,
 ) (ids map[string]int64, created int, err error) {
@@ -121,11 +123,8 @@ func (c *Client) nameSome(
 	}
 	created = len(fresh)
 	for try := 1; len(fresh) > 0; try++ {
-		var b record.Batch
-		for _, name := range fresh {
-			b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, ids[name], name))
-		}
-		err := c.putDevices(ctx, &b, unconditional)
+		err := eachOfMany(slices.Collect(slices.Chunk(fresh, claimsAtOnce)), true,
+			func(some []string) error { return c.claimNames(ctx, cid, some, ids) })
 		if err == nil {
 			break
 		}
@@ -146,6 +145,17 @@ func (c *Client) nameSome(
 		})
 	}
 	return ids, created, nil
+}
+
+// claimNames puts the claims of names by their ids.
+func (c *Client) claimNames(
+	ctx context.Context, cid int32, names []string, ids map[string]int64,
+) error {
+	var b record.Batch
+	for _, name := range names {
+		b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, ids[name], name))
+	}
+	return c.putDevices(ctx, &b, unconditional)
 }
 
 // isConflict reports whether a put was refused because of what another client put before.
@@ -241,23 +251,34 @@ func (c *Client) afterUsed(
 func (c *Client) nameClaims(
 	ctx context.Context, cid int32, names []string, asOfNs int64,
 ) (map[string]int64, error) {
-	q := namesBefore(cid, asOfNs)
 	wanted := make(map[string]bool, len(names))
+	keys := make([]record.Key, 0, len(names))
 	for _, name := range names {
-		if key := record.NameClaimKey(cid, name); !wanted[name] {
+		if !wanted[name] {
 			wanted[name] = true
+			keys = append(keys, record.NameClaimKey(cid, name))
+		}
+	}
+	slices.SortFunc(keys, record.Key.Compare) // those near each other are in the same blocks
+	ids := make(map[string]int64, len(names))
+	var mu sync.Mutex // guards ids
+	chunks := slices.Collect(slices.Chunk(keys, maxNames))
+	return ids, eachOfMany(chunks, true, func(some []record.Key) error {
+		q := namesBefore(cid, asOfNs)
+		for _, key := range some {
 			q.Box[record.MID] = append(q.Box[record.MID], record.At(key.MID))
 			q.Box[record.Cap] = append(q.Box[record.Cap], record.At(key.CapNs))
 		}
-	}
-	devices, err := c.claimed(ctx, q)
-	ids := make(map[string]int64, len(names))
-	for _, d := range devices {
-		if wanted[d.Name] {
-			ids[d.Name] = d.MID
+		devices, err := c.claimed(ctx, q)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, d := range devices {
+			if wanted[d.Name] {
+				ids[d.Name] = d.MID
+			}
 		}
-	}
-	return ids, err
+		return err
+	})
 }
 
 // claimed returns the devices whose claims of a name are in a box, by name.

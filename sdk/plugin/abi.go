@@ -31,6 +31,7 @@ const (
 	NeedOffsets = 64
 	NeedData    = 128
 	NeedRuns    = 256
+	NeedSeries  = 512
 )
 
 // Flags of a descriptor, which say what the host may do with states and what people may expect.

@@ -37,8 +37,8 @@ func examples(t *testing.T) map[string][]byte {
 			found[name] = append(found[name], b...)
 		}
 	}
-	if len(found) != 9 {
-		t.Fatalf("%d examples, want 9", len(found))
+	if len(found) != 10 {
+		t.Fatalf("%d examples, want 10", len(found))
 	}
 	return found
 }

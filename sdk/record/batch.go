@@ -11,14 +11,19 @@ import "math"
 // Tombs has a bit for each record that is a tombstone; words that are not there are zero. Whatever
 // bytes lie in the place of its payload, to keep a batch dense, its payload is empty.
 //
+// Series is empty, or has the series of all records as runs, in the place of CID, MID and MOID:
+// these then have their length, and whatever values until FillKeys is called. Scans make such
+// batches for plugins that ask for it; they are read, not appended to.
+//
 // A batch owns its slices; what its methods return aliases them.
 type Batch struct {
-	CID   []int32
-	MID   []int64
-	MOID  []int32
-	CapNs []int64
-	AcqNs []int64
-	Tombs []uint64
+	CID    []int32
+	MID    []int64
+	MOID   []int32
+	CapNs  []int64
+	AcqNs  []int64
+	Tombs  []uint64
+	Series []SeriesRun
 
 	Stride  int
 	Offsets []uint32
@@ -63,6 +68,7 @@ func (b *Batch) Record(i int) Record {
 func (b *Batch) Reset() {
 	b.CID, b.MID, b.MOID = b.CID[:0], b.MID[:0], b.MOID[:0]
 	b.CapNs, b.Data, b.Tombs = b.CapNs[:0], b.Data[:0], b.Tombs[:0]
+	b.Series = b.Series[:0]
 	if b.AcqNs != nil {
 		b.AcqNs = b.AcqNs[:0]
 	}
@@ -179,6 +185,9 @@ func (b *Batch) CheckShape() error {
 		return invalid("batch", Inconsistent, "columns differ in length")
 	}
 	if err := b.checkTombs(); err != nil {
+		return err
+	}
+	if err := b.checkSeries(); err != nil {
 		return err
 	}
 	if b.Offsets == nil {

@@ -11,10 +11,15 @@ import (
 
 // Names of devices are records of reserved moids. Two kinds of claims give ids to names:
 //
-//	a name   cid, mid = 12 bits of the name's hash, cap = 62 bits of it, moid = NameMOID
+//	a name   cid, mid = the first 22 bits of the name's hash, moid = NameMOID,
+//	         cap = -2^62 + the first 12 bits again and 50 more
 //	         payload: the id that the name has, in 8 bytes, and the name
 //	ids      cid, mid = idClaimMID, cap = the first of a run of ids, moid = IDBlockMOID
 //	         payload: 16 random bytes of the claimant, and how many ids it takes, in 8 bytes
+//
+// Claims of names that are near by mid are so by cap, too: who asks for many names meets blocks
+// where both are, and not all mids with all caps. No reading is older, so that none counts as one
+// that came late.
 //
 // A store takes a claim only where there is none with another payload; a tombstone takes one back.
 const (
@@ -22,20 +27,25 @@ const (
 	// a float64.
 	FirstGivenID = 1 << 40
 	// MaxClaimedIDs is how many ids one claim takes, at most.
-	MaxClaimedIDs = 1000
+	MaxClaimedIDs = 10_000
 	// MaxDeviceNameBytes bounds the name of a device.
 	MaxDeviceNameBytes = 256
 
-	nameBuckets  = 1 << 12
-	idClaimMID   = nameBuckets // behind those of names
+	// nameBits of the hash are the mid of a name: a device range for each slot, so that names are
+	// spread over all groups, and heads have fewer cells than names.
+	nameBits     = 14 + 8
+	nameCapBits  = 12            // of these are first in the cap
+	idClaimMID   = 1 << nameBits // behind those of names
 	idClaimBytes = 16 + 8
 )
 
 // NameClaimKey returns the key of the claim of a name, without an acq.
 func NameClaimKey(cid int32, name string) Key {
 	sum := sha256.Sum256([]byte(name))
-	return Key{CID: cid, MID: int64(binary.LittleEndian.Uint16(sum[8:]) % nameBuckets),
-		MOID: NameMOID, CapNs: int64(binary.LittleEndian.Uint64(sum[:]) >> 2)}
+	first, rest := binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])
+	hash := first>>(64-nameCapBits)<<50 | rest>>(64-50)
+	return Key{CID: cid, MID: int64(first >> (64 - nameBits)), MOID: NameMOID,
+		CapNs: int64(hash) - 1<<62}
 }
 
 // AppendNameClaim appends the payload of the claim by which a name has an id.

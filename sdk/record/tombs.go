@@ -90,6 +90,7 @@ func (b *Batch) AppendRow(from *Batch, i int) {
 // MoveRange copies the n records from one on to place to, to < from, where everything between the
 // two is to vanish.
 func (b *Batch) MoveRange(to, from, n int) {
+	b.FillKeys()
 	copy(b.CID[to:to+n], b.CID[from:])
 	copy(b.MID[to:to+n], b.MID[from:])
 	copy(b.MOID[to:to+n], b.MOID[from:])
@@ -115,6 +116,7 @@ func (b *Batch) MoveRange(to, from, n int) {
 
 // Move copies record from to place to, to < from, where everything between the two is to vanish.
 func (b *Batch) Move(to, from int) {
+	b.FillKeys()
 	b.CID[to], b.MID[to], b.MOID[to] = b.CID[from], b.MID[from], b.MOID[from]
 	b.CapNs[to] = b.CapNs[from]
 	if b.AcqNs != nil {
@@ -150,6 +152,8 @@ func (b *Batch) Head(n int) *Batch {
 	if b.CountTombs() > 0 {
 		h.Tombs = firstTombs(slices.Clone(b.Tombs), n)
 	}
+	h.Series = slices.Clone(b.Series)
+	h.Series = h.truncateSeries(n)
 	if b.Offsets == nil {
 		h.Data = b.Data[:n*b.Stride]
 		return h
@@ -167,6 +171,7 @@ func (b *Batch) Truncate(n int) {
 		b.AcqNs = b.AcqNs[:n]
 	}
 	b.Tombs = firstTombs(b.Tombs, n)
+	b.Series = b.truncateSeries(n)
 	if b.Offsets == nil {
 		b.Data = b.Data[:n*b.Stride]
 		return

@@ -134,8 +134,14 @@ func explainTree(x *client.Explanation) string {
 	}
 	root := branch{}
 	if x.SelectNs > 0 {
-		root.subs = append(root.subs, branch{text: fmt.Sprintf("devices selected: %s, in %s",
-			n(x.Devices), output.Duration(time.Duration(x.SelectNs)))})
+		selected := branch{text: fmt.Sprintf("devices selected: %s, in %s",
+			n(x.Devices), output.Duration(time.Duration(x.SelectNs)))}
+		if x.LocatedBlocks > 0 || x.Located > 0 {
+			selected.subs = []branch{{text: fmt.Sprintf("locations read: %s; blocks opened: %s; "+
+				"skipped, none is where the selector is met: %s", count(x.Located),
+				count(x.LocatedBlocks), count(x.LocatedSkipped))}}
+		}
+		root.subs = append(root.subs, selected)
 	}
 	root.subs = append(root.subs, []branch{
 		{text: fmt.Sprintf("shards: %s; queried: %s", n(x.Shards), n(x.ShardsAsked))},

@@ -2,18 +2,21 @@ package main
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pentad-db/pentad/node"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/store"
 )
 
-// limitFlags are the flags of serve that divide the memory of a node and bound its queries.
+// limitFlags are the flags of serve that divide the memory and the processors of a node.
 type limitFlags struct {
 	heads, results cli.SizeFlag
 	partials       cacheFlag
 	queries        int
+	shards         int
 }
 
 const (
@@ -23,6 +26,8 @@ const (
 	minResultBytes = 1 << 20
 	// maxQueries is where queries only wait for each other.
 	maxQueries = 100_000
+	// mostShards is the default with many processors: from there on the log is the limit.
+	mostShards = 16
 )
 
 func (f *limitFlags) add(c *cobra.Command) {
@@ -35,10 +40,22 @@ func (f *limitFlags) add(c *cobra.Command) {
 		"off: none\n(default: 1/16 of --memory - 96MiB, at most 64MiB)")
 	flags.IntVar(&f.queries, "max-queries", 0, "maximum number of concurrent queries, e.g. 32; "+
 		"others wait\n(default: 8 per processor, or one per 48MiB of --memory - 96MiB, at least 3)")
+	flags.IntVar(&f.shards, "shards", 0, "how many processors put the records of a batch into "+
+		"memory at the same time, 1 to 64;\nmay change at each start (default: all processors, "+
+		"at most 16; 1 in a cluster and on an edge node)")
+}
+
+// defaultShards returns how many shards heads have by default: edge nodes are small, and a node of
+// a cluster fills the heads of its groups at the same time.
+func defaultShards(opt *node.Options, isEdge bool) int {
+	if isEdge || opt.Cluster.TokenFile != "" {
+		return 1
+	}
+	return min(runtime.GOMAXPROCS(0), mostShards)
 }
 
 // set checks the flags and puts those that were given into the options.
-func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
+func (f *limitFlags) set(c *cobra.Command, opt *node.Options, isEdge bool) error {
 	switch {
 	case f.heads > 0 && f.heads < minHeadBytes:
 		return cli.Usagef("--head-memory %d: too small; give at least 16MiB", f.heads)
@@ -46,6 +63,11 @@ func (f *limitFlags) set(c *cobra.Command, opt *node.Options) error {
 		return cli.Usagef("--result-memory %d: too small; give at least 1MiB", f.results)
 	case c.Flags().Changed("max-queries") && (f.queries < 1 || f.queries > maxQueries):
 		return cli.Usagef("--max-queries %d: out of range; give 1 to %d", f.queries, maxQueries)
+	}
+	if opt.Store.HeadShards = f.shards; !c.Flags().Changed("shards") {
+		opt.Store.HeadShards = defaultShards(opt, isEdge)
+	} else if f.shards < 1 || f.shards > store.MaxHeadShards {
+		return cli.Usagef("--shards %d: out of range; give 1 to %d", f.shards, store.MaxHeadShards)
 	}
 	sum := max(0, int64(f.heads)) + max(0, int64(f.results)) + max(0, int64(f.partials))
 	if opt.MemoryBytes > 0 && sum > opt.MemoryBytes {

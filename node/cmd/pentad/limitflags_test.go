@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestLimitFlags(t *testing.T) {
 		got := node.Options{MemoryBytes: want.MemoryBytes}
 		err := c.ParseFlags(args)
 		if err == nil {
-			err = limits.set(c, &got)
+			err = limits.set(c, &got, false)
 		}
 		if wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), wrong) {
@@ -28,7 +30,8 @@ func TestLimitFlags(t *testing.T) {
 		}
 		if err != nil || got.Store.HeadBytes != want.Store.HeadBytes ||
 			got.ResultBytes != want.ResultBytes || got.PartialBytes != want.PartialBytes ||
-			got.MaxQueries != want.MaxQueries {
+			got.MaxQueries != want.MaxQueries || got.Store.HeadShards !=
+			cmp.Or(want.Store.HeadShards, min(runtime.GOMAXPROCS(0), mostShards)) {
 			t.Errorf("%s: %v, %+v", args, err, got)
 		}
 	}
@@ -46,4 +49,9 @@ func TestLimitFlags(t *testing.T) {
 	f(node.Options{}, "give 1 to 100000", "--max-queries", "0")
 	f(node.Options{}, "give 1 to 100000", "--max-queries", "-1")
 	f(node.Options{MaxQueries: 1}, "", "--max-queries", "1")
+	shards := node.Options{}
+	shards.Store.HeadShards = 7
+	f(shards, "", "--shards", "7")
+	f(node.Options{}, "give 1 to 64", "--shards", "0")
+	f(node.Options{}, "give 1 to 64", "--shards", "65")
 }

@@ -38,6 +38,10 @@ too large. A put of 64 MiB takes --memory 1.2GiB, one of 32 MiB 640MiB. Memory f
 pre-faulted: 1/64 of the limit, at most 128 MiB, except on an edge node. Segment files are mapped:
 their pages count as resident memory in addition, and the system takes them back when it needs them.
 
+Processors: --shards says how many put the records of a batch into memory at the same time. Each
+has a part of the devices. The files on disk, the order of acquisition times and the answers are the
+same with any number, and the next start may have another one.
+
 Timers: --timer-slack 1ms lets threads wake up to 1 ms late and so less often: on a virtual machine
 this saves up to a sixth of the processor time of a cluster node that stores records, and answers
 come 5 to 12 % sooner. To set it for all of its threads, the process executes itself once.
@@ -86,7 +90,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if opt.MemoryBytes, err = a.memoryFlag(may); err != nil {
 				return err
 			}
-			if err = limits.set(c, &opt); err != nil {
+			if err = limits.set(c, &opt, outer.role == "edge"); err != nil {
 				return err
 			}
 			if opt.Store.Scrub, err = search.scrub(); err != nil {

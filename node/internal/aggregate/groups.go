@@ -7,10 +7,12 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // groupKey has the key parts that an aggregate groups by; the others are 0.
@@ -127,25 +129,37 @@ func (g *GroupTable) windowOf(ns int64) int64 {
 }
 
 func (g *GroupTable) keyOf(b *record.Batch, i int) groupKey {
+	k := g.seriesKey(b.CID[i], b.MID[i], b.MOID[i])
+	if g.by.ByCap() {
+		k.cap = g.capOf(b.CapNs[i])
+	}
+	return k
+}
+
+// seriesKey returns what the key of a row has of its series.
+func (g *GroupTable) seriesKey(cid int32, mid int64, moid int32) groupKey {
 	k := groupKey{predecessor: g.predecessors}
 	if g.by.CID {
-		k.cid = b.CID[i]
+		k.cid = cid
 	}
 	switch {
 	case g.by.MID:
-		k.mid = b.MID[i]
+		k.mid = mid
 	case g.devices != nil:
-		k.mid = g.valueOf(b.MID[i])
+		k.mid = g.valueOf(mid)
 	}
 	if g.by.MOID {
-		k.moid = b.MOID[i]
-	}
-	if g.windows != nil {
-		k.cap = g.windowOf(b.CapNs[i])
-	} else if width := g.by.CapBucketNs; width > 0 {
-		k.cap = g.startOf(b.CapNs[i], width)
+		k.moid = moid
 	}
 	return k
+}
+
+// capOf returns the start of the window or bucket of a cap, and makes it that of this row.
+func (g *GroupTable) capOf(ns int64) int64 {
+	if g.windows != nil {
+		return g.windowOf(ns)
+	}
+	return g.startOf(ns, g.by.CapBucketNs)
 }
 
 // valueOf returns the number of the value of a device. Usually that is the device of the last call.
@@ -217,22 +231,74 @@ func (g *GroupTable) forget() {
 	clear(g.slots)
 }
 
-// Number appends the group of each row to dst; with an error, those of the rows before the first
-// whose group exceeds the limit. Adjacent rows are usually of one group.
-func (g *GroupTable) Number(b *record.Batch, dst []uint32) (_ []uint32, err error) {
+// AppendRuns appends the runs of rows of one group of a batch to dst; with an error, those before
+// the first whose group exceeds the limit.
+//
+// Cost: of a batch with series, some ns for each of these and each bucket in them.
+func (g *GroupTable) AppendRuns(
+	b *record.Batch, dst []wasmhost.GroupRun,
+) (_ []wasmhost.GroupRun, err error) {
+	if len(b.Series) > 0 {
+		return g.appendSeries(b, dst)
+	}
 	for from := 0; from < b.Len(); {
-		id, err := g.id(g.keyOf(b, from))
-		if err != nil {
+		k := g.keyOf(b, from)
+		to := g.runEnd(b, from)
+		if dst, err = g.appendRun(dst, k, from, to); err != nil {
 			return dst, err
 		}
-		to := g.runEnd(b, from)
-		for range to - from {
-			dst = append(dst, id)
-		}
-		g.counts[id] += uint64(to - from)
 		from = to
 	}
 	return dst, nil
+}
+
+// appendSeries is AppendRuns for a batch with series.
+func (g *GroupTable) appendSeries(
+	b *record.Batch, dst []wasmhost.GroupRun,
+) (_ []wasmhost.GroupRun, err error) {
+	from := 0
+	for i := range b.Series {
+		s := &b.Series[i]
+		k, end := g.seriesKey(s.CID, s.MID, s.MOID), int(s.End)
+		for from < end {
+			to := end
+			if g.by.ByCap() {
+				k.cap = g.capOf(b.CapNs[from])
+				to = from + g.bucketRows(b.CapNs[from:end])
+			}
+			if dst, err = g.appendRun(dst, k, from, to); err != nil {
+				return dst, err
+			}
+			from = to
+		}
+	}
+	return dst, nil
+}
+
+// bucketRows returns how many of caps, which ascend, are in the bucket of the first.
+func (g *GroupTable) bucketRows(caps []int64) int {
+	lo, hi := 1, firstLook // those before lo are in it
+	for hi < len(caps) && g.bucket.contains(caps[hi]) {
+		lo, hi = hi+1, 2*hi
+	}
+	hi = min(hi, len(caps))
+	return lo + sort.Search(hi-lo, func(i int) bool { return !g.bucket.contains(caps[lo+i]) })
+}
+
+// appendRun appends rows of a group.
+func (g *GroupTable) appendRun(
+	dst []wasmhost.GroupRun, k groupKey, from, to int,
+) ([]wasmhost.GroupRun, error) {
+	id, err := g.id(k)
+	if err != nil {
+		return dst, err
+	}
+	g.counts[id] += uint64(to - from)
+	if n := len(dst); n > 0 && dst[n-1].Group == id {
+		dst[n-1].End = uint32(to)
+		return dst, nil
+	}
+	return append(dst, wasmhost.GroupRun{Group: id, End: uint32(to)}), nil
 }
 
 // firstLook is how many rows are compared first: one part of the key may change with every row, and

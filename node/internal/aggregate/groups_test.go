@@ -1,9 +1,11 @@
 package aggregate
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/pentad-db/pentad/node/store/devices"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/wasmhost"
 )
 
 // TestGroupsAgainstAMap numbers random rows by random shapes of keys, with runs, jumps and caps at
@@ -21,31 +24,18 @@ func TestGroupsAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	for range 200 {
 		by, cal := randomGroupBy(t, rng)
-		var b record.Batch
-		var k record.Key
-		for range 1 + rng.IntN(3000) {
-			switch rng.IntN(8) {
-			case 0:
-				k.CID, k.MID = rng.Int32N(3), rng.Int64()>>uint(rng.IntN(64))
-			case 1:
-				k.MOID = rng.Int32N(3)
-			case 2:
-				k.CapNs = int64(rng.Uint64()) >> uint(rng.IntN(64))
-			case 3:
-				k.CapNs = []int64{math.MinInt64, math.MaxInt64 - 1, -1, 0}[rng.IntN(4)]
-			default:
-				k.CapNs = min(k.CapNs, math.MaxInt64-by.CapBucketNs-1)
-				k.CapNs += rng.Int64N(max(1, by.CapBucketNs))
-			}
-			b.Append(k, nil)
-		}
+		b := randomKeys(rng, by)
 		g, want := NewGroupTable(by, cal, nil, 1<<20), map[groupKey]uint32{}
 		var values map[int64]registry.Value
 		if !by.MID && rng.IntN(2) == 0 {
 			g.devices, values = randomValues(t, rng, &b)
 		}
 		var counts []uint64
-		gid, err := g.Number(&b, nil)
+		in := &b
+		if rng.IntN(2) == 0 {
+			b, in = asSeries(&b)
+		}
+		gid, err := numbersOf(g, in)
 		if err != nil || len(gid) != b.Len() {
 			t.Fatalf("%d numbers for %d rows, %v", len(gid), b.Len(), err)
 		}
@@ -84,6 +74,65 @@ func TestGroupsAgainstAMap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomKeys makes rows of random keys, of which many have the key of the one before, and its
+// bucket or the next one.
+func randomKeys(rng *rand.Rand, by record.GroupBy) (b record.Batch) {
+	var k record.Key
+	for range 1 + rng.IntN(3000) {
+		switch rng.IntN(8) {
+		case 0:
+			k.CID, k.MID = rng.Int32N(3), rng.Int64()>>uint(rng.IntN(64))
+		case 1:
+			k.MOID = rng.Int32N(3)
+		case 2:
+			k.CapNs = int64(rng.Uint64()) >> uint(rng.IntN(64))
+		case 3:
+			k.CapNs = []int64{math.MinInt64, math.MaxInt64 - 1, -1, 0}[rng.IntN(4)]
+		default:
+			k.CapNs = min(k.CapNs, math.MaxInt64-by.CapBucketNs-1)
+			k.CapNs += rng.Int64N(max(1, by.CapBucketNs))
+		}
+		b.Append(k, nil)
+	}
+	return b
+}
+
+// asSeries sorts rows by series and cap, and returns them, and the same with series in the place of
+// columns.
+func asSeries(b *record.Batch) (sorted record.Batch, series *record.Batch) {
+	keys := make([]record.Key, b.Len())
+	for i := range keys {
+		keys[i] = b.Key(i)
+	}
+	slices.SortFunc(keys, func(a, b record.Key) int {
+		return cmp.Or(cmp.Compare(a.MID, b.MID), cmp.Compare(a.CID, b.CID),
+			cmp.Compare(a.MOID, b.MOID), cmp.Compare(a.CapNs, b.CapNs))
+	})
+	series = new(record.Batch)
+	for i, k := range keys {
+		sorted.Append(k, nil)
+		series.Append(record.Key{CapNs: k.CapNs}, nil)
+		s := record.SeriesRun{MID: k.MID, CID: k.CID, MOID: k.MOID, End: uint64(i + 1)}
+		if last := len(series.Series) - 1; last >= 0 && series.Series[last] == (record.SeriesRun{
+			MID: k.MID, CID: k.CID, MOID: k.MOID, End: uint64(i)}) {
+			series.Series = series.Series[:last]
+		}
+		series.Series = append(series.Series, s)
+	}
+	return sorted, series
+}
+
+// numbersOf returns the group of each row.
+func numbersOf(g *GroupTable, b *record.Batch) (gid []uint32, err error) {
+	runs, err := g.AppendRuns(b, nil)
+	for _, r := range runs {
+		for len(gid) < int(r.End) {
+			gid = append(gid, r.Group)
+		}
+	}
+	return gid, err
 }
 
 // randomValues gives some of the devices of rows values, which are their own numbers.
@@ -197,15 +246,15 @@ func BenchmarkGroupByDay(b *testing.B) {
 				name = order + "/calendar"
 			}
 			b.Run(name, func(b *testing.B) {
-				var gid []uint32
+				var runs []wasmhost.GroupRun
 				rows := 0
 				for b.Loop() {
 					g := NewGroupTable(by, cal, nil, 1<<20)
 					for k := range batches[i] {
-						if gid, err = g.Number(&batches[i][k], gid[:0]); err != nil {
+						if runs, err = g.AppendRuns(&batches[i][k], runs[:0]); err != nil {
 							b.Fatal(err)
 						}
-						rows += len(gid)
+						rows += batches[i][k].Len()
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")

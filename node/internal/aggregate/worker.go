@@ -26,9 +26,10 @@ type Worker struct {
 	worker      int
 	groups      *GroupTable
 	guest       *wasmhost.Aggregate
-	gid         []uint32
-	partialSink *partialSink // nil without partials
-	savedSink   *savedSink   // the same for states that own memory
+	runs        []wasmhost.GroupRun // of rows that are added
+	gid         []uint32            // of states that are merged
+	partialSink *partialSink        // nil without partials
+	savedSink   *savedSink          // the same for states that own memory
 
 	over    *Overflow // of groups that exceed memory; nil: these are an error
 	spilled int       // times that groups were spilled
@@ -126,22 +127,26 @@ func (a *Worker) Add(ctx context.Context, b *record.Batch) error {
 // addGroups adds rows of many groups, and spills groups when they exceed memory.
 func (a *Worker) addGroups(ctx context.Context, b *record.Batch) (err error) {
 	for {
-		a.gid, err = a.groups.Number(b, a.gid[:0])
+		a.runs, err = a.groups.AppendRuns(b, a.runs[:0])
 		if err != nil && a.over == nil {
 			return err
 		}
-		done := len(a.gid)
+		done := 0
+		if n := len(a.runs); n > 0 {
+			done = int(a.runs[n-1].End)
+		}
 		if done == b.Len() {
-			err := a.guest.Add(ctx, b, a.gid, len(a.groups.keys))
+			err := a.guest.AddRuns(ctx, b, a.runs, len(a.groups.keys))
 			if err == nil && a.over != nil && a.guest.Full() {
 				err = a.spillGroups(ctx)
 			}
 			return err
 		}
+		b.FillKeys()
 		rest := new(record.Batch) // a copy: payloads may be in memory of the instance
 		rest.AppendRows(b, done, b.Len())
 		if done > 0 {
-			err := a.guest.Add(ctx, b.Head(done), a.gid, len(a.groups.keys))
+			err := a.guest.AddRuns(ctx, b.Head(done), a.runs, len(a.groups.keys))
 			if err != nil {
 				return err
 			}

@@ -13,13 +13,13 @@ import (
 
 // GroupColumns returns the columns that grouping reads.
 func GroupColumns(by record.GroupBy) (columns segment.Columns) {
-	for d, wanted := range map[record.Dim]bool{record.CID: by.CID,
-		record.MID: by.MID || by.Key != "", record.MOID: by.MOID, record.Cap: by.ByCap()} {
-		if wanted {
-			columns |= 1 << d
-		}
+	if by == (record.GroupBy{}) {
+		return 0
 	}
-	return columns
+	if by.ByCap() {
+		columns = 1 << record.Cap
+	}
+	return columns | segment.SeriesRuns
 }
 
 // filterSink passes the rows that a filter keeps to sink, which reads those columns of them.
@@ -61,6 +61,10 @@ func appendBits(dst []uint32, words []uint64) []uint32 {
 // length. Plugins never see tombstones.
 func selectRows(dst, src *record.Batch, sel []uint32, columns segment.Columns) {
 	dst.Reset()
+	if columns&segment.SeriesRuns != 0 {
+		src.FillKeys()
+		columns = columns.WithoutRuns()
+	}
 	has := func(d record.Dim) bool { return columns>>d&1 != 0 }
 	dst.CID = selectColumn(dst.CID, src.CID, sel, has(record.CID))
 	dst.MID = selectColumn(dst.MID, src.MID, sel, has(record.MID))

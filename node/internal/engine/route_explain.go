@@ -86,6 +86,9 @@ func addExplanation(x, o *api.Explanation) {
 	x.PartialsKnown += o.PartialsKnown
 	x.Devices += o.Devices
 	x.SelectNs += o.SelectNs
+	x.Located += o.Located
+	x.LocatedBlocks += o.LocatedBlocks
+	x.LocatedSkipped += o.LocatedSkipped
 	x.Workers += o.Workers
 	x.PlanNs += o.PlanNs
 }

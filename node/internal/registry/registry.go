@@ -243,6 +243,9 @@ func columnsOf(need uint32) (parts segment.Columns) {
 			parts |= part
 		}
 	}
+	if need&plugin.NeedSeries != 0 { // the host makes columns of them where the module gets these
+		parts = parts&^(1<<record.CID|1<<record.MID|1<<record.MOID) | segment.SeriesRuns
+	}
 	return parts
 }
 

@@ -59,28 +59,35 @@ func Owners(box *record.Box, owners int) []bool {
 
 // named returns the slots of the devices that a box names, if these are few.
 func named(box *record.Box) (slots []uint32, ok bool) {
+	ok = EachDeviceRange(box, func(cid int32, mid int64) { slots = append(slots, Of(cid, mid)) })
+	return slots, ok
+}
+
+// EachDeviceRange calls visit with a device of each device range of those that a box names, if
+// these are few, and reports whether they are.
+func EachDeviceRange(box *record.Box, visit func(cid int32, mid int64)) (few bool) {
 	cids, ok := values(box[record.CID])
 	if !ok {
-		return nil, false
+		return false
 	}
 	var ranges []int64
 	for _, r := range box[record.MID] {
 		if uint64(r.To-r.From)>>DeviceRangeBits >= maxDeviceRanges {
-			return nil, false
+			return false
 		}
 		for b := r.From >> DeviceRangeBits; b <= (r.To-1)>>DeviceRangeBits; b++ {
 			ranges = append(ranges, b)
 		}
 	}
 	if len(ranges) == 0 || len(ranges)*len(cids) > maxDeviceRanges {
-		return nil, false
+		return false
 	}
 	for _, cid := range cids {
 		for _, b := range ranges {
-			slots = append(slots, Of(int32(cid), b<<DeviceRangeBits))
+			visit(int32(cid), b<<DeviceRangeBits)
 		}
 	}
-	return slots, true
+	return true
 }
 
 // values lists the values of a set, if these are few.

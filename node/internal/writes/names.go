@@ -40,6 +40,7 @@ func (d *Dispatcher) checkNames(ctx context.Context, b *record.Batch) error {
 			keys = append(keys, key)
 		}
 	}
+	slices.SortFunc(keys, record.Key.Compare) // those near each other are in the same blocks
 	for some := range slices.Chunk(keys, maxCheckedNames) {
 		q := &record.Query{View: record.ViewLatest}
 		q.Box[record.MOID] = record.RangeSet{record.At(record.NameMOID)}

@@ -44,6 +44,7 @@ type search struct {
 	needsOfCell []need // the series of the cell
 	arena       []need // of runs
 	spans       []span // of the open block
+	devices     []segment.DeviceSpan
 	tails       []segment.Span
 	named       record.Batch // rows of which only the series is read
 	found       record.Batch
@@ -131,10 +132,7 @@ func (l *search) findLost() error {
 func (l *search) find() error {
 	l.forgetSegments()
 	l.heads, l.arena = l.heads[:0], l.arena[:0]
-	l.heads = append(l.heads, l.readState.Head)
-	for i := len(l.readState.Immutable) - 1; i >= 0; i-- {
-		l.heads = append(l.heads, l.readState.Immutable[i].Head)
-	}
+	l.readState.EachHead(func(h *index.Head) { l.heads = append(l.heads, h) })
 	for i, h := range l.heads {
 		if err := l.head(uint32(i), h); err != nil {
 			return err

@@ -11,6 +11,10 @@ import (
 // faster than reading the series of all.
 const fewNeeds = 12
 
+// manyNeeds: for so many series, going through the devices of a block that lists them is faster
+// than searching for each.
+const manyNeeds = 8
+
 // The columns that tell the series of rows, and those that tell one row of a series from another.
 const (
 	seriesColumns = segment.Columns(1<<record.CID | 1<<record.MOID | 1<<record.MID)
@@ -50,7 +54,15 @@ func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 // ascend by series.
 func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) error {
 	l.spans = l.spans[:0]
-	if blocks.SortedByDevice(info) && len(needs)*fewNeeds <= hi-lo {
+	isSorted := blocks.SortedByDevice(info)
+	if isSorted && len(needs) >= manyNeeds {
+		var ok bool
+		if l.devices, ok = l.Block.AppendDevices(lo, hi, l.devices[:0]); ok {
+			l.meetDevices(needs)
+			return nil
+		}
+	}
+	if isSorted && len(needs)*fewNeeds <= hi-lo {
 		for _, n := range needs {
 			mid := l.state.series[n.number].MID
 			from, to := l.Block.SearchMIDs(lo, hi,
@@ -81,6 +93,22 @@ func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) erro
 		from = to
 	}
 	return nil
+}
+
+// meetDevices finds the spans of devices that are those of the series in needs; both ascend, and
+// are of one tenant and quantity.
+func (l *search) meetDevices(needs []need) {
+	for _, of := range l.devices {
+		for len(needs) > 0 && l.state.series[needs[0].number].MID < of.MID {
+			needs = needs[1:]
+		}
+		if len(needs) == 0 {
+			return
+		}
+		if l.state.series[needs[0].number].MID == of.MID {
+			l.spans = append(l.spans, span{needs[0].number, int(of.Lo), int(of.Hi)})
+		}
+	}
 }
 
 // readTails takes in the newest rows of all spans, and more of those that need more.

@@ -38,6 +38,8 @@ func (sc *Scan) Explain(
 	out.SkippedByWhere = st.BlocksSkipped
 	out.Partials, out.PartialsKnown = st.Partials, st.PartialsWithState
 	out.Devices, out.SelectNs = st.Devices, st.SelectNs
+	out.Located, out.LocatedBlocks, out.LocatedSkipped = st.Located, st.LocatedBlocks,
+		st.LocatedSkipped
 	out.Workers, out.TookNs = st.Workers, int64(time.Since(began)-x.describing)
 	return *out, err
 }

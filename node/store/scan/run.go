@@ -45,6 +45,9 @@ type Stats struct {
 
 	Devices  int   // that a selector chose, and how long that took
 	SelectNs int64 // a part of TookNs
+	// Located are the locations that were read to find where devices that move were, of blocks that
+	// were opened, of which some were left as no location in them is in the region of the selector.
+	Located, LocatedBlocks, LocatedSkipped uint64
 }
 
 // Add adds what a reader did.

@@ -204,10 +204,10 @@ func dropUnmet(b *record.Batch, p *where.Program) int {
 // versions look at whole keys.
 func (sc *Scan) columnsRead(columns segment.Columns) segment.Columns {
 	if sc.keysOnly {
-		columns &= segment.Keys
+		columns = columns.WithoutRuns() & segment.Keys
 	}
 	if sc.View != record.ViewAll {
-		columns |= segment.Keys
+		columns = columns.WithoutRuns() | segment.Keys
 	}
 	return columns
 }

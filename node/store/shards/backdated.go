@@ -9,16 +9,17 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// New makes the shards of a directory. Each has a backdated shard for rows whose acqs are
-// among those of its other rows, so that heads, merges and flags can rely on ascending acqs. all
-// lists the shards, and then the backdated ones in the same order.
-func New(count int) (shards, all []*Shard) {
-	none := index.NewHead(index.TopWatermarks()) // a put replaces this head and inserts nothing
+// New makes the shards of a directory, with heads of some head shards. Each has a backdated shard
+// for rows whose acqs are among those of its other rows, so that heads, merges and flags can rely
+// on ascending acqs. all lists the shards, and then the backdated ones in the same order.
+func New(count, headShards int) (shards, all []*Shard) {
+	// A put replaces this head and inserts nothing.
+	none := HeadOf(index.NewHead(index.TopWatermarks()))
 	for i := range count {
 		backdated := &Shard{ID: uint32(count + i)}
 		backdated.begin(none)
 		sh := &Shard{ID: uint32(i), Backdated: backdated}
-		sh.begin(index.NewHead(index.NewWatermarks()))
+		sh.begin(newHead(index.NewWatermarks(), headShards))
 		shards = append(shards, sh)
 	}
 	all = slices.Clone(shards)
@@ -88,7 +89,7 @@ func WithRows(old *index.Head, more *record.Batch) *index.Head {
 func (sh *Shard) SetHead(h *index.Head, more *record.Batch, putNs int64) {
 	sh.change(func(old *State) *State {
 		next := old.with(old.Sealed, old.Immutable)
-		next.Head = h
+		next.Head = HeadOf(h)
 		next.Info = BackdatedInfo{sh.LastLSN, putNs, bounds.OfRows(more)}
 		next.Info.bounds[record.Acq] = bounds.Values(more.AcqNs)
 		if old.Head.Rows() > 0 {

@@ -1,5 +1,5 @@
 // Package shards keeps what each shard of a store holds: sealed segments, heads that are being
-// sealed, and the head that takes rows.
+// sealed, and the head that takes rows, each divided into head shards.
 //
 // It owns the read state of a shard, which is replaced as a whole and never changed, and the uses
 // that keep segments mapped and the memory of heads: a reader pins a read state and unpins it. It
@@ -33,7 +33,7 @@ type Shard struct {
 
 // ImmutableHead is a head that takes no more rows, with the LSNs of the log entries that it covers.
 type ImmutableHead struct {
-	Head              *index.Head
+	Head              Head
 	FirstLSN, LastLSN uint64
 	Info              BackdatedInfo
 }
@@ -45,7 +45,7 @@ func (sh *Shard) NextEntry() wal.Entry {
 }
 
 // begin gives a new shard its first head.
-func (sh *Shard) begin(h *index.Head) {
+func (sh *Shard) begin(h Head) {
 	sh.change(func(*State) *State { return &State{firstLSN: 1, Head: h} })
 }
 
@@ -58,7 +58,7 @@ func (sh *Shard) Rotate() (immutable bool) {
 		}
 		next := old.with(old.Sealed, append(slices.Clip(old.Immutable), &ImmutableHead{
 			Head: old.Head, FirstLSN: old.firstLSN, LastLSN: sh.LastLSN, Info: old.Info}))
-		next.Head = index.NewHead(old.Head.Watermarks())
+		next.Head = newHead(old.Head.Watermarks(), len(old.Head.Shards))
 		next.firstLSN = sh.LastLSN + 1
 		return next
 	})
@@ -145,7 +145,7 @@ func (sh *Shard) AddRecovered(seg *Segment, marks *index.Watermarks) {
 		next := old.with(append(slices.Clip(old.Sealed), seg), old.Immutable)
 		if next.firstLSN = max(old.firstLSN, seg.Meta.LastLSN+1); !sh.IsBackdated() {
 			marks.Raise(old.Head.Watermarks())
-			next.Head = index.NewHead(marks)
+			next.Head = newHead(marks, len(old.Head.Shards))
 		}
 		sh.LastLSN = next.firstLSN - 1
 		return next

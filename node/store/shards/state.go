@@ -17,12 +17,13 @@ import (
 type State struct {
 	Sealed    []*Segment
 	Immutable []*ImmutableHead // being sealed, oldest first
-	Head      *index.Head
+	Head      Head
 	firstLSN  uint64 // of the first entry in Head
 	Info      BackdatedInfo
 
 	// Backdated is the state of the backdated shard, when its segments and heads are in the lists,
-	// too, and own that of the shard itself; both are nil otherwise.
+	// too, and own that of the shard itself; both are nil otherwise. own alone is what the lists
+	// are a part of: they have only the head shards of a box.
 	Backdated, own *State
 
 	users atomic.Int64 // the shard, while this is its present state, and scans
@@ -41,7 +42,9 @@ func (s *State) Unpin() {
 	}
 	if s.own != nil {
 		s.own.Unpin()
-		s.Backdated.Unpin()
+		if s.Backdated != nil {
+			s.Backdated.Unpin()
+		}
 		return
 	}
 	for _, seg := range s.Sealed {
@@ -62,6 +65,34 @@ func (s *State) UnpinHeads() {
 func (s *State) Files(yield func(*segment.File) bool) {
 	for _, seg := range s.Sealed {
 		if !yield(seg.File) {
+			return
+		}
+	}
+}
+
+// EachHead calls visit with the head shards of the heads, newest first.
+func (s *State) EachHead(visit func(*index.Head)) {
+	for _, h := range s.Head.Shards {
+		visit(h)
+	}
+	for _, immutable := range slices.Backward(s.Immutable) {
+		for _, h := range immutable.Head.Shards {
+			visit(h)
+		}
+	}
+}
+
+// HeadsByShard yields for each head shard those of the heads, oldest first. Only heads of one list
+// have rows of the same device. The list is valid during the call. The state is of a shard without
+// its backdated shard.
+func (s *State) HeadsByShard(yield func([]*index.Head) bool) {
+	heads := make([]*index.Head, 0, 8)
+	for i, last := range s.Head.Shards {
+		heads = heads[:0]
+		for _, immutable := range s.Immutable {
+			heads = append(heads, immutable.Head.Shards[i])
+		}
+		if !yield(append(heads, last)) {
 			return
 		}
 	}
@@ -101,19 +132,36 @@ func (sh *Shard) PinWithBackdated() *State {
 }
 
 // PinFor is PinWithBackdated for a box: where no backdated row can lie in it, only what the shard
-// itself holds.
+// itself holds, and of that the head shards that can have devices of the box.
 func (sh *Shard) PinFor(box *record.Box) *State {
 	state := sh.PinWithBackdated()
-	if state.Backdated == nil || state.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
-		return state
+	if state.Backdated != nil {
+		if state.Backdated.NewestPut(box, manifest.NoPut) != manifest.NoPut {
+			return state
+		}
+		state.Backdated.Unpin()
+		state = state.own
 	}
-	state.Backdated.Unpin()
-	return state.own
+	if wanted := headShardsOf(box, len(state.Head.Shards)); wanted != nil {
+		return state.ofHeadShards(wanted)
+	}
+	return state
+}
+
+// ofHeadShards returns a read state of some head shards only; it owns the use of s.
+func (s *State) ofHeadShards(wanted []bool) *State {
+	some := &State{own: s, Head: s.Head.of(wanted), Sealed: s.Sealed}
+	for _, immutable := range s.Immutable {
+		some.Immutable = append(some.Immutable,
+			&ImmutableHead{Head: immutable.Head.of(wanted), Info: immutable.Info})
+	}
+	some.users.Store(1)
+	return some
 }
 
 // WithoutBackdated returns the state of the shard itself, which is pinned with s.
 func (s *State) WithoutBackdated() *State {
-	if s.own != nil {
+	if s.Backdated != nil {
 		return s.own
 	}
 	return s
@@ -132,11 +180,10 @@ func (s *State) AppendBelow(
 			})
 		}
 	}
-	for _, immutable := range s.Immutable {
-		parts = append(parts, immutable.Head.CountBelow)
-	}
-	if s.Head.Rows() > 0 {
-		parts = append(parts, s.Head.CountBelow)
-	}
+	s.EachHead(func(h *index.Head) {
+		if h.Rows() > 0 {
+			parts = append(parts, h.CountBelow)
+		}
+	})
 	return parts
 }

@@ -31,13 +31,14 @@ func (r *Resolver) findBackdated(p *Partition) error {
 		}
 		return r.Ctx.Err()
 	}
-	if err := p.State.Backdated.Head.Scan(&p.Box, r.Horizon, true, take); err != nil {
-		return err
-	}
-	for _, immutable := range p.State.Backdated.Immutable {
-		if err := immutable.Head.Scan(&p.Box, r.Horizon, true, take); err != nil {
-			return err
+	var err error
+	p.State.Backdated.EachHead(func(h *index.Head) {
+		if err == nil {
+			err = h.Scan(&p.Box, r.Horizon, true, take)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	for _, seg := range p.Segments {
 		if !seg.Meta.IsBackdated() {

@@ -39,11 +39,11 @@ func ClearFalse(
 	}
 }
 
-// ClearUnconfirmed clears the false flags of the rows of a head. A merge may replace the older
-// segments meanwhile. Of backdated rows every one may hide another, or be hidden:
-// which it is is looked for when it is asked for.
+// ClearUnconfirmed clears the false flags of the rows of a head, of which some are unconfirmed. A
+// merge may replace the older segments meanwhile. Of backdated rows every one may hide another, or
+// be hidden: which it is is looked for when it is asked for.
 func ClearUnconfirmed(
-	sh *shards.Shard, immutable *shards.ImmutableHead, rows *record.Batch, flags []uint64,
+	sh *shards.Shard, rows *record.Batch, flags []uint64, unconfirmed []uint32,
 ) error {
 	if sh.IsBackdated() {
 		return nil
@@ -51,7 +51,7 @@ func ClearUnconfirmed(
 	older := sh.Pin()
 	defer older.Unpin()
 	return segment.CatchPageFaults(func() error {
-		ClearFalse(flags, rows, immutable.Head.UnconfirmedFlags(), older.Sealed)
+		ClearFalse(flags, rows, unconfirmed, older.Sealed)
 		return nil
 	}, older.Files)
 }
@@ -59,24 +59,21 @@ func ClearUnconfirmed(
 // clearHeads clears flags of the heads of a read state, once many rows have got one.
 func clearHeads(state *shards.State) {
 	state = state.WithoutBackdated()
-	heads := make([]*index.Head, 0, 8) // oldest first
-	for _, immutable := range state.Immutable {
-		heads = append(heads, immutable.Head)
-	}
-	heads = append(heads, state.Head)
-	for i, h := range heads {
-		if !h.HasNewFlags() {
-			continue
+	for heads := range state.HeadsByShard {
+		for i, h := range heads {
+			if !h.HasNewFlags() {
+				continue
+			}
+			h.ClearFalse(func(list []index.SeriesCap) {
+				for _, older := range heads[:i] {
+					older.RaiseCaps(list)
+				}
+				caps := newOlderCaps(list)
+				for _, seg := range state.Sealed {
+					caps.raise(seg)
+				}
+			})
 		}
-		h.ClearFalse(func(list []index.SeriesCap) {
-			for _, older := range heads[:i] {
-				older.RaiseCaps(list)
-			}
-			caps := newOlderCaps(list)
-			for _, seg := range state.Sealed {
-				caps.raise(seg)
-			}
-		})
 	}
 }
 

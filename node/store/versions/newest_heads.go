@@ -27,26 +27,29 @@ func (r *Resolver) findInHeads(p *Partition) error {
 		}
 		return r.Ctx.Err()
 	}
-	heads, box := p.ownHeads(), p.Box
+	box := p.Box
 	if p.headsKnowSuperseded {
-		for i, h := range heads {
-			h.FindSuperseded(&box, heads[i+1:])
+		for heads := range p.State.HeadsByShard {
+			for i, h := range heads {
+				h.FindSuperseded(&box, heads[i+1:])
+			}
 		}
 		if p.newestFromNs >= r.UpperAcqNs {
 			return nil
 		}
 		box[record.Acq] = record.RangeSet{{From: p.newestFromNs, To: r.UpperAcqNs}}
 	}
-	for _, h := range heads {
+	var err error
+	p.eachOwnHead(func(h *index.Head) {
 		scan := h.ScanVersions
 		if p.headsKnowSuperseded {
 			scan = h.ScanSuperseding
 		}
-		if err := scan(&box, r.Horizon, add); err != nil {
-			return err
+		if err == nil {
+			err = scan(&box, r.Horizon, add)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // usesSupersededOfHeads reports whether what heads know of their superseded rows is used: unless a
@@ -56,11 +59,8 @@ func (r *Resolver) usesSupersededOfHeads(p *Partition) bool {
 	if !r.UseSuperseded || p.State.Backdated != nil {
 		return false
 	}
-	oldest := p.State.Head
-	if len(p.State.Immutable) > 0 {
-		oldest = p.State.Immutable[0].Head
-	}
-	fromNs := oldest.OldestAcq()
+	fromNs := record.Acq.Max()
+	p.State.EachHead(func(h *index.Head) { fromNs = min(fromNs, h.OldestAcq()) })
 	return !slices.ContainsFunc(r.Tombstones, func(t *tombstone.Range) bool {
 		acqs := t.Box[record.Acq]
 		return acqs[len(acqs)-1].To > fromNs && (len(acqs) > 1 || acqs[0].From > fromNs)

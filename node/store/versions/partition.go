@@ -2,7 +2,6 @@ package versions
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
@@ -52,19 +51,9 @@ func (p *Partition) GiveBack() {
 	partitions.Put(p)
 }
 
-// EachHead calls visit with the heads, newest first.
+// EachHead calls visit with the head shards of the heads, newest first.
 func (p *Partition) EachHead(visit func(*index.Head)) {
-	visit(p.State.Head)
-	for _, immutable := range slices.Backward(p.State.Immutable) {
-		visit(immutable.Head)
-	}
-}
-
-// ownHeads returns the heads of rows that came above the horizon, oldest first.
-func (p *Partition) ownHeads() (heads []*index.Head) {
-	p.eachOwnHead(func(h *index.Head) { heads = append(heads, h) })
-	slices.Reverse(heads)
-	return heads
+	p.State.EachHead(visit)
 }
 
 // findFlagged notes whether a head or a candidate has flagged rows, and how new they may be.
@@ -96,9 +85,5 @@ func (p *Partition) eachHeadZone(visit func(index.FlaggedZone)) {
 // eachOwnHead calls visit with the heads of the shard itself, without those of its backdated shard,
 // newest first.
 func (p *Partition) eachOwnHead(visit func(*index.Head)) {
-	own := p.State.WithoutBackdated()
-	visit(own.Head)
-	for _, immutable := range slices.Backward(own.Immutable) {
-		visit(immutable.Head)
-	}
+	p.State.WithoutBackdated().EachHead(visit)
 }

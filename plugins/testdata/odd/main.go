@@ -19,7 +19,7 @@ func main() {}
 type odd struct{ fail uint64 }
 
 func (*odd) Describe() guest.Description {
-	return guest.Description{Need: plugin.NeedMID, Doc: plugin.Doc{Name: "odd",
+	return guest.Description{Need: plugin.NeedMID | plugin.NeedSeries, Doc: plugin.Doc{Name: "odd",
 		Params: []plugin.Param{{Name: "fail", Type: plugin.Enum, Default: "no",
 			Enum: []string{"no", "index", "throw", "long", "status", "init", "note"}}}}}
 }
@@ -35,8 +35,8 @@ func (o *odd) Init(params guest.Params) error {
 }
 
 func (o *odd) Filter(b *guest.Batch, keep guest.Bitmap) error {
-	for i, mid := range b.MID {
-		if mid%2 != 0 {
+	for r := (guest.SeriesRows{}); b.NextSeries(&r); {
+		for i := r.From; i < r.To && r.MID%2 != 0; i++ {
 			keep.Set(i)
 		}
 	}

@@ -31,7 +31,8 @@ enum { PENTAD_FILTER = 1, PENTAD_AGGREGATE = 2 };
 
 /* What of a batch a module needs. */
 enum { PENTAD_CID = 1, PENTAD_MOID = 2, PENTAD_MID = 4, PENTAD_CAP = 8, PENTAD_ACQ = 16,
-       PENTAD_GID = 32, PENTAD_OFFSETS = 64, PENTAD_DATA = 128, PENTAD_RUNS = 256 };
+       PENTAD_GID = 32, PENTAD_OFFSETS = 64, PENTAD_DATA = 128, PENTAD_RUNS = 256,
+       PENTAD_SERIES = 512 };
 
 enum { PENTAD_MERGE_ORDERED = 1, PENTAD_DEPENDS_ON_BATCHES = 2, PENTAD_GROWS = 4,
        PENTAD_LINKS_PREDECESSORS = 8 };
@@ -49,6 +50,8 @@ typedef struct {
 
 typedef struct { u32 gid, end; } pentad_run;
 
+typedef struct { i64 mid; i32 cid, moid; u64 end; } pentad_series;
+
 typedef struct {
   u32 magic, n, flags, present;
   const i32 *cid, *moid;
@@ -57,8 +60,9 @@ typedef struct {
   const u8 *data;
   u32 data_len, stride, n_groups, n_runs;
   const pentad_run *runs;
-  u32 seq;
-  u32 zero[14];
+  u32 seq, n_series;
+  const pentad_series *series;
+  u32 zero[12];
 } pentad_batch;
 
 _Static_assert(sizeof(pentad_descriptor) == 64 && sizeof(pentad_batch) == 128, "ABI layout");
@@ -75,6 +79,38 @@ static inline const u8 *pentad_payload(const pentad_batch *b, u32 i, u32 *size) 
   }
   *size = b->offsets[i + 1] - b->offsets[i];
   return b->data + b->offsets[i];
+}
+
+/* Rows from up to to of one group and one series. Zero is before the first. */
+typedef struct { i64 mid; i32 cid, moid; u32 gid, from, to, run, series; } pentad_series_rows;
+
+/* The next rows of one group and one series, or a row by itself where these are short. A module
+ * that uses this asks for series and for what it reads of cid, moid and mid, and if it has groups
+ * for gid and runs. What it did not ask for is 0, or what it is.
+ */
+static inline u32 pentad_next_series(const pentad_batch *b, pentad_series_rows *r) {
+  u32 i = r->from = r->to;
+  if (i >= b->n) return 0;
+  r->to = b->series && !b->gid ? b->n : i + 1;
+  r->gid = b->gid ? b->gid[i] : 0;
+  if (b->runs) {
+    r->run += b->runs[r->run].end <= i;
+    r->gid = b->runs[r->run].gid;
+    if (r->to > b->runs[r->run].end) r->to = b->runs[r->run].end;
+  }
+  if (!b->series) {
+    r->mid = b->mid ? b->mid[i] : 0;
+    r->cid = b->cid ? b->cid[i] : 0;
+    r->moid = b->moid ? b->moid[i] : 0;
+    return 1;
+  }
+  r->series += b->series[r->series].end <= i;
+  const pentad_series *s = b->series + r->series;
+  r->mid = s->mid;
+  r->cid = s->cid;
+  r->moid = s->moid;
+  if (r->to > s->end) r->to = (u32)s->end;
+  return 1;
 }
 
 static inline u64 pentad_u64(const u8 *p) { u64 v; __builtin_memcpy(&v, p, 8); return v; }

@@ -153,6 +153,13 @@ func TestExampleBatches(t *testing.T) {
 		F64.Read(b.Payload(2)) != 1e300 || b.Offsets != nil {
 		t.Errorf("dense %+v", b)
 	}
+	m = newModule(fixedSum())
+	m.batch.readBatch(&m.memory, give(t, m, "series"))
+	b = &m.batch
+	want := []Series{{MID: 7, CID: 1, MOID: 5, End: 2}, {MID: -1, CID: 1, MOID: 5, End: 3}}
+	if b.Rows != 3 || b.MID != nil || !reflect.DeepEqual(b.Series, want) {
+		t.Errorf("series %+v", b)
+	}
 }
 
 // A life of two instances: states made, added to, carried over, merged, finished.

@@ -91,6 +91,6 @@ func (b *Batch) readBatch(m *memory, at uint32) {
 		AcqNs: column[int64](m, h, 32, n), GID: column[uint32](m, h, 36, n),
 		Offsets: column[uint32](m, h, 40, n+1), Data: column[byte](m, h, 44, u32(48)),
 		Stride: u32(52), Groups: u32(56), Runs: column[Run](m, h, 64, u32(60)),
-		Seq: uint32(u32(68)), Rows: n,
+		Series: column[Series](m, h, 76, u32(72)), Seq: uint32(u32(68)), Rows: n,
 	}
 }

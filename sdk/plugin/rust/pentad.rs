@@ -32,6 +32,7 @@ pub const GID: u32 = 32;
 pub const OFFSETS: u32 = 64; // of payloads, together with DATA
 pub const DATA: u32 = 128;
 pub const RUNS: u32 = 256;
+pub const SERIES: u32 = 512;
 
 /// Flags of a description. The macros add those of states that grow or link predecessors.
 pub const MERGE_ORDERED: u32 = 1;
@@ -105,6 +106,69 @@ pub struct Run {
     pub end: u32,
 }
 
+/// A run of rows of one series: from the end of the run before it to end.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Series {
+    pub mid: i64,
+    pub cid: i32,
+    pub moid: i32,
+    pub end: u64,
+}
+
+/// Rows of one group and one series, from the first up to but without the last.
+#[derive(Clone, Copy)]
+pub struct SeriesRows {
+    pub gid: u32,
+    pub mid: i64,
+    pub cid: i32,
+    pub moid: i32,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// What [`Batch::series_rows`] returns.
+pub struct SeriesIter<'a> {
+    batch: &'a Batch,
+    at: usize, // row
+    run: usize,
+    series: usize,
+}
+
+impl Iterator for SeriesIter<'_> {
+    type Item = SeriesRows;
+
+    fn next(&mut self) -> Option<SeriesRows> {
+        let (b, i) = (self.batch, self.at);
+        if i >= b.rows() {
+            return None;
+        }
+        let first = |column: &[i32]| if column.is_empty() { 0 } else { column[i] };
+        let mid = if b.mid().is_empty() { 0 } else { b.mid()[i] };
+        let mut r = SeriesRows {
+            gid: if b.gid().is_empty() { 0 } else { b.gid()[i] },
+            mid, cid: first(b.cid()), moid: first(b.moid()), from: i, to: i + 1,
+        };
+        let (runs, series) = (b.runs(), b.series());
+        if b.gid().is_empty() && !series.is_empty() {
+            r.to = b.rows();
+        }
+        if !runs.is_empty() {
+            self.run += (runs[self.run].end as usize <= i) as usize;
+            r.gid = runs[self.run].gid;
+            r.to = r.to.min(runs[self.run].end as usize);
+        }
+        if !series.is_empty() {
+            self.series += (series[self.series].end as usize <= i) as usize;
+            let s = &series[self.series];
+            (r.mid, r.cid, r.moid) = (s.mid, s.cid, s.moid);
+            r.to = r.to.min(s.end as usize);
+        }
+        self.at = r.to;
+        Some(r)
+    }
+}
+
 /// The columns of one call. Those that were not asked for are empty.
 #[repr(C)]
 pub struct Batch {
@@ -126,7 +190,9 @@ pub struct Batch {
     n_runs: u32,
     runs: *const Run,
     seq: u32,
-    zero: [u32; 14],
+    n_series: u32,
+    series: *const Series,
+    zero: [u32; 12],
 }
 
 // An address is 0 where a column is absent; the host vouches for all others.
@@ -150,6 +216,14 @@ impl Batch {
     pub fn gid(&self) -> &[u32] { column(self.gid, self.n) }
     /// Empty unless RUNS was asked for, and GID was not or they are long.
     pub fn runs(&self) -> &[Run] { column(self.runs, self.n_runs) }
+    /// Empty unless SERIES was asked for, and no column of them was or they are long.
+    pub fn series(&self) -> &[Series] { column(self.series, self.n_series) }
+    /// The rows of one group and one series after each other, or row by row where these are short.
+    /// A module that uses this asks for SERIES and for what it reads of CID, MOID and MID, and if
+    /// it has groups for GID and RUNS. What it did not ask for is 0, or what it is.
+    pub fn series_rows(&self) -> SeriesIter<'_> {
+        SeriesIter { batch: self, at: 0, run: 0, series: 0 }
+    }
     pub fn groups(&self) -> usize { self.n_groups as usize }
     /// The number of this batch in the instance, from 0.
     pub fn seq(&self) -> u32 { self.seq }

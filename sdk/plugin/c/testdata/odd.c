@@ -2,7 +2,7 @@
 #define PENTAD_MESSAGE 1024
 #include "pentad.h"
 
-PENTAD_MODULE(PENTAD_FILTER, PENTAD_MID, 0, 1, 0, 8, 0, "odd",
+PENTAD_MODULE(PENTAD_FILTER, PENTAD_MID | PENTAD_SERIES, 0, 1, 0, 8, 0, "odd",
               "{\"name\":\"odd\",\"params\":[{\"name\":\"fail\",\"type\":\"enum\","
               "\"default\":\"no\",\"enum\":[\"no\",\"index\",\"throw\",\"long\",\"status\","
               "\"init\",\"note\"]}]}")
@@ -25,8 +25,8 @@ static i32 refuse(u32 batch) {
 }
 
 PENTAD_EXPORT(pentad_filter) i32 pentad_filter(const pentad_batch *b, u64 *keep) {
-  for (u32 i = 0; i < b->n; i++)
-    if (b->mid[i] % 2) keep[i >> 6] |= 1ull << (i & 63);
+  for (pentad_series_rows r = {0}; pentad_next_series(b, &r);)
+    for (u32 i = r.from; i < r.to && r.mid % 2; i++) keep[i >> 6] |= 1ull << (i & 63);
   if (how == THROW) pentad_panic("mid 7 is not to my taste");
   if (how == LONG) {
     static char text[2000];

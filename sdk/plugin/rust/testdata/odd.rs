@@ -14,7 +14,7 @@ impl Filter for Odd {
         name: "odd",
         doc: r#"{"name":"odd","params":[{"name":"fail","type":"enum","default":"no",
             "enum":["no","index","throw","long","status","init","note"]}]}"#,
-        need: pentad::MID,
+        need: pentad::MID | pentad::SERIES,
         flags: 0,
         params: 8,
         result_size: 0,
@@ -28,10 +28,8 @@ impl Filter for Odd {
     }
 
     fn filter(&self, b: &Batch, keep: &mut Bitmap) -> Result<(), Error> {
-        for (i, mid) in b.mid().iter().enumerate() {
-            if mid % 2 != 0 {
-                keep.set(i);
-            }
+        for r in b.series_rows().filter(|r| r.mid % 2 != 0) {
+            (r.from..r.to).for_each(|i| keep.set(i));
         }
         match self.fail {
             1 => keep.set(b.mid()[b.rows()] as usize),
