@@ -125,8 +125,11 @@ func Because(types Types, moid int32) string {
 	if !ok || d.byMOID[moid] == nil {
 		return ""
 	}
-	q := d.byMOID[moid]
-	return fmt.Sprintf("; %s is declared as %s", Label(&q.Quantity), q.Type)
+	q, form := d.byMOID[moid], ""
+	if q.Type == plugin.Struct {
+		form = ", a JSON object of " + fieldNames(&q.Quantity)
+	}
+	return fmt.Sprintf("; %s is declared as %s%s", Label(&q.Quantity), q.Type, form)
 }
 
 // Label names a quantity in an error: quantity 7 (energy).

@@ -239,6 +239,7 @@ func (x *exporter) fix(ctx context.Context) error {
 		return err
 	}
 	x.count, x.horizonNs = n, end.HorizonNs
+	now := x.db
 	x.db = past(x.db, x.horizonNs) // any replica may answer what follows
 	switch x.query.View {
 	case record.ViewLatest:
@@ -251,7 +252,7 @@ func (x *exporter) fix(ctx context.Context) error {
 			return err
 		}
 		if x.query.Select != "" {
-			err = x.selectOnce(ctx)
+			err = x.selectOnce(ctx, now)
 		}
 	}
 	x.query.Order, x.query.Limit = record.OrderNone, 0

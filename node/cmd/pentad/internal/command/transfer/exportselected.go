@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// selectOnce puts the devices that the selector chooses at the horizon in place of it: an export of
-// all versions asks many times, and descriptions may change meanwhile.
-func (x *exporter) selectOnce(ctx context.Context) error {
-	q := *x.query
-	q.View, q.AsOfAcqNs = record.ViewAsOf, x.horizonNs
-	mids, err := queryflags.SelectedDevices(ctx, x.db, &q)
+// selectOnce puts the devices that the selector chooses now in place of it: an export of all
+// versions asks many times, and descriptions may change meanwhile. Those that were just stored
+// count, although the horizon may be below them in a cluster.
+func (x *exporter) selectOnce(ctx context.Context, db *client.Client) error {
+	mids, err := queryflags.SelectedDevices(ctx, db.Linearizable(), x.query)
 	if err != nil {
 		return err
 	}
