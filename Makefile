@@ -261,6 +261,10 @@ test-long: ## run models, simulations, race-processes, crash and fuzz-long, for 
 	$(MAKE) sim SEEDS=20000 CLUSTERS=2000
 	$(MAKE) race-processes crash fuzz-long
 
+.PHONY: test-names-full
+test-names-full: ## compare copies of a million named devices with 20 million readings
+	PENTAD_LONG=1 $(GO) test -count 1 -timeout 60m -v -run SelectedAnswersOfCopies ./node/cmd/pentad
+
 sim: sim-groups sim-cluster ## simulate clusters under faults; SEEDS=20000 CLUSTERS=500 SEED=
 
 .PHONY: sim-groups sim-cluster

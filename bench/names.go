@@ -42,6 +42,7 @@ type namesFigures struct {
 	dir     string
 
 	work    string
+	layout  townLayout
 	town    *town
 	figures figure.List
 }
@@ -54,9 +55,11 @@ func namesCommand(out io.Writer) *cobra.Command {
 		Long: `Ask for the readings above a value, in a time frame, of the devices of a type in a rectangle,
 between two altitudes, of a project: as one question with a selector, with the ids of the devices
 given, and as a join of a table of devices with one of readings in PostgreSQL with PostGIS and in
-DuckDB. Each system is asked the same boxes in turn; their answers are compared with those of a
-loop over all devices, and a wrong one ends the run with exit code 1. A bar that does not hold is
-printed, and the exit code is 0: machines differ. A system that is not installed is left out.`,
+DuckDB. First devices are scattered at random, whatever their ids; then those of a building were
+registered together, and buildings along streets. Each system is asked the same boxes in turn; their
+answers are compared with those of a loop over all devices, and a wrong one ends the run with exit
+code 1. A bar that does not hold is printed, and the exit code is 0: machines differ. A system that
+is not installed is left out.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return n.run(c.Context()) },
 	}
@@ -84,19 +87,10 @@ func (n *namesFigures) run(ctx context.Context) (err error) {
 			n.each, n.rounds)
 	}
 	n.say("%s", machine())
-	n.work = filepath.Join(n.dir, "work-names")
-	if err := os.RemoveAll(n.work); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(n.work)) }()
-	n.town = newTown(n.devices, n.each)
-	mine, err := n.own(ctx)
-	if err != nil {
-		return fmt.Errorf("pentad: %w", err)
-	}
-	defer func() { err = errors.Join(err, mine.Close()) }()
-	if err := n.compare(ctx, mine); err != nil {
-		return err
+	for _, layout := range []townLayout{scattered, inStreets} {
+		if err := n.ofTown(ctx, layout); err != nil {
+			return err
+		}
 	}
 	n.say("")
 	if err := n.figures.Table(n.out); err != nil {
@@ -108,7 +102,24 @@ func (n *namesFigures) run(ctx context.Context) (err error) {
 	return n.figures.Save(path)
 }
 
-// own registers all devices and readings in pentad and measures what only it is asked.
+// ofTown measures all figures of a town, and removes its data.
+func (n *namesFigures) ofTown(ctx context.Context, layout townLayout) (err error) {
+	n.work = filepath.Join(n.dir, "work-names")
+	if err := os.RemoveAll(n.work); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(n.work)) }()
+	n.layout, n.town = layout, newTown(n.devices, n.each, layout)
+	mine, err := n.own(ctx)
+	if err != nil {
+		return fmt.Errorf("pentad: %w", err)
+	}
+	defer func() { err = errors.Join(err, mine.Close()) }()
+	return n.compare(ctx, mine)
+}
+
+// own registers all devices and readings in pentad and measures what only it is asked, of scattered
+// devices.
 func (n *namesFigures) own(ctx context.Context) (*pentad.Registry, error) {
 	dir := filepath.Join(n.work, "pentad")
 	db, err := pentad.OpenRegistry(ctx, dir)
@@ -119,11 +130,15 @@ func (n *namesFigures) own(ctx context.Context) (*pentad.Registry, error) {
 	if err := n.register(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	n.figures.AtLeast("registration: names and descriptions over HTTP",
-		float64(n.devices)/time.Since(began).Seconds(), "devices/s", barRegister)
+	registered := time.Since(began)
 	if err := errors.Join(n.readings(ctx, db), db.Settle(ctx)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	if n.layout != scattered {
+		return db, nil
+	}
+	n.figures.AtLeast("registration: names and descriptions over HTTP",
+		float64(n.devices)/registered.Seconds(), "devices/s", barRegister)
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
@@ -234,14 +249,18 @@ func (n *namesFigures) compare(ctx context.Context, mine *pentad.Registry) error
 			}
 		}
 	}
-	n.figures.Add("readings that the scenario finds", medianOf(rows), "")
-	for _, p := range peers {
-		n.figures.Add("scenario: "+p.name, medianOf(p.took)/1e3, "us")
+	scenario := "scenario" // of scattered devices, as in earlier records
+	if n.layout == inStreets {
+		scenario = "scenario in streets"
 	}
-	n.figures.AtMost("scenario by selector, to ids given", ratioOf(peers[0].took, peers[1].took),
-		"", barSelectorToID)
+	n.figures.Add("readings that the "+scenario+" finds", medianOf(rows), "")
+	for _, p := range peers {
+		n.figures.Add(scenario+": "+p.name, medianOf(p.took)/1e3, "us")
+	}
+	n.figures.AtMost(scenario+" by selector, to ids given",
+		ratioOf(peers[0].took, peers[1].took), "", barSelectorToID)
 	for _, p := range peers[2:] {
-		n.figures.AtLeast("scenario: "+p.name+", to pentad by selector",
+		n.figures.AtLeast(scenario+": "+p.name+", to pentad by selector",
 			ratioOf(p.took, peers[0].took), "", barPeers)
 	}
 	return nil

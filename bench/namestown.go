@@ -21,11 +21,23 @@ const (
 	scenarioHours, scenarioAbove = 5, 27.5
 	// wantedDevices is how many devices boxes hold, fewer than the ids that a query can name.
 	wantedDevices = 900
+	townBuilding  = 200 // devices
 )
 
 func townStart() int64 { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano() }
 
 func townTypes() []string { return []string{"thermometer", "meter", "valve", "gateway", "lock"} }
+
+// townLayout says where devices are.
+type townLayout string
+
+const (
+	// scattered devices are anywhere, whatever their ids.
+	scattered townLayout = "scattered"
+	// inStreets are those of one building together, and buildings along streets, as they were
+	// registered: neighbours have ids near each other.
+	inStreets townLayout = "streets"
+)
 
 // town has devices that send a number every hour.
 type town struct {
@@ -33,15 +45,22 @@ type town struct {
 	each    int
 }
 
-func newTown(devices, each int) *town {
+func newTown(devices, each int, layout townLayout) *town {
 	r := rand.New(rand.NewPCG(townSeed, 1))
 	t := &town{devices: make([]system.Device, devices), each: each}
+	streets := int(math.Ceil(math.Sqrt(float64(devices) / townBuilding)))
 	for i := range t.devices {
 		// MIDs are given when devices are registered; until then they are numbers in order.
-		t.devices[i] = system.Device{MID: int64(i), Name: fmt.Sprintf("oulu/b%d/t%d", i/200, i),
+		d := system.Device{MID: int64(i), Name: fmt.Sprintf("oulu/b%d/t%d", i/townBuilding, i),
 			Type: townTypes()[i%5], Project: fmt.Sprintf("project %d", r.IntN(10)),
-			Lat: townSouth + r.Float64(), Lon: townWest + r.Float64(),
-			Alt: float64(3 * (i / 20 % townFloors))}
+			Lat: r.Float64(), Lon: r.Float64(), Alt: float64(3 * (i / 20 % townFloors))}
+		if layout == inStreets {
+			building := i / townBuilding
+			d.Lat = (float64(building/streets) + d.Lat/10) / float64(streets)
+			d.Lon = (float64(building%streets) + d.Lon/10) / float64(streets)
+		}
+		d.Lat, d.Lon = townSouth+d.Lat, townWest+d.Lon
+		t.devices[i] = d
 	}
 	return t
 }

@@ -204,6 +204,9 @@ func TestSealedRows(t *testing.T) {
 		if b.Len() == 0 {
 			continue
 		}
+		if r.IntN(2) == 0 {
+			b = asSeries(b)
+		}
 		err := a.Add(t.Context(), b, gid, groups)
 		if bad {
 			if err == nil || !strings.Contains(err.Error(), "not sealed by schema") {

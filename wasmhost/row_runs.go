@@ -165,19 +165,20 @@ func (c *columns) findRuns(gid []uint32, most int) (runs []GroupRun, greatest ui
 const seriesColumns = plugin.NeedCID | plugin.NeedMOID | plugin.NeedMID
 
 // seriesOf returns the series of the rows [from, to) as runs, whose row 0 is from. It returns nil
-// where the guest does not take them, or takes columns and they are short.
+// where the guest does not take them, or takes columns and the batch has these or they are short.
 func (c *columns) seriesOf(b *record.Batch, from, to int) []record.SeriesRun {
 	if c.need&plugin.NeedSeries == 0 {
 		return nil
 	}
-	most := to - from
-	if c.need&seriesColumns != 0 {
-		most = mostRuns(most)
-	}
+	takesColumns := c.need&seriesColumns != 0
 	if len(b.Series) == 0 {
-		return c.findSeries(b, from, to, most)
+		if takesColumns {
+			return nil // they are there, and to look for series takes longer than to copy them
+		}
+		return c.findSeries(b, from, to)
 	}
-	if c.series = clipSeries(c.series[:0], b, from, to); len(c.series) > most {
+	c.series = clipSeries(c.series[:0], b, from, to)
+	if takesColumns && len(c.series) > mostRuns(to-from) {
 		return nil
 	}
 	return c.series
@@ -196,12 +197,9 @@ func clipSeries(dst []record.SeriesRun, b *record.Batch, from, to int) []record.
 }
 
 // findSeries is seriesOf for a batch with columns.
-func (c *columns) findSeries(b *record.Batch, from, to, most int) []record.SeriesRun {
+func (c *columns) findSeries(b *record.Batch, from, to int) []record.SeriesRun {
 	c.series = c.series[:0]
 	for begin := from; begin < to; {
-		if len(c.series) == most {
-			return nil
-		}
 		end := seriesEnd(b, begin, to)
 		c.series = append(c.series, record.SeriesRun{MID: b.MID[begin], CID: b.CID[begin],
 			MOID: b.MOID[begin], End: uint64(end - from)})

@@ -26,6 +26,7 @@ type PayloadFilter struct {
 	payload []byte      // of words that are looked at as bytes
 	spare   [][]uint32
 
+	fewRows  bool           // dictionaries are not looked through unless Rows gets many
 	learning bool           // see Learn
 	bounds   []where.Bounds // of the rule's fields
 }
@@ -59,10 +60,14 @@ const (
 	testEntries                 // the entry of the dictionary is looked up
 )
 
+// fewTested rows are tested by themselves: to test each entry of a dictionary takes longer.
+const fewTested = 64
+
 // Begin begins the choice among rows of an open block whose quantities are between two, and reports
-// that none of them can meet the condition.
-func (f *PayloadFilter) Begin(b *Block, least, greatest int64) (none bool) {
-	f.block, f.rule, f.learning = b, nil, false
+// that none of them can meet the condition. Where few of the rows will be asked for, it does not
+// look at all entries of a dictionary.
+func (f *PayloadFilter) Begin(b *Block, least, greatest int64, few bool) (none bool) {
+	f.block, f.rule, f.fewRows, f.learning = b, nil, few, false
 	rule, one := f.ruleOf(least, greatest)
 	if !one || rule == nil {
 		return one
@@ -282,8 +287,8 @@ func (c *column) translateDecimals(n *where.Node, dst []match) []match {
 func (f *PayloadFilter) dictionaryLeaf(n *where.Node, l leaf) leaf {
 	c := l.column
 	entries, from := len(c.dict)/8, len(f.entries)
-	if entries > 1<<c.width || c.width > maxEntryWidth {
-		return l // a damaged one
+	if f.fewRows || entries > 1<<c.width || c.width > maxEntryWidth { // the last is a damaged one
+		return l
 	}
 	f.entries = slices.Grow(f.entries, 1<<c.width)[:from+1<<c.width]
 	keep := f.entries[from:]
@@ -350,6 +355,10 @@ func (f *PayloadFilter) Rows(sel []uint32) ([]uint32, error) {
 
 // ofRule is Rows for rows of the rule.
 func (f *PayloadFilter) ofRule(sel []uint32) ([]uint32, error) {
+	if f.fewRows && len(sel) > fewTested {
+		f.fewRows = false
+		f.begin(f.rule)
+	}
 	switch {
 	case f.outcome == noRow || len(sel) == 0:
 		return sel[:0], nil

@@ -52,10 +52,10 @@ func checkFilter(t *testing.T, b *Block, payloads [][]byte, moids []int32, some 
 	t.Helper()
 	var dense, batch record.Batch
 	for _, p := range filterPrograms() {
-		for _, learn := range []bool{false, true} {
+		for _, mode := range []string{"", "learn", "few"} {
 			f := PayloadFilter{Program: p}
-			none := f.Begin(b, 0, 1)
-			rule := f.Rule()
+			none := f.Begin(b, 0, 1, mode == "few")
+			rule, learn := f.Rule(), mode == "learn"
 			if learn = learn && rule != nil && len(rule.Fields) > 0; learn {
 				f.Learn()
 			}

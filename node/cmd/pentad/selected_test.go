@@ -18,14 +18,18 @@ import (
 )
 
 const (
-	// manyDevices have ten readings each. A million of them, with 20 million readings, give the
-	// same answers in the same way.
-	manyDevices     = 20_000
-	readingsOfEach  = 10
 	manyTenant      = 1
+	namedTenant     = 2
 	manyStep        = 3 // between mids: they are no ranges
 	retiredFraction = 10
 )
+
+// manyDevices is how many devices are described, and as many named: a million in make
+// test-names-full.
+func manyDevices() int { return rounds.Of(1_000_000, 20_000, 20_000) }
+
+// readingsOfEach is how many readings a device has.
+func readingsOfEach() int64 { return int64(rounds.Of(20, 10, 10)) }
 
 // describedAs is what is said of a device at first, and after a third of them were moved.
 func describedAs(i int, moved bool) registry.Description {
@@ -43,7 +47,7 @@ func describedAs(i int, moved bool) registry.Description {
 func describeMany(t *testing.T, db *client.Client, moved bool) {
 	t.Helper()
 	var all []client.DescribedDevice
-	for i := range manyDevices {
+	for i := range manyDevices() {
 		if moved && i%3 != 0 {
 			continue
 		}
@@ -59,15 +63,51 @@ func describeMany(t *testing.T, db *client.Client, moved bool) {
 func readMany(t *testing.T, db *client.Client, from, to int64) {
 	t.Helper()
 	for cap := from; cap < to; cap++ {
-		b := &record.Batch{}
-		for i := range int64(manyDevices) {
+		b, devices := &record.Batch{}, int64(manyDevices())
+		for i := range devices {
 			key := record.Key{CID: manyTenant, MID: i * manyStep, MOID: 1, CapNs: cap}
 			b.Append(key, []byte("x"))
-		}
-		if _, err := db.Put(t.Context(), b, [16]byte{}, 0); err != nil {
-			t.Fatal(err)
+			if i+1 < devices && b.Len() < record.MaxBatchRecords {
+				continue
+			}
+			if _, err := db.Put(t.Context(), b, [16]byte{}, 0); err != nil {
+				t.Fatal(err)
+			}
+			b.Reset()
 		}
 	}
+}
+
+// nameMany names as many devices of another tenant.
+func nameMany(t *testing.T, db *client.Client) {
+	t.Helper()
+	var names []string
+	for i := range manyDevices() {
+		names = append(names, fmt.Sprint("town/t", i))
+	}
+	_, created, err := db.NameDevices(t.Context(), namedTenant, names)
+	if err != nil || created != len(names) {
+		t.Fatalf("%d names, %v", created, err)
+	}
+}
+
+// namesSum is a sum over all names and their ids, and how many of some names are found.
+func namesSum(t *testing.T, db *client.Client) string {
+	t.Helper()
+	all, err := db.Devices(t.Context(), namedTenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := fnv.New64a()
+	for _, d := range all {
+		_, _ = fmt.Fprintln(sum, d.Name, d.MID)
+	}
+	some := []string{"town/t0", "town/t7", fmt.Sprint("town/t", manyDevices()-1), "missing"}
+	ids, err := db.FindDevices(t.Context(), namedTenant, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d names, sum %x; %v", len(all), sum.Sum64(), ids)
 }
 
 // questions are asked of all copies.
@@ -113,7 +153,7 @@ func selectedAnswers(t *testing.T, db *client.Client, movedNs, untilNs int64) (t
 		text = append(text, fmt.Sprint(selector, ": ", counts, x.Devices, kinds, digests.Slices,
 			feedSum(t, db, box, selector, untilNs)))
 	}
-	return text
+	return append(text, namesSum(t, db))
 }
 
 // feedSum is a sum over the changes of selected devices, in the order of acq.
@@ -145,8 +185,8 @@ func feedSum(
 }
 
 // TestSelectedAnswersOfCopies asks a node of many devices, one that was restored from its backup,
-// and a standby whose devices are spread over groups: they answer alike, and as a loop over all
-// devices says.
+// and a standby whose devices are spread over groups, which are then split: they answer alike, and
+// as a loop over all devices says. With a million devices it takes some minutes.
 func TestSelectedAnswersOfCopies(t *testing.T) {
 	rounds.NotUnderRace(t, "one goroutine asks")
 	n, err := node.Open(t.Context(), node.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -156,13 +196,14 @@ func TestSelectedAnswersOfCopies(t *testing.T) {
 	defer func() { _ = n.Close(t.Context()) }()
 	db := dialed(t, n)
 	describeMany(t, db, false)
-	readMany(t, db, 0, readingsOfEach/2)
+	nameMany(t, db)
+	readMany(t, db, 0, readingsOfEach()/2)
 	movedNs, err := n.Horizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	describeMany(t, db, true)
-	readMany(t, db, readingsOfEach/2, readingsOfEach)
+	readMany(t, db, readingsOfEach()/2, readingsOfEach())
 	box := record.Box{record.CID: {record.At(manyTenant)}, record.MOID: {record.At(1)}}
 	erased := "type=valve, !retired"
 	if _, err := db.Erase(t.Context(), &wire.Box{Box: box, Select: erased}); err != nil {
@@ -204,6 +245,35 @@ func TestSelectedAnswersOfCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameAnswers(t, "standby", selectedAnswers(t, standby.Client, movedNs, untilNs), want)
+	splitAll(t, standby.Client)
+	sameAnswers(t, "split standby", selectedAnswers(t, standby.Client, movedNs, untilNs), want)
+}
+
+// splitAll makes a copy independent, and splits all its groups in two.
+func splitAll(t *testing.T, db *client.Client) {
+	t.Helper()
+	before, err := db.ClusterGroups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PromoteCopy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.SplitGroup(t.Context(), 0, false); err != nil {
+		t.Fatal(err)
+	}
+	retry(t, "the groups are split", func() error {
+		now, err := db.ClusterGroups(t.Context())
+		if err == nil && len(now) < 2*len(before)-1 { // one is the meta group
+			err = fmt.Errorf("%d groups of %d", len(now), len(before))
+		}
+		for i := range now {
+			if now[i].Moves != "" {
+				err = fmt.Errorf("group %d: %s", now[i].Group, now[i].Moves)
+			}
+		}
+		return err
+	})
 }
 
 func dialed(t *testing.T, n *node.Node) *client.Client {
@@ -231,13 +301,13 @@ func checkMany(t *testing.T, db *client.Client, rng *rand.Rand) {
 	t.Helper()
 	box := record.Box{record.CID: {record.At(manyTenant)}, record.MOID: {record.At(1)}}
 	for _, selector := range append(slices.Clone(questions),
-		fmt.Sprintf("group^=town/b%d/", rng.IntN(manyDevices/200))) {
+		fmt.Sprintf("group^=town/b%d/", rng.IntN(manyDevices()/200))) {
 		s, err := registry.ParseSelector(selector)
 		if err != nil {
 			t.Fatal(err)
 		}
 		devices, readings := 0, 0
-		for i := range manyDevices {
+		for i := range manyDevices() {
 			d := describedAs(i, true)
 			if !s.Match(&d) {
 				continue
@@ -245,7 +315,7 @@ func checkMany(t *testing.T, db *client.Client, rng *rand.Rand) {
 			devices++
 			purged := d.Group == "town/b7/floor-1" // a group begins so with all in it
 			if !(d.Type == "valve" && !d.Retired) && !purged {
-				readings += readingsOfEach
+				readings += int(readingsOfEach())
 			}
 		}
 		q := &record.Query{View: record.ViewLatest, Box: box, Select: selector}

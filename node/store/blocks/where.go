@@ -39,7 +39,8 @@ func (g *Gatherer) beginWhere(
 	if asked := g.Box[record.MOID]; len(asked) > 0 { // only such rows are chosen
 		least, greatest = max(least, asked[0].From), min(greatest, asked[len(asked)-1].To-1)
 	}
-	none = g.payloads.Begin(g.Block, least, greatest)
+	named := residual>>record.MID&1 == 1 // there are rows of other devices
+	none = g.payloads.Begin(g.Block, least, greatest, named)
 	if rule := g.payloads.Rule(); !none && rule != nil && len(rule.Fields) > 0 {
 		known := false
 		g.payloadBounds, known = seg.PayloadBounds.AppendOf(g.payloadBounds[:0], number, rule)

@@ -3,6 +3,7 @@ package devices
 import (
 	"math"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -50,9 +51,40 @@ func (b *block) find(x registry.Expr, dst []int64) []int64 {
 		}
 		return dst
 	}
+	if len(f.sets) > 0 && f.count >= len(b.isDead) {
+		return b.findInAll(&f, dst)
+	}
 	for _, list := range f.lists {
 		for _, ord := range list {
 			if b.lives(ord) && (f.check == nil || f.check(ord)) {
+				dst = append(dst, b.mids[ord])
+			}
+		}
+	}
+	return dst
+}
+
+// bitmaps keep their memory.
+var bitmaps = sync.Pool{New: func() any { return new([]uint64) }}
+
+// findInAll is find where so many devices are listed that it pays to intersect all sets of the
+// filter first.
+func (b *block) findInAll(f *filter, dst []int64) []int64 {
+	memory := bitmaps.Get().(*[]uint64)
+	defer bitmaps.Put(memory)
+	all := append((*memory)[:0], f.sets[0]...)
+	*memory = all
+	for i, word := range b.isDead {
+		all[i] &^= word
+	}
+	for _, set := range f.sets[1:] {
+		for i, word := range set {
+			all[i] &= word
+		}
+	}
+	for _, list := range f.lists {
+		for _, ord := range list {
+			if all[ord>>6]>>(ord&63)&1 == 1 && f.rest(ord) {
 				dst = append(dst, b.mids[ord])
 			}
 		}

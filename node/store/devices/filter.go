@@ -18,7 +18,11 @@ type filter struct {
 	check func(ord uint32) bool
 	count int // of devices in lists
 	all   bool
-	slow  bool // the test computes, and is made after others
+	slow  bool     // the test computes, and is made after others
+	set   []uint64 // a bit for each device that passes; nil: there is no such bitmap
+	// sets and rest are the same as check, where some of its tests have a bitmap.
+	sets [][]uint64
+	rest func(ord uint32) bool
 }
 
 func (f *filter) list(ords []uint32) {
@@ -111,6 +115,14 @@ func (b *block) and(x registry.And) filter {
 	}
 	slices.SortStableFunc(checks, func(f, g filter) int { return f.order() - g.order() })
 	out.test, out.check = allOf(filters), allOf(checks)
+	out.set, out.sets = nil, nil
+	rest := slices.DeleteFunc(slices.Clone(checks), func(f filter) bool { return f.set != nil })
+	for _, f := range checks {
+		if f.set != nil {
+			out.sets = append(out.sets, f.set)
+		}
+	}
+	out.rest = allOf(rest)
 	return out
 }
 

@@ -17,7 +17,13 @@ type run[T cmp.Ordered] struct {
 	// Devices with values[i] are ords[starts[i]:starts[i+1]], ascending.
 	starts, ords []uint32
 	byOrd        []uint32 // of each device the index of its value and 1, 0 for none; nil if sparse
+	// sets has bitmaps of the devices of values that many have, by index: some 100,000 look-ups at
+	// random meet the caches there, and not in byOrd.
+	sets map[uint32][]uint64
 }
+
+// frequent: a value of more devices than one of this many has a bitmap, smaller than its list.
+const frequent = 32
 
 // span is some neighbouring values of a run, by index.
 type span struct{ from, to uint32 }
@@ -59,6 +65,13 @@ func (r *run[T]) filter(spans []span) filter {
 	for _, s := range spans {
 		f.list(r.devices(s))
 	}
+	if len(spans) == 1 && spans[0].to == spans[0].from+1 {
+		if set := r.sets[spans[0].from]; set != nil {
+			f.test = func(ord uint32) bool { return set[ord>>6]>>(ord&63)&1 == 1 }
+			f.set = set
+			return f
+		}
+	}
 	switch {
 	case r.byOrd == nil:
 		f.test = testOf(f.lists)
@@ -99,6 +112,9 @@ func testOf(lists [][]uint32) func(ord uint32) bool {
 func (r *run[T]) bytes() int64 {
 	var v T
 	n := cap(r.values)*int(unsafe.Sizeof(v)) + 4*(cap(r.starts)+cap(r.ords)+cap(r.byOrd))
+	for _, set := range r.sets {
+		n += 8 * cap(set)
+	}
 	for _, v := range r.values {
 		if text, ok := any(v).(string); ok {
 			n += len(text)
@@ -180,11 +196,27 @@ func (b *runBuilder[T]) finish(ords []uint32) *run[T] {
 		}
 	}
 	for i := range r.values {
-		if list := r.ords[r.starts[i]:r.starts[i+1]]; !slices.IsSorted(list) {
+		list := r.ords[r.starts[i]:r.starts[i+1]]
+		if !slices.IsSorted(list) {
 			slices.Sort(list)
+		}
+		if len(list) > len(ords)/frequent && len(ords) > frequent {
+			r.keepSet(uint32(i), list, len(ords))
 		}
 	}
 	return r
+}
+
+// keepSet makes the bitmap of a value of some of all devices.
+func (r *run[T]) keepSet(value uint32, list []uint32, devices int) {
+	set := make([]uint64, (devices+63)/64)
+	for _, ord := range list {
+		set[ord>>6] |= 1 << (ord & 63)
+	}
+	if r.sets == nil {
+		r.sets = map[uint32][]uint64{}
+	}
+	r.sets[value] = set
 }
 
 // compact moves texts into one, so that they keep nothing else in memory and have no space between

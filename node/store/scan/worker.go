@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/pentad-db/pentad/node/segment"
@@ -24,6 +25,7 @@ type workerState struct {
 	scan      *Scan
 	partition *versions.Partition // that is being scanned
 	number    int
+	asked     segment.Columns // of what the consumer gets
 
 	partialCount, partialsWithState uint64
 }
@@ -129,11 +131,13 @@ func (w *worker) scanHead(t *task) error {
 	return err
 }
 
-// attach gets the worker its consumer, unless it has one from a pass before. A worker whose scan
-// was stopped gets none: whatever one failed to make, others would fail to make again.
+// attach prepares the worker for a pass: it gets its consumer, unless it has one from a pass
+// before. A worker whose scan was stopped gets none: whatever one failed to make, others would fail
+// to make again.
 func (w *worker) attach(
 	newConsumer func(worker int) (blocks.Consumer, error), stopped *atomic.Bool,
 ) (err error) {
+	defer func() { w.Columns = w.scan.columnsRead(w.asked) }()
 	if w.Consumer.Rows != nil {
 		return nil
 	}
@@ -145,7 +149,9 @@ func (w *worker) attach(
 	if w.Consumer, err = newConsumer(w.number); err != nil {
 		stopped.Store(true)
 	}
-	w.Columns = w.scan.columnsRead(w.Consumer.Columns)
+	if w.asked = w.Consumer.Columns; w.scan.keysOnly {
+		w.asked = w.asked.WithoutRuns() & segment.Keys
+	}
 	if err == nil && w.scan.drop != nil {
 		w.dropRows()
 	}
@@ -170,7 +176,7 @@ func (w *worker) dropRows() {
 		}
 		return to(b)
 	}
-	w.Columns = w.Columns.Union(1<<record.CID | 1<<record.MID | 1<<record.Cap)
+	w.asked = w.asked.Union(1<<record.CID | 1<<record.MID | 1<<record.Cap)
 }
 
 // testLast makes the consumer get only the last readings whose payloads meet the condition.
@@ -185,7 +191,7 @@ func (w *worker) testLast() {
 		}
 		return to(b)
 	}
-	w.Columns = w.Columns.Union(segment.Payloads | 1<<record.MOID)
+	w.asked = w.asked.Union(segment.Payloads | 1<<record.MOID)
 }
 
 // dropUnmet removes the rows whose payloads do not meet a condition, and returns how many are left.
@@ -200,14 +206,12 @@ func dropUnmet(b *record.Batch, p *where.Program) int {
 	return b.Len()
 }
 
-// columnsRead returns which columns are read for a consumer that looks at some. Views that resolve
-// versions look at whole keys.
-func (sc *Scan) columnsRead(columns segment.Columns) segment.Columns {
-	if sc.keysOnly {
-		columns = columns.WithoutRuns() & segment.Keys
+// columnsRead returns which columns are read in a pass where some are asked for: whole keys where
+// rows may have a newer version.
+func (sc *Scan) columnsRead(asked segment.Columns) segment.Columns {
+	if sc.View == record.ViewAll ||
+		sc.lastN == 0 && !slices.ContainsFunc(sc.Pass, sc.LooksAtKeys) {
+		return asked
 	}
-	if sc.View != record.ViewAll {
-		columns = columns.WithoutRuns() | segment.Keys
-	}
-	return columns
+	return asked.WithoutRuns() | segment.Keys
 }

@@ -299,6 +299,11 @@ func (r *Resolver) DropCovered(b *record.Batch) {
 // Shows reports whether a row, the newest version of its reading, is one that the query asked for.
 func (r *Resolver) Shows(k record.Key) bool { return r.NewestAcqs.Contains(k.AcqNs) }
 
+// LooksAtKeys reports whether DropSuperseded looks at the keys of rows of a partition.
+func (r *Resolver) LooksAtKeys(p *Partition) bool {
+	return p.Newest.len() > 0 || len(r.NewestAcqs) > 0
+}
+
 // DropSuperseded removes from a batch the rows at or after start that a newer version in the
 // partition hides, or that the query did not ask for, such as tombstones. It returns how many a
 // newer version hides.

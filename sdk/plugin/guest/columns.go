@@ -25,7 +25,7 @@ type Batch struct {
 	AcqNs  []int64
 	GID    []uint32 // group of each row; nil when there are runs
 	Runs   []Run    // nil unless plugin.NeedRuns was asked for and they are long
-	Series []Series // nil unless plugin.NeedSeries was asked for, and no column or they are long
+	Series []Series // nil unless plugin.NeedSeries was asked for, see ABI.md
 	Groups int
 	Seq    uint32 // number of this batch in the instance, from 0
 

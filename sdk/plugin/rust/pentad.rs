@@ -216,7 +216,7 @@ impl Batch {
     pub fn gid(&self) -> &[u32] { column(self.gid, self.n) }
     /// Empty unless RUNS was asked for, and GID was not or they are long.
     pub fn runs(&self) -> &[Run] { column(self.runs, self.n_runs) }
-    /// Empty unless SERIES was asked for, and no column of them was or they are long.
+    /// Empty unless SERIES was asked for; if columns were as well, it or they are, see ABI.md.
     pub fn series(&self) -> &[Series] { column(self.series, self.n_series) }
     /// The rows of one group and one series after each other, or row by row where these are short.
     /// A module that uses this asks for SERIES and for what it reads of CID, MOID and MID, and if
