@@ -98,7 +98,8 @@ func TestSelectorDoubts(t *testing.T) {
 }
 
 func TestAttributes(t *testing.T) {
-	s, err := ParseSelector("floor=2..4, !(owner in (acme) or floor>9), alt>3, within(1,2,3,4), wired")
+	s, err := ParseSelector("floor=2..4, !(owner in (acme) or floor>9), alt>3, " +
+		"within(1,2,3,4), wired")
 	if err != nil || !slices.Equal(s.Attributes(), []string{"floor", "owner", "wired"}) {
 		t.Errorf("%q, %v", s.Attributes(), err)
 	}

@@ -161,8 +161,8 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 		var remote *wire.Error
 		if err == nil || !errors.As(err, &remote) || remote.Kind != wire.KindNotFound {
 			if t.committed = c.AcqNs; err == nil && f.Selects() {
-				a.Note("continuing after %s; a cursor keeps no selection: what an earlier run left "+
-					"out does not come", timeparse.Format(c.AcqNs))
+				a.Note("continuing after %s; a cursor keeps no selection: what an earlier run "+
+					"left out does not come", timeparse.Format(c.AcqNs))
 			}
 			return c.AcqNs, err
 		}

@@ -306,8 +306,8 @@ func (x *exporter) run(ctx context.Context) error {
 		}
 		return cli.FirstError(err, x.closed(err))
 	}
-	s := &acqSlices{db: x.source, query: x.query, maxRecords: recordsOfSlice(), maxBytes: sliceBytes,
-		emit: write}
+	s := &acqSlices{db: x.source, query: x.query, maxRecords: recordsOfSlice(),
+		maxBytes: sliceBytes, emit: write}
 	err := s.export(ctx, x.horizonNs)
 	return cli.FirstError(err, x.closed(err))
 }
