@@ -52,7 +52,7 @@ func openTogetherWith(
 	for i := range nodes {
 		opt := Options{Dir: t.TempDir(), Listen: freeaddr.New(t), Cluster: cluster.Config{
 			TokenFile: file, RaftBind: freeaddr.New(t), Bind: freeaddr.New(t),
-			Zone: fmt.Sprint("z", i)}, Store: store.Options{SealRows: 5000},
+			Zone: fmt.Sprint("z", i)}, Store: store.Options{SealRows: 5000, HeadShards: 1 + i%3},
 			Fail: func(err error) { t.Errorf("node %d must end: %v", i, err) }}
 		if testing.Verbose() {
 			opt.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", i)

@@ -53,6 +53,9 @@ const (
 	mostResultBytes  = 1 << 30 // rows that ordered answers may hold in memory
 	mostHeadBytes    = 2 << 30 // heads of all stores
 	defaultMaxGroups = 1 << 20 // groups of one aggregate
+	// headShardBytes is how much memory of heads each head shard needs: it makes space for 16,384
+	// rows like those that it got.
+	headShardBytes = 64 << 20
 )
 
 // mostPartialBytes is enough for a hundred dashboards over a billion records, with a state of 48
@@ -129,6 +132,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, int64(memory.Limit()))
 	total := memory.Total(o.MemoryBytes)
 	o.Store.HeadBytes = cmp.Or(o.Store.HeadBytes, total.Part(4, mostHeadBytes))
+	o.Store.HeadShards = min(o.Store.HeadShards, int(max(1, o.Store.HeadBytes/headShardBytes)))
 	o.ResultBytes = cmp.Or(o.ResultBytes, total.Part(8, mostResultBytes))
 	o.PartialBytes = cmp.Or(o.PartialBytes, total.Part(16, mostPartialBytes))
 	o.MaxGroups = cmp.Or(o.MaxGroups, defaultMaxGroups)

@@ -107,7 +107,7 @@ func (n *Node) Explain(ctx context.Context, q *record.Query) (api.Explanation, e
 	if err := q.Normalize(); err != nil {
 		return api.Explanation{}, err
 	}
-	return n.engine.Explain(ctx, request.Options{}, q)
+	return n.engine.Explain(ctx, request.Options{}, q, api.ExplainOf{})
 }
 
 // Diff passes to emit the changes of readings between two acqs; see [store.Store.Diff]. An error of

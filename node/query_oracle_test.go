@@ -24,7 +24,8 @@ func TestPluginsAgainstLoops(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
-	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 1 << rng.IntN(3)}})
+	n := openTest(t, Options{Store: store.Options{Workers: 3, Shards: 1 << rng.IntN(3),
+		HeadShards: 1 + rng.IntN(7)}})
 	putMixed(t, n, rng, 2*record.MaxBatchRecords)
 	erased := record.Box{record.MID: {{From: 40, To: 45}}}
 	if _, err := n.Erase(t.Context(), erased); err != nil {

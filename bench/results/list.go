@@ -1,10 +1,13 @@
 package results
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // List returns what RESULTS.md shows, in its order.
 func List() []Measurement {
-	list := append(beside(), alone()...)
+	list := slices.Concat(beside(), alone(), parts())
 	for i := range list {
 		if m := &list[i]; m.Args[0] == "run" {
 			m.Args = append(m.Args, "--name", m.Name)
@@ -119,6 +122,17 @@ func alone() []Measurement {
 				"of the devices of a type in a rectangle, below an altitude, of a project, " +
 				"about 900 of them: in pentad one question with a selector, elsewhere a join.",
 			Args: args("names")},
+	}
+}
+
+// parts are measurements of parts of a node.
+func parts() []Measurement {
+	return []Measurement{
+		{Name: "shards", Title: "Heads of several shards",
+			About: "12 million records of the standard workload, put by four writers into heads " +
+				"of one shard and of two, in turns, each acknowledged when it is synced. Nothing " +
+				"is sealed meanwhile.",
+			Args: args("shards --seal-rows 20000000")},
 		{Name: "last", Title: "Last readings",
 			About: "The last readings of 4,000 of 50,000 devices: a micro-benchmark of the store.",
 			Args:  args("-run ^$ -bench Last ./node/store"), Test: true},

@@ -347,6 +347,18 @@ func (f *feedSelection) shows(mid, acqNs int64) bool {
 	return meets
 }
 
+// shown returns of how many devices the slice may show rows.
+func (f *feedSelection) shown() int {
+	n := len(f.next)
+	for mid, steps := range f.steps {
+		_, stays := slices.BinarySearch(f.next, mid)
+		if !stays && slices.ContainsFunc(steps, func(s selectStep) bool { return s.meets }) {
+			n++
+		}
+	}
+	return n
+}
+
 // narrow narrows the box of a slice, and reports whether it may show any row.
 func (f *feedSelection) narrow(box *record.Box) bool {
 	if len(f.next) == 0 && len(f.steps) == 0 {

@@ -66,7 +66,8 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	if !sh.Rotate() {
 		t.Fatal("nothing to seal")
 	}
-	check("a seal", s.sealOldest(sh))
+	_, err = s.sealOldest([]*shards.Shard{sh})
+	check("a seal", err)
 	if s.nextID.Load() != next {
 		t.Error("a segment was written that no manifest can name")
 	}

@@ -129,7 +129,7 @@ func TestIdleStoreSealsHeads(t *testing.T) {
 // TestBackgroundLimit: stores that share one turn seal and merge one after the other, and one that
 // is closed while it waits does not wait on.
 func TestBackgroundLimit(t *testing.T) {
-	limit := background.NewLimit(1)
+	limit := background.NewLimit(1, 1)
 	rng := randomSource(t)
 	sh := shape{cids: 2, mids: 50, moids: 2, caps: 200}
 	var stores []*Store

@@ -23,6 +23,10 @@ const MaxHeadShards = shards.MaxHeadShards
 const (
 	defaultShards   = 1       // a node that starts alone
 	defaultSealRows = 1 << 21 // below this, blocks per segment are too few to prune well
+	// A seal takes as many rows per second as so many head shards, and several times the memory of
+	// its rows: a quarter of the heads at maxSeals.
+	headShardsPerSeal = 8
+	maxSeals          = 4
 	// defaultHeadBytes bounds all heads together: some six full ones with rows of 100 bytes.
 	defaultHeadBytes = 1 << 31
 	// maxOneHeadBytes is how large one head gets before it is sealed: with one log append more
@@ -76,7 +80,7 @@ type Options struct {
 	Scrub *background.Scrub
 
 	// Background bound what stores that share them do at once in the background; nil: its own, for
-	// one seal and one merge.
+	// one merge, and a seal for each eight head shards, at least one and at most four.
 	Background *background.Limit
 
 	// TileBytes is about how many bytes of rows a merge takes at once, four times of which are in
@@ -123,7 +127,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.mergeRetry = cmp.Or(o.mergeRetry, mergepolicy.RetryAfter)
 	o.idleAfter = cmp.Or(o.idleAfter, idleAfter)
 	o.idleSealRows = cmp.Or(o.idleSealRows, max(1, o.SealRows/idleSealShare))
-	o.Background = cmp.Or(o.Background, background.NewLimit(1))
+	if o.Background == nil {
+		seals := min(max(1, o.HeadShards/headShardsPerSeal), maxSeals)
+		o.Background = background.NewLimit(seals, 1)
+	}
 	o.Scrub = cmp.Or(o.Scrub,
 		background.NewScrub(background.DefaultScrubEvery, background.DefaultScrubRate))
 	o.PutWait = cmp.Or(o.PutWait, 10*time.Second)

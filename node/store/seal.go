@@ -63,23 +63,21 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 }
 
-// sealLoop is the only goroutine that writes heads to segments. A seal that fails is tried again,
-// at least once a minute: the rows stay in the log and in memory meanwhile, and puts are refused
-// once the heads are full.
+// sealLoop makes the segments of heads live; it writes them with as many goroutines as seals may
+// run at once. A seal that fails is tried again, at least once a minute: the rows stay in the log
+// and in memory meanwhile, and puts are refused once the heads are full.
 func (s *Store) sealLoop() {
 	var p pendingSeals
 	for {
 		select {
 		case r := <-s.sealRequests:
-			if r.shard != nil {
-				p.shards = append(p.shards, r.shard)
-			}
+			reports := s.takeRequests(r, &p)
 			var err error
-			if p.retry == nil || r.done != nil {
+			if p.retry == nil || len(reports) > 0 {
 				err = s.sealPending(&p)
 			}
-			if r.done != nil {
-				r.done <- cmp.Or(err, s.deleteSealedLogNow())
+			for _, done := range reports {
+				done <- cmp.Or(err, s.deleteSealedLogNow())
 			}
 		case <-p.retry:
 			_ = s.sealPending(&p) // a put that waits for space sees it
@@ -89,37 +87,85 @@ func (s *Store) sealLoop() {
 	}
 }
 
-func (s *Store) sealOldest(sh *shards.Shard) error {
-	began := time.Now()
+// sealing is an immutable head on its way into a segment.
+type sealing struct {
+	shard     *shards.Shard
+	immutable *shards.ImmutableHead
+	segment   *shards.Segment // nil until it is written, and when no row is left
+	edit      manifest.Edit   // to make it live
+	began     time.Time
+	err       error
+}
+
+// sealOldest seals the oldest immutable heads of some shards, as many of each as it is in the list,
+// and returns how many it sealed: all unless there is an error. The segments are written side by
+// side, and become live in the order of the list.
+func (s *Store) sealOldest(list []*shards.Shard) (sealed int, err error) {
 	if err := s.manifestFailure(); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
+		return 0, fmt.Errorf("seal shard %d: %w", list[0].ID, err)
 	}
 	if err := s.syncReplica(); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
+		return 0, fmt.Errorf("seal shard %d: %w", list[0].ID, err)
 	}
-	immutable := sh.State.Load().Immutable[0]
-	var seg *shards.Segment
-	var e manifest.Edit
-	err := s.opt.Background.Seals.Run(s.stop, ErrClosed, func() (err error) {
-		seg, e, err = s.writeSegment(sh, immutable)
+	all, next := make([]sealing, len(list)), map[*shards.Shard]int{}
+	var wg sync.WaitGroup
+	for i, sh := range list {
+		x := &all[i]
+		x.shard, x.immutable = sh, sh.State.Load().Immutable[next[sh]]
+		if next[sh]++; i > 0 {
+			wg.Go(func() { s.writeSealing(x) })
+		}
+	}
+	s.writeSealing(&all[0])
+	wg.Wait()
+	for i := range all {
+		x := &all[i]
+		if err == nil && x.err != nil {
+			err = fmt.Errorf("seal shard %d: %w", x.shard.ID, x.err)
+		}
+		if err != nil {
+			err = errors.Join(err, x.takeBack())
+		} else if err = s.finishSealing(x); err == nil {
+			sealed++
+		}
+	}
+	return sealed, err
+}
+
+// writeSealing writes the segment of a head.
+func (s *Store) writeSealing(x *sealing) {
+	x.began = time.Now()
+	x.err = s.opt.Background.Seals.Run(s.stop, ErrClosed, func() (err error) {
+		x.segment, x.edit, err = s.writeSegment(x.shard, x.immutable)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.ID, err)
+}
+
+// takeBack removes a segment that is to be written again.
+func (x *sealing) takeBack() error {
+	if x.segment == nil {
+		return nil
 	}
+	path := x.segment.File.Path()
+	x.segment.Unpin()
+	return os.Remove(path)
+}
+
+// finishSealing makes the segment of the oldest immutable head of a shard live.
+func (s *Store) finishSealing(x *sealing) error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	if err := s.manifest.Append(e); err != nil {
-		return fmt.Errorf("seal shard %d: %w", sh.ID, s.discardSegment(seg, err))
+	if err := s.manifest.Append(x.edit); err != nil {
+		return fmt.Errorf("seal shard %d: %w", x.shard.ID, s.discardSegment(x.segment, err))
 	}
-	sh.Replace(immutable, seg)
+	x.shard.Replace(x.immutable, x.segment)
 	s.throttle.SetBacklog(largestBacklog(s.allShards))
-	s.headBudget.Add(-immutable.Head.ReportedGrowth())
+	s.headBudget.Add(-x.immutable.Head.ReportedGrowth())
 	s.counters.seals.Add(1)
-	if seg != nil {
-		s.counters.sealedRows.Add(int64(seg.Meta.Rows))
+	if x.segment != nil {
+		s.counters.sealedRows.Add(int64(x.segment.Meta.Rows))
 	}
-	s.counters.sealNs.Add(int64(time.Since(began)))
+	s.counters.sealNs.Add(int64(time.Since(x.began)))
 	s.logDeleteErr.Set(logDeleteFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
@@ -138,7 +184,7 @@ func (s *Store) writeSegment(
 	if uint64(rows.Len()) > math.MaxUint32 {
 		return nil, manifest.Edit{}, fmt.Errorf("%d rows in one head", rows.Len())
 	}
-	if err := versions.ClearUnconfirmed(sh, rows, flags, unconfirmed); err != nil {
+	if err := versions.ClearUnconfirmed(sh, immutable, rows, flags, unconfirmed); err != nil {
 		return nil, manifest.Edit{}, err
 	}
 	t := s.tombstones.Load()

@@ -25,10 +25,29 @@ type pendingSeals struct {
 	retry  <-chan time.Time // nil while sealing works
 }
 
+// takeRequests takes a request and those that wait behind it, and returns who wants a report.
+func (s *Store) takeRequests(r sealRequest, p *pendingSeals) (reports []chan error) {
+	for {
+		if r.shard != nil {
+			p.shards = append(p.shards, r.shard)
+		}
+		if r.done != nil {
+			reports = append(reports, r.done)
+		}
+		select {
+		case r = <-s.sealRequests:
+		default:
+			return reports
+		}
+	}
+}
+
 // sealPending seals what is pending, until it fails.
 func (s *Store) sealPending(p *pendingSeals) error {
 	for len(p.shards) > 0 {
-		err := s.sealOldest(p.shards[0])
+		atOnce := min(len(p.shards), cap(s.opt.Background.Seals))
+		sealed, err := s.sealOldest(p.shards[:atOnce])
+		p.shards = p.shards[sealed:]
 		if errors.Is(err, ErrClosed) {
 			return err
 		}
@@ -38,7 +57,6 @@ func (s *Store) sealPending(p *pendingSeals) error {
 			p.retry = time.After(p.wait)
 			return err
 		}
-		p.shards = p.shards[1:]
 	}
 	p.wait, p.retry = 0, nil
 	return nil

@@ -178,7 +178,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 	if err := s.recoverState(ctx, &report, fileNs); err != nil {
 		return nil, report, errors.Join(layout.WayOut(err), s.closeFiles())
 	}
-	s.sealRequests = make(chan sealRequest, 2*len(s.shards))
+	s.sealRequests = make(chan sealRequest, 2*len(s.shards)*cap(opt.Background.Seals))
 	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)

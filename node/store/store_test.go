@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/cluster-test/leaks"
+	"github.com/pentad-db/pentad/node/store/background"
 	"github.com/pentad-db/pentad/node/store/layout"
 	"github.com/pentad-db/pentad/node/store/writers"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -95,7 +96,10 @@ func divided(t testing.TB, opt Options) Options {
 	if opt.HeadShards == 0 {
 		opt.HeadShards = []int{1, 2, 3, 7}[rand.IntN(4)]
 		opt.sideBySideRows = 1 + rand.IntN(100)
-		t.Logf("%d head shards, side by side from %d rows on", opt.HeadShards, opt.sideBySideRows)
+		seals := 1 + rand.IntN(3)
+		opt.Background = cmp.Or(opt.Background, background.NewLimit(seals, 1))
+		t.Logf("%d head shards, side by side from %d rows on, %d seals", opt.HeadShards,
+			opt.sideBySideRows, seals)
 	}
 	return opt
 }

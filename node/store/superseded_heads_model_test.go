@@ -22,7 +22,7 @@ func TestModelSupersededInHeads(t *testing.T) {
 		opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2), SealRows: 600,
 			Workers: 1 + rng.IntN(2), Index: index.Options{BlockRows: 64 << rng.IntN(4)},
 			maxReadings: 100 << rng.IntN(10), parallelRows: fewParallel, Now: leapingClock(),
-			retainEvery: time.Hour, PutWait: 5 * time.Minute, Background: background.NewLimit(1)}
+			retainEvery: time.Hour, PutWait: 5 * time.Minute, Background: background.NewLimit(1, 1)}
 		s, _, err := Open(t.Context(), divided(t, opt))
 		if err != nil {
 			t.Fatal(err)

@@ -129,7 +129,7 @@ func checkFlags(
 	for _, seg := range older.Sealed {
 		tables = tables && seg.Series != nil
 	}
-	versions.ClearFalse(flags, rows, unconfirmed, older.Sealed)
+	versions.ClearFalse(flags, rows, unconfirmed, older.Sealed, nil)
 	own := map[index.Series]int64{}
 	for i := range rows.Len() {
 		k := rows.Key(i)

@@ -96,3 +96,17 @@ func (c *DimCounts) Add(o DimCounts) {
 	c.Cap += o.Cap
 	c.Acq += o.Acq
 }
+
+// What is explained, beside the records that a query finds.
+const (
+	ExplainVersions = "versions" // every version of the readings in a box
+	ExplainDiff     = "diff"     // what became of them from one acq to another
+	ExplainChanges  = "changes"  // the next part of a change feed from an acq on
+)
+
+// ExplainOf says what is explained of the box and the devices of a query.
+type ExplainOf struct {
+	Of string // ExplainVersions, ExplainDiff or ExplainChanges; empty: the query itself
+	// FromNs is where a diff or the changes begin, ToNs where a diff ends; the greatest acq is now.
+	FromNs, ToNs int64
+}

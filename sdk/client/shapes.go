@@ -13,6 +13,7 @@ type (
 	Edge          = api.Shipping
 	Event         = api.Event
 	Explanation   = api.Explanation
+	ExplainOf     = api.ExplainOf
 	NodeHealth    = api.Health
 	PluginDetails = api.PluginDetails
 	PluginFailure = api.PluginFailure

@@ -12,6 +12,8 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
+	"github.com/pentad-db/pentad/sdk/api"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -19,6 +21,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var q queryflags.Flags
 	var name, params string
+	var of explainOf
 	c := &cobra.Command{
 		Use:   "explain",
 		Short: "Explain how a query finds its records",
@@ -30,15 +33,20 @@ Filters, order and limit apply to what is found and are ignored; --where counts,
 the blocks of which it needed no row. --plugin also reports for how many
 blocks the node has cached partial results of that plugin with the same parameters and filters;
 their records are not read again. A table shows a tree with at most 40 segments that were not
-skipped; json and ndjson show all.`,
+skipped; json and ndjson show all.
+
+--of explains another question about the same devices and ranges: every version, a diff, whose plan
+is that of the records acquired --from to --to, or the next part of a change feed from --since on.`,
 		Args: cli.NoCommand,
 		Example: `  pentad explain --cid 1 --mid 7 --cap now-24h..
   pentad explain --moid 1 --view all -o table
   pentad explain --cid 1 --last 1 -o json
   pentad explain --moid 1 --where 'value > 80' -o table
-  pentad explain --moid 1 --plugin stats`,
+  pentad explain --moid 1 --plugin stats
+  pentad explain --cid 1 --select type=meter --of diff --from 2026-11-01
+  pentad explain --cid 1 --of changes --since now-1h`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.explainQuery(c.Context(), name, params, &q)
+			return a.explainQuery(c.Context(), name, params, &q, &of)
 		},
 	}
 	q.AddBox(c)
@@ -47,10 +55,49 @@ skipped; json and ndjson show all.`,
 	c.Flags().StringVar(&name, "plugin", "",
 		"aggregate plugin to explain: NAME, NAME@DIGEST or FILE.wasm")
 	c.Flags().StringVar(&params, "params", "", "parameters of the plugin: NAME=VALUE,...")
+	c.Flags().StringVar(&of.of, "of", "", "explain versions, diff or changes, e.g. diff")
+	c.Flags().StringVar(&of.from, "from", "", "time at which a diff begins, e.g. 2026-11-01")
+	c.Flags().StringVar(&of.to, "to", "now", "time at which a diff ends, e.g. now-1d")
+	c.Flags().StringVar(&of.since, "since", "", "time or acq at which changes begin, e.g. now-1h")
 	return c
 }
 
-func (a *app) explainQuery(ctx context.Context, name, params string, q *queryflags.Flags) error {
+// explainOf are the flags of what is explained in place of a query.
+type explainOf struct{ of, from, to, since string }
+
+// parse checks the flags.
+func (o *explainOf) parse(now time.Time) (of client.ExplainOf, err error) {
+	of = client.ExplainOf{Of: o.of, FromNs: record.Acq.Min(), ToNs: record.Acq.Max()}
+	switch {
+	case o.of != "" && o.of != api.ExplainVersions && o.of != api.ExplainDiff &&
+		o.of != api.ExplainChanges:
+		return of, cli.Usagef("--of %.80s: use versions, diff or changes", o.of)
+	case o.of == api.ExplainDiff && o.from == "":
+		return of, cli.Usagef("--of diff: no time at which it begins; add --from")
+	case o.of != api.ExplainDiff && (o.from != "" || o.to != "now"):
+		return of, cli.Usagef("--from and --to are for --of diff; changes begin at --since")
+	case o.of != api.ExplainChanges && o.since != "":
+		return of, cli.Usagef("--since is for --of changes; a diff begins at --from")
+	}
+	for _, one := range []struct {
+		flag, text string
+		ns         *int64
+	}{{"--from", o.from, &of.FromNs}, {"--since", o.since, &of.FromNs}, {"--to", o.to, &of.ToNs}} {
+		if one.text == "" || one.flag == "--to" && one.text == "now" {
+			continue
+		}
+		at, err := timeparse.Parse(one.text, now)
+		if err != nil {
+			return of, cli.Usagef("%s: %w", one.flag, err)
+		}
+		*one.ns = at.FromNs
+	}
+	return of, nil
+}
+
+func (a *app) explainQuery(
+	ctx context.Context, name, params string, q *queryflags.Flags, other *explainOf,
+) error {
 	format, err := a.Format()
 	if err != nil {
 		return err
@@ -60,6 +107,10 @@ func (a *app) explainQuery(ctx context.Context, name, params string, q *queryfla
 	}
 	if name == "" && params != "" {
 		return cli.Usagef("--params: no plugin given; add --plugin")
+	}
+	of, err := other.parse(a.Now())
+	if err != nil {
+		return err
 	}
 	query, err := q.Query(ctx, a.App)
 	if err != nil {
@@ -78,7 +129,7 @@ func (a *app) explainQuery(ctx context.Context, name, params string, q *queryfla
 	if err != nil {
 		return err
 	}
-	x, err := db.Explain(ctx, query)
+	x, err := db.ExplainOf(ctx, query, of)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,8 @@ func (f *limitFlags) add(c *cobra.Command) {
 	flags.IntVar(&f.queries, "max-queries", 0, "maximum number of concurrent queries, e.g. 32; "+
 		"others wait\n(default: 8 per processor, or one per 48MiB of --memory - 96MiB, at least 3)")
 	flags.IntVar(&f.shards, "shards", 0, "how many processors put the records of a batch into "+
-		"memory at the same time, 1 to 64;\nmay change at each start (default: all processors, "+
-		"at most 16; 1 in a cluster and on an edge node)")
+		"memory at the same time, 1 to 64,\nat most one per 64MiB of --head-memory; may change at "+
+		"each start\n(default: all processors, at most 16; 1 in a cluster and on an edge node)")
 }
 
 // defaultShards returns how many shards heads have by default: edge nodes are small, and a node of

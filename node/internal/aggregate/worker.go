@@ -8,7 +8,6 @@
 package aggregate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -275,13 +274,7 @@ func (into *Worker) Finish(
 	if len(into.groups.keys) == 0 {
 		return nil, nil
 	}
-	order := make([]int, len(into.groups.keys))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return into.groups.keys[a].compare(into.groups.keys[b])
-	})
+	order := orderOf(into.groups.keys, into.groups.by)
 	if link {
 		err := into.guest.LinkPredecessors(ctx, linksOf(into.groups.keys, order))
 		if err != nil {
@@ -298,11 +291,16 @@ func (into *Worker) Finish(
 	if limit > 0 && uint64(len(order)) > limit {
 		order = order[:limit]
 	}
-	out := make([]wire.Group, 0, len(order))
+	size := 0
 	for _, i := range order {
-		k := into.groups.keys[i]
+		size += len(results[i])
+	}
+	out, all := make([]wire.Group, 0, len(order)), make([]byte, 0, size)
+	for _, i := range order {
+		k, at := into.groups.keys[i], len(all)
+		all = append(all, results[i]...)
 		out = append(out, wire.Group{CID: k.cid, MID: values.mid(k), MOID: k.moid, CapNs: k.cap,
-			Records: into.groups.counts[i], Result: bytes.Clone(results[i]),
+			Records: into.groups.counts[i], Result: all[at:len(all):len(all)],
 			Values: values.of(k)})
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/aggregate"
 	"github.com/pentad-db/pentad/node/internal/calendar"
@@ -42,6 +43,10 @@ func (e *Engine) aggregate(ctx context.Context, q *prepared) ([]wire.Group, wire
 		}
 		if found.over.Used() && bytes > e.Limits.ResultBytes {
 			return nodeerror.ErrTooLarge
+		}
+		if out == nil {
+			out = slices.Clip(some) // mostly there are no more
+			return nil
 		}
 		out = append(out, some...)
 		return nil

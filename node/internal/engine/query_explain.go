@@ -11,15 +11,33 @@ import (
 )
 
 // Explain runs a query without its plugins, order and limit, and returns how its rows were found
-// and at what cost; for an aggregate also, how many partial states are cached.
+// and at what cost; for an aggregate also, how many partial states are cached. Or it explains
+// something else of the box and the devices of the query.
+//
+// Errors also: *record.InvalidError for parts of the query that this does not have.
 func (e *Engine) Explain(
-	ctx context.Context, options request.Options, q *record.Query,
+	ctx context.Context, options request.Options, q *record.Query, of api.ExplainOf,
 ) (api.Explanation, error) {
+	q, err := queryOf(q, of)
+	if err != nil {
+		return api.Explanation{}, err
+	}
 	permit, err := e.admit(ctx, options, q)
 	if err != nil {
 		return api.Explanation{}, err
 	}
 	defer permit.Done()
+	switch of.Of {
+	case api.ExplainDiff:
+		err = e.CheckMoments(ctx, options, diffOf(q, of))
+	case api.ExplainChanges:
+		if of.FromNs == SinceNow {
+			of.FromNs, err = e.Horizon(ctx, options, &q.Box)
+		}
+	}
+	if err != nil {
+		return api.Explanation{}, err
+	}
 	ctx, p, leave, err := e.begin(ctx, &permit.prepared)
 	if err != nil {
 		return api.Explanation{}, err
@@ -27,13 +45,49 @@ func (e *Engine) Explain(
 	defer leave()
 	only := e.routes.Load().single
 	if only == nil {
-		x, err := e.explainAll(ctx, p)
+		x, err := e.explainAll(ctx, p, of)
 		x.Ignored = ignoredBy(q)
 		return x, err
 	}
-	x, err := only.explainRows(ctx, p)
+	x, err := only.explainOf(ctx, p, of)
 	x.Ignored = ignoredBy(q)
 	return x, err
+}
+
+// queryOf returns the query whose box and devices something else is explained of.
+func queryOf(q *record.Query, of api.ExplainOf) (*record.Query, error) {
+	if of.Of == "" {
+		return q, nil
+	}
+	for _, part := range []struct {
+		name  string
+		there bool
+	}{{"acq", len(q.Box[record.Acq]) > 0}, {"as of", q.View == record.ViewAsOf},
+		{"last", q.Last > 0}, {"where", q.Where != ""}, {"moving", q.Moving != ""},
+		{"filter", len(q.Filters) > 0}, {"aggregate", q.Aggregate.Name != ""}} {
+		if part.there {
+			return nil, &record.InvalidError{Part: part.name, Reason: record.Inconsistent, Row: -1,
+				Detail: "is not a part of " + of.Of + "; leave it out"}
+		}
+	}
+	return &record.Query{Box: q.Box, Select: q.Select, KeysOnly: q.KeysOnly}, nil
+}
+
+func diffOf(q *record.Query, of api.ExplainOf) *record.Diff {
+	return &record.Diff{Box: q.Box, Select: q.Select, FromNs: of.FromNs, ToNs: of.ToNs}
+}
+
+// explainOf explains a query of one store, or something else of its box and devices.
+func (l *localSource) explainOf(
+	ctx context.Context, q *prepared, of api.ExplainOf,
+) (api.Explanation, error) {
+	switch of.Of {
+	case api.ExplainDiff:
+		return l.store.ExplainDiff(ctx, diffOf(q.Query, of))
+	case api.ExplainChanges:
+		return l.store.ExplainChanges(ctx, q.Box, q.Select, q.KeysOnly, of.FromNs)
+	}
+	return l.explainRows(ctx, q)
 }
 
 // explainRows explains the scan of one store.

@@ -11,17 +11,17 @@ import (
 
 // explain implements source.
 func (l *localSource) explain(
-	ctx context.Context, q *prepared,
+	ctx context.Context, q *prepared, of api.ExplainOf,
 ) ([]api.SourceExplanation, error) {
-	x, err := l.explainRows(ctx, q)
+	x, err := l.explainOf(ctx, q, of)
 	return []api.SourceExplanation{{Source: l.String(), Explanation: x}}, err
 }
 
 // explain implements source.
 func (r *remoteSource) explain(
-	ctx context.Context, q *prepared,
+	ctx context.Context, q *prepared, of api.ExplainOf,
 ) ([]api.SourceExplanation, error) {
-	x, err := r.client().Explain(ctx, q.Query)
+	x, err := r.client().ExplainOf(ctx, q.Query, of)
 	if err != nil {
 		return nil, r.wireError(ctx, err)
 	}
@@ -37,11 +37,13 @@ func (r *remoteSource) explain(
 
 // explainAll adds the explanations of all sources. No source may be omitted, as the sums would be
 // wrong.
-func (e *Engine) explainAll(ctx context.Context, q *prepared) (api.Explanation, error) {
+func (e *Engine) explainAll(
+	ctx context.Context, q *prepared, of api.ExplainOf,
+) (api.Explanation, error) {
 	a, err := askSources(ctx, e, q.options.CompleteOnly(), askPlan, &q.Box, func(
 		ctx context.Context, s source,
 	) ([]api.SourceExplanation, wire.End, error) {
-		x, err := s.explain(ctx, q)
+		x, err := s.explain(ctx, q, of)
 		return x, wire.End{}, err
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ type source interface {
 	// every sourceBeat, and earlier on demand.
 	changes(ctx context.Context, q *prepared, fromNs int64, follow bool, d *feed.Demand,
 		emit func(*store.Slice) error) error
-	explain(ctx context.Context, q *prepared) ([]api.SourceExplanation, error)
+	explain(ctx context.Context, q *prepared, of api.ExplainOf) ([]api.SourceExplanation, error)
 	horizon(ctx context.Context, box *record.Box) (int64, error)
 	digest(ctx context.Context, q *wire.DigestQuery) (digests, error)
 	events(ctx context.Context) ([]event.Event, error)

@@ -72,10 +72,13 @@ var paramDocs = map[string]paramDoc{
 	"group": {"", "What to group by: `cid`, `mid`, `moid`, joined by commas, and " +
 		"what descriptions of the devices of a tenant have: `type`, `group`, `group[2]` for the " +
 		"path down to its second level, or the key of an attribute."},
-	"every":      {"", "Width of time spans, e.g. `15m` or `1d`."},
-	"agg":        {"", "Aggregate plugin, e.g. `stats`."},
-	"tz":         {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
-	"at":         {"", "Time to show, e.g. `now-1h`."},
+	"every": {"", "Width of time spans, e.g. `15m` or `1d`."},
+	"agg":   {"", "Aggregate plugin, e.g. `stats`."},
+	"tz":    {"", "Time zone, e.g. `Europe/Berlin` or `+05:30`; default UTC."},
+	"at":    {"", "Time to show, e.g. `now-1h`."},
+	"of": {"versions|diff|changes", "What is explained of the box and the devices: every " +
+		"version; what changed, `from` and `to`; the next part of a feed, `since`. Default: " +
+		"the records."},
 	"from":       {"", "Time from which on changes are listed, e.g. `now-1d`."},
 	"to":         {"", "Time up to which changes are listed; default now."},
 	"everything": {"flag", "Confirm that no selector means all records."},

@@ -26,6 +26,12 @@ var (
 		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
 		"format",
 		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
+	explainParams = []string{"of", "from", "to", "since",
+		"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
+		"view", "asof", "last",
+		"where", "filter", "filter_params", "unchecked", "order", "limit", "keys", "type",
+		"format",
+		request.ParamPartial, request.ParamAfter, request.ParamRead, request.ParamWithin}
 	runParams = []string{"cid", "mid", "moid", "cap", "acq", "select", "moving", "moving_age",
 		"view", "asof", "last",
 		"where", "type", "filter", "filter_params", "unchecked", "params", "group", "every",

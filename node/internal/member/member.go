@@ -127,7 +127,8 @@ func openIn(ctx context.Context, opt Options, over network) (_ *Member, err erro
 		sessionAcqs: map[cluster.GroupID]int64{}, tried: map[cluster.GroupID]time.Time{},
 		distrusted: map[cluster.GroupID]distrusted{}, closeRequests: newCloseRequests()}
 	m.setClock()
-	m.opt.Store.Background = background.NewLimit(max(1, runtime.GOMAXPROCS(0)/2))
+	atOnce := max(1, runtime.GOMAXPROCS(0)/2)
+	m.opt.Store.Background = background.NewLimit(atOnce, atOnce)
 	m.open, m.close = context.WithCancel(context.Background())
 	listener, err := m.listen()
 	if err != nil {

@@ -10,9 +10,9 @@ package background
 // would occupy all processors and several times the memory.
 type Limit struct{ Seals, Merges, IdleMerges Permits }
 
-// NewLimit returns a limit of n seals, n due merges and one idle merge.
-func NewLimit(n int) *Limit {
-	return &Limit{make(Permits, n), make(Permits, n), make(Permits, 1)}
+// NewLimit returns a limit of some seals, some due merges and one idle merge.
+func NewLimit(seals, merges int) *Limit {
+	return &Limit{make(Permits, seals), make(Permits, merges), make(Permits, 1)}
 }
 
 // Permits are as many as may run at once of one kind of work; it is full while all of them do.

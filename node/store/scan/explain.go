@@ -18,6 +18,21 @@ import (
 func (sc *Scan) Explain(
 	began time.Time, newPartialSink func() blocks.PartialSink,
 ) (api.Explanation, error) {
+	return sc.explainInto(began, func(to *blocks.Consumer) {
+		if newPartialSink != nil {
+			to.Partials = newPartialSink()
+		}
+	})
+}
+
+// ExplainRows is Explain that passes the rows to a sink, from several goroutines.
+func (sc *Scan) ExplainRows(began time.Time, rows blocks.Sink) (api.Explanation, error) {
+	return sc.explainInto(began, func(to *blocks.Consumer) { to.Rows = rows })
+}
+
+func (sc *Scan) explainInto(
+	began time.Time, change func(to *blocks.Consumer),
+) (api.Explanation, error) {
 	x := explaining{out: api.Explanation{HorizonNs: sc.Horizon, Segments: []api.SegmentPlan{}}}
 	var err error
 	if !sc.Empty {
@@ -26,9 +41,7 @@ func (sc *Scan) Explain(
 		err = sc.Run(func(worker int) (blocks.Consumer, error) {
 			to, err := discard(worker)
 			to.Columns = segment.AllColumns
-			if newPartialSink != nil {
-				to.Partials = newPartialSink()
-			}
+			change(&to)
 			return to, err
 		})
 	}
