@@ -16,10 +16,16 @@ import (
 // TestPurgeDevice gives few names to many devices in turn, with readings and descriptions, purges
 // devices at random, and compares what is left in the view of all versions with a map.
 func TestPurgeDevice(t *testing.T) {
+	t.Run("node", func(t *testing.T) { purgeDevices(t, dial(t, openTest(t, Options{})), 120) })
+	t.Run("cluster", func(t *testing.T) {
+		purgeDevices(t, dial(t, openTogether(t, 3, 4).nodes[1]), 20)
+	})
+}
+
+func purgeDevices(t *testing.T, db *client.Client, steps int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	db := dial(t, openTest(t, Options{}))
 	const cid = 1
 	names := []string{"a", "b", "c"}
 	held := map[string]int64{}   // who has a name
@@ -41,7 +47,7 @@ func TestPurgeDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 120 {
+	for range steps {
 		name := names[rng.IntN(len(names))]
 		mid := held[name]
 		switch n := rng.IntN(10); {

@@ -26,7 +26,7 @@ func httpPackages() map[string][]string {
 		"node/internal/rowjson": {"sdk/record", "sdk/registry", "sdk/api", "sdk/wire", "sdk/plugin",
 			"node/internal/params", "node/internal/quantity", "node/internal/strictjson",
 			"node/internal/timeparse"},
-		"node/internal/quantity": {"sdk/plugin"},
+		"node/internal/quantity": {"sdk/plugin", "node/internal/strictjson"},
 		"node/internal/changestream": {"sdk/record", "sdk/wire", "node/internal/quantity",
 			"node/internal/rowjson", "node/internal/selector", "node/store", "node/store/event"},
 		"node/internal/nodeerror": {"sdk/record", "sdk/api", "sdk/wire", "wasmhost", "node/cluster",

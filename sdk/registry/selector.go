@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -230,6 +231,21 @@ func (s *Selector) Doubts() (doubts []string) {
 		}
 	})
 	return doubts
+}
+
+// Attributes returns the keys of attributes that the selector has conditions on, each once.
+func (s *Selector) Attributes() (keys []string) {
+	eachKey(s.expr, func(key string) {
+		if !fixedKey(key) && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	})
+	return keys
+}
+
+// AnyValue returns a selector of what has some value for the key of an attribute.
+func AnyValue(key string) string {
+	return fmt.Sprintf(`%s^="" or %s in (true, false) or %s<0 or %s>=0`, key, key, key, key)
 }
 
 func eachKey(x Expr, do func(key string)) {

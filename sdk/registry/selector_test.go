@@ -97,6 +97,25 @@ func TestSelectorDoubts(t *testing.T) {
 		"retird; did you mean retired?")
 }
 
+func TestAttributes(t *testing.T) {
+	s, err := ParseSelector("floor=2..4, !(owner in (acme) or floor>9), alt>3, " +
+		"within(1,2,3,4), wired")
+	if err != nil || !slices.Equal(s.Attributes(), []string{"floor", "owner", "wired"}) {
+		t.Errorf("%q, %v", s.Attributes(), err)
+	}
+	any, err := ParseSelector(AnyValue("floor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []Value{Text(""), Text("x"), Number(0), Number(-1e300), Number(2), Bool(true),
+		Bool(false)} {
+		if !any.Match(&Description{Attributes: map[string]Value{"floor": v}}) ||
+			any.Match(&Description{Attributes: map[string]Value{"flor": v}}) {
+			t.Errorf("%s on %v", any, v)
+		}
+	}
+}
+
 func TestMatch(t *testing.T) {
 	d := full()
 	d.Attributes["two"] = Text("2")

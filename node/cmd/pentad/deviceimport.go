@@ -224,6 +224,9 @@ func (a *app) deviceImport(ctx context.Context, d *deviceImport, files []string)
 		a.Note("columns left out: %q cannot be keys of attributes; name them with --attr "+
 			"KEY='{COLUMN}'", im.Left())
 	}
+	for _, member := range im.Unmet() {
+		a.Note("no object has the member %q that the mapping names", member)
+	}
 	return a.deviceSummary(im.Summary(), run, a.Now().Sub(start), err)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/devicefile"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -100,6 +101,7 @@ func (l *deviceList) ask(ctx context.Context, a *app) ([]client.DescribedDevice,
 		return nil, err
 	}
 	defer db.Close()
+	queryflags.NoteDoubts(ctx, a.App, l.cid, l.selector, when.AsOfNs)
 	return db.ListDevices(ctx, l.cid, l.selector, when)
 }
 

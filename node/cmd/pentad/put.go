@@ -41,7 +41,8 @@ CSV has a header with cid, mid, moid, cap and value; payload or payload_hex may 
 columns of the key have numbers or names, and may be called tenant, device and quantity, too.
 
 Values are of the type that their quantity is declared as (pentad quantity), else f64; --type names
-another one. What does not fit the declaration is rejected, unless --type is given.
+another one. What does not fit the declaration is rejected, unless --type is given. That of a struct
+is a JSON object of its fields, e.g. {"lat":65.01,"lon":25.47}: a float that is left out is NaN.
 
 put reads the output of get: acq is ignored, because pentad assigns a new one, and "deleted":true,
 or true in a column deleted, deletes the reading. Each run stores all of its input; pentad import

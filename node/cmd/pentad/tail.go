@@ -14,6 +14,7 @@ import (
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/output"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -52,7 +53,8 @@ connection breaks: tail reconnects and continues.
 it then: devices enter and leave as descriptions change, and erases are shown in any case.
 
 --cursor makes the node store the position under this name, and the next run continues there, at
-least once for each record. --since is the start of a cursor that does not exist yet.
+least once for each record. --since is the start of a cursor that does not exist yet. A cursor keeps
+a position and no selection: give each selection a cursor of its own.
 
 The output is ndjson unless -o says otherwise; a table or one JSON document needs --once or --limit.`,
 		Args: cli.NoCommand,
@@ -158,7 +160,10 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 		c, err := t.db.Cursor(ctx, f.cursor)
 		var remote *wire.Error
 		if err == nil || !errors.As(err, &remote) || remote.Kind != wire.KindNotFound {
-			t.committed = c.AcqNs
+			if t.committed = c.AcqNs; err == nil && f.Selects() {
+				a.Note("continuing after %s; a cursor keeps no selection: what an earlier run "+
+					"left out does not come", timeparse.Format(c.AcqNs))
+			}
 			return c.AcqNs, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
@@ -101,9 +102,12 @@ func (d Declared) Check(moid int32, payload []byte) error {
 	return nil
 }
 
-// Read appends the payload that a text stands for, by the type of its quantity. An error names the
-// declaration that the text does not fit.
+// Read appends the payload that a text stands for, by the type of its quantity: of a struct its
+// fields as a JSON object, or base64. An error names the declaration that the text does not fit.
 func Read(dst []byte, types Types, moid int32, text string) ([]byte, error) {
+	if q := Struct(types, moid); q != nil && strings.HasPrefix(text, "{") {
+		return AppendObject(dst, q, []byte(text))
+	}
 	from := len(dst)
 	out, err := types.Of(moid).Append(dst, text)
 	if err != nil {
@@ -121,8 +125,11 @@ func Because(types Types, moid int32) string {
 	if !ok || d.byMOID[moid] == nil {
 		return ""
 	}
-	q := d.byMOID[moid]
-	return fmt.Sprintf("; %s is declared as %s", Label(&q.Quantity), q.Type)
+	q, form := d.byMOID[moid], ""
+	if q.Type == plugin.Struct {
+		form = ", a JSON object of " + fieldNames(&q.Quantity)
+	}
+	return fmt.Sprintf("; %s is declared as %s%s", Label(&q.Quantity), q.Type, form)
 }
 
 // Label names a quantity in an error: quantity 7 (energy).

@@ -127,13 +127,26 @@ func (p *Parser) Parse(src []byte) (out record.Record, err error) {
 		return out, err
 	}
 	kind := p.payloads.Of(out.MOID)
-	if kind.Raw() {
-		return out, fmt.Errorf("quantity %d is not declared as a number or text: declare it, or "+
+	q := quantity.Struct(p.payloads, out.MOID)
+	switch {
+	case q != nil && p.value[0] == '{':
+		if out.Payload, err = quantity.AppendObject(p.payload, q, p.value); err != nil {
+			err = fmt.Errorf("value: %w", err)
+		}
+	case q != nil:
+		err = fmt.Errorf("value: %s has several fields; give them as an object, or payload in "+
+			"base64", quantity.Label(q))
+	case kind.Raw():
+		err = fmt.Errorf("quantity %d is not declared as a number or text: declare it, or "+
 			"add ?type=f64, i64 or text", out.MOID)
+	default:
+		out.Payload, err = appendValue(p.payload, p.value, kind)
 	}
-	out.Payload, err = appendValue(p.payload, p.value, kind)
+	if err != nil {
+		return out, err
+	}
 	p.payload = out.Payload[:0]
-	return out, err
+	return out, nil
 }
 
 // member takes a member of the record. One that is null is not there.

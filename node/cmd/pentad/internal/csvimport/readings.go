@@ -36,9 +36,11 @@ func (m *Mapping) checkReadings(r Readings) error {
 		}
 		switch {
 		case r == nil && v.Field != "":
-			return at(errors.New("field: is for encrypted readings; add --seal SCHEMA"))
+			return at(errors.New("field: its quantity is not declared as a struct (pentad " +
+				"quantity); for encrypted readings add --seal SCHEMA"))
 		case r != nil && !v.assumed:
-			return at(errors.New("type: leave it out; the schema of --seal says what values are"))
+			return at(errors.New("type: leave it out; the fields of readings, or the schema of " +
+				"--seal, say what values are"))
 		}
 	}
 	if r != nil && m.MOID != nil && m.MOID.Types != nil {
@@ -62,7 +64,7 @@ func (p *plan) fieldOf(v *Value, label string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%q is not a field of the schema; name one of %s with field%s",
+	return 0, fmt.Errorf("%q is not a field of the readings; name one of %s with field%s",
 		excerpt.Of(name, 60), strings.Join(names, ", "), excerpt.DidYouMean(name, names))
 }
 

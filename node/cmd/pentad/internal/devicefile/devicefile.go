@@ -33,13 +33,14 @@ type Importer struct {
 	plan    *plan // of the file; nil: objects by the names of their members
 	objects bool  // the file is JSON
 	left    []string
+	met     map[string]bool // members of JSON that templates name, and whether an object has them
 
 	rows []client.DeviceChange // that wait for Store
 }
 
 // New checks a mapping.
 func New(m *Mapping, opt Options) (*Importer, error) {
-	im := &Importer{mapping: m}
+	im := &Importer{mapping: m, met: map[string]bool{}}
 	var err error
 	if im.times, err = newTimes(m, opt.Now, opt.FromNs); err != nil {
 		return nil, err
@@ -70,6 +71,17 @@ func (im *Importer) Summary() csvimport.Summary { return im.lines.Summary() }
 
 // Left returns the columns of all files that are no keys of attributes, and were left out.
 func (im *Importer) Left() []string { return im.left }
+
+// Unmet returns the members that templates name and no object of JSON has.
+func (im *Importer) Unmet() (members []string) {
+	for member, met := range im.met {
+		if !met {
+			members = append(members, member)
+		}
+	}
+	slices.Sort(members)
+	return members
+}
 
 // CSV imports a file of separated values, plain or gzip. Changes of the file have left through
 // Store when it returns, those before the line of a *[csvimport.RejectError] included.

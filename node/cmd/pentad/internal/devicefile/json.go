@@ -248,7 +248,7 @@ func (im *Importer) object(raw []byte) (c client.DeviceChange, err error) {
 		members = properties
 	}
 	if im.plan != nil {
-		c, err = im.plan.change(im.plan.cellsOf(members))
+		c, err = im.plan.change(im.cellsOf(members))
 	} else {
 		c, err = im.named(members)
 	}
@@ -286,9 +286,15 @@ func parsePoint(geometry any) (*registry.Place, error) {
 }
 
 // cellsOf returns the texts of the members that the templates name.
-func (p *plan) cellsOf(members map[string]any) [][]byte {
+func (im *Importer) cellsOf(members map[string]any) [][]byte {
+	p := im.plan
 	cells := make([][]byte, len(p.columns))
 	for i, column := range p.columns {
+		if _, has := members[column]; has {
+			im.met[column] = true
+		} else if !im.met[column] {
+			im.met[column] = false
+		}
 		switch v := members[column].(type) {
 		case nil:
 		case string:

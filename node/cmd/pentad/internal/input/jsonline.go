@@ -42,7 +42,14 @@ func DecodeLine(line []byte) (in Line, key record.Key, err error) {
 func decodeLine(
 	ctx context.Context, line []byte, names Names,
 ) (in Line, key record.Key, err error) {
-	if err := strictjson.Unmarshal(line, &in); err != nil {
+	err = strictjson.Unmarshal(line, &in)
+	if wrong := (*strictjson.TypeError)(nil); names != nil && errors.As(err, &wrong) {
+		if named := moveNames(line); named != nil {
+			in = Line{}
+			err = strictjson.Unmarshal(named, &in)
+		}
+	}
+	if err != nil {
 		return in, key, fmt.Errorf("not a record in JSON: %w%s", err, exampleFor(line))
 	}
 	if err := in.replaceNames(ctx, names); err != nil {

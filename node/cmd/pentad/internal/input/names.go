@@ -2,10 +2,12 @@ package input
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/exchange"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -15,6 +17,36 @@ type Names interface {
 	// Find returns the number of one part, given the tenant of a device. An error that is not of
 	// the text is a csvimport.SendError.
 	Find(ctx context.Context, d record.Dim, cid int32, text string) (int64, error)
+}
+
+// moveNames returns a line whose names in place of numbers, as get writes them with --names, are in
+// the members for names; nil if there are none, or both are there.
+func moveNames(line []byte) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(line, &members) != nil {
+		return nil
+	}
+	moved := false
+	for d, name := range exchange.NameColumns {
+		part := record.Dim(d).String()
+		value := members[part]
+		if len(value) == 0 || value[0] != '"' {
+			continue
+		}
+		if members[name] != nil {
+			return nil
+		}
+		members[name], moved = value, true
+		delete(members, part)
+	}
+	if !moved {
+		return nil
+	}
+	out, err := json.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // replaceNames puts numbers in place of names.

@@ -108,13 +108,12 @@ func (q *Flags) parseDevices(
 func SelectedDevices(
 	ctx context.Context, db *client.Client, q *record.Query,
 ) (mids []int64, err error) {
-	described := &record.Query{View: record.ViewLatest, Last: 1, Select: q.Select, KeysOnly: true,
-		Order: record.OrderKey}
+	described := describedBy(q.Select)
+	described.Order = record.OrderKey
 	if q.View == record.ViewAsOf {
 		described.View, described.AsOfAcqNs = q.View, q.AsOfAcqNs
 	}
 	described.Box[record.CID], described.Box[record.MID] = q.Box[record.CID], q.Box[record.MID]
-	described.Box[record.MOID] = record.RangeSet{record.At(record.DescriptionMOID)}
 	end, err := db.Scan(ctx, described, func(b *record.Batch) error {
 		mids = append(mids, b.MID...)
 		return nil

@@ -163,6 +163,11 @@ func (q *Flags) AddWhereType(c *cobra.Command, instead string) {
 	q.Type.Add(c, "type of payloads that --where is about", "none")
 }
 
+// Selects reports whether devices or payloads are selected.
+func (q *Flags) Selects() bool {
+	return q.selected != "" || q.Where != "" || len(q.Filters) > 0
+}
+
 // Query puts the flags together and checks them.
 func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	now := q.now(a)
@@ -206,7 +211,9 @@ func (q *Flags) Query(ctx context.Context, a *cli.App) (*record.Query, error) {
 	if err := query.Normalize(); err != nil {
 		return nil, cli.Usage(err)
 	}
-	q.noteDoubts(a)
+	if q.selected != "" {
+		NoteDoubts(ctx, a, int32(query.Box[record.CID][0].From), q.selected, query.AsOfAcqNs)
+	}
 	return query, nil
 }
 
@@ -273,15 +280,6 @@ func (q *Flags) movingText() (string, error) {
 		m.MaxAgeNs = int64(age)
 	}
 	return m.String(), nil
-}
-
-// noteDoubts names keys of --select that are nearly others.
-func (q *Flags) noteDoubts(a *cli.App) {
-	if s, err := registry.ParseSelector(q.selected); err == nil {
-		for _, doubt := range s.Doubts() {
-			a.Note("--select: a condition on the attribute %s", doubt)
-		}
-	}
 }
 
 // order returns the order of --order.

@@ -41,7 +41,12 @@ func (q *Flags) namesHint(d record.Dim) string {
 }
 
 // ShowNames lets the answer of a command without selectors show the names of --names.
-func (q *Flags) ShowNames(ctx context.Context, a *cli.App) error { return q.readNames(ctx, a) }
+func (q *Flags) ShowNames(ctx context.Context, a *cli.App) error {
+	if slices.Contains(q.names, record.MID.String()) {
+		return cli.Usagef("--names mid: there are no devices here; use cid or moid")
+	}
+	return q.readNames(ctx, a)
+}
 
 // KeptNames returns the names of ids that --names asks for and the node keeps, by the dimensions of
 // the key; none that reads as an id.

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -46,7 +47,8 @@ encrypted, so that an import restores the records as they are. Only its owner ma
 The export contains the records below the horizon at its start. Each node of a cluster that is asked
 waits until it has all of them. By default each reading is there once, in its latest version, in no
 order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
-order of versions; their number is compared with a count. Records hidden by an erase are omitted: a
+order of versions; their number is compared with a count. --select then chooses devices by what is
+known of them at the start. Records hidden by an erase are omitted: a
 file has no erases, and an import would bring them back. pentad versions shows them, and pentad sync
 copies erases. An export without selectors and filters also has the descriptions of devices; with
 some it has them only if --moid selects them.
@@ -117,8 +119,8 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	if query.Select != "" && query.View == record.ViewAll {
-		return cli.Usagef("--select: devices may change while an export of all versions runs; " +
+	if query.Moving != "" && query.View == record.ViewAll {
+		return cli.Usagef("--moving: devices may move while an export of all versions runs; " +
 			"leave out --view all and --acq, or use --asof")
 	}
 	db, err := queryflags.Connect(ctx, a.App, &e.query, query)
@@ -210,9 +212,12 @@ func newExportWriter(
 
 // exporter is one export.
 type exporter struct {
-	db    *client.Client
-	query *record.Query
-	out   exchange.Writer
+	db     *client.Client
+	source recordSource // of all versions
+	query  *record.Query
+	out    exchange.Writer
+
+	selected string // the selector of an export of all versions, whose devices are in source
 
 	erased    *erased // nil: the view leaves out what erases hide
 	opened    *opened // nil: payloads are not decrypted
@@ -234,6 +239,7 @@ func (x *exporter) fix(ctx context.Context) error {
 		return err
 	}
 	x.count, x.horizonNs = n, end.HorizonNs
+	now := x.db
 	x.db = past(x.db, x.horizonNs) // any replica may answer what follows
 	switch x.query.View {
 	case record.ViewLatest:
@@ -241,7 +247,13 @@ func (x *exporter) fix(ctx context.Context) error {
 	case record.ViewAsOf:
 		x.query.AsOfAcqNs = min(x.query.AsOfAcqNs, x.horizonNs)
 	default:
-		x.erased, err = newErased(ctx, x.db, &x.query.Box, x.horizonNs)
+		x.source = x.db
+		if x.erased, err = newErased(ctx, x.db, &x.query.Box, x.horizonNs); err != nil {
+			return err
+		}
+		if x.query.Select != "" {
+			err = x.selectOnce(ctx, now)
+		}
 	}
 	x.query.Order, x.query.Limit = record.OrderNone, 0
 	return err
@@ -260,7 +272,7 @@ func isWhole(q *record.Query) bool {
 // header says what was fixed.
 func (x *exporter) header(q *queryflags.Flags, decoded string) *exchange.Header {
 	h := &exchange.Header{Version: exchange.Version, Box: map[string]string{}, View: "all",
-		Select: x.query.Select, Last: x.query.Last,
+		Select: cmp.Or(x.query.Select, x.selected), Last: x.query.Last,
 		Horizon: timeparse.Format(x.horizonNs), Value: decoded}
 	box := x.query.Box
 	if isWhole(x.query) {
@@ -294,8 +306,8 @@ func (x *exporter) run(ctx context.Context) error {
 		}
 		return cli.FirstError(err, x.closed(err))
 	}
-	s := &acqSlices{db: x.db, query: x.query, maxRecords: recordsOfSlice(), maxBytes: sliceBytes,
-		emit: write}
+	s := &acqSlices{db: x.source, query: x.query, maxRecords: recordsOfSlice(),
+		maxBytes: sliceBytes, emit: write}
 	err := s.export(ctx, x.horizonNs)
 	return cli.FirstError(err, x.closed(err))
 }

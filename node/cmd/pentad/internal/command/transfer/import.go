@@ -65,6 +65,11 @@ flags, which override the file:
 A name of several columns has a slash between them. A slash in a column is written \/ and a
 backslash \\, so that different columns never make one name; a line with an empty one is rejected.
 
+Values of quantities that are declared as structs (pentad quantity) are their fields: those of a
+line that share a quantity are one reading. A column has the field that its header names, and
+{column: breite, moid: 9, field: lat} names another one. A float without a value is NaN; a line
+without an integer is rejected.
+
 --seal SCHEMA encrypts readings on this machine (pentad seal): the values of a line that share a
 quantity are the fields of one reading, and a line without one of them is rejected. A column has the
 values of the field that its header names; {column: kWh, moid: 9, field: energy} names another one.
@@ -182,16 +187,17 @@ func (f *importFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.rejects, "rejects", "",
 		"file that receives rejected lines: file, line, reason, text")
 	flags.BoolVar(&f.strict, "strict", false, "stop at the first rejected line")
-	flags.StringVar(&f.cid, "cid", "", "tenant: N, column=NAME[,lookup=TABLE] or "+
+	flags.StringVar(&f.cid, "cid", "", "tenant: a number, a name, column=NAME[,lookup=TABLE] or\n"+
 		"columns=A+B,lookup=TABLE")
-	flags.StringVar(&f.mid, "mid", "", "device: N, column=NAME[,lookup=TABLE] or "+
+	flags.StringVar(&f.mid, "mid", "", "device: a number, a name, column=NAME[,lookup=TABLE] or\n"+
 		"columns=A+B,lookup=TABLE")
 	flags.StringVar(&f.moid, "moid", "",
-		"quantity of values without one: N, column=NAME[,lookup=TABLE] or\n"+
+		"quantity of values without one: a number, a name, column=NAME[,lookup=TABLE]\nor "+
 			"columns=A+B,lookup=TABLE")
 	flags.StringVar(&f.cap, "cap", "", "capture time: column=NAME; several columns are joined by +")
 	flags.StringArrayVar(&f.values, "value", nil,
-		"values: column=NAME or columns=A..=B [,moid=N][,type=T][,field=NAME]; may be\nrepeated")
+		"values: column=NAME or columns=A..=B [,moid=N][,type=T][,field=NAME], N a number\nor a "+
+			"name; may be repeated")
 	flags.StringVar(&f.deleted, "deleted", "", "column of true and false; true deletes the reading")
 	flags.StringVar(&f.timeFormat, "time-format", "", "format of times, e.g. '%d.%m.%Y %H:%M'")
 	flags.StringVar(&f.zone, "zone", "", "time zone of times, e.g. Europe/Berlin or +08:00")
@@ -225,6 +231,9 @@ func (a *app) importMapped(
 	ctx context.Context, c *cobra.Command, f *importFlags, format exchange.Format, flags runFlags,
 	files []string,
 ) (err error) {
+	if err := f.replaceNames(ctx, a); err != nil {
+		return err
+	}
 	m, err := f.build(c, format != exchange.CSV)
 	if err != nil {
 		return cli.Usage(err)

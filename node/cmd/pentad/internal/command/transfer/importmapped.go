@@ -29,10 +29,11 @@ type mappedImport struct {
 	opt     csvimport.Options
 	format  exchange.Format
 	again   bool
-	sealed  *sealedReadings   // nil: payloads are plain
-	declare []plugin.Quantity // that the mapping gives a type and the node does not
-	sent    bool              // records were handed to a writer
-	unnamed []plugin.Quantity // of a column, and not declared
+	sealed  *sealedReadings           // nil: payloads are plain
+	structs *csvimport.StructReadings // nil: they are values
+	declare []plugin.Quantity         // that the mapping gives a type and the node does not
+	sent    bool                      // records were handed to a writer
+	unnamed []plugin.Quantity         // of a column, and not declared
 
 	names   *queryflags.Resolver // nil: names that are not there are created
 	missing map[string]bool      // names of the file that are not there
@@ -222,6 +223,9 @@ func (r *mappedImport) identity(
 		if err := r.sealed.identify(sum); err != nil {
 			return id, err
 		}
+	}
+	if r.structs != nil {
+		r.structs.Identify(sum)
 	}
 	if err := r.identifyNames(ctx, sum, name, shown); err != nil {
 		return id, err

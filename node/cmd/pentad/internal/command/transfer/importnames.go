@@ -7,15 +7,69 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // createNamesHint says how an import gives ids to names.
 const createNamesHint = "; --create creates it"
+
+// replaceNames puts numbers in place of the names of tenant, device and quantities that flags have
+// for all lines. It asks the node only for names.
+func (f *importFlags) replaceNames(ctx context.Context, a *app) (err error) {
+	names := queryflags.Resolver{Prefix: "--"}
+	defer func() {
+		if names.DB != nil {
+			err = cli.FirstError(err, names.DB.Close())
+		}
+	}()
+	find := func(d record.Dim, text string) (string, error) {
+		cid, noTenant := strconv.ParseInt(f.cid, 10, 32)
+		if text == "" || strings.ContainsAny(text, "=+") || registry.ReadsAsIDs(text) ||
+			d == record.MID && noTenant != nil { // build says what is wrong
+			return text, nil
+		}
+		if names.DB == nil {
+			if names.DB, err = a.Connect(ctx); err != nil {
+				return "", err
+			}
+		}
+		n, err := names.Find(ctx, d, int32(cid), text)
+		if err != nil {
+			return "", cli.Usagef("%w; for a column write column=%s", err, text)
+		}
+		return strconv.FormatInt(n, 10), nil
+	}
+	for _, part := range []struct {
+		dim  record.Dim
+		text *string
+	}{{record.CID, &f.cid}, {record.MOID, &f.moid}, {record.MID, &f.mid}} {
+		if *part.text, err = find(part.dim, *part.text); err != nil {
+			return err
+		}
+	}
+	for i, value := range f.values {
+		pairs := strings.Split(value, ",")
+		for k, pair := range pairs {
+			text, ok := strings.CutPrefix(pair, "moid=")
+			if !ok {
+				continue
+			}
+			if text, err = find(record.MOID, text); err != nil {
+				return err
+			}
+			pairs[k] = "moid=" + text
+		}
+		f.values[i] = strings.Join(pairs, ",")
+	}
+	return nil
+}
 
 // findNames lets the import reject lines whose names the node does not have.
 func (r *mappedImport) findNames(ctx context.Context) {

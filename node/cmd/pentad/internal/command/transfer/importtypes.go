@@ -16,10 +16,17 @@ func (r *mappedImport) fitTypes(ctx context.Context) error {
 		return err
 	}
 	declared := quantity.NewDeclared(all, quantity.F64)
+	r.opt.Types = declared
+	if r.structs, err = r.mapping.Structs(declared); err != nil {
+		return cli.Usage(err)
+	}
+	if r.structs != nil {
+		r.opt.Readings = r.structs
+		return nil
+	}
 	if r.declare, err = r.mapping.FitTypes(declared); err != nil {
 		return cli.Usage(err)
 	}
-	r.opt.Types = declared
 	return nil
 }
 
