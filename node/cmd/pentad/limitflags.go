@@ -42,16 +42,17 @@ func (f *limitFlags) add(c *cobra.Command) {
 		"others wait\n(default: 8 per processor, or one per 48MiB of --memory - 96MiB, at least 3)")
 	flags.IntVar(&f.shards, "shards", 0, "how many processors put the records of a batch into "+
 		"memory at the same time, 1 to 64,\nat most one per 64MiB of --head-memory; may change at "+
-		"each start\n(default: all processors, at most 16; 1 in a cluster and on an edge node)")
+		"each start\n(default: half of the processors, at most 16; 1 in a cluster and on an edge)")
 }
 
-// defaultShards returns how many shards heads have by default: edge nodes are small, and a node of
+// defaultShards returns how many shards heads have by default. Half of the processors are left to
+// seals, merges and queries: on two, a second shard only costs. Edge nodes are small, and a node of
 // a cluster fills the heads of its groups at the same time.
 func defaultShards(opt *node.Options, isEdge bool) int {
 	if isEdge || opt.Cluster.TokenFile != "" {
 		return 1
 	}
-	return min(runtime.GOMAXPROCS(0), mostShards)
+	return min(max(1, runtime.GOMAXPROCS(0)/2), mostShards)
 }
 
 // set checks the flags and puts those that were given into the options.
