@@ -45,7 +45,7 @@ func TestSeriesInEachLanguage(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for name, wasm := range map[string]string{"c": "../sdk/plugin/c/testdata/odd.wasm",
 		"rust": "../sdk/plugin/rust/testdata/odd.wasm",
-		"as": "../sdk/plugin/as/testdata/odd.wasm", "go": ""} {
+		"as":   "../sdk/plugin/as/testdata/odd.wasm", "go": ""} {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		m := load(t, newHost(t), buildGo(t, "./testdata/odd"))
 		if wasm != "" {
