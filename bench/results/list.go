@@ -53,8 +53,9 @@ func beside() []Measurement {
 				"meters is 36 minutes, on 16 cores of 2011 ([sources](README.md)).",
 			Args: args("run --workloads daily --rows 48000000 --systems pentad,pebble,duckdb")},
 		{Name: "tsbs", Title: "Metrics of 100 hosts, beside VictoriaMetrics",
-			About: "4.7 million readings of 1,000 series: ten cpu metrics of 100 hosts, every 10 s " +
-				"for 13 hours, walks of whole percents, in the shape of the devops data of TSBS. " +
+			About: "4.7 million readings of 1,000 series: ten cpu metrics of 100 hosts, " +
+				"every 10 s for 13 hours, walks of whole percents, in the shape of the " +
+				"devops data of TSBS. " +
 				"`pentad-http` and VictoriaMetrics are asked over HTTP; `pentad` and DuckDB, in " +
 				"the process that asks.",
 			Args: args("run --workloads tsbs --rows 4680000 " +
