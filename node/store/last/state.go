@@ -251,7 +251,9 @@ func (l *state) shownRows(sources int) [][]shownRow {
 		}
 	}
 	for _, rows := range l.emitted {
-		slices.SortFunc(rows, func(a, b shownRow) int { return cmp.Compare(a.position, b.position) })
+		slices.SortFunc(rows, func(a, b shownRow) int {
+			return cmp.Compare(a.position, b.position)
+		})
 	}
 	return l.emitted
 }
