@@ -199,19 +199,25 @@ func (l *localSource) scanPartials(
 	if partialCache != nil {
 		partialCache.SetKey(q.Query, modules)
 	}
-	whole := *q.Query
-	whole.KeysOnly = false // plugins may read payloads, see columns
+	whole := q.Query
+	if whole.KeysOnly { // plugins may read payloads, see columns
+		copied := *whole
+		whole, copied.KeysOnly = &copied, false
+	}
 	read := columns
 	for _, m := range modules {
 		read |= m.Columns
 	}
-	stats, err := l.scanChain(ctx, q, &whole, columns, newSinks)
+	stats, err := l.scanChain(ctx, q, whole, columns, newSinks)
+	if err == nil {
+		return stats, nil
+	}
 	var guest *wasmhost.Error
 	if errors.As(err, &guest) && guest.Rows > 0 && read&segment.Keys != segment.Keys {
 		// The error names a record whose key was not read. A second scan reads all keys, so that
 		// the error has it; its rows are discarded.
 		guest.Rows, guest.Exact, guest.First, guest.Last = 0, false, record.Key{}, record.Key{}
-		_, again := l.scanChain(ctx, q, &whole, columns|segment.Keys, newSinks)
+		_, again := l.scanChain(ctx, q, whole, columns|segment.Keys, newSinks)
 		if errors.As(again, &guest) {
 			err = again
 		}
