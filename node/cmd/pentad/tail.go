@@ -61,7 +61,7 @@ The output is ndjson unless -o says otherwise; a table or one JSON document need
 		Args: cli.NoCommand,
 		Example: `  pentad tail --cid 1 --type f64
   pentad tail --once --since now-1h --cid 1 --type f64
-  pentad tail --once --cursor billing --since 2026-01-01 --moid 1 -o csv
+  pentad tail --once --cursor energy --since 2026-01-01 --moid 1 -o csv
   pentad tail --once --since now-1h --filter threshold --filter-params value=3 -o table`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
