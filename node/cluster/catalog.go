@@ -195,7 +195,9 @@ func (s *State) laterFields(c *coder) {
 	if !c.reading {
 		moduli, questions = maps.Clone(s.catalog.Quantities), maps.Clone(s.cursors)
 		maps.DeleteFunc(moduli, func(_ int32, q plugin.Quantity) bool { return q.Modulus == 0 })
-		maps.DeleteFunc(questions, func(_ string, x cursors.Cursor) bool { return x.Question == "" })
+		maps.DeleteFunc(questions, func(_ string, x cursors.Cursor) bool {
+			return x.Question == ""
+		})
 		if len(moduli)+len(questions) == 0 {
 			return
 		}

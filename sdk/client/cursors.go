@@ -24,8 +24,8 @@ func (c *Client) Cursor(ctx context.Context, name string) (Cursor, error) {
 }
 
 // CommitCursor makes the node keep for good that a reader has everything below an acq, which is
-// what changes say in ClosedNs. A reader that commits after the results are kept gets each record at
-// least once. With force the cursor may go back.
+// what changes say in ClosedNs. A reader that commits after the results are kept gets each record
+// at least once. With force the cursor may go back.
 func (c *Client) CommitCursor(
 	ctx context.Context, name string, acqNs int64, force bool,
 ) (Cursor, error) {

@@ -86,8 +86,8 @@ func (q *Quantity) Check() error {
 	return nil
 }
 
-// checkModulus says why a register of the type cannot begin again there: its greatest number is below
-// the modulus.
+// checkModulus says why a register of the type cannot begin again there: its greatest number is
+// below the modulus.
 func (q *Quantity) checkModulus() error {
 	most, number := map[string]float64{F64: math.MaxFloat64, Text: math.MaxFloat64,
 		F32: math.MaxFloat32, I64: 1 << 63, I32: 1 << 31, U32: 1 << 32}[q.Type]
@@ -141,8 +141,9 @@ type layout struct {
 // becomes type and offset of this field; a type or modulus that is not given becomes that of the
 // quantity. With unchecked, what the plugin reads need not be what the quantity is.
 //
-// Errors: a field that a quantity lacks; quantities that differ in where the number lies, or in a
-// modulus that the plugin takes; a type that the plugin does not read or that is not the quantity's.
+// Errors: a field that a quantity lacks; quantities that differ in where the number is, or in a
+// modulus that the plugin takes; a type that the plugin does not read or that is not that of the
+// quantity.
 func (d *Doc) Fit(
 	values map[string]string, all []Quantity, moids [][2]int64, unchecked bool,
 ) error {
@@ -209,8 +210,8 @@ func (d *Doc) fitModulus(values map[string]string, asked []Quantity, unchecked b
 		case unchecked:
 			return nil
 		default:
-			return fmt.Errorf("quantities %s and %s differ: modulus %v and %v; ask for one of them "+
-				"by its moid, or give the parameter modulus", first.label(), q.label(),
+			return fmt.Errorf("quantities %s and %s differ: modulus %v and %v; ask for one of "+
+				"them by its moid, or give the parameter modulus", first.label(), q.label(),
 				first.Modulus, q.Modulus)
 		}
 	}

@@ -85,14 +85,12 @@ func TestFit(t *testing.T) {
 	f(count, "", nil, false, "") // whatever the quantities are
 	f(count, "", at(5), false, "")
 	f(own, "field=7", at(1), false, "field=7")
-
 	delta := &Doc{Name: "delta", Payload: numbers, Params: []Param{
 		{Name: "modulus", Type: F64, Default: "0"}}}
 	f(delta, "", at(6), false, "modulus=100000")
 	f(delta, "modulus=0", at(6), false, "modulus=0")
 	f(delta, "", at(6, 7), false, "! differ: modulus 100000 and 4.294967296e+09; ask for one of")
 	f(delta, "", at(1, 6), false, "! quantities 1 (energy) and 6 (register) differ: modulus 0 and")
-	f(delta, "modulus=10", at(1, 6), false, "modulus=10")
 	f(delta, "", at(6, 7), true, "")
 	f(delta, "", at(6, 9), false, "modulus=100000") // 9 is not declared
 	f(delta, "", at(1), false, "")

@@ -102,7 +102,7 @@ came since, and frees it of the question that tail has given it: the next run gi
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "allow moving the cursor back, and to another question")
+	c.Flags().BoolVar(&force, "force", false, "move the cursor back, or to another question")
 	return c
 }
 

@@ -107,8 +107,8 @@ func (r *remoteSource) horizon(ctx context.Context, box *record.Box) (int64, err
 }
 
 // Horizon returns the horizon of a box, below which nothing changes any more: the least of its
-// sources. A linearizable one is above all that was acknowledged before: it waits for the horizons of
-// groups that were written to less lately.
+// sources. A linearizable one is above all that was acknowledged before: it waits for the horizons
+// of groups that were written to less lately.
 func (e *Engine) Horizon(
 	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {

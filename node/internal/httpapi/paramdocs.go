@@ -98,7 +98,7 @@ var paramDocs = map[string]paramDoc{
 	"/v1/cursors/NAME acq":  {"integer", "Position in ns: the last `closed_ns` of the changes."},
 	"/v1/cursors/NAME question": {"", "Digest of what the reader asks for, of letters, digits and " +
 		"`._-`: one that the cursor did not have is kept, another one than it has is a conflict."},
-	"/v1/cursors/NAME force": {"flag", "Also set the cursor back, and its question to that given."},
+	"/v1/cursors/NAME force": {"flag", "Also set the cursor back, and its question."},
 
 	"/v1/devices cid":   {"", "Tenant whose devices they are, e.g. `1` or `acme`."},
 	"/v1/devices asof":  {"", "What was known before this time, e.g. `now-1h`."},

@@ -110,9 +110,9 @@ func checkName(name string) error {
 		"64 letters, digits, and . _ - but not first", params.Clip(name)))
 }
 
-// Commit moves a cursor durably to its acq: its client has everything below. Commits are idempotent;
-// a cursor goes back only with force, and never goes above the horizon. A question that the cursor
-// did not have becomes its own.
+// Commit moves a cursor durably to its acq: its client has everything below. Commits are
+// idempotent; a cursor goes back only with force, and never goes above the horizon. A question that
+// the cursor did not have becomes its own.
 func (p *Cursors) Commit(
 	ctx context.Context, c cursors.Cursor, force bool,
 ) (cursors.Cursor, error) {

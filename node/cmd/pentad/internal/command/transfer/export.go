@@ -46,13 +46,13 @@ after the point as a float, or as text if a float cannot hold it exactly. The co
 encrypted, so that an import restores the records as they are. Only its owner may read the file.
 
 The export contains the records below the horizon at its start, i.e. all that were acknowledged
-before. Each node of a cluster that is asked waits until it has all of them. By default each reading is there once, in its latest version, in no
-order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
-order of versions; their number is compared with a count. --select then chooses devices by what is
-known of them at the start. Records hidden by an erase are omitted: a
-file has no erases, and an import would bring them back. pentad versions shows them, and pentad sync
-copies erases. An export without selectors and filters also has the descriptions of devices; with
-some it has them only if --moid selects them.
+before. Each node of a cluster that is asked waits until it has all of them. By default each reading
+is there once, in its latest version, in no order. --view all exports every version and tombstone in
+ascending acq, so that an import keeps the order of versions; their number is compared with a count.
+--select then chooses devices by what is known of them at the start. Records hidden by an erase are
+omitted: a file has no erases, and an import would bring them back. pentad versions shows them, and
+pentad sync copies erases. An export without selectors and filters also has the descriptions of
+devices; with some it has them only if --moid selects them.
 
 ndjson, arrow and parquet store the selection, the view and the horizon in the file, and mark its
 end: reading a truncated file is an error. CSV cannot. -f gives the file its name when it is
