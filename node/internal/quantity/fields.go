@@ -114,8 +114,8 @@ func AppendObject(dst []byte, q *plugin.Quantity, src []byte) ([]byte, error) {
 	})
 }
 
-// AppendShown appends the payload of a struct as the JSON object that AppendObject reads, and reports
-// whether that gives the same payload again: bytes that are no field may say more.
+// AppendShown appends the payload of a struct as the JSON object that AppendObject reads, and
+// reports whether that gives the same payload again: bytes that are no field may say more.
 func AppendShown(dst []byte, q *plugin.Quantity, payload []byte) (object []byte, same bool) {
 	from := len(dst)
 	out := append(dst, '{')

@@ -102,8 +102,8 @@ func FuzzAppendObject(f *testing.F) {
 	})
 }
 
-// TestShownIsRead: what is shown of any payload of any struct gives this payload again, or says that
-// it does not; those that AppendFields makes are all shown.
+// TestShownIsRead: what is shown of any payload of any struct gives this payload again, or says
+// that it does not; those that AppendFields makes are all shown.
 func TestShownIsRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -136,7 +136,8 @@ func TestShownIsRead(t *testing.T) {
 		shown++
 		again, err := AppendObject(nil, q, object[1:])
 		if err != nil || !bytes.Equal(again, payload) || !json.Valid(object[1:]) {
-			t.Fatalf("%v: %x is shown as %s, which is %x, %v", q.Fields, payload, object, again, err)
+			t.Fatalf("%v: %x is shown as %s, which is %x, %v", q.Fields, payload, object, again,
+				err)
 		}
 	}
 	if shown < 300 {

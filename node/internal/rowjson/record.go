@@ -10,8 +10,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Record writes a record as [Writer.Row] writes its [Row], in a fraction of the time. Rows of structs
-// are left to that, and those of text in CSV, as they may need quotes.
+// Record writes a record as [Writer.Row] writes its [Row], in a fraction of the time. Rows of
+// structs are left to that, and those of text in CSV, as they may need quotes.
 func (o *Writer) Record(r *record.Record, payloads quantity.Types, keys bool) error {
 	switch {
 	case quantity.Struct(payloads, r.MOID) != nil:
