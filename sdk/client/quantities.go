@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // Quantities returns what is declared of moids, by moid.
@@ -16,6 +18,9 @@ func (c *Client) Quantities(ctx context.Context) ([]Quantity, error) {
 
 // SetQuantity declares what the records of a moid measure, in place of what was declared before.
 func (c *Client) SetQuantity(ctx context.Context, q Quantity) error {
+	if err := q.Check(); err != nil { // JSON has no NaN
+		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
+	}
 	body, err := json.Marshal(q)
 	if err != nil {
 		return err

@@ -427,5 +427,7 @@ func equalUntil[T int32 | int64](column []T, from, to int) int {
 
 func tooManyGroups(most int) error {
 	return &wire.Error{Kind: wire.KindPluginLimit, Message: fmt.Sprintf(
-		"more than %d groups; group by less or narrow the box", most)}
+		"more than %d groups; group by less or narrow the box; an aggregate that counts each "+
+			"series by itself, as delta, has one for each series and window, whatever it is "+
+			"grouped by: ask for fewer devices, longer windows or a shorter time", most)}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -27,35 +28,44 @@ type fieldColumns struct {
 const fieldPrefix = "value_"
 
 // withFields returns what reads a CSV file with a column of values.
-func withFields(source io.Reader) io.Reader {
+//
+// Errors: two columns have the name of one field.
+func withFields(source io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(SkipByteOrderMark(source))
 	first, err := in.ReadString('\n')
 	rest := io.MultiReader(strings.NewReader(first), in)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return io.MultiReader(strings.NewReader(first), failingReader{err})
+		return io.MultiReader(strings.NewReader(first), failingReader{err}), nil
 	}
 	header, err := csv.NewReader(strings.NewReader(first)).Read()
 	if err != nil {
-		return rest // the import says what is wrong
+		return rest, nil // the import says what is wrong
 	}
 	f := &fieldColumns{in: csv.NewReader(rest), fields: map[int]string{}, cells: len(header),
 		line: 1}
 	f.in.FieldsPerRecord = -1
+	columns := map[string]string{} // by field
 	for i, name := range header {
 		switch name = strings.TrimSpace(name); name {
 		case "value", "payload", "payload_hex":
-			return rest
+			return rest, nil
 		case "cid", "mid", "moid", "cap", "acq", "tenant", "device", "quantity", "deleted", "":
 		default:
-			if !strings.HasSuffix(name, "_ns") {
-				f.fields[i] = strings.TrimPrefix(name, fieldPrefix)
+			if strings.HasSuffix(name, "_ns") {
+				continue
 			}
+			field := strings.TrimPrefix(name, fieldPrefix)
+			if other, twice := columns[field]; twice {
+				return nil, fmt.Errorf("header: the columns %q and %q are both the field %q; "+
+					"remove one", other, name, field)
+			}
+			f.fields[i], columns[field] = field, name
 		}
 	}
 	if len(f.fields) == 0 {
-		return rest
+		return rest, nil
 	}
-	return f
+	return f, nil
 }
 
 type failingReader struct{ err error }

@@ -53,7 +53,9 @@ func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
 	}
 	opt := csvimport.Options{Types: types}
 	if !same {
-		in = withFields(in)
+		if in, err = withFields(in); err != nil {
+			return 0, 0, cli.Usagef("%s: %w", name, err)
+		}
 	}
 	if names != nil {
 		opt.Find = func(d record.Dim, cid int32, text string) (int64, error) {
