@@ -77,11 +77,12 @@ func (c *nodesTogether) push(n *Node, name string, wasm []byte) (info api.Plugin
 	return info
 }
 
-// size runs an aggregate over all records and returns how long its result is.
+// size runs an aggregate over all records that any node acknowledged, and returns how long its
+// result is.
 func (c *nodesTogether) size(n *Node, ref string, rows uint64) (size int) {
 	c.Helper()
 	c.eventually("an aggregate", func() error {
-		groups, end, err := n.Aggregate(c.Context(),
+		groups, end, err := dial(c.T, n).Linearizable().Aggregate(c.Context(),
 			&record.Query{Aggregate: record.PluginCall{Name: ref}})
 		if err == nil && (!end.Complete || len(groups) != 1 || groups[0].Records != rows) {
 			c.Fatalf("%s: %+v, %+v", ref, groups, end)

@@ -227,7 +227,21 @@ func TestAPutOfSomeGroups(t *testing.T) {
 	if count := c.countAll(); count != rows {
 		t.Errorf("%d records after the put was sent again, want %d", count, rows)
 	}
+	c.until("all groups have their replicas again", func() bool { return c.settled(3) })
 	c.keysOfBodies()
+}
+
+// answered sends a body until there is an answer for good: with its key it is stored once.
+func (c *nodesTogether) answered(n *Node, body, key string) (status int, out putAnswer) {
+	c.Helper()
+	c.until("a put has an answer", func() bool {
+		if status, out = postLines(c.T, n, body, key); status == http.StatusServiceUnavailable {
+			c.Logf("%+v", out)
+			return false
+		}
+		return true
+	})
+	return status, out
 }
 
 // keysOfBodies: groups refuse another body under a key that they know.
@@ -235,7 +249,7 @@ func (c *nodesTogether) keysOfBodies() {
 	c.Helper()
 	f := func(key, body string, want int, stored string) {
 		c.Helper()
-		status, out := postLines(c.T, c.nodes[1], body, key)
+		status, out := c.answered(c.nodes[1], body, key)
 		if status != want || out.Put.Stored != stored {
 			c.Errorf("key %q: status %d, want %d: %+v", key, status, want, out)
 		}
@@ -252,33 +266,33 @@ func (c *nodesTogether) keysOfBodies() {
 // the answer says which.
 func (c *nodesTogether) keyOfOneGroup() {
 	c.Helper()
-	if status, out := postLines(c.T, c.nodes[1], devices(1), "some"); status != 200 {
+	if status, out := c.answered(c.nodes[1], devices(1), "some"); status != 200 {
 		c.Errorf("status %d: %+v", status, out)
 	}
 	other := strings.ReplaceAll(devices(32), `"cap":1`, `"cap":3`)
-	status, out := postLines(c.T, c.nodes[1], other, "some")
+	status, out := c.answered(c.nodes[1], other, "some")
 	stored, refused := out.Put.Stored, out.Put.NotStored
 	if status != 422 || out.Put.Stored == "" || !strings.HasPrefix(refused, "1") ||
 		out.Put.Unknown != "" || !strings.Contains(out.Detail, "did not know the key, see put") {
 		c.Fatalf("another body: status %d: %+v", status, out)
 	}
 	before := c.countAll()
-	if status, out = postLines(c.T, c.nodes[2], other, "some"); status != 422 ||
+	if status, out = c.answered(c.nodes[2], other, "some"); status != 422 ||
 		out.Put.NotStored != refused {
 		c.Errorf("another body, again: status %d, not stored %s, before %s", status,
 			out.Put.NotStored, refused)
 	}
-	if status, out = postLines(c.T, c.nodes[2], devices(1), "some"); status != 200 {
+	if status, out = c.answered(c.nodes[2], devices(1), "some"); status != 200 {
 		c.Errorf("the first body again: status %d: %+v", status, out)
 	}
 	lines := strings.SplitAfter(devices(32), "\n")
 	elsewhere := 0 // a line of a group that the first does not belong to
 	eachLine(c.T, stored, func(line int) { elsewhere = line })
 	for range 2 { // no group knows the key, then one does
-		if status, out = postLines(c.T, c.nodes[1], lines[0], "one group"); status != 200 {
+		if status, out = c.answered(c.nodes[1], lines[0], "one group"); status != 200 {
 			c.Errorf("a body of one group: status %d: %+v", status, out)
 		}
-		status, out = postLines(c.T, c.nodes[2], lines[elsewhere-1], "one group")
+		status, out = c.answered(c.nodes[2], lines[elsewhere-1], "one group")
 		if status != 200 {
 			c.Errorf("a body of another group: status %d: %+v", status, out)
 		}

@@ -52,6 +52,17 @@ func beside() []Measurement {
 			About: "48 million readings in one burst. The published record for ten million " +
 				"meters is 36 minutes, on 16 cores of 2011 ([sources](README.md)).",
 			Args: args("run --workloads daily --rows 48000000 --systems pentad,pebble,duckdb")},
+		{Name: "tsbs", Title: "Metrics of 100 hosts, beside VictoriaMetrics",
+			About: "4.7 million readings of 1,000 series: ten cpu metrics of 100 hosts, " +
+				"every 10 s for 13 hours, walks of whole percents, in the shape of the " +
+				"devops data of TSBS. " +
+				"`pentad-http` and VictoriaMetrics are asked over HTTP; `pentad` and DuckDB, in " +
+				"the process that asks.",
+			Args: args("run --workloads tsbs --rows 4680000 " +
+				"--systems pentad,pentad-http,victoriametrics,duckdb")},
+		{Name: "tsbs-wide", Title: "Metrics of 4,000 hosts, beside VictoriaMetrics",
+			About: "28.8 million readings of 40,000 series, two hours.",
+			Args:  args("run --workloads tsbs-wide --systems pentad,pentad-http,victoriametrics")},
 		{Name: "thesis", Title: "A tenth of the sensor thesis",
 			About: "95 million of the 946 million values that a thesis on sensors stored in " +
 				"DynamoDB.",

@@ -14,6 +14,21 @@ func fillPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
 //go:noescape
 func addPieces(out *int64, pieces *piece, n int, bases, slopes *int64)
 
+// countEights is countStepsByRun of eight runs at a time, n in all.
+//
+//go:noescape
+func countEights(starts, behind *int64, n int, from, to int64) (rows int64)
+
+// countSteps is countStepsByRun by vectors.
+func countSteps(starts, behind []int64, from, to int64) (rows int64) {
+	if t := filterTables(); t != nil && t.sixteens && len(behind) >= 8 {
+		n := len(behind) &^ 7
+		rows = countEights(&starts[0], &behind[0], n, from, to)
+		starts, behind = starts[n:], behind[n:]
+	}
+	return rows + countStepsByRun(starts, behind, from, to)
+}
+
 // writePositions writes lo, lo + 1 and so on.
 func writePositions(out []uint32, lo int) {
 	if pairs := len(out) / 2; pairs > 0 { // each is a word

@@ -159,3 +159,39 @@ addPieceRest:
 	JNZ         addNext
 	VZEROUPPER
 	RET
+
+// func countEights(starts, behind *int64, n int, from, to int64) (rows int64)
+TEXT ·countEights(SB), NOSPLIT, $0-48
+	MOVQ         starts+0(FP), SI
+	MOVQ         behind+8(FP), DI
+	MOVQ         n+16(FP), CX
+	VPBROADCASTQ from+24(FP), Z6
+	VPBROADCASTQ to+32(FP), Z7
+	VPXORQ       Z8, Z8, Z8      // zeros
+	VPXORQ       Z9, Z9, Z9      // rows of each lane
+
+countNext:
+	VMOVDQU64 (SI), Z0       // starts
+	VPSUBQ    (DI), Z0, Z1   // where the first run of all would start
+	VPADDQ    Z7, Z1, Z2
+	VPADDQ    Z6, Z1, Z3
+	VPMINSQ   8(SI), Z2, Z2  // ends
+	VPMAXSQ   Z0, Z3, Z3
+	VPSUBQ    Z3, Z2, Z2
+	VPMAXSQ   Z8, Z2, Z2
+	VPADDQ    Z2, Z9, Z9
+	ADDQ      $64, SI
+	ADDQ      $64, DI
+	SUBQ      $8, CX
+	JG        countNext
+
+	VEXTRACTI64X4 $1, Z9, Y1
+	VPADDQ        Y1, Y9, Y1
+	VEXTRACTI128  $1, Y1, X2
+	VPADDQ        X2, X1, X1
+	VPSHUFD       $0xEE, X1, X2
+	VPADDQ        X2, X1, X1
+	VZEROUPPER
+	MOVQ          X1, AX
+	MOVQ          AX, rows+40(FP)
+	RET

@@ -2,6 +2,10 @@
 
 package segment
 
+func countSteps(starts, behind []int64, from, to int64) int64 {
+	return countStepsByRun(starts, behind, from, to)
+}
+
 func writePositions(out []uint32, lo int) {
 	for k := range out {
 		out[k] = uint32(lo + k)

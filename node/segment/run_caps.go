@@ -201,16 +201,23 @@ func (b *Block) countAllTogether(from, to int, steps uint64) int {
 	behind := t.lines[0].base
 	behind.base, behind.gcd = 0, steps
 	b.keyValues = behind.unpack(b.keyValues, t.count)
-	starts, last := t.packed, t.count-1
-	start, rows := starts[0], int64(0)
-	for k, steps := range b.keyValues[:last] {
-		next, first := starts[k+1], start-steps
-		rows += max(0, min(first+int64(to), next)-max(first+int64(from), start))
-		start = next
+	t.packed = append(t.packed, int64(b.rows))
+	rows := countSteps(t.packed, b.keyValues, int64(from), int64(to))
+	t.packed = t.packed[:t.count]
+	return int(min(max(rows, 0), int64(b.rows))) // damaged bytes may say anything
+}
+
+// countStepsByRun returns how many rows lie between from and to steps behind the starts of runs,
+// each less the steps that it is behind, and in that run. Run k has the rows
+// [starts[k], starts[k+1]).
+func countStepsByRun(starts, behind []int64, from, to int64) (rows int64) {
+	ends := starts[1:]
+	starts = starts[:len(ends)]
+	for k, steps := range behind[:len(ends)] {
+		start, end := starts[k], ends[k]
+		rows += max(0, min(start-steps+to, end)-max(start-steps+from, start))
 	}
-	end, first := int64(b.rows), start-b.keyValues[last]
-	rows += max(0, min(first+int64(to), end)-max(first+int64(from), start))
-	return int(min(max(rows, 0), end)) // damaged bytes may say anything
+	return rows
 }
 
 // stepsIn returns which rows of the run with the least base are in a range, where lines are

@@ -40,6 +40,29 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// Steps of runs are counted by vectors as run by run, also those of damaged tables.
+func TestCountSteps(t *testing.T) {
+	rng := randomSource(t)
+	for range 2000 {
+		runs := rng.IntN(100)
+		starts, behind := make([]int64, runs+1), make([]int64, runs)
+		value := func(most int64) int64 { return rng.Int64N(most) }
+		if rng.IntN(3) == 0 {
+			value = func(int64) int64 { return extremes(rng) }
+		}
+		for i := range runs {
+			starts[i+1], behind[i] = starts[i]+value(60), value(40)
+		}
+		from := value(50)
+		to := from + value(20)
+		got := countSteps(starts, behind, from, to)
+		if want := countStepsByRun(starts, behind, from, to); got != want {
+			t.Fatalf("starts %v, behind %v, %d to %d: %d rows, want %d", starts, behind, from, to,
+				got, want)
+		}
+	}
+}
+
 // alignedSeries makes series that take readings at the same instants, or within some of them, and
 // that begin and end at different ones.
 func alignedSeries(rng *rand.Rand) *SealedInput {

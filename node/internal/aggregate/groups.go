@@ -64,6 +64,8 @@ type GroupTable struct {
 	max          int
 	keys         []groupKey
 	counts       []uint64
+	after        []successor
+	last         uint32   // the group of the previous run
 	slots        []uint32 // number of a group + 1, 0 for a free entry; empty for a few groups
 	seed         [3]uint64
 	bucket       bucket // of the previous row
@@ -128,14 +130,6 @@ func (g *GroupTable) windowOf(ns int64) int64 {
 	return g.bucket.start
 }
 
-func (g *GroupTable) keyOf(b *record.Batch, i int) groupKey {
-	k := g.seriesKey(b.CID[i], b.MID[i], b.MOID[i])
-	if g.by.ByCap() {
-		k.cap = g.capOf(b.CapNs[i])
-	}
-	return k
-}
-
 // seriesKey returns what the key of a row has of its series.
 func (g *GroupTable) seriesKey(cid int32, mid int64, moid int32) groupKey {
 	k := groupKey{predecessor: g.predecessors}
@@ -198,6 +192,7 @@ func (g *GroupTable) id(k groupKey) (uint32, error) {
 	}
 	g.keys = append(g.keys, k)
 	g.counts = append(g.counts, 0)
+	g.after = append(g.after, successor{})
 	if len(g.slots) > 0 {
 		g.slots[at] = uint32(len(g.keys))
 	}
@@ -227,24 +222,33 @@ func (g *GroupTable) spread() {
 
 // forget removes all groups.
 func (g *GroupTable) forget() {
-	g.keys, g.counts = g.keys[:0], g.counts[:0]
+	g.keys, g.counts, g.after = g.keys[:0], g.counts[:0], g.after[:0]
 	clear(g.slots)
 }
 
 // AppendRuns appends the runs of rows of one group of a batch to dst; with an error, those before
 // the first whose group exceeds the limit.
 //
-// Cost: of a batch with series, some ns for each of these and each bucket in them.
+// Cost: some ns for each run, and for each series of the batch.
 func (g *GroupTable) AppendRuns(
 	b *record.Batch, dst []wasmhost.GroupRun,
 ) (_ []wasmhost.GroupRun, err error) {
-	if len(b.Series) > 0 {
-		return g.appendSeries(b, dst)
-	}
-	for from := 0; from < b.Len(); {
-		k := g.keyOf(b, from)
-		to := g.runEnd(b, from)
-		if dst, err = g.appendRun(dst, k, from, to); err != nil {
+	for from, i := 0, 0; from < b.Len(); i++ {
+		var k groupKey
+		to := 0
+		if len(b.Series) > 0 {
+			s := &b.Series[i]
+			k, to = g.seriesKey(s.CID, s.MID, s.MOID), int(s.End)
+		} else {
+			k = g.seriesKey(b.CID[from], b.MID[from], b.MOID[from])
+			to = g.seriesEnd(b, from)
+		}
+		if g.by.ByCap() {
+			dst, err = g.appendBuckets(dst, k, b.CapNs[:to], from, len(b.Series) > 0)
+		} else {
+			dst, err = g.appendGroup(dst, k, from, to)
+		}
+		if err != nil {
 			return dst, err
 		}
 		from = to
@@ -252,27 +256,57 @@ func (g *GroupTable) AppendRuns(
 	return dst, nil
 }
 
-// appendSeries is AppendRuns for a batch with series.
-func (g *GroupTable) appendSeries(
-	b *record.Batch, dst []wasmhost.GroupRun,
-) (_ []wasmhost.GroupRun, err error) {
-	from := 0
-	for i := range b.Series {
-		s := &b.Series[i]
-		k, end := g.seriesKey(s.CID, s.MID, s.MOID), int(s.End)
-		for from < end {
-			to := end
-			if g.by.ByCap() {
-				k.cap = g.capOf(b.CapNs[from])
-				to = from + g.bucketRows(b.CapNs[from:end])
-			}
-			if dst, err = g.appendRun(dst, k, from, to); err != nil {
+// appendBuckets appends the rows from one on, which differ in their buckets only. Caps of a series
+// ascend.
+func (g *GroupTable) appendBuckets(
+	dst []wasmhost.GroupRun, k groupKey, caps []int64, from int, ascend bool,
+) ([]wasmhost.GroupRun, error) {
+	for from < len(caps) {
+		id, ok := g.following(&k, caps[from])
+		if !ok {
+			var err error
+			k.cap = g.capOf(caps[from])
+			if id, err = g.id(k); err != nil {
 				return dst, err
 			}
-			from = to
+			g.after[g.last].next, g.after[id].span = id, g.bucket.span
 		}
+		g.last = id
+		to := from + 1
+		if ascend {
+			to = from + g.bucketRows(caps[from:])
+		}
+		for !ascend && to < len(caps) && g.bucket.contains(caps[to]) {
+			to++
+		}
+		dst = g.appendRun(dst, id, from, to)
+		from = to
 	}
 	return dst, nil
+}
+
+// successor is what a group knows of the one after it. Rows of the same groups follow each other
+// often, e.g. buckets of one device after the other.
+type successor struct {
+	span uint64 // of the bucket of the group itself
+	next uint32 // the group of the run that came after one of it the last time
+}
+
+// following returns the successor of the last group, if it is that of a series at a cap, and makes
+// its bucket that of this row.
+func (g *GroupTable) following(k *groupKey, ns int64) (uint32, bool) {
+	if int(g.last) >= len(g.after) {
+		g.last = 0
+		return 0, false
+	}
+	id := g.after[g.last].next
+	o, x := &g.keys[id], bucket{g.keys[id].cap, g.after[id].span}
+	if !x.contains(ns) || o.mid != k.mid || o.cid != k.cid || o.moid != k.moid ||
+		o.predecessor != k.predecessor {
+		return 0, false
+	}
+	g.bucket = x
+	return id, true
 }
 
 // bucketRows returns how many of caps, which ascend, are in the bucket of the first.
@@ -285,38 +319,45 @@ func (g *GroupTable) bucketRows(caps []int64) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return !g.bucket.contains(caps[lo+i]) })
 }
 
-// appendRun appends rows of a group.
-func (g *GroupTable) appendRun(
+// appendGroup appends rows of the group of a key.
+func (g *GroupTable) appendGroup(
 	dst []wasmhost.GroupRun, k groupKey, from, to int,
 ) ([]wasmhost.GroupRun, error) {
 	id, err := g.id(k)
 	if err != nil {
 		return dst, err
 	}
+	return g.appendRun(dst, id, from, to), nil
+}
+
+// appendRun appends rows of a group.
+func (g *GroupTable) appendRun(
+	dst []wasmhost.GroupRun, id uint32, from, to int,
+) []wasmhost.GroupRun {
 	g.counts[id] += uint64(to - from)
 	if n := len(dst); n > 0 && dst[n-1].Group == id {
 		dst[n-1].End = uint32(to)
-		return dst, nil
+		return dst
 	}
-	return append(dst, wasmhost.GroupRun{Group: id, End: uint32(to)}), nil
+	return append(dst, wasmhost.GroupRun{Group: id, End: uint32(to)})
 }
 
 // firstLook is how many rows are compared first: one part of the key may change with every row, and
 // another not at all in a batch.
 const firstLook = 8
 
-// runEnd returns the end of the run of rows of one group that begins at from.
-func (g *GroupTable) runEnd(b *record.Batch, from int) int {
+// seriesEnd returns the end of the rows from one on that have the same of their series in the key.
+func (g *GroupTable) seriesEnd(b *record.Batch, from int) int {
 	for look := firstLook; ; look *= 2 {
 		to := min(from+look, b.Len())
-		if end := g.runWithin(b, from, to); end < to || to == b.Len() {
+		if end := g.seriesWithin(b, from, to); end < to || to == b.Len() {
 			return end
 		}
 	}
 }
 
-// runWithin is runEnd among the rows before to.
-func (g *GroupTable) runWithin(b *record.Batch, from, to int) int {
+// seriesWithin is seriesEnd among the rows before to.
+func (g *GroupTable) seriesWithin(b *record.Batch, from, to int) int {
 	switch {
 	case g.by.MID:
 		to = equalUntil(b.MID, from, to)
@@ -328,13 +369,6 @@ func (g *GroupTable) runWithin(b *record.Batch, from, to int) int {
 	}
 	if g.by.MOID {
 		to = equalUntil(b.MOID, from, to)
-	}
-	if g.by.ByCap() {
-		for i, ns := range b.CapNs[from:to] {
-			if !g.bucket.contains(ns) { // the bucket of from
-				return from + i
-			}
-		}
 	}
 	return to
 }
