@@ -92,7 +92,8 @@ func (seg *PlannedSegment) RowsIn(box *record.Box, c index.Candidate) int {
 	return int(rows)
 }
 
-// fewRanges of a dimension that are near a block are looked at to tell how many rows of it are read.
+// fewRanges of a dimension that are near a block are looked at to tell how many of its rows are
+// read.
 const fewRanges = 16
 
 // Plan plans a box on a segment, without what some range tombstones, oldest first, hide. The caller
