@@ -352,9 +352,13 @@ func (c *Clusterer) leaf(items []item) {
 	setKeys(items, record.Cap)
 	n, subs := len(items), c.subRunsOf(items)
 	var ends [subRuns]int
+	if subs > 1 {
+		subs = endsOfInstants(items, &ends)
+	}
 	for i := range ends {
-		ends[i] = n
-		if i < subs-1 {
+		if i >= subs-1 {
+			ends[i] = n
+		} else if ends[i] == 0 {
 			ends[i] = n * (i + 1) / subs &^ 7 // filters take eight rows at once
 		}
 	}
@@ -370,40 +374,6 @@ func (c *Clusterer) leaf(items []item) {
 	c.emit(items)
 	c.layout.BlockEnds = append(c.layout.BlockEnds, base+uint32(n))
 	c.layout.SubEnds = append(c.layout.SubEnds, subEnds)
-}
-
-// subRunsOf returns how many sub-runs a block has: as many as there can be, or one where series
-// have so many readings in it that these are read as runs.
-func (c *Clusterer) subRunsOf(items []item) int {
-	if len(c.inBlock) < len(c.mids) {
-		c.inBlock, c.inBlockMark = make([]uint32, len(c.mids)), 0
-	}
-	series := 0
-	for i := range items {
-		it := &items[i]
-		if i == 0 || it.pair != items[i-1].pair {
-			c.inBlockMark++
-		}
-		if c.inBlock[it.mid] != c.inBlockMark {
-			c.inBlock[it.mid] = c.inBlockMark
-			series++
-		}
-	}
-	readings := len(items) / series
-	if readings >= longRun || readings >= alignedRun && c.shareInstants(items) {
-		return 1
-	}
-	return subRuns
-}
-
-// shareInstants reports whether the items have few caps.
-func (c *Clusterer) shareInstants(items []item) bool {
-	c.keys = c.keys[:0]
-	for i := range instantSamples {
-		c.keys = append(c.keys, uint64(items[i*len(items)/instantSamples].cap))
-	}
-	slices.Sort(c.keys)
-	return len(slices.Compact(c.keys)) <= instantSamples/instantShare
 }
 
 // emit appends the rows of a block, in their order, to the layout.

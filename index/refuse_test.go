@@ -25,7 +25,7 @@ const (
 func TestParseRefuses(t *testing.T) {
 	b := new(record.Batch)
 	for i := range 6 {
-		b.AppendStamped(record.Key{MID: int64(i), AcqNs: int64(i + i/3*100)}, nil)
+		b.AppendStamped(record.Key{MID: int64(i), CapNs: int64(i), AcqNs: int64(i + i/3*100)}, nil)
 	}
 	one := new(record.Batch)
 	one.AppendStamped(record.Key{AcqNs: 1}, nil)

@@ -77,7 +77,10 @@ func (seg *PlannedSegment) RowsIn(box *record.Box, c index.Candidate) int {
 		if record.Dim(d) == record.Acq {
 			set = seg.Ranks
 		}
-		if c.Residual>>d&1 == 0 || len(set) > fewRanges {
+		if c.Residual>>d&1 == 0 {
+			continue
+		}
+		if set = set.Near(info.Min[d], info.Max[d]); len(set) > fewRanges {
 			continue
 		}
 		least, end, in := float64(info.Min[d]), float64(info.Max[d])+1, 0.0
@@ -89,8 +92,9 @@ func (seg *PlannedSegment) RowsIn(box *record.Box, c index.Candidate) int {
 	return int(rows)
 }
 
-// fewRanges of a dimension are looked at to tell how many rows of a block are read.
-const fewRanges = 4
+// fewRanges of a dimension that are near a block are looked at to tell how many of its rows are
+// read.
+const fewRanges = 16
 
 // Plan plans a box on a segment, without what some range tombstones, oldest first, hide. The caller
 // frees it.

@@ -28,15 +28,17 @@ type Prefetched struct {
 }
 
 // IsSelective reports whether only devices are to be looked at in a block, and can be searched for,
-// or whether one dimension leaves few rows of it.
+// or whether one dimension, or such devices and other dimensions, leave few rows of it.
 func (r *Reader) IsSelective(seg *PlannedSegment, c index.Candidate) bool {
-	if c.Residual == 0 || c.Residual&(c.Residual-1) != 0 || c.Residual == ResidualTombstones {
+	if c.Residual == 0 || c.Residual&ResidualTombstones != 0 || seg.findOpen(c.Block) != nil {
 		return false
 	}
+	searched := c.Residual>>record.MID&1 == 1 && SortedByDevice(seg.Index.Block(c.Block))
 	if c.Residual == 1<<record.MID {
-		return SortedByDevice(seg.Index.Block(c.Block)) && seg.findOpen(c.Block) == nil
+		return searched
 	}
-	return !r.CountOnly && seg.RowsIn(r.Box, c) <= fewRows && seg.findOpen(c.Block) == nil
+	several := c.Residual&(c.Residual-1) != 0
+	return !r.CountOnly && (searched || !several) && seg.RowsIn(r.Box, c) <= fewRows
 }
 
 // isPrefetchable is IsSelective where blocks that lie inside the box are prefetched, too.
@@ -98,36 +100,46 @@ func (r *Reader) openAhead(seg *PlannedSegment, c index.Candidate, p *Prefetched
 	if c.Residual == 0 {
 		return nil
 	}
-	if c.Residual != 1<<record.MID {
+	if c.Residual>>record.MID&1 == 0 {
 		r.prefetchResidual(seg, p)
 		return nil
 	}
 	p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
 	p.Spans = p.Spans[:0]
-	lo := 0
-	for i := range p.info.Subs {
-		hi := int(p.info.Subs[i].End)
+	r.eachSubRun(seg, p, func(_ uint8, lo, hi int) {
 		for _, m := range p.devices {
 			p.Spans = p.Block.LikelyMIDs(lo, hi, m, p.Spans)
 		}
-		lo = hi
-	}
+	})
 	p.Block.PrefetchMIDs(p.Spans)
 	return nil
+}
+
+// eachSubRun yields the rows of each sub-run that has some in the box, and which dimensions are to
+// be tested on them.
+func (r *Reader) eachSubRun(
+	seg *PlannedSegment, p *Prefetched, yield func(residual uint8, lo, hi int),
+) {
+	lo := 0
+	for i := range p.info.Subs {
+		sub := &p.info.Subs[i]
+		hi := int(sub.End)
+		if ofSubRun, some := r.residualOf(seg, sub, p.residual); some && lo < hi {
+			yield(ofSubRun, lo, hi)
+		}
+		lo = hi
+	}
 }
 
 // prefetchResidual asks for the column of the first residual dimension, of the sub-runs whose rows
 // it is tested on.
 func (r *Reader) prefetchResidual(seg *PlannedSegment, p *Prefetched) {
 	p.Spans = p.Spans[:0]
-	lo := 0
-	for i := range p.info.Subs {
-		sub := &p.info.Subs[i]
-		if ofSubRun, _ := r.residualOf(seg, sub, p.residual); ofSubRun != 0 && lo < int(sub.End) {
-			p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: sub.End})
+	r.eachSubRun(seg, p, func(residual uint8, lo, hi int) {
+		if residual != 0 {
+			p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
 		}
-		lo = int(sub.End)
-	}
+	})
 	p.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(p.residual)), p.Spans)
 }
 
@@ -139,29 +151,33 @@ func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
 		p.Spans = append(p.Spans, segment.Span{Hi: uint32(p.rows)})
 		return
 	}
-	if p.residual != 1<<record.MID {
-		r.searchResidual(seg, p)
+	if p.residual>>record.MID&1 == 0 {
+		r.Block = &p.Block
+		r.Chosen = r.Choose(seg, p.info, p.residual)
+		p.addRows(r.Chosen)
 		return
 	}
-	lo := 0
-	for i := range p.info.Subs {
-		hi := int(p.info.Subs[i].End)
+	r.eachSubRun(seg, p, func(residual uint8, lo, hi int) {
 		for _, m := range p.devices {
-			if from, to := p.Block.SearchMIDs(lo, hi, m); from < to {
+			from, to := p.Block.SearchMIDs(lo, hi, m)
+			switch residual &^= 1 << record.MID; {
+			case from >= to:
+			case residual == 0:
 				p.Spans = append(p.Spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
 				p.rows += to - from
+			default:
+				r.Block = &p.Block
+				r.Chosen = r.filterSpan(seg, residual, from, to, r.Chosen[:0])
+				p.addRows(r.Chosen)
 			}
 		}
-		lo = hi
-	}
+	})
 }
 
-// searchResidual is searchBlock where residual dimensions other than mid are tested.
-func (r *Reader) searchResidual(seg *PlannedSegment, p *Prefetched) {
-	r.Block = &p.Block
-	r.Chosen = r.Choose(seg, p.info, p.residual)
-	p.rows = len(r.Chosen)
-	for _, at := range r.Chosen {
+// addRows adds rows, which ascend, to those that are to be taken.
+func (p *Prefetched) addRows(rows []uint32) {
+	p.rows += len(rows)
+	for _, at := range rows {
 		if n := len(p.Spans); n > 0 && p.Spans[n-1].Hi == at {
 			p.Spans[n-1].Hi++
 			continue
