@@ -54,6 +54,27 @@ func TestReadsAfterWrites(t *testing.T) {
 	checkDevices(t, dial(t, live[0]), devices)
 }
 
+// TestHorizonAfterWrites: a linearizable horizon is above what any node has acknowledged, also of
+// groups that are written to less; so an export right after a put has it.
+func TestHorizonAfterWrites(t *testing.T) {
+	c := openTogether(t, 3, 4)
+	c.until("all replicas are proved before anybody asks them", c.proved)
+	for i := range fewer(30) {
+		one := readings(int64(i)*50, 1) // in one group
+		res := c.put(c.nodes[rand.IntN(3)], one, store.WriterSeq{})
+		at := dial(t, c.nodes[rand.IntN(3)])
+		horizon, err := at.Linearizable().Horizon(t.Context(), nil)
+		if err != nil || horizon <= res.LastAcqNs {
+			t.Fatalf("horizon %d after a put at %d: %v", horizon, res.LastAcqNs, err)
+		}
+		n, end, err := at.After(horizon-1).Count(t.Context(), &record.Query{
+			View: record.ViewAsOf, AsOfAcqNs: horizon})
+		if err != nil || n != uint64(i+1) || end.HorizonNs < horizon {
+			t.Fatalf("%d records below %d, want %d: %+v, %v", n, horizon, i+1, end, err)
+		}
+	}
+}
+
 // proved reports whether each node has proved its replicas of all groups.
 func (c *nodesTogether) proved() bool {
 	for _, n := range c.nodes {

@@ -19,7 +19,7 @@ func (n *Node) Cursor(ctx context.Context, name string) (cursors.Cursor, error) 
 func (n *Node) CommitCursor(
 	ctx context.Context, name string, acqNs int64, force bool,
 ) (cursors.Cursor, error) {
-	return n.cursors.Commit(ctx, name, acqNs, force)
+	return n.cursors.Commit(ctx, cursors.Cursor{Name: name, AcqNs: acqNs}, force)
 }
 
 // RemoveCursor forgets a cursor.

@@ -139,7 +139,10 @@ func goldenAnswers(t *testing.T, n *Node) string {
 	for _, c := range cursors {
 		fmt.Fprintf(&out, "cursor %s at %d, %v\n", c.Name, c.AcqNs, err)
 	}
-	fmt.Fprintf(&out, "quantities %+v\n", n.Quantities())
+	for _, q := range n.Quantities() {
+		fmt.Fprintf(&out, "quantities [{MOID:%d Name:%s Unit:%s Type:%s Fields:%v}]\n", q.MOID,
+			q.Name, q.Unit, q.Type, q.Fields)
+	}
 	events, err := n.Events(t.Context())
 	for _, e := range events {
 		if e.Kind == event.Erase || e.Kind == event.Purge { // others go on with the clock

@@ -160,3 +160,22 @@ func TestNamesForPeople(t *testing.T) {
 	a.expect("DELETE", "/v1/retention?cid=acme&moid=temperature", "", 200)
 	a.expect("PUT", "/v1/retention?cid=beta&cap_age=1d", "", 400, `"part":"cid"`)
 }
+
+// TestNotesOfSelectors: an explanation says which keys of a selector no device has.
+func TestNotesOfSelectors(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	a.expect("PUT", "/v1/devices/t7?cid=1", `{"type":"meter","attributes":{"owner":"acme"}}`, 200)
+	ask := func(selector string) string {
+		return "/v1/explain?cid=1&select=" + url.QueryEscape(selector)
+	}
+	a.expect("GET", ask("ower=acme, grup=a or owner=b"), "", 200,
+		`"notes":["a condition on the attribute grup; did you mean group?",`+
+			`"no device of tenant 1 has the attribute ower"]`)
+	a.expect("GET", ask("ower=acme")+"&of=versions", "", 200, "has the attribute ower")
+	a.expect("GET", ask("owner=b")+"&asof=2020-01-01", "", 200, "has the attribute owner")
+	for _, selector := range []string{"owner=b", "type=ower"} {
+		if x := a.expect("GET", ask(selector), "", 200); strings.Contains(x, "notes") {
+			t.Errorf("%s: %s", selector, x)
+		}
+	}
+}

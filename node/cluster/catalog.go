@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
@@ -47,6 +50,7 @@ const (
 	changeRemove   = 3
 	changeQuantity = 4
 	changeForget   = 5
+	changeRegister = 6 // a quantity with a modulus
 )
 
 func (x *ChangeCatalog) what() uint8 {
@@ -57,6 +61,8 @@ func (x *ChangeCatalog) what() uint8 {
 		return changePromote
 	case x.Remove != nil:
 		return changeRemove
+	case x.Quantity != nil && x.Quantity.Modulus != 0:
+		return changeRegister
 	case x.Quantity != nil:
 		return changeQuantity
 	}
@@ -76,11 +82,14 @@ func (x *ChangeCatalog) fields(c *coder) {
 		refFields(c, &x.Promote)
 	case changeRemove:
 		refFields(c, &x.Remove)
-	case changeQuantity:
+	case changeQuantity, changeRegister:
 		if c.reading {
 			x.Quantity = new(plugin.Quantity)
 		}
 		quantityFields(c, x.Quantity)
+		if what == changeRegister {
+			modulusField(c, x.Quantity)
+		}
 	case changeForget:
 		if c.reading {
 			x.Forget = new(int32)
@@ -131,15 +140,93 @@ func quantityFields(c *coder, q *plugin.Quantity) {
 	})
 }
 
+// modulusField is that of a quantity that has one.
+func modulusField(c *coder, q *plugin.Quantity) {
+	bits := math.Float64bits(q.Modulus)
+	number(c, &bits)
+	if q.Modulus = math.Float64frombits(bits); q.Modulus == 0 {
+		c.fail("a modulus of 0 where there is one")
+	}
+}
+
 func cursorFields(c *coder, x *cursors.Cursor) {
 	c.text(&x.Name, maxNameBytes)
 	signed(c, &x.AcqNs)
 	signed(c, &x.CommittedNs)
 }
 
+// What the last number of a commit says. Those without a question end with it.
+const (
+	commitForced   = 1
+	commitQuestion = 2
+)
+
 func (x *CommitCursor) fields(c *coder) {
 	cursorFields(c, &x.Cursor)
-	c.flag(&x.Force)
+	var what uint8
+	if x.Force {
+		what |= commitForced
+	}
+	if x.Question != "" {
+		what |= commitQuestion
+	}
+	if number(c, &what); what > commitForced|commitQuestion {
+		c.fail("%d where 0 to 3 is wanted", what)
+	}
+	if x.Force = what&commitForced != 0; what&commitQuestion != 0 {
+		questionField(c, &x.Cursor)
+	}
+}
+
+// questionField is that of a cursor that has one.
+func questionField(c *coder, x *cursors.Cursor) {
+	if c.text(&x.Question, maxNameBytes); x.Question == "" {
+		c.fail("a cursor has an empty question")
+	}
+}
+
+// laterFields writes or reads what later programs have added to quantities and cursors, behind all
+// else and only if there is any: so states of earlier ones are read as they are.
+func (s *State) laterFields(c *coder) {
+	moduli, questions := map[int32]plugin.Quantity{}, map[string]cursors.Cursor{}
+	if c.reading && len(c.src) == 0 {
+		return
+	}
+	if !c.reading {
+		moduli, questions = maps.Clone(s.catalog.Quantities), maps.Clone(s.cursors)
+		maps.DeleteFunc(moduli, func(_ int32, q plugin.Quantity) bool { return q.Modulus == 0 })
+		maps.DeleteFunc(questions, func(_ string, x cursors.Cursor) bool {
+			return x.Question == ""
+		})
+		if len(moduli)+len(questions) == 0 {
+			return
+		}
+	}
+	mapped(c, moduli, catalog.MaxQuantities, cmp.Compare,
+		func(moid *int32, q *plugin.Quantity) {
+			signed(c, moid)
+			modulusField(c, q)
+			if declared, known := s.catalog.Quantities[*moid]; known && c.reading {
+				declared.Modulus = q.Modulus
+				s.catalog.Quantities[*moid] = declared
+			} else if !known {
+				c.fail("a modulus of quantity %d, which is not declared", *moid)
+			}
+		})
+	mapped(c, questions, cursors.Max, strings.Compare,
+		func(name *string, x *cursors.Cursor) {
+			c.text(name, maxNameBytes)
+			questionField(c, x)
+			if kept, known := s.cursors[*name]; known && c.reading {
+				kept.Question = x.Question
+				s.cursors[*name] = kept
+			} else if !known {
+				c.fail("a question of cursor %.80q, which is not there", *name)
+			}
+		})
+	if len(moduli)+len(questions) == 0 {
+		c.fail("neither moduli nor questions where there are some")
+	}
 }
 
 func (x *DropCursor) fields(c *coder) { c.text(&x.Name, maxNameBytes) }
@@ -167,12 +254,15 @@ func (x *ChangeCatalog) check() error {
 	return nil
 }
 
-func (x *CommitCursor) check() error { return checkCursor(x.Name) }
-func (x *DropCursor) check() error   { return checkCursor(x.Name) }
+func (x *CommitCursor) check() error { return checkCursor(&x.Cursor) }
+func (x *DropCursor) check() error   { return checkCursor(&cursors.Cursor{Name: x.Name}) }
 
-func checkCursor(name string) error {
-	if !cursors.ValidName(name) {
-		return fmt.Errorf("%.80q is no name for a cursor", name)
+func checkCursor(c *cursors.Cursor) error {
+	if !cursors.ValidName(c.Name) {
+		return fmt.Errorf("%.80q is no name for a cursor", c.Name)
+	}
+	if c.Question != "" && !cursors.ValidName(c.Question) {
+		return fmt.Errorf("%.80q is no question of a cursor", c.Question)
 	}
 	return nil
 }
@@ -194,10 +284,11 @@ func (x *ChangeCatalog) apply(s *State) Result {
 
 func (x *CommitCursor) apply(s *State) Result {
 	old, known := s.cursors[x.Name]
-	if err := cursors.Check(old, known, len(s.cursors), x.Cursor, x.Force); err != nil {
+	next, err := cursors.Next(old, known, len(s.cursors), x.Cursor, x.Force)
+	if err != nil {
 		return Result{Err: err}
 	}
-	s.cursors[x.Name] = x.Cursor
+	s.cursors[x.Name] = next
 	return s.newVersion()
 }
 
@@ -245,8 +336,8 @@ func (s *State) catalogFields(c *coder) {
 // checkTold refuses what commands cannot have made.
 func (s *State) checkTold() error {
 	err := s.catalog.Valid()
-	for name := range s.cursors {
-		err = errors.Join(err, checkCursor(name))
+	for _, x := range s.cursors {
+		err = errors.Join(err, checkCursor(&x))
 	}
 	declared := len(s.catalog.Plugins) + len(s.catalog.Quantities)
 	if s.catalogAt > s.version || declared > 0 && s.catalogAt == 0 ||

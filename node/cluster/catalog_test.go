@@ -22,6 +22,11 @@ func pushCommand(name, module string) *ChangeCatalog {
 			Bytes: int64(len(module))}}}}
 }
 
+func registerCommand(moid int32, modulus float64) *ChangeCatalog {
+	return &ChangeCatalog{Change: catalog.Change{Quantity: &plugin.Quantity{MOID: moid,
+		Name: "heat", Type: plugin.F64, Modulus: modulus}}}
+}
+
 func quantityCommand(moid int32) *ChangeCatalog {
 	return &ChangeCatalog{Change: catalog.Change{Quantity: &plugin.Quantity{MOID: moid,
 		Name: "pump", Type: plugin.Struct, Fields: []plugin.QuantityField{
@@ -52,12 +57,16 @@ func randomTold(r *rand.Rand, s *State) Command {
 		}
 		return &ChangeCatalog{Change: catalog.Change{Remove: gone}}
 	case 4:
+		if r.IntN(2) == 0 {
+			return registerCommand(moid, 1e5)
+		}
 		return quantityCommand(moid)
 	case 5:
 		return &ChangeCatalog{Change: catalog.Change{Forget: &moid}}
 	case 6:
-		return &CommitCursor{Cursor: testCursor(name, int64(s.cursors[name].AcqNs)+r.Int64N(9)-3),
-			Force: r.IntN(4) == 0}
+		c := testCursor(name, int64(s.cursors[name].AcqNs)+r.Int64N(9)-3)
+		c.Question = []string{"", "one", "two"}[r.IntN(3)]
+		return &CommitCursor{Cursor: c, Force: r.IntN(4) == 0}
 	default:
 		return &DropCursor{name}
 	}
@@ -90,6 +99,40 @@ func TestCursorsOnlyMoveForward(t *testing.T) {
 	}
 	fails(t, s, &CommitCursor{Cursor: testCursor("late", 1)}, cursors.ErrFull)
 	must(t, s, &CommitCursor{Cursor: testCursor("audit", 8)})
+}
+
+// TestLaterFields reads states with moduli and questions, and those of programs that had none.
+func TestLaterFields(t *testing.T) {
+	s := NewState()
+	must(t, s, testCreate(1, 1))
+	must(t, s, registerCommand(7, 0))
+	must(t, s, &CommitCursor{Cursor: testCursor("bills", 1)})
+	before := len(s.AppendSnapshot(nil))
+	c := testCursor("bills", 2)
+	c.Question = "one"
+	must(t, s, &CommitCursor{Cursor: c})
+	must(t, s, registerCommand(7, 1e5))
+	snapshot := s.AppendSnapshot(nil)
+	read, err := ParseState(snapshot)
+	if err != nil || read.catalog.Quantities[7].Modulus != 1e5 ||
+		read.cursors["bills"].Question != "one" || len(snapshot) <= before {
+		t.Fatalf("%+v, %v", read, err)
+	}
+	must(t, s, &CommitCursor{Cursor: testCursor("bills", 3)}) // leaves the question as it is
+	c.AcqNs, c.Question = 4, "two"
+	fails(t, s, &CommitCursor{Cursor: c}, cursors.ErrQuestion)
+	must(t, s, &CommitCursor{Cursor: testCursor("bills", 3), Force: true})
+	must(t, s, registerCommand(7, 0))
+	if after := len(s.AppendSnapshot(nil)); after != before {
+		t.Errorf("%d bytes without either, %d before", after, before)
+	}
+	if r := apply(t, s, registerCommand(7, -1)); r.Err == nil {
+		t.Error("a negative modulus")
+	}
+	c.Question = "no name"
+	if b, err := AppendCommand(nil, &CommitCursor{Cursor: c}); err == nil {
+		t.Errorf("encoded as %x", b)
+	}
 }
 
 func TestCatalogue(t *testing.T) {

@@ -31,6 +31,7 @@ func TestFormatExamples(t *testing.T) {
 		"StartPlan": encoded(t, &StartPlan{ID: 300, Group: 3, Epoch: 9, Add: 7, Remove: 4}),
 		"Push":      encoded(t, push),
 		"Quantity":  encoded(t, quantityCommand(7)),
+		"Register":  encoded(t, registerCommand(7, 1e5)),
 		"CommitCursor": encoded(t, &CommitCursor{Cursor: cursors.Cursor{Name: "bills",
 			AcqNs: 300, CommittedNs: 1000}, Force: true}),
 		"DropCursor": encoded(t, &DropCursor{"bills"}),

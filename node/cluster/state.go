@@ -193,6 +193,7 @@ func (s *State) fields(c *coder, version byte) {
 	s.catalogFields(c)
 	s.limits.fields(c)
 	s.doneFields(c)
+	s.laterFields(c)
 }
 
 func (p *Plan) fields(c *coder) {

@@ -385,6 +385,7 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	must(t, s, &CommitCursor{Cursor: testCursor("bills", 1)})
 	must(t, s, pushCommand("mine", "one"))
 	must(t, s, quantityCommand(7))
+	must(t, s, registerCommand(8, 1e5))
 	snapshot := s.AppendSnapshot(nil)
 	for i := range snapshot {
 		bent := bytes.Clone(snapshot)

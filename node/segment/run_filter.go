@@ -233,9 +233,12 @@ type DeviceSpan struct {
 }
 
 // AppendDevices appends the devices of the rows [lo, hi), where these are sorted by mid. It is not
-// ok, and appends nothing, where that takes a look at each row.
-func (b *Block) AppendDevices(lo, hi int, dst []DeviceSpan) (spans []DeviceSpan, ok bool) {
-	if b.runs.count == 0 || lo >= hi {
+// ok, and appends nothing, where that takes a look at each row, or the block has more than most
+// runs.
+func (b *Block) AppendDevices(
+	lo, hi, most int, dst []DeviceSpan,
+) (spans []DeviceSpan, ok bool) {
+	if b.runs.count == 0 || b.runs.count > most || lo >= hi {
 		return dst, false
 	}
 	t := &b.runs

@@ -114,6 +114,9 @@ type Cursor struct {
 	Committed   string `json:"committed"`
 	CommittedNs int64  `json:"committed_ns"` // when it was committed
 	BehindNs    int64  `json:"behind_ns"`    // distance to the horizon
+	// Question is a digest of what the reader asks for, which no commit changes but by force.
+	// Empty: it is not known.
+	Question string `json:"question,omitempty"`
 }
 
 // Cursors is the answer of GET /v1/cursors.

@@ -5,6 +5,9 @@ package api
 type Explanation struct {
 	// Ignored are the parts of the query that did not run; nil in a SourceExplanation.
 	Ignored []string `json:"ignored,omitzero"`
+	// Notes are doubts about the selector: keys that are nearly others, and attributes that no
+	// device of the tenant has.
+	Notes []string `json:"notes,omitempty"`
 
 	HorizonNs   int64         `json:"horizon_ns"` // rows with an acq below were seen
 	Shards      int           `json:"shards"`

@@ -10,8 +10,9 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Horizon returns an acq below which nothing changes any more in a box, nil for everything: who has
-// read the box up to there goes on from there. It follows the clock when nothing is written.
+// Horizon returns an acq below which nothing changes any more in a box, nil for everything: a
+// reader that has the box up to there goes on from there. It follows the clock when nothing is
+// written. Of a [Client.Linearizable] client it is above all that was acknowledged before.
 func (c *Client) Horizon(ctx context.Context, box *record.Box) (int64, error) {
 	path := "/v1/horizon"
 	if box != nil {

@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +35,10 @@ type Quantity struct {
 	Unit   string          `json:"unit,omitempty"`
 	Type   string          `json:"type"`
 	Fields []QuantityField `json:"fields,omitempty"` // of a struct
+
+	// Modulus is where the register of a meter begins again: 100000 for five digits; 0: it does
+	// not, or it is not known. A struct has none.
+	Modulus float64 `json:"modulus,omitempty"`
 }
 
 // QuantityField is a field of a struct: where it starts in the payload and what is there.
@@ -59,6 +65,9 @@ func (q *Quantity) Check() error {
 		return fmt.Errorf("quantity %s: %d fields; a struct has 1 to %d and others have none",
 			q.label(), len(q.Fields), maxQuantityFields)
 	}
+	if err := q.checkModulus(); err != nil {
+		return fmt.Errorf("quantity %s: modulus %v: %w", q.label(), q.Modulus, err)
+	}
 	for i, f := range q.Fields {
 		named := func(o QuantityField) bool { return o.Name == f.Name }
 		switch {
@@ -73,6 +82,25 @@ func (q *Quantity) Check() error {
 			return fmt.Errorf("quantity %s: offset %d of field %s, at most %d", q.label(), f.Offset,
 				f.Name, maxFieldOffset)
 		}
+	}
+	return nil
+}
+
+// checkModulus says why a register of the type cannot begin again there: its greatest number is
+// below the modulus.
+func (q *Quantity) checkModulus() error {
+	most, number := map[string]float64{F64: math.MaxFloat64, Text: math.MaxFloat64,
+		F32: math.MaxFloat32, I64: 1 << 63, I32: 1 << 31, U32: 1 << 32}[q.Type]
+	switch m := q.Modulus; {
+	case m == 0:
+		return nil
+	case q.Type == Struct:
+		return errors.New("fields have none; give it to the plugin as a parameter")
+	case !number:
+		return fmt.Errorf("payloads are %s, not numbers; leave it out", q.Type)
+	case !(m > 0 && m <= most):
+		return fmt.Errorf("not in 0 to %v, which %s can hold; use e.g. 100000 for a register of "+
+			"five digits, or 0 for none", most, q.Type)
 	}
 	return nil
 }
@@ -110,11 +138,12 @@ type layout struct {
 
 // Fit fits the parameters of a call to the quantities of a query, which asks for the moids in
 // half-open ranges, none for all. A parameter field, unless the plugin has one of that name,
-// becomes type and offset of this field; a type that is not given becomes that of the quantity.
-// With unchecked, what the plugin reads need not be what the quantity is.
+// becomes type and offset of this field; a type or modulus that is not given becomes that of the
+// quantity. With unchecked, what the plugin reads need not be what the quantity is.
 //
-// Errors: a field that a quantity lacks; quantities that differ in where the number lies; a type
-// that the plugin does not read or that is not the quantity's.
+// Errors: a field that a quantity lacks; quantities that differ in where the number is, or in a
+// modulus that the plugin takes; a type that the plugin does not read or that is not that of the
+// quantity.
 func (d *Doc) Fit(
 	values map[string]string, all []Quantity, moids [][2]int64, unchecked bool,
 ) error {
@@ -129,11 +158,14 @@ func (d *Doc) Fit(
 	if field != "" && (values["type"] != "" || values["offset"] != "") {
 		return fmt.Errorf("field %s replaces type and offset; leave them out", field)
 	}
-	if field == "" && !d.has("type") && d.readsAny() {
+	if field == "" && !d.has("type") && !d.has("modulus") && d.readsAny() {
 		return nil // it does not matter what the quantities are
 	}
 	asked, err := askedFor(all, moids, field)
 	if err != nil || len(asked) == 0 {
+		return err
+	}
+	if err := d.fitModulus(values, asked, unchecked); err != nil {
 		return err
 	}
 	var at layout
@@ -161,6 +193,30 @@ func (d *Doc) Fit(
 		values["type"], values["offset"] = at.kind, strconv.FormatUint(uint64(at.offset), 10)
 	} else if values["type"] == "" && d.takes("type", at.kind) {
 		values["type"] = at.kind
+	}
+	return nil
+}
+
+// fitModulus sets the parameter modulus to what the quantities are declared with, unless the caller
+// has given one.
+func (d *Doc) fitModulus(values map[string]string, asked []Quantity, unchecked bool) error {
+	if _, given := values["modulus"]; given || !d.has("modulus") {
+		return nil
+	}
+	first := &asked[0]
+	for i := range asked {
+		switch q := &asked[i]; {
+		case q.Modulus == first.Modulus:
+		case unchecked:
+			return nil
+		default:
+			return fmt.Errorf("quantities %s and %s differ: modulus %v and %v; ask for one of "+
+				"them by its moid, or give the parameter modulus", first.label(), q.label(),
+				first.Modulus, q.Modulus)
+		}
+	}
+	if first.Modulus != 0 {
+		values["modulus"] = strconv.FormatFloat(first.Modulus, 'f', -1, 64)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"maps"
+	"math"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,8 @@ func meter() []Quantity {
 		{MOID: 4, Name: "phase 2", Type: Struct, Fields: []QuantityField{
 			{"power", F32, 4}, {"voltage", I64, 16}}},
 		{MOID: 5, Name: "text", Type: Bytes},
+		{MOID: 6, Name: "register", Type: F64, Modulus: 1e5},
+		{MOID: 7, Name: "pulses", Type: F64, Modulus: 1 << 32},
 	}
 }
 
@@ -82,6 +85,17 @@ func TestFit(t *testing.T) {
 	f(count, "", nil, false, "") // whatever the quantities are
 	f(count, "", at(5), false, "")
 	f(own, "field=7", at(1), false, "field=7")
+	delta := &Doc{Name: "delta", Payload: numbers, Params: []Param{
+		{Name: "modulus", Type: F64, Default: "0"}}}
+	f(delta, "", at(6), false, "modulus=100000")
+	f(delta, "modulus=0", at(6), false, "modulus=0")
+	f(delta, "", at(6, 7), false, "! differ: modulus 100000 and 4.294967296e+09; ask for one of")
+	f(delta, "", at(1, 6), false, "! quantities 1 (energy) and 6 (register) differ: modulus 0 and")
+	f(delta, "", at(6, 7), true, "")
+	f(delta, "", at(6, 9), false, "modulus=100000") // 9 is not declared
+	f(delta, "", at(1), false, "")
+	f(&Doc{Params: delta.Params}, "", at(7), false, "modulus=4294967296")
+	f(count, "", at(6), false, "")
 }
 
 func TestFitValues(t *testing.T) {
@@ -139,4 +153,12 @@ func TestQuantityCheck(t *testing.T) {
 	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 1 << 30}}}, "offset")
 	f(Quantity{Name: "a", Type: Struct, Fields: []QuantityField{{"b", F64, 0}, {"b", F64, 8}}},
 		"twice")
+	f(Quantity{Name: "a", Type: F64, Modulus: -1}, "not in 0 to")
+	f(Quantity{Name: "a", Type: F64, Modulus: math.NaN()}, "not in 0 to")
+	f(Quantity{Name: "a", Type: F64, Modulus: math.Inf(1)}, "modulus +Inf: not in 0 to")
+	f(Quantity{Name: "a", Type: U32, Modulus: 1<<32 + 1}, "which u32 can hold; use e.g. 100000")
+	f(Quantity{Name: "a", Type: I32, Modulus: 1 << 32}, "not in 0 to 2.147483648e+09, which i32")
+	f(Quantity{Name: "a", Type: Bytes, Modulus: 1}, "payloads are bytes, not numbers")
+	f(Quantity{Name: "a", Type: Struct, Modulus: 1, Fields: []QuantityField{{"b", F64, 0}}},
+		"modulus 1: fields have none")
 }

@@ -26,12 +26,16 @@ written; after a crash some records come again: delivery is at least once.`
 
 func cursorColumns() []output.Column {
 	return []output.Column{cli.Left("name"), cli.Left("acq"), cli.Right("behind"),
-		cli.Left("committed")}
+		cli.Left("committed"), cli.Left("question")}
 }
 
 func cursorRow(c client.Cursor) []output.Value {
+	question := output.Null()
+	if c.Question != "" {
+		question = output.Text(c.Question)
+	}
 	return []output.Value{output.Text(c.Name), output.Time(c.AcqNs),
-		output.Span(time.Duration(c.BehindNs)), output.Time(c.CommittedNs)}
+		output.Span(time.Duration(c.BehindNs)), output.Time(c.CommittedNs), question}
 }
 
 func (a *app) cursorListCommand() *cobra.Command {
@@ -87,7 +91,7 @@ func (a *app) cursorCommitCommand() *cobra.Command {
 		Short: "Create a cursor, or move it forward",
 		Long: `Create a cursor, or move it forward: its reader has read everything below ACQ, which is ns since
 1970, a time, or now for the horizon. --force also moves it back, so that the reader gets again what
-came since.`,
+came since, and frees it of the question that tail has given it: the next run gives it its own.`,
 		Args: cli.Arguments(2, 2, "the name and the acq"),
 		Example: `  pentad cursor commit mirror now
   pentad cursor commit mirror 1790000000000000000 --force
@@ -98,7 +102,7 @@ came since.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "allow moving the cursor back")
+	c.Flags().BoolVar(&force, "force", false, "move the cursor back, or to another question")
 	return c
 }
 

@@ -37,8 +37,9 @@ func (a *app) putCommand() *cobra.Command {
 A line of NDJSON is {"cid":1,"mid":7,"moid":1,"cap":"2026-11-21T09:45:00Z","value":21.5}; cap may
 be an integer in ns, and "payload" (base64) may replace "value". "tenant", "device" and
 "quantity" are names in place of cid, mid and moid; --create gives ids to devices that have none.
-CSV has a header with cid, mid, moid, cap and value; payload or payload_hex may replace it. Its
-columns of the key have numbers or names, and may be called tenant, device and quantity, too.
+CSV has a header with cid, mid, moid, cap and value; payload or payload_hex may replace it, or a
+column for each field of a struct, e.g. lat,lon. Its columns of the key have numbers or names, and
+may be called tenant, device and quantity, too.
 
 Values are of the type that their quantity is declared as (pentad quantity), else f64; --type names
 another one. What does not fit the declaration is rejected, unless --type is given. That of a struct

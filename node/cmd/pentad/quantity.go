@@ -23,7 +23,7 @@ Commands show and read payloads as declared, without --type; tables name the qua
 put and import csv reject what does not fit. Quantities that are bytes take every payload.
 
 Plugins that read numbers decode payloads as declared, and are refused if they cannot; --unchecked
-runs them anyway.`
+runs them anyway. The modulus of a meter's register is a parameter of delta wherever none is given.`
 	return c
 }
 
@@ -35,6 +35,7 @@ func (a *app) quantitySetCommand() *cobra.Command {
 		Short: "Declare a quantity",
 		Args:  cli.Arguments(1, 1, "the moid"),
 		Example: `  pentad quantity set 1 --name energy --unit kWh --type f64
+  pentad quantity set 6 --name register --unit kWh --type f64 --modulus 100000
   pentad quantity set 8 --name "phase 1" --fields power:f32:0,voltage:f32:4
   pentad quantity set 9 --name remark --type bytes -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,6 +49,9 @@ func (a *app) quantitySetCommand() *cobra.Command {
 		"type of payloads: f64, f32, i64, i32, u32, text (a decimal number) or bytes")
 	flags.StringSliceVar(&fields, "fields", nil,
 		"fields of payloads with several numbers: NAME:TYPE:OFFSET,...")
+	flags.Float64Var(&q.Modulus, "modulus", 0,
+		"where the register of a meter begins again, e.g. 100000 for five digits,\nfor plugins "+
+			"with this parameter (0: it does not)")
 	cli.Complete(c, "type", "f64", "f32", "i64", "i32", "u32", "text", "bytes")
 	return c
 }
@@ -100,7 +104,7 @@ func (a *app) quantitySet(
 
 func quantityColumns() []output.Column {
 	return []output.Column{cli.Right("moid"), cli.Left("name"), cli.Left("unit"), cli.Left("type"),
-		cli.Left("fields")}
+		cli.Left("fields"), cli.Right("modulus")}
 }
 
 func quantityRow(q client.Quantity) []output.Value {
@@ -108,8 +112,12 @@ func quantityRow(q client.Quantity) []output.Value {
 	for i, f := range q.Fields {
 		fields[i] = fmt.Sprintf("%s:%s:%d", f.Name, f.Type, f.Offset)
 	}
+	modulus := output.Null()
+	if q.Modulus != 0 {
+		modulus = output.Float(q.Modulus)
+	}
 	return []output.Value{output.Int(q.MOID), output.Text(q.Name), output.Text(q.Unit),
-		output.Text(q.Type), output.Text(strings.Join(fields, ","))}
+		output.Text(q.Type), output.Text(strings.Join(fields, ",")), modulus}
 }
 
 func (a *app) quantityListCommand() *cobra.Command {

@@ -54,13 +54,14 @@ it then: devices enter and leave as descriptions change, and erases are shown in
 
 --cursor makes the node store the position under this name, and the next run continues there, at
 least once for each record. --since is the start of a cursor that does not exist yet. A cursor keeps
-a position and no selection: give each selection a cursor of its own.
+a digest of the question, i.e. of the selectors, --select, --where and --filter: another question is
+refused, as what the first one left out would not come. Give each question a cursor of its own.
 
 The output is ndjson unless -o says otherwise; a table or one JSON document needs --once or --limit.`,
 		Args: cli.NoCommand,
 		Example: `  pentad tail --cid 1 --type f64
   pentad tail --once --since now-1h --cid 1 --type f64
-  pentad tail --once --cursor billing --since 2026-01-01 --moid 1 -o csv
+  pentad tail --once --cursor energy --since 2026-01-01 --moid 1 -o csv
   pentad tail --once --since now-1h --filter threshold --filter-params value=3 -o table`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.tail(c.Context(), &f) },
 	}
@@ -87,6 +88,8 @@ type tailing struct {
 	out    *output.Writer
 	limit  uint64
 	cursor string
+	// question is the digest of what is asked for.
+	question string
 
 	payloads            *queryflags.Payloads
 	quantityAt, valueAt int // columns
@@ -118,7 +121,7 @@ func (a *app) tail(ctx context.Context, f *tailFlags) error {
 	if err != nil {
 		return err
 	}
-	t := tailing{app: a.App, limit: limit, cursor: f.cursor, committed: -1}
+	t := tailing{app: a.App, limit: limit, cursor: f.cursor, question: f.Question(q), committed: -1}
 	if t.db, err = a.Connect(ctx); err != nil {
 		return err
 	}
@@ -160,9 +163,8 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 		c, err := t.db.Cursor(ctx, f.cursor)
 		var remote *wire.Error
 		if err == nil || !errors.As(err, &remote) || remote.Kind != wire.KindNotFound {
-			if t.committed = c.AcqNs; err == nil && f.Selects() {
-				a.Note("continuing after %s; a cursor keeps no selection: what an earlier run "+
-					"left out does not come", timeparse.Format(c.AcqNs))
+			if t.committed = c.AcqNs; err == nil {
+				err = t.checkQuestion(a, f, &c)
 			}
 			return c.AcqNs, err
 		}
@@ -174,6 +176,22 @@ func (a *app) tailFrom(ctx context.Context, t *tailing, f *tailFlags) (int64, er
 		return math.MinInt64, nil // restored records may be older than 1970
 	}
 	return client.FromNow, nil
+}
+
+// checkQuestion refuses the cursor of another question: what that one left out would not come.
+func (t *tailing) checkQuestion(a *app, f *tailFlags, c *client.Cursor) error {
+	switch {
+	case c.Question == t.question:
+	case c.Question != "":
+		return cli.Usagef("cursor %s belongs to another question: it was made with other "+
+			"selectors, --select, --where or --filter, and what these left out does not come; "+
+			"use another --cursor with --since, or to continue this question there: pentad cursor "+
+			"commit %s %d --force", c.Name, c.Name, c.AcqNs)
+	case f.Selects():
+		a.Note("continuing after %s; the cursor has no question yet: what an earlier run left out "+
+			"does not come", timeparse.Format(c.AcqNs))
+	}
+	return nil
 }
 
 // run writes changes until they end. What was written before an error or an interrupt counts.
@@ -277,7 +295,8 @@ func (t *tailing) commit(ctx context.Context) error {
 	if t.cursor == "" || t.closedNs == t.committed || t.closedNs == client.FromNow {
 		return nil
 	}
-	_, err := t.db.CommitCursor(ctx, t.cursor, t.closedNs, false)
+	_, err := t.db.MoveCursor(ctx, client.Cursor{Name: t.cursor, AcqNs: t.closedNs,
+		Question: t.question}, false)
 	if err != nil {
 		return fmt.Errorf("commit cursor %s: %w", t.cursor, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/calendar"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -59,14 +60,12 @@ func (x bucket) contains(ns int64) bool { return ns >= x.start && uint64(ns-x.st
 // table with open addressing, at most half full, with a random seed, so that clients cannot choose
 // keys that collide.
 type GroupTable struct {
+	groupMemory
 	by           record.GroupBy
 	predecessors bool // of all keys
 	max          int
-	keys         []groupKey
-	counts       []uint64
-	after        []successor
-	last         uint32   // the group of the previous run
-	slots        []uint32 // number of a group + 1, 0 for a free entry; empty for a few groups
+	last         uint32 // the group of the previous run
+	kept         bool   // states that were saved share the memory
 	seed         [3]uint64
 	bucket       bucket // of the previous row
 
@@ -76,6 +75,33 @@ type GroupTable struct {
 	lastMID   int64         // whose value is lastValue, if hasLast
 	lastValue int64
 	hasLast   bool
+}
+
+// groupMemory is memory of a table that later ones use.
+type groupMemory struct {
+	keys   []groupKey
+	counts []uint64
+	after  []successor
+	slots  []uint32 // number of a group + 1, 0 for a free entry; empty for a few groups
+}
+
+var groupMemories = sync.Pool{New: func() any { return new(groupMemory) }}
+
+// maxPooledGroups: memory of this many groups is pooled, some 1.5 MiB.
+const maxPooledGroups = 1 << 14
+
+// takeMemory gives an empty table memory of an earlier one.
+func (g *GroupTable) takeMemory() {
+	m := groupMemories.Get().(*groupMemory)
+	g.groupMemory = groupMemory{m.keys[:0], m.counts[:0], m.after[:0], m.slots[:0]}
+}
+
+// giveBack ends the use of a table.
+func (g *GroupTable) giveBack() {
+	if m := g.groupMemory; !g.kept && cap(m.keys) > 0 && cap(m.keys) <= maxPooledGroups {
+		groupMemories.Put(&m)
+	}
+	g.groupMemory, g.kept = groupMemory{}, false
 }
 
 const (
@@ -89,6 +115,7 @@ func NewGroupTable(
 	by record.GroupBy, cal *calendar.Calendar, devices *DeviceValues, maxGroups int,
 ) *GroupTable {
 	g := &GroupTable{by: by, devices: devices, max: maxGroups}
+	g.takeMemory()
 	if cal != nil {
 		g.windows = calendar.NewTable(cal)
 	}
@@ -209,7 +236,9 @@ func (g *GroupTable) spread() {
 			g.seed[i] = rand.Uint64()
 		}
 	}
-	g.slots = make([]uint32, max(firstSlots, 4*len(g.slots)))
+	n := max(firstSlots, 4*len(g.slots))
+	g.slots = slices.Grow(g.slots[:0], n)[:n]
+	clear(g.slots)
 	mask := uint64(len(g.slots) - 1)
 	for i, k := range g.keys {
 		at := g.hash(k) & mask

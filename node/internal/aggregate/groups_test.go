@@ -73,6 +73,32 @@ func TestGroupsAgainstAMap(t *testing.T) {
 				t.Fatalf("group %d has %d rows, want %d", id, g.counts[id], count)
 			}
 		}
+		g.giveBack() // the next table has its memory
+	}
+}
+
+// TestSavedGroupsStay closes tables whose keys states share, and fills others.
+func TestSavedGroupsStay(t *testing.T) {
+	var saved [][]groupKey
+	for round := range int64(20) {
+		g := NewGroupTable(record.GroupBy{MID: true}, nil, nil, 1000)
+		for mid := range int64(100) {
+			if _, err := g.id(groupKey{mid: round<<8 | mid}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.kept = round%2 == 0
+		if g.kept {
+			saved = append(saved, g.keys)
+		}
+		g.giveBack()
+	}
+	for i, keys := range saved {
+		for mid, k := range keys {
+			if want := int64(2*i)<<8 | int64(mid); k.mid != want {
+				t.Fatalf("saved keys %d: %+v at %d, want mid %d", i, k, mid, want)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,12 @@ type States struct {
 
 // Save saves the states of all groups.
 func (a *Worker) Save(ctx context.Context) (*States, error) {
+	a.groups.kept = true
+	return a.save(ctx)
+}
+
+// save is Save for states that are used only until groups are added to the worker or it is closed.
+func (a *Worker) save(ctx context.Context) (*States, error) {
 	states, err := a.guest.States(ctx)
 	return &States{keys: a.groups.keys, counts: a.groups.counts, states: states}, err
 }

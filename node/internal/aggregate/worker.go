@@ -163,7 +163,7 @@ func (a *Worker) spillGroups(ctx context.Context) error {
 	if len(a.groups.keys) == 0 {
 		return nil
 	}
-	some, err := a.Save(ctx)
+	some, err := a.save(ctx)
 	if err == nil {
 		err = a.over.Add(ctx, a.worker, a.spilled, some, a.stateBytes())
 	}
@@ -208,10 +208,11 @@ func halfOf(buffer []byte, second bool) []byte {
 	return buffer[:half:half]
 }
 
-// CloseAll closes workers.
+// CloseAll closes workers, of which nothing is used any more but states that they saved.
 func CloseAll(workers []*Worker) {
 	for _, a := range workers {
 		a.close()
+		a.groups.giveBack()
 		if a.partialSink != nil {
 			a.partialSink.giveBack()
 			a.partialSink = nil
@@ -237,7 +238,7 @@ func MergeWorkers(ctx context.Context, workers []*Worker, over *Overflow) error 
 			}
 			continue
 		}
-		saved, err := from.Save(ctx)
+		saved, err := from.save(ctx)
 		if err != nil {
 			return err
 		}

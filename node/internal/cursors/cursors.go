@@ -39,7 +39,8 @@ var (
 	ErrUnknown = errors.New("there is no such cursor")
 	ErrBehind  = errors.New("a cursor only moves forward, lest records come again; force it back " +
 		"if they shall")
-	ErrFull = fmt.Errorf("%d cursors are the most that a node keeps; remove some", Max)
+	ErrQuestion = errors.New("the cursor belongs to another question")
+	ErrFull     = fmt.Errorf("%d cursors are the most that a node keeps; remove some", Max)
 	// ErrFailed is what every change fails with after one of which it is not known whether it is on
 	// disk.
 	ErrFailed = errors.New("what the disk holds of cursors is not known; start the node again")
@@ -55,6 +56,9 @@ type Cursor struct {
 	Name        string `json:"name"`
 	AcqNs       int64  `json:"acq_ns"`       // it has everything below
 	CommittedNs int64  `json:"committed_ns"` // when it said so
+	// Question is a digest of what the reader asks for, in the form of a name: another reader may
+	// have left out what this one wants. Empty: not known.
+	Question string `json:"question,omitempty"`
 }
 
 // line is a line of the file but the first.
@@ -114,6 +118,9 @@ func (f *File) apply(number int, text []byte) error {
 	if err := journal.ParseLine(text, &l); err != nil {
 		return err
 	}
+	if l.Question != "" && !ValidName(l.Question) {
+		return fmt.Errorf("%.80q is no question of a cursor", l.Question)
+	}
 	if !ValidName(l.Name) || len(f.all) >= Max && f.all[l.Name].Name == "" {
 		return fmt.Errorf("%.80q is no cursor's name, or one more than %d", l.Name, Max)
 	}
@@ -148,18 +155,25 @@ func Sorted(of map[string]Cursor) []Cursor {
 // Unknown is the error of a cursor that is not there.
 func Unknown(name string) error { return fmt.Errorf("cursor %.80q: %w", name, ErrUnknown) }
 
-// Check says whether a cursor may become another one, where count of them are known.
+// Next returns what a cursor becomes by a commit, where count of them are known. A commit without a
+// question leaves it as it is, or with force removes it.
 //
-// Errors: ErrBehind, ErrFull.
-func Check(old Cursor, known bool, count int, c Cursor, force bool) error {
+// Errors: ErrBehind, ErrQuestion, ErrFull.
+func Next(old Cursor, known bool, count int, c Cursor, force bool) (Cursor, error) {
 	switch {
 	case !known && count >= Max:
-		return ErrFull
+		return old, ErrFull
 	case known && c.AcqNs < old.AcqNs && !force:
-		return fmt.Errorf("cursor %s is at acq %d, not to be moved to %d: %w", c.Name, old.AcqNs,
-			c.AcqNs, ErrBehind)
+		return old, fmt.Errorf("cursor %s is at acq %d, not to be moved to %d: %w", c.Name,
+			old.AcqNs, c.AcqNs, ErrBehind)
+	case force:
+		return c, nil
+	case c.Question != "" && old.Question != "" && c.Question != old.Question:
+		return old, fmt.Errorf("cursor %s is of question %s, not of %s: %w; use another cursor, "+
+			"or force it", c.Name, old.Question, c.Question, ErrQuestion)
 	}
-	return nil
+	c.Question = cmp.Or(c.Question, old.Question)
+	return c, nil
 }
 
 // Miss notes a damage that the file cannot show.
@@ -200,12 +214,13 @@ func (f *File) Get(name string) (Cursor, error) {
 // Commit makes a cursor, or moves it; on return it is durable. With force it also moves back, and
 // damage of the file is known and no longer told.
 //
-// Errors: ErrBehind, ErrFull, durable.ErrNoSpace, ErrFailed.
+// Errors: ErrBehind, ErrQuestion, ErrFull, durable.ErrNoSpace, ErrFailed.
 func (f *File) Commit(c Cursor, force bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old, known := f.all[c.Name]
-	if err := Check(old, known, len(f.all), c, force); err != nil {
+	c, err := Next(old, known, len(f.all), c, force)
+	if err != nil {
 		return err
 	}
 	if err := f.journal.Append(line{Cursor: c}); err != nil {

@@ -40,13 +40,26 @@ func TestModel(t *testing.T) {
 		old, known := model[name]
 		switch op := rng.IntN(20); {
 		case op < 14:
-			c := Cursor{Name: name, AcqNs: rng.Int64N(1000), CommittedNs: int64(step)}
+			c := Cursor{Name: name, AcqNs: rng.Int64N(1000), CommittedNs: int64(step),
+				Question: []string{"", "", "one", "two"}[rng.IntN(4)]}
 			force := rng.IntN(3) == 0
-			err := f.Commit(c, force)
-			if behind := known && c.AcqNs < old.AcqNs && !force; behind != errors.Is(err,
-				ErrBehind) || !behind && err != nil {
+			want := error(nil)
+			switch {
+			case !known || force:
+			case c.AcqNs < old.AcqNs:
+				want = ErrBehind
+			case c.Question == "":
+				c.Question = old.Question
+			case old.Question != "" && c.Question != old.Question:
+				want = ErrQuestion
+			}
+			sent := c
+			if sent.Question == old.Question && !force && rng.IntN(2) == 0 {
+				sent.Question = "" // leaves it as it is
+			}
+			if err := f.Commit(sent, force); !errors.Is(err, want) {
 				t.Fatalf("step %d: from %+v to %+v: %v", step, old, c, err)
-			} else if !behind {
+			} else if err == nil {
 				model[name] = c
 			}
 		case op < 18:

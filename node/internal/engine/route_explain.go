@@ -107,19 +107,35 @@ func (r *remoteSource) horizon(ctx context.Context, box *record.Box) (int64, err
 }
 
 // Horizon returns the horizon of a box, below which nothing changes any more: the least of its
-// sources.
+// sources. A linearizable one is above all that was acknowledged before: it waits for the horizons
+// of groups that were written to less lately.
 func (e *Engine) Horizon(
 	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {
-	return e.horizonOfSome(ctx, options.CompleteOnly(), box)
+	options = options.CompleteOnly()
+	least, greatest, err := e.horizons(ctx, options, box)
+	if err != nil || !options.Linearizable || least >= greatest || e.isCopy() {
+		return least, err // horizons of mirrors do not move with the clock
+	}
+	options.Linearizable = false
+	return e.horizonOfSome(ctx, options.AllPassing(greatest-1), box)
 }
 
 // horizonOfSome is Horizon of the sources that answer, if partial answers are allowed.
 func (e *Engine) horizonOfSome(
 	ctx context.Context, options request.Options, box *record.Box,
 ) (int64, error) {
+	least, _, err := e.horizons(ctx, options, box)
+	return least, err
+}
+
+// horizons returns the least and the greatest horizon of the sources of a box.
+func (e *Engine) horizons(
+	ctx context.Context, options request.Options, box *record.Box,
+) (least, greatest int64, err error) {
 	if only := e.routes.Load().single; only != nil {
-		return only.store.ExtendHorizon(ctx)
+		least, err = only.store.ExtendHorizon(ctx)
+		return least, least, err
 	}
 	a, err := askSources(ctx, e, options, askFacts, box, func(
 		ctx context.Context, s source,
@@ -127,5 +143,8 @@ func (e *Engine) horizonOfSome(
 		end.HorizonNs, err = s.horizon(ctx, box)
 		return none, end, err
 	})
-	return a.end().HorizonNs, err
+	for _, end := range a.ends {
+		greatest = max(greatest, end.HorizonNs)
+	}
+	return a.end().HorizonNs, greatest, err
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-var cursorParams = []string{"acq", "force"}
+var cursorParams = []string{"acq", "question", "force"}
 
 func newJSONCursor(c cursors.Cursor, horizonNs int64) api.Cursor {
 	return api.Cursor{Name: c.Name, Acq: record.FormatNs(c.AcqNs), AcqNs: c.AcqNs,
 		Committed: record.FormatNs(c.CommittedNs), CommittedNs: c.CommittedNs,
-		BehindNs: max(0, horizonNs-c.AcqNs)}
+		BehindNs: max(0, horizonNs-c.AcqNs), Question: c.Question}
 }
 
 func (s *Server) listCursors(req *httpserver.Request) {
@@ -89,5 +89,6 @@ func (s *Server) commitCursor(
 	if err != nil {
 		return c, err
 	}
-	return s.Cursors.Commit(rc, name, acqNs, force)
+	c = cursors.Cursor{Name: name, AcqNs: acqNs, Question: string(args.Peek("question"))}
+	return s.Cursors.Commit(rc, c, force)
 }

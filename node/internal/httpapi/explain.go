@@ -45,6 +45,9 @@ func (s *Server) writeExplanation(req *httpserver.Request, q *record.Query, err 
 		rc, cancel := s.requestContext(req)
 		defer cancel()
 		x, err = s.Engine.Explain(rc, req.Options, q, of)
+		if err == nil {
+			x.Notes = s.Engine.SelectorNotes(rc, req.Options, q)
+		}
 	}
 	reply(req, x, err)
 }

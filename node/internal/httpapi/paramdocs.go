@@ -93,10 +93,13 @@ var paramDocs = map[string]paramDoc{
 		"once. Any text, new for each body, e.g. a UUID; another body under the same key is " +
 		"refused with 422."},
 
-	"/v1/windows every":      {"", "Width of windows, e.g. `15min`, `1d`, `1mo`, `1y`."},
-	"/v1/cursors/NAME NAME":  {"", "Name of the cursor."},
-	"/v1/cursors/NAME acq":   {"integer", "Position in ns: the last `closed_ns` of the changes."},
-	"/v1/cursors/NAME force": {"flag", "Also set the cursor back."},
+	"/v1/windows every":     {"", "Width of windows, e.g. `15min`, `1d`, `1mo`, `1y`."},
+	"/v1/cursors/NAME NAME": {"", "Name of the cursor."},
+	"/v1/cursors/NAME acq":  {"integer", "Position in ns: the last `closed_ns` of the changes."},
+	"/v1/cursors/NAME question": {"", "Digest of what the reader asks for, of letters, digits " +
+		"and `._-`. One that the cursor did not have is kept; another one than it has is a " +
+		"conflict."},
+	"/v1/cursors/NAME force": {"flag", "Also set the cursor back, and its question."},
 
 	"/v1/devices cid":   {"", "Tenant whose devices they are, e.g. `1` or `acme`."},
 	"/v1/devices asof":  {"", "What was known before this time, e.g. `now-1h`."},

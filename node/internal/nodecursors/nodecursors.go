@@ -110,29 +110,34 @@ func checkName(name string) error {
 		"64 letters, digits, and . _ - but not first", params.Clip(name)))
 }
 
-// Commit moves a cursor durably to an acq: its client has everything below. Commits are idempotent;
-// a cursor goes back only with force, and never goes above the horizon.
+// Commit moves a cursor durably to its acq: its client has everything below. Commits are
+// idempotent; a cursor goes back only with force, and never goes above the horizon. A question that
+// the cursor did not have becomes its own.
 func (p *Cursors) Commit(
-	ctx context.Context, name string, acqNs int64, force bool,
-) (c cursors.Cursor, err error) {
+	ctx context.Context, c cursors.Cursor, force bool,
+) (cursors.Cursor, error) {
 	if p.Open.Err() != nil {
 		return c, nodeerror.ErrClosing
 	}
-	if err := checkName(name); err != nil {
+	if err := checkName(c.Name); err != nil {
 		return c, err
+	}
+	if c.Question != "" && !cursors.ValidName(c.Question) {
+		return c, params.Bad("question", fmt.Errorf("%q is not a digest of a question; use 1 to "+
+			"64 letters, digits, and . _ - but not first", params.Clip(c.Question)))
 	}
 	m := p.Member.Load()
 	horizon, err := p.horizon(ctx)
-	if err == nil && m != nil && acqNs > horizon {
-		horizon, err = p.horizonAfter(ctx, acqNs)
+	if err == nil && m != nil && c.AcqNs > horizon {
+		horizon, err = p.horizonAfter(ctx, c.AcqNs)
 	}
 	if err != nil {
 		return c, err
 	}
-	if acqNs > horizon {
-		return c, params.Bad("acq", fmt.Errorf("%d: %w", acqNs, store.ErrAhead))
+	if c.AcqNs > horizon {
+		return c, params.Bad("acq", fmt.Errorf("%d: %w", c.AcqNs, store.ErrAhead))
 	}
-	c = cursors.Cursor{Name: name, AcqNs: acqNs, CommittedNs: time.Now().UnixNano()}
+	c.CommittedNs = time.Now().UnixNano()
 	if m != nil {
 		return c, m.ChangeState(ctx, &cluster.CommitCursor{Cursor: c, Force: force})
 	}

@@ -34,6 +34,10 @@ type positioned struct {
 	close func()       // the node begins to close
 }
 
+func at(name string, acqNs int64) cursors.Cursor {
+	return cursors.Cursor{Name: name, AcqNs: acqNs}
+}
+
 func openFile(t *testing.T, dir string) *cursors.File {
 	t.Helper()
 	f, err := OpenFile(dir, false, slog.New(slog.DiscardHandler))
@@ -93,7 +97,7 @@ func TestModel(t *testing.T) {
 			}
 			acq, force := horizon+1-rng.Int64N(2000)*rng.Int64N(2), rng.IntN(4) == 0
 			before := time.Now().UnixNano()
-			c, err := p.Commit(t.Context(), name, acq, force)
+			c, err := p.Commit(t.Context(), at(name, acq), force)
 			switch {
 			case acq > horizon:
 				wantPart(t, err, "acq")
@@ -138,24 +142,24 @@ func TestModel(t *testing.T) {
 // Names are checked first, and a node that closes or cannot say its horizon moves nothing.
 func TestErrors(t *testing.T) {
 	p, ctx := openTest(t), t.Context()
-	if _, err := p.Commit(ctx, "bill", 5, false); err != nil {
+	if _, err := p.Commit(ctx, at("bill", 5), false); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", ".a", "-a", "a/b", strings.Repeat("a", 65)} {
 		_, err := p.Get(ctx, name)
 		wantPart(t, err, "name")
-		_, err = p.Commit(ctx, name, 5, true)
+		_, err = p.Commit(ctx, at(name, 5), true)
 		wantPart(t, err, "name")
 		wantPart(t, p.Remove(ctx, name), "name")
 	}
 	if err := p.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Commit(ctx, "bill", 6, false); !errors.Is(err, store.ErrClosed) {
+	if _, err := p.Commit(ctx, at("bill", 6), false); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("without a horizon: %v", err)
 	}
 	p.close()
-	if _, err := p.Commit(ctx, "bill", 6, false); !errors.Is(err, nodeerror.ErrClosing) {
+	if _, err := p.Commit(ctx, at("bill", 6), false); !errors.Is(err, nodeerror.ErrClosing) {
 		t.Errorf("the node closes: %v", err)
 	}
 	if err := p.Remove(ctx, "bill"); !errors.Is(err, nodeerror.ErrClosing) {
@@ -176,7 +180,7 @@ func TestHorizonIsWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.Member.Store(new(member.Member))
-	_, err := p.Commit(ctx, "bill", startNs+1e9, false)
+	_, err := p.Commit(ctx, at("bill", startNs+1e9), false)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("its caller does not wait: %v", err)
 	}
@@ -196,7 +200,7 @@ func TestConcurrentCommits(t *testing.T) {
 		wg.Go(func() {
 			for i := range int64(20) {
 				name := fmt.Sprint("reader-", i%3)
-				_, err := p.Commit(t.Context(), name, i*6+worker, false)
+				_, err := p.Commit(t.Context(), at(name, i*6+worker), false)
 				if err != nil && !errors.Is(err, cursors.ErrBehind) {
 					t.Error(err)
 				}
@@ -221,7 +225,7 @@ func TestConcurrentCommits(t *testing.T) {
 func TestCopyTo(t *testing.T) {
 	p := openTest(t)
 	for name, acq := range map[string]int64{"high": 50, "low": 5} {
-		if _, err := p.Commit(t.Context(), name, acq, false); err != nil {
+		if _, err := p.Commit(t.Context(), at(name, acq), false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,7 +246,7 @@ func TestCopyTo(t *testing.T) {
 func TestOpenFile(t *testing.T) {
 	p := openTest(t)
 	for acq := range int64(3) {
-		if _, err := p.Commit(t.Context(), "bill", acq, false); err != nil {
+		if _, err := p.Commit(t.Context(), at("bill", acq), false); err != nil {
 			t.Fatal(err)
 		}
 	}

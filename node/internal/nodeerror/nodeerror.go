@@ -172,6 +172,8 @@ func cursorKind(err error) (wire.Kind, bool) {
 		return wire.KindNotFound, true
 	case errors.Is(err, cursors.ErrBehind):
 		return wire.KindInvalid, true
+	case errors.Is(err, cursors.ErrQuestion):
+		return wire.KindConflict, true
 	case errors.Is(err, cursors.ErrFull):
 		return wire.KindTooLarge, true
 	case errors.Is(err, cursors.ErrFailed):

@@ -1,11 +1,15 @@
 package quantity
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/strictjson"
@@ -108,6 +112,59 @@ func AppendObject(dst []byte, q *plugin.Quantity, src []byte) ([]byte, error) {
 		text, has := texts[field]
 		return text, has
 	})
+}
+
+// AppendShown appends the payload of a struct as the JSON object that AppendObject reads, and
+// reports whether that gives the same payload again: bytes that are no field may say more.
+func AppendShown(dst []byte, q *plugin.Quantity, payload []byte) (object []byte, same bool) {
+	from := len(dst)
+	out := append(dst, '{')
+	for i := range q.Fields {
+		f := &q.Fields[i]
+		t, _ := Parse(f.Type)
+		var cell []byte
+		if at := int(f.Offset); at < len(payload) {
+			cell = payload[at:]
+			if size := t.size(); size > 0 {
+				cell = cell[:min(size, len(cell))]
+			}
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name, err := json.Marshal(f.Name)
+		out = append(append(out, name...), ':')
+		switch v := t.Decode(cell).(type) {
+		case nil:
+			if !t.Raw() || err != nil {
+				return dst, false
+			}
+			out = append(base64.StdEncoding.AppendEncode(append(out, '"'), cell), '"')
+		case float64:
+			out = appendFloat(out, v, 64)
+		case float32:
+			out = appendFloat(out, float64(v), 32)
+		default: // a text, or an integer
+			text, err := json.Marshal(v)
+			if err != nil {
+				return dst, false
+			}
+			out = append(out, text...)
+		}
+	}
+	out = append(out, '}')
+	again, err := AppendObject(nil, q, out[from:])
+	return out, err == nil && bytes.Equal(again, payload)
+}
+
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "null"...)
+	case math.IsInf(f, 0):
+		return append(strconv.AppendFloat(append(dst, '"'), f, 'g', -1, bits), '"')
+	}
+	return strconv.AppendFloat(dst, f, 'g', -1, bits)
 }
 
 func memberText(value json.RawMessage) (text string, has bool, err error) {

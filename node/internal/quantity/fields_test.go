@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -99,4 +100,58 @@ func FuzzAppendObject(f *testing.F) {
 			t.Errorf("%q: %d bytes, %v", src, len(out), err)
 		}
 	})
+}
+
+// TestShownIsRead: what is shown of any payload of any struct gives this payload again, or says
+// that it does not; those that AppendFields makes are all shown.
+func TestShownIsRead(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	kinds := []string{plugin.F64, plugin.F32, plugin.I64, plugin.I32, plugin.U32, plugin.Text,
+		plugin.Bytes}
+	shown := 0
+	for range 3000 {
+		q := &plugin.Quantity{MOID: 9, Name: "a", Type: plugin.Struct}
+		offset, open := uint32(0), false
+		for i := range 1 + r.IntN(4) {
+			offset += uint32(r.IntN(2))
+			kind := kinds[r.IntN(len(kinds))]
+			q.Fields = append(q.Fields, plugin.QuantityField{Name: fmt.Sprintf("f\"%d", i),
+				Type: kind, Offset: offset})
+			if open = kind == plugin.Text || kind == plugin.Bytes; open {
+				break
+			}
+			t, _ := Parse(kind)
+			offset += uint32(t.size())
+		}
+		payload := make([]byte, int(offset)+r.IntN(3)*r.IntN(9))
+		for i := range payload {
+			payload[i] = []byte{0, 'a', 0x7f, 0xff, byte(r.IntN(256))}[r.IntN(5)]
+		}
+		object, same := AppendShown([]byte("x"), q, payload)
+		if !same {
+			continue
+		}
+		shown++
+		again, err := AppendObject(nil, q, object[1:])
+		if err != nil || !bytes.Equal(again, payload) || !json.Valid(object[1:]) {
+			t.Fatalf("%v: %x is shown as %s, which is %x, %v", q.Fields, payload, object, again,
+				err)
+		}
+	}
+	if shown < 300 {
+		t.Errorf("%d payloads of 3,000 are shown", shown)
+	}
+	q := &plugin.Quantity{MOID: 9, Name: "a", Type: plugin.Struct, Fields: []plugin.QuantityField{
+		{Name: "lat", Type: plugin.F64}, {Name: "n", Type: plugin.I64, Offset: 8},
+		{Name: "note", Type: plugin.Text, Offset: 17}}}
+	for _, text := range []string{`{"lat":1e-09,"n":-9223372036854775808,"note":"a\nb"}`,
+		`{"lat":null,"n":9223372036854775807,"note":""}`, `{"lat":"-Inf","n":0,"note":"ä"}`} {
+		payload, err := AppendObject(nil, q, []byte(text))
+		object, same := AppendShown(nil, q, payload)
+		if err != nil || !same || string(object) != text {
+			t.Errorf("%s is shown as %s, %v, %v", text, object, same, err)
+		}
+	}
 }

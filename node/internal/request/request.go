@@ -66,6 +66,20 @@ func (o Options) CompleteOnly() Options {
 	return o
 }
 
+// AllPassing is Passing also for the groups that another node asks for.
+func (o Options) AllPassing(acqNs int64) Options {
+	after := make([]int64, max(1, len(o.Groups)))
+	for i := range after {
+		var group cluster.GroupID
+		if i < len(o.Groups) {
+			group = o.Groups[i]
+		}
+		after[i] = max(o.AfterOf(group), acqNs)
+	}
+	o.After = after
+	return o
+}
+
 // Passing returns the options of a read whose sources wait until their horizons have passed an acq.
 // Those of another node stay as they are, because it has set its own.
 func (o Options) Passing(acqNs int64) Options {

@@ -63,6 +63,8 @@ func cell(v any) string {
 			return ""
 		}
 		return *v
+	case json.RawMessage:
+		return string(v)
 	case bool:
 		return strconv.FormatBool(v)
 	case float64:

@@ -2,6 +2,7 @@ package rowjson
 
 import (
 	"encoding/base64"
+	"encoding/json"
 
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/api"
@@ -66,6 +67,12 @@ func RowOfRecord(r *record.Record, payloads quantity.Types, keys bool) Row {
 		Cap: record.FormatNs(r.CapNs), Acq: record.FormatNs(r.AcqNs)}
 	if row.Deleted = r.Tomb; keys || row.Deleted {
 		return row
+	}
+	if q := quantity.Struct(payloads, r.MOID); q != nil {
+		if object, same := quantity.AppendShown(nil, q, r.Payload); same {
+			row.Value = json.RawMessage(object)
+			return row
+		}
 	}
 	kind := payloads.Of(r.MOID)
 	if row.Value = value(kind, r.Payload); row.Value == nil {

@@ -271,14 +271,63 @@ func (g *Gatherer) takeSpan(seg *PlannedSegment, b *segment.Block, lo, hi int) e
 	return nil
 }
 
+// TakeKeyed is TakeChosen for rows whose keys are known: only their payloads are read.
+func (g *Gatherer) TakeKeyed(keys []record.Key) error {
+	for rest := g.Chosen; len(rest) > 0; {
+		n := len(rest)
+		if !g.KeysOnly() {
+			n = g.Block.Fit(rest, BatchBytes)
+		}
+		if err := g.takeKeyed(rest[:n], keys[:n]); err != nil {
+			return err
+		}
+		keys = keys[n:]
+		if rest = rest[n:]; len(rest) > 0 || len(g.Batch.Data) >= BatchBytes {
+			if err := g.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Gatherer) takeKeyed(sel []uint32, keys []record.Key) error {
+	start, b := g.beginTake(), &g.Batch
+	acqs := b.AcqNs
+	const known = segment.Keys | segment.SeriesRuns
+	if err := g.Block.GatherColumns(sel, nil, g.Columns&^known, b); err != nil {
+		return err
+	}
+	if g.Columns>>record.Acq&1 != 0 {
+		b.AcqNs = slices.Grow(acqs, len(keys))[:start+len(keys)]
+	}
+	for i, k := range keys {
+		at := start + i
+		b.CID[at], b.MID[at], b.MOID[at], b.CapNs[at] = k.CID, k.MID, k.MOID, k.CapNs
+		if b.AcqNs != nil {
+			b.AcqNs[at] = k.AcqNs
+		}
+	}
+	if g.RowHider != nil {
+		g.RowHider.DropHidden(b, start)
+	}
+	return nil
+}
+
+// beginTake prepares the batch for rows and returns how many it has.
+func (g *Gatherer) beginTake() int {
+	start := g.Batch.Len()
+	if start == 0 && g.Consumer.PayloadBuffer != nil {
+		g.payloadBuffer.begin(&g.Batch, g.Consumer.PayloadBuffer(g.separate))
+	}
+	return start
+}
+
 // take adds rows of a block to the batch: those of sel, or with nil those of spans.
 func (g *Gatherer) take(
 	seg *PlannedSegment, b *segment.Block, sel []uint32, spans []segment.Span,
 ) error {
-	start, columns := g.Batch.Len(), g.Columns
-	if start == 0 && g.Consumer.PayloadBuffer != nil {
-		g.payloadBuffer.begin(&g.Batch, g.Consumer.PayloadBuffer(g.separate))
-	}
+	start, columns := g.beginTake(), g.Columns
 	isGathered, err := false, error(nil)
 	if g.Where != nil && sel != nil {
 		isGathered, err = b.GatherDense(sel, columns, &g.dense, &g.Batch)

@@ -48,6 +48,8 @@ type search struct {
 	tails       []segment.Span
 	named       record.Batch // rows of which only the series is read
 	found       record.Batch
+	positions   []uint64     // of rows of a head that are handed out
+	keys        []record.Key // of such rows of a block
 }
 
 var searches = sync.Pool{New: func() any { return new(search) }}
@@ -282,7 +284,7 @@ func (l *search) emit() error {
 		seg := &blocks.PlannedSegment{Segment: l.readState.Sealed[source-len(l.heads)]}
 		for from := 0; from < len(rows); {
 			to := from + 1
-			for to < len(rows) && rows[to]>>32 == rows[from]>>32 {
+			for to < len(rows) && rows[to].position>>32 == rows[from].position>>32 {
 				to++
 			}
 			if err := l.emitBlock(seg, rows[from:to]); err != nil {
@@ -294,14 +296,17 @@ func (l *search) emit() error {
 	return nil
 }
 
-func (l *search) emitHead(h *index.Head, rows []uint64) error {
+func (l *search) emitHead(h *index.Head, rows []shownRow) error {
 	l.Counts.HeadRows += uint64(len(rows))
 	for len(rows) > 0 {
 		if err := l.shrink(); err != nil {
 			return err
 		}
-		some := rows[:min(len(rows), blocks.BatchRows)]
-		rows = rows[h.Gather(some, l.KeysOnly(), blocks.BatchBytes, &l.Batch):]
+		l.positions = l.positions[:0]
+		for _, r := range rows[:min(len(rows), blocks.BatchRows)] {
+			l.positions = append(l.positions, r.position)
+		}
+		rows = rows[h.Gather(l.positions, l.KeysOnly(), blocks.BatchBytes, &l.Batch):]
 	}
 	return nil
 }
@@ -314,18 +319,18 @@ func (l *search) shrink() error {
 	return nil
 }
 
-// emitBlock hands out rows of one block.
-func (l *search) emitBlock(seg *blocks.PlannedSegment, rows []uint64) error {
+// emitBlock hands out rows of one block, of which only payloads are not known.
+func (l *search) emitBlock(seg *blocks.PlannedSegment, rows []shownRow) error {
 	if err := l.shrink(); err != nil {
 		return err
 	}
-	id := uint32(rows[0] >> 32)
-	if err := l.Reopen(seg, id); err != nil {
+	if err := l.Reopen(seg, uint32(rows[0].position>>32)); err != nil {
 		return err
 	}
-	l.Chosen = l.Chosen[:0]
+	l.Chosen, l.keys = l.Chosen[:0], l.keys[:0]
 	for _, r := range rows {
-		l.Chosen = append(l.Chosen, uint32(r))
+		l.Chosen = append(l.Chosen, uint32(r.position))
+		l.keys = append(l.keys, l.state.key(r))
 	}
-	return l.TakeChosen(seg)
+	return l.TakeKeyed(l.keys)
 }

@@ -11,9 +11,8 @@ import (
 // faster than reading the series of all.
 const fewNeeds = 12
 
-// manyNeeds: for so many series, going through the devices of a block that lists them is faster
-// than searching for each.
-const manyNeeds = 8
+// runsOfNeed: going through this many runs of a block takes as long as searching for a series.
+const runsOfNeed = 16
 
 // The columns that tell the series of rows, and those that tell one row of a series from another.
 const (
@@ -55,9 +54,10 @@ func (l *search) readRun(s *segmentState, info *index.BlockInfo, r *run) error {
 func (l *search) findSpans(info *index.BlockInfo, needs []need, lo, hi int) error {
 	l.spans = l.spans[:0]
 	isSorted := blocks.SortedByDevice(info)
-	if isSorted && len(needs) >= manyNeeds {
+	if isSorted {
 		var ok bool
-		if l.devices, ok = l.Block.AppendDevices(lo, hi, l.devices[:0]); ok {
+		most := len(needs) * runsOfNeed
+		if l.devices, ok = l.Block.AppendDevices(lo, hi, most, l.devices[:0]); ok {
 			l.meetDevices(needs)
 			return nil
 		}

@@ -1,6 +1,7 @@
 package last
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -13,17 +14,17 @@ import (
 
 // state are the newest readings found so far of every series of a box.
 type state struct {
-	n         int // readings wanted of each series
-	maxRows   int // rows that may be kept
-	kept      int
-	series    []seriesState // in the order in which they were met
-	order     []uint32      // numbers of series, ascending
-	fresh     []uint32      // those that are not in order yet, ascending
-	spare     []uint32
-	lost      []uint32   // series that lost a shown reading when others had been passed over
-	at        int        // in order: where the series that is announced next can be
-	rows      []rowState // space for the few rows that most series keep
-	positions [][]uint64
+	n       int // readings wanted of each series
+	maxRows int // rows that may be kept
+	kept    int
+	series  []seriesState // in the order in which they were met
+	order   []uint32      // numbers of series, ascending
+	fresh   []uint32      // those that are not in order yet, ascending
+	spare   []uint32
+	lost    []uint32   // series that lost a shown reading when others had been passed over
+	at      int        // in order: where the series that is announced next can be
+	rows    []rowState // space for the few rows that most series keep
+	emitted [][]shownRow
 
 	overtaken uint64 // versions that were taken in with a newer one
 }
@@ -53,7 +54,7 @@ type rowAt struct {
 func (l *state) reset(n, limit int) {
 	clear(l.series)
 	*l = state{n: n, maxRows: limit, series: l.series[:0], order: l.order[:0], fresh: l.fresh[:0],
-		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], positions: l.positions[:0]}
+		spare: l.spare[:0], lost: l.lost[:0], rows: l.rows[:0], emitted: l.emitted[:0]}
 }
 
 // announce returns the number of a series. Series are announced in ascending order, one source
@@ -221,21 +222,38 @@ func (l *state) middle() (int64, record.Dim) {
 // position orders the rows of a source.
 func (r rowAt) position() uint64 { return uint64(r.part)<<32 | uint64(r.row) }
 
-// shownRows returns where the rows of each source lie that are shown, ascending by position.
-func (l *state) shownRows(sources int) [][]uint64 {
-	l.positions = slices.Grow(l.positions[:0], sources)[:sources]
-	for i := range l.positions {
-		l.positions[i] = l.positions[i][:0]
+// shownRow is a row of a source that is shown: its position, and which of the newest of a series it
+// is.
+type shownRow struct {
+	position    uint64
+	number, nth uint32
+}
+
+// key returns the key of a shown row.
+func (l *state) key(r shownRow) record.Key {
+	s := &l.series[r.number]
+	row := &s.newest[r.nth]
+	return record.Key{CID: s.CID, MID: s.MID, MOID: s.MOID, CapNs: row.capNs, AcqNs: row.acqNs}
+}
+
+// shownRows returns the rows of each source that are shown, ascending by position.
+func (l *state) shownRows(sources int) [][]shownRow {
+	l.emitted = slices.Grow(l.emitted[:0], sources)[:sources]
+	for i := range l.emitted {
+		l.emitted[i] = l.emitted[i][:0]
 	}
 	for i := range l.series {
 		for k := range l.series[i].newest {
 			if r := &l.series[i].newest[k]; !r.notShown {
-				l.positions[r.at.source] = append(l.positions[r.at.source], r.at.position())
+				l.emitted[r.at.source] = append(l.emitted[r.at.source],
+					shownRow{r.at.position(), uint32(i), uint32(k)})
 			}
 		}
 	}
-	for _, rows := range l.positions {
-		slices.Sort(rows)
+	for _, rows := range l.emitted {
+		slices.SortFunc(rows, func(a, b shownRow) int {
+			return cmp.Compare(a.position, b.position)
+		})
 	}
-	return l.positions
+	return l.emitted
 }

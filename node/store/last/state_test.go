@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pentad-db/pentad/index"
+	"github.com/pentad-db/pentad/sdk/record"
 )
 
 // TestLastState holds what the state keeps of one series against everything that it was told.
@@ -33,8 +34,15 @@ func TestLastState(t *testing.T) {
 		for capNs := int64(39); capNs >= 0 && want < n; capNs-- {
 			if r, ok := best[capNs]; ok {
 				want++
-				if !slices.Contains(rows, uint64(r.at.row)) {
+				i := slices.IndexFunc(rows, func(x shownRow) bool {
+					return x.position == uint64(r.at.row)
+				})
+				if i < 0 {
 					t.Fatalf("n %d: the version of cap %d is missing", n, capNs)
+				}
+				key := record.Key{MID: 1, CapNs: capNs, AcqNs: r.acqNs}
+				if got := l.key(rows[i]); got != key {
+					t.Fatalf("n %d: the key of cap %d is %+v, want %+v", n, capNs, got, key)
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/excerpt"
+	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // title is how errors call a column: by its name in the header, or by its number from 1.
@@ -41,6 +42,9 @@ func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) 
 	case empty:
 		return true, nil
 	}
+	if q := p.structOf(fields, v); q != nil && bytes.HasPrefix(trimmed, []byte{'{'}) {
+		return false, p.object(trimmed, v, q)
+	}
 	p.kind = p.kindOf(fields, v)
 	if p.kind != quantity.Text {
 		cell = trimmed
@@ -54,6 +58,25 @@ func (p *plan) cell(fields [][]byte, v *valuePlan) (skipped bool, bad *problem) 
 	}
 	bad.reason += p.im.mapping.wayOut(string(trimmed))
 	return false, bad
+}
+
+// structOf returns the quantity of a value if it is a struct, which get shows as its fields.
+func (p *plan) structOf(fields [][]byte, v *valuePlan) *plugin.Quantity {
+	if !v.byMOID {
+		return nil
+	}
+	moid, _ := p.moid.value(fields, v.label, 0) // a bad one is found with the key
+	return quantity.Struct(p.im.opt.Types, int32(moid))
+}
+
+// object appends the payload of a struct.
+func (p *plan) object(cell []byte, v *valuePlan, q *plugin.Quantity) *problem {
+	payloads, err := quantity.AppendObject(p.payloads, q, cell)
+	if err != nil {
+		return &problem{"value", fmt.Sprintf("%s: %v", p.column(v.column), err)}
+	}
+	p.payloads = payloads
+	return nil
 }
 
 func (p *plan) skips(cell []byte) bool {

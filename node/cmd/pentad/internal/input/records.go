@@ -43,7 +43,8 @@ func (r *Rejected) Err(lines int64) error {
 // AddRecord takes one record; the payload is reused after it returns.
 type AddRecord func(ctx context.Context, r record.Record) error
 
-// FromCSV reads the columns of what get writes, by the rules of an import. Names may be nil.
+// FromCSV reads the columns of what get writes, by the rules of an import; where values are as
+// declared, also columns of the fields of structs in place of that of values. Names may be nil.
 func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
 	types quantity.Types, names Names, rejects *Rejected) (written, lines int64, err error) {
 	kind, same := types.(quantity.Type)
@@ -51,6 +52,9 @@ func FromCSV(ctx context.Context, name string, in io.Reader, add AddRecord,
 		kind = quantity.F64 // whose column is that of all that are declared
 	}
 	opt := csvimport.Options{Types: types}
+	if !same {
+		in = withFields(in)
+	}
 	if names != nil {
 		opt.Find = func(d record.Dim, cid int32, text string) (int64, error) {
 			return names.Find(ctx, d, cid, text)

@@ -149,3 +149,10 @@ func NameSelected(ctx context.Context, db *client.Client, q *record.Query) (some
 	}
 	return true, q.Normalize()
 }
+
+// describedBy returns a query for the descriptions of devices that a selector chooses.
+func describedBy(selector string) *record.Query {
+	q := &record.Query{View: record.ViewLatest, Last: 1, Select: selector, KeysOnly: true}
+	q.Box[record.MOID] = record.RangeSet{record.At(record.DescriptionMOID)}
+	return q
+}

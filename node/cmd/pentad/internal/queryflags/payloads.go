@@ -99,8 +99,9 @@ func (f *TypeFlag) Payloads(
 	p.types, p.value = p.declared, output.PayloadColumn(f.other)
 	right, valued := true, false
 	for _, one := range all {
-		if kind := p.declared.Of(one.MOID); !kind.Raw() {
-			right, valued = right && kind != quantity.Text, true
+		kind, fields := p.declared.Of(one.MOID), len(one.Fields) > 0
+		if !kind.Raw() || fields {
+			right, valued = right && kind != quantity.Text && !fields, true
 		}
 	}
 	if valued {
@@ -137,6 +138,11 @@ func (p *Payloads) AppendQuantity(row []output.Value, moid int32) []output.Value
 func (p *Payloads) Value(moid int32, tomb bool, payload []byte) output.Value {
 	if tomb {
 		return output.Deleted()
+	}
+	if q := quantity.Struct(p.types, moid); q != nil {
+		if object, same := quantity.AppendShown(nil, q, payload); same {
+			return output.Raw(object)
+		}
 	}
 	kind := p.types.Of(moid)
 	if p.opaque.wanted && kind.Raw() && p.declared.Quantity(moid) == nil {

@@ -30,11 +30,11 @@ type clusterRestore struct {
 	groups    []int
 	done      int // of groups
 	target    *client.Client
-	cursors   map[string]int64 // the least of each
+	cursors   map[string]client.Cursor // the least of each
 }
 
 func (a *app) restoreCluster(ctx context.Context, from, dir, into string) error {
-	r := &clusterRestore{app: a, from: from, dir: dir, cursors: map[string]int64{}}
+	r := &clusterRestore{app: a, from: from, dir: dir, cursors: map[string]client.Cursor{}}
 	err := r.run(ctx, into)
 	return cli.Stopped(ctx, err, r.left())
 }
@@ -78,9 +78,9 @@ func (r *clusterRestore) run(ctx context.Context, into string) (err error) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return cli.CopyError(err)
 	}
-	for name, acqNs := range r.cursors {
-		if _, err := r.target.CommitCursor(ctx, name, acqNs, true); err != nil {
-			return fmt.Errorf("cursor %s: %w", name, err)
+	for _, c := range r.cursors {
+		if _, err := r.target.MoveCursor(ctx, c, true); err != nil {
+			return fmt.Errorf("cursor %s: %w", c.Name, err)
 		}
 	}
 	if err := r.target.PromoteCopy(ctx); err != nil {
@@ -187,8 +187,8 @@ func (r *clusterRestore) group(ctx context.Context, group int, w *output.Writer)
 		return err
 	}
 	for _, c := range all {
-		if least, ok := r.cursors[c.Name]; !ok || c.AcqNs < least {
-			r.cursors[c.Name] = c.AcqNs
+		if least, ok := r.cursors[c.Name]; !ok || c.AcqNs < least.AcqNs {
+			r.cursors[c.Name] = c
 		}
 	}
 	return w.Row(output.Int(group), output.Count(report.Rows), output.Count(report.Events),

@@ -26,6 +26,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/where"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 const exportHelp = `Export matching records to a file that pentad import restores exactly.
@@ -44,14 +45,14 @@ file, --names only selects.
 after the point as a float, or as text if a float cannot hold it exactly. The column payload stays
 encrypted, so that an import restores the records as they are. Only its owner may read the file.
 
-The export contains the records below the horizon at its start. Each node of a cluster that is asked
-waits until it has all of them. By default each reading is there once, in its latest version, in no
-order. --view all exports every version and tombstone in ascending acq, so that an import keeps the
-order of versions; their number is compared with a count. --select then chooses devices by what is
-known of them at the start. Records hidden by an erase are omitted: a
-file has no erases, and an import would bring them back. pentad versions shows them, and pentad sync
-copies erases. An export without selectors and filters also has the descriptions of devices; with
-some it has them only if --moid selects them.
+The export contains the records below the horizon at its start, i.e. all that were acknowledged
+before. Each node of a cluster that is asked waits until it has all of them. By default each reading
+is there once, in its latest version, in no order. --view all exports every version and tombstone in
+ascending acq, so that an import keeps the order of versions; their number is compared with a count.
+--select then chooses devices by what is known of them at the start. Records hidden by an erase are
+omitted: a file has no erases, and an import would bring them back. pentad versions shows them, and
+pentad sync copies erases. An export without selectors and filters also has the descriptions of
+devices; with some it has them only if --moid selects them.
 
 ndjson, arrow and parquet store the selection, the view and the horizon in the file, and mark its
 end: reading a truncated file is an error. CSV cannot. -f gives the file its name when it is
@@ -137,7 +138,7 @@ func (a *app) export(ctx context.Context, e *exportFlags) error {
 		query.Box = record.Everything()
 	}
 	x := &exporter{db: db, query: query, opened: opened}
-	if err := x.fix(ctx); err != nil {
+	if err := x.fix(ctx, a.App); err != nil {
 		return err
 	}
 	header := x.header(&e.query, decoded)
@@ -230,8 +231,18 @@ type exporter struct {
 }
 
 // fix chooses the records: all below the horizon, which no write changes any more.
-func (x *exporter) fix(ctx context.Context) error {
-	n, end, err := x.db.Count(ctx, &record.Query{Box: x.query.Box})
+func (x *exporter) fix(ctx context.Context, a *cli.App) error {
+	first, err := x.db.Linearizable().Horizon(ctx, nil)
+	if remote := (*wire.Error)(nil); errors.As(err, &remote) &&
+		remote.Kind == wire.KindUnavailable {
+		a.Note("not every group has a majority of its nodes: what was stored in the last moments "+
+			"may be missing (%s)", remote.Message)
+		first, err = 0, nil
+	}
+	if err != nil {
+		return err
+	}
+	n, end, err := past(x.db, first).Count(ctx, &record.Query{Box: x.query.Box})
 	if err != nil {
 		return err
 	}
