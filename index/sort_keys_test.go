@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSortKeys compares with slices.Sort, for keys that spread evenly and for those that crowd, with
+// TestSortKeys compares with slices.Sort, for keys that spread evenly and those that crowd, with
 // the index in their lowest bits and without.
 func TestSortKeys(t *testing.T) {
 	var s keySorter
