@@ -278,6 +278,10 @@ func figuresOf(results []report.Result) figure.List {
 		for _, s := range r.Systems {
 			out.Add(title+": ingest "+s.Name, s.Ingest, "M records/s")
 			out.Add(title+": ingest until ready "+s.Name, s.Settled, "M records/s")
+			if s.Ingest > 0 {
+				out.Add(title+": ingest until ready as a part of ingest "+s.Name,
+					s.Settled/s.Ingest, figure.Ratio)
+			}
 			if s.Rested > 0 {
 				out.Add(title+": ingest until at rest "+s.Name, s.Rested, "M records/s")
 			}

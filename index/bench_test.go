@@ -18,12 +18,29 @@ func perRow(b *testing.B, rows int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
+// BenchmarkClusterRows clusters rows of all kinds, and those of devices that read ten quantities at
+// the same instants.
 func BenchmarkClusterRows(b *testing.B) {
-	rows := benchRows(1 << 20)
-	for b.Loop() {
-		clusterRows(rows, Options{})
+	const devices, quantities = 100, 10
+	aligned := new(record.Batch)
+	for i := range 1 << 20 {
+		series := i % (devices * quantities)
+		aligned.AppendStamped(record.Key{CID: 1, MID: int64(series / quantities),
+			MOID: int32(series % quantities), CapNs: int64(i/(devices*quantities)) * 10e9,
+			AcqNs: int64(i)}, nil)
 	}
-	perRow(b, rows.Len())
+	for name, rows := range map[string]*record.Batch{
+		"all": benchRows(1 << 20), "aligned": aligned,
+	} {
+		b.Run(name, func(b *testing.B) {
+			var l Layout
+			c := NewClusterer(Options{})
+			for b.Loop() {
+				c.Cluster(rows, &l)
+			}
+			perRow(b, rows.Len())
+		})
+	}
 }
 
 func BenchmarkBuild(b *testing.B) {
