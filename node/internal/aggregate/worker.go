@@ -92,14 +92,22 @@ func (a *Worker) UsePartials(ctx context.Context, k *PartialCache) store.Partial
 // CloseIfEmpty closes the instance of a worker that has no groups, only results of morsels, while
 // others may still run.
 func (a *Worker) CloseIfEmpty() {
+	a.closing.Lock()
+	defer a.closing.Unlock()
 	if len(a.groups.keys) == 0 {
-		a.close()
+		a.closeLocked()
 	}
 }
 
+// close ends the use of a worker, but for states that it saved.
 func (a *Worker) close() {
 	a.closing.Lock()
 	defer a.closing.Unlock()
+	a.closeLocked()
+	a.groups.giveBack()
+}
+
+func (a *Worker) closeLocked() {
 	if !a.closed {
 		a.closed = true
 		_ = a.guest.Close() // calls have returned its failures
@@ -212,7 +220,6 @@ func halfOf(buffer []byte, second bool) []byte {
 func CloseAll(workers []*Worker) {
 	for _, a := range workers {
 		a.close()
-		a.groups.giveBack()
 		if a.partialSink != nil {
 			a.partialSink.giveBack()
 			a.partialSink = nil
