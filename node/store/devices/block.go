@@ -1,7 +1,9 @@
 package devices
 
 import (
+	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"unsafe"
@@ -11,7 +13,11 @@ import (
 
 // block has the descriptions of some devices in columns. All of it but which are dead is immutable.
 type block struct {
-	mids []int64 // ascending; the index of a device is its ordinal
+	mids []int64 // ascending
+	// Devices with places have the first ordinals, in the order of places, so that those of a
+	// region are some ranges of ordinals.
+	ords  []uint32 // by the index of the mid
+	byOrd []uint32 // indexes of mids
 
 	columns map[string]*column // by key
 	places  places
@@ -30,34 +36,116 @@ type column struct {
 
 // kill marks a device as described elsewhere, or not any more.
 func (b *block) kill(mid int64) {
-	if ord, ok := find(b.mids, mid); ok && b.lives(uint32(ord)) {
+	if ord, ok := b.ordinal(mid); ok && b.lives(ord) {
 		b.isDead[ord>>6] |= 1 << (ord & 63)
 		b.dead++
 	}
+}
+
+// ordinal returns the ordinal of a device.
+func (b *block) ordinal(mid int64) (ord uint32, ok bool) {
+	i, ok := slices.BinarySearch(b.mids, mid)
+	if !ok {
+		return 0, false
+	}
+	return b.ords[i], true
+}
+
+// mid returns the mid of an ordinal.
+func (b *block) mid(ord uint32) int64 { return b.mids[b.byOrd[ord]] }
+
+// few: some devices of fewer than one of this many of their block are sorted, and more are put in
+// order by a bitmap.
+const few = 64
+
+// appendMIDs appends the mids of ordinals; of many, ascending and each once.
+func (b *block) appendMIDs(ords []uint32, dst []int64) []int64 {
+	if len(ords) < len(b.mids)/few {
+		for _, ord := range ords {
+			dst = append(dst, b.mid(ord))
+		}
+		return dst
+	}
+	memory := bitmaps.Get().(*[]uint64)
+	defer bitmaps.Put(memory)
+	*memory = slices.Grow((*memory)[:0], len(b.isDead))[:len(b.isDead)]
+	set := *memory
+	clear(set)
+	for _, ord := range ords {
+		i := b.byOrd[ord]
+		set[i>>6] |= 1 << (i & 63)
+	}
+	for at, word := range set {
+		for ; word != 0; word &= word - 1 {
+			dst = append(dst, b.mids[at<<6+bits.TrailingZeros64(word)])
+		}
+	}
+	return dst
 }
 
 func (b *block) lives(ord uint32) bool { return b.isDead[ord>>6]>>(ord&63)&1 == 0 }
 
 func (b *block) living() int { return len(b.mids) - b.dead }
 
-// find appends the devices that an expression finds, some more than once, in any order.
-func (b *block) find(x registry.Expr, dst []int64) []int64 {
+// find appends the ordinals that an expression finds, some more than once, in any order.
+func (b *block) find(x registry.Expr, dst []uint32) []uint32 {
 	f := b.compile(x)
 	if f.all {
 		for ord := range uint32(len(b.mids)) {
 			if b.lives(ord) && f.test(ord) {
-				dst = append(dst, b.mids[ord])
+				dst = append(dst, ord)
 			}
 		}
 		return dst
 	}
+	var both []uint64 // of all sets of the filter
 	if len(f.sets) > 0 && f.count >= len(b.isDead) {
-		return b.findInAll(&f, dst)
+		memory := bitmaps.Get().(*[]uint64)
+		defer bitmaps.Put(memory)
+		*memory = slices.Grow((*memory)[:0], len(b.isDead))
+		both = *memory
 	}
 	for _, list := range f.lists {
-		for _, ord := range list {
-			if b.lives(ord) && (f.check == nil || f.check(ord)) {
-				dst = append(dst, b.mids[ord])
+		switch {
+		case list.some == nil:
+			dst = b.findInRange(&f, list, dst)
+		case cap(both) > 0:
+			if len(both) == 0 {
+				both = b.intersect(f.sets, both)
+			}
+			dst = b.findInSet(&f, list.some, both, dst)
+		default:
+			for _, ord := range list.some {
+				if b.lives(ord) && (f.check == nil || f.check(ord)) {
+					dst = append(dst, ord)
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// findInRange is find of a range of ordinals, of which 64 are looked at in each set at once.
+func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
+	rest := f.rest
+	if rest == nil {
+		rest = f.check
+	}
+	for first := list.from &^ 63; first < list.to; first += 64 {
+		word := ^b.isDead[first>>6]
+		for _, set := range f.sets {
+			word &= set[first>>6]
+		}
+		if first < list.from {
+			word &= ^uint64(0) << (list.from & 63)
+		}
+		if list.to-first < 64 {
+			word &= 1<<(list.to&63) - 1
+		}
+		for ; word != 0; word &= word - 1 {
+			ord := first + uint32(bits.TrailingZeros64(word))
+			if rest == nil || rest(ord) {
+				dst = append(dst, ord)
 			}
 		}
 	}
@@ -67,26 +155,26 @@ func (b *block) find(x registry.Expr, dst []int64) []int64 {
 // bitmaps keep their memory.
 var bitmaps = sync.Pool{New: func() any { return new([]uint64) }}
 
-// findInAll is find where so many devices are listed that it pays to intersect all sets of the
-// filter first.
-func (b *block) findInAll(f *filter, dst []int64) []int64 {
-	memory := bitmaps.Get().(*[]uint64)
-	defer bitmaps.Put(memory)
-	all := append((*memory)[:0], f.sets[0]...)
-	*memory = all
+// intersect appends the bitmap of the living devices that are in all of some sets.
+func (b *block) intersect(sets [][]uint64, dst []uint64) []uint64 {
+	dst = append(dst, sets[0]...)
 	for i, word := range b.isDead {
-		all[i] &^= word
+		dst[i] &^= word
 	}
-	for _, set := range f.sets[1:] {
+	for _, set := range sets[1:] {
 		for i, word := range set {
-			all[i] &= word
+			dst[i] &= word
 		}
 	}
-	for _, list := range f.lists {
-		for _, ord := range list {
-			if all[ord>>6]>>(ord&63)&1 == 1 && f.rest(ord) {
-				dst = append(dst, b.mids[ord])
-			}
+	return dst
+}
+
+// findInSet is find where so many devices are listed that it pays to intersect all sets of the
+// filter first.
+func (b *block) findInSet(f *filter, list []uint32, set []uint64, dst []uint32) []uint32 {
+	for _, ord := range list {
+		if set[ord>>6]>>(ord&63)&1 == 1 && f.rest(ord) {
+			dst = append(dst, ord)
 		}
 	}
 	return dst
@@ -166,25 +254,22 @@ func (b *Builder) column(key string) *columnBuilder {
 // finish makes a block of all that was added.
 func (b *Builder) finish() *block {
 	n := len(b.mids)
-	byMID := make([]uint32, n)
-	for i := range byMID {
-		byMID[i] = uint32(i)
+	out := &block{mids: make([]int64, n), ords: make([]uint32, n), byOrd: make([]uint32, n),
+		columns: make(map[string]*column, len(b.columns)), isDead: make([]uint64, (n+63)/64)}
+	order := placeOrder(b.mids, b.lats, b.lons)
+	ords := make([]uint32, n) // by the order in which devices came
+	for ord, came := range order {
+		ords[came], out.ords[ord] = uint32(ord), uint32(ord)
 	}
-	slices.SortFunc(byMID, func(i, k uint32) int {
-		if b.mids[i] < b.mids[k] {
-			return -1
-		}
-		return 1
+	slices.SortFunc(out.ords, func(i, k uint32) int {
+		return cmp.Compare(b.mids[order[i]], b.mids[order[k]])
 	})
-	out := &block{mids: make([]int64, n), columns: make(map[string]*column, len(b.columns)),
-		isDead: make([]uint64, (n+63)/64)}
-	ords := make([]uint32, n)
-	for ord, came := range byMID {
-		out.mids[ord], ords[came] = b.mids[came], uint32(ord)
+	for i, ord := range out.ords {
+		out.mids[i], out.byOrd[ord] = b.mids[order[ord]], uint32(i)
 	}
-	out.places = newPlaces(b.lats, b.lons, byMID)
+	out.places = newPlaces(b.lats, b.lons, order)
 	b.lats, b.lons = nil, nil
-	out.bytes = int64(unsafe.Sizeof(*out)) + int64(8*n+8*len(out.isDead)) + out.places.bytes()
+	out.bytes = int64(unsafe.Sizeof(*out)) + int64(16*n+8*len(out.isDead)) + out.places.bytes()
 	for key, c := range b.columns {
 		made := &column{c.texts.finish(ords), c.numbers.finish(ords), c.bools.finish(ords)}
 		delete(b.columns, key)
@@ -217,10 +302,10 @@ func mergeBlocks(some []*block) *block {
 	var to Builder
 	for _, b := range some {
 		came := make([]uint32, len(b.mids))
-		for ord, mid := range b.mids {
+		for ord := range came {
 			if b.lives(uint32(ord)) {
 				lat, lon := b.places.of(uint32(ord))
-				came[ord] = to.addDevice(mid, lat, lon)
+				came[ord] = to.addDevice(b.mid(uint32(ord)), lat, lon)
 			}
 		}
 		for key, c := range b.columns {

@@ -14,7 +14,7 @@ type filter struct {
 	// lists have all devices that pass the test, some more than once, and others that do not pass
 	// check; nil: all that are listed pass. Where all is set any device may pass, and lists say
 	// nothing.
-	lists [][]uint32
+	lists []ordinals
 	check func(ord uint32) bool
 	count int // of devices in lists
 	all   bool
@@ -25,10 +25,10 @@ type filter struct {
 	rest func(ord uint32) bool
 }
 
-func (f *filter) list(ords []uint32) {
-	if len(ords) > 0 {
-		f.lists = append(f.lists, ords)
-		f.count += len(ords)
+func (f *filter) list(some ordinals) {
+	if n := some.len(); n > 0 {
+		f.lists = append(f.lists, some)
+		f.count += n
 	}
 }
 

@@ -8,7 +8,7 @@ package devices
 import (
 	"maps"
 	"slices"
-	"sort"
+	"sync"
 	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -116,8 +116,8 @@ func (x *Index) Bytes() (n int64) {
 // Each visits the devices that have descriptions, in no particular order.
 func (x *Index) Each(visit func(mid int64)) {
 	for _, b := range x.blocks {
-		for ord, mid := range b.mids {
-			if b.lives(uint32(ord)) {
+		for i, mid := range b.mids {
+			if b.lives(b.ords[i]) {
 				visit(mid)
 			}
 		}
@@ -127,13 +127,19 @@ func (x *Index) Each(visit func(mid int64)) {
 	}
 }
 
+// ordinalLists keep their memory.
+var ordinalLists = sync.Pool{New: func() any { return new([]uint32) }}
+
 // Select appends the devices that a selector chooses, ascending.
 //
 // Cost: some ns for each device that meets the condition which fewest meet.
 func (x *Index) Select(s *registry.Selector, dst []int64) []int64 {
 	start := len(dst)
+	memory := ordinalLists.Get().(*[]uint32)
+	defer ordinalLists.Put(memory)
 	for _, b := range x.blocks {
-		dst = b.find(s.Expr(), dst)
+		*memory = b.find(s.Expr(), (*memory)[:0])
+		dst = b.appendMIDs(*memory, dst)
 	}
 	for mid, d := range x.tail {
 		if s.Match(d) {
@@ -158,10 +164,4 @@ func sizeOf(d *registry.Description) int64 {
 		n += int(unsafe.Sizeof(*d.Place))
 	}
 	return int64(n + mapEntry)
-}
-
-// find returns the position of a device of a sorted list.
-func find(mids []int64, mid int64) (ord int, ok bool) {
-	ord = sort.Search(len(mids), func(i int) bool { return mids[i] >= mid })
-	return ord, ord < len(mids) && mids[ord] == mid
 }

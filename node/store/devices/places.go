@@ -19,12 +19,11 @@ const (
 	marginDegrees = 1e-7
 )
 
-// places are where devices are: by ordinal, and in the order of a Z curve over latitude and
-// longitude.
+// places are where devices are, by ordinal: those that have one in the order of a Z curve over
+// latitude and longitude.
 type places struct {
 	lats, lons []float64 // by ordinal, NaN without a place; nil if there are none
-	keys       []uint64  // ascending
-	ords       []uint32  // of the devices of keys
+	keys       []uint64  // of the first ordinals, ascending
 }
 
 // step32 is the number of the 2^32 equal parts of a span in which a value is; those at its end are
@@ -58,29 +57,52 @@ func spread(v uint32) uint64 {
 	return (x | x<<1) & 0x5555555555555555
 }
 
-// newPlaces makes places of latitudes and longitudes by the order in which devices came.
-func newPlaces(lats, lons []float64, byOrd []uint32) (p places) {
+// placeOrder returns devices, by the order in which they came, in the order of the curve. Those
+// without a place are at the end, and those of one place, in the order of mids.
+func placeOrder(mids []int64, lats, lons []float64) []uint32 {
 	type placed struct {
-		key uint64
-		ord uint32
+		key  uint64
+		mid  int64
+		came uint32
+		none bool
 	}
-	var all []placed
-	for ord, came := range byOrd {
-		if lat := lats[came]; !math.IsNaN(lat) {
-			all = append(all, placed{keyOf(lat, lons[came]), uint32(ord)})
+	all := make([]placed, len(mids))
+	for came, lat := range lats {
+		all[came] = placed{mid: mids[came], came: uint32(came), none: math.IsNaN(lat)}
+		if !all[came].none {
+			all[came].key = keyOf(lat, lons[came])
 		}
 	}
-	if len(all) == 0 {
+	slices.SortFunc(all, func(a, b placed) int {
+		switch {
+		case a.none != b.none && b.none:
+			return -1
+		case a.none != b.none:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.mid, b.mid))
+	})
+	order := make([]uint32, len(all))
+	for ord := range all {
+		order[ord] = all[ord].came
+	}
+	return order
+}
+
+// newPlaces makes places of latitudes and longitudes by the order in which devices came, and these
+// by ordinal.
+func newPlaces(lats, lons []float64, byOrd []uint32) (p places) {
+	if len(byOrd) == 0 || math.IsNaN(lats[byOrd[0]]) {
 		return p
 	}
 	p.lats, p.lons = make([]float64, len(byOrd)), make([]float64, len(byOrd))
+	p.keys = make([]uint64, 0, len(byOrd))
 	for ord, came := range byOrd {
-		p.lats[ord], p.lons[ord] = lats[came], lons[came]
-	}
-	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.key, b.key) })
-	p.keys, p.ords = make([]uint64, len(all)), make([]uint32, len(all))
-	for i, one := range all {
-		p.keys[i], p.ords[i] = one.key, one.ord
+		lat, lon := lats[came], lons[came]
+		p.lats[ord], p.lons[ord] = lat, lon
+		if !math.IsNaN(lat) {
+			p.keys = append(p.keys, keyOf(lat, lon))
+		}
 	}
 	return p
 }
@@ -94,7 +116,7 @@ func (p *places) of(ord uint32) (lat, lon float64) {
 }
 
 func (p *places) bytes() int64 {
-	return int64(8*(cap(p.lats)+cap(p.lons)+cap(p.keys)) + 4*cap(p.ords))
+	return int64(8 * (cap(p.lats) + cap(p.lons) + cap(p.keys)))
 }
 
 // filter returns a filter of the devices in a region, which has says exactly. The rectangles hold
@@ -118,8 +140,8 @@ func (p *places) filter(has func(lat, lon float64) bool, rects []rect) filter {
 // rect is a rectangle of steps, its edges included.
 type rect struct{ south, west, north, east uint32 }
 
-// cell is a square of steps, whose sides are a power of 2, with its devices: those of
-// keys[from:to].
+// cell is a square of steps, whose sides are a power of 2, with its devices: those from one
+// ordinal on, before another.
 type cell struct {
 	south, west uint32
 	bits        uint // of a side
@@ -156,7 +178,7 @@ func (p *places) cover(r rect, f *filter) {
 		}
 	}
 	for _, c := range queue[:done] {
-		f.list(p.ords[c.from:c.to])
+		f.list(ordinals{from: uint32(c.from), to: uint32(c.to)})
 	}
 }
 

@@ -63,7 +63,7 @@ func (r *run[T]) filter(spans []span) filter {
 	var f filter
 	spans = slices.DeleteFunc(spans, func(s span) bool { return s.from >= s.to })
 	for _, s := range spans {
-		f.list(r.devices(s))
+		f.list(ordinals{some: r.devices(s)})
 	}
 	if len(spans) == 1 && spans[0].to == spans[0].from+1 {
 		if set := r.sets[spans[0].from]; set != nil {
@@ -90,17 +90,19 @@ func (r *run[T]) filter(spans []span) filter {
 
 // testOf returns a test of whether a device is in one of some lists. It makes a set at its first
 // call.
-func testOf(lists [][]uint32) func(ord uint32) bool {
+func testOf(lists []ordinals) func(ord uint32) bool {
 	var set []uint64 // of bits
 	return func(ord uint32) bool {
 		if set == nil {
 			most := uint32(0)
 			for _, list := range lists {
-				most = max(most, slices.Max(list))
+				for ord := range list.each() {
+					most = max(most, ord)
+				}
 			}
 			set = make([]uint64, most/64+1)
 			for _, list := range lists {
-				for _, one := range list {
+				for one := range list.each() {
 					set[one/64] |= 1 << (one % 64)
 				}
 			}

@@ -23,7 +23,7 @@ func (t *Tracks) MIDs() []int64 { return t.mids }
 
 // Of returns when a device meets it: times that ascend and do not touch.
 func (t *Tracks) Of(mid int64) []Span {
-	i, ok := find(t.mids, mid)
+	i, ok := slices.BinarySearch(t.mids, mid)
 	if !ok {
 		return nil
 	}

@@ -232,13 +232,14 @@ func (x *Index) Gather(g *Gathering, some []int64, all bool) {
 func (b *block) gather(g *Gathering, some []int64, all bool) {
 	var ords []uint32 // ascending
 	for _, mid := range some {
-		if ord, ok := find(b.mids, mid); ok && b.lives(uint32(ord)) && !all && g.keep(mid) {
-			ords = append(ords, uint32(ord))
+		if ord, ok := b.ordinal(mid); ok && b.lives(ord) && !all && g.keep(mid) {
+			ords = append(ords, ord)
 		}
 	}
+	slices.Sort(ords)
 	if all {
 		for ord := range uint32(len(b.mids)) {
-			if b.lives(ord) && g.keep(b.mids[ord]) {
+			if b.lives(ord) && g.keep(b.mid(ord)) {
 				ords = append(ords, ord)
 			}
 		}
@@ -283,7 +284,7 @@ func (b *block) gatherRetired(g *gathered, c *column, ords []uint32) {
 	}
 	for _, ord := range ords {
 		_, is := slices.BinarySearch(retired, ord)
-		g.put(b.mids[ord], g.number(registry.Bool(is)))
+		g.put(b.mid(ord), g.number(registry.Bool(is)))
 	}
 }
 
@@ -301,7 +302,7 @@ func gatherRun[T cmp.Ordered](
 				known[i] = g.number(v)
 			}
 		}
-		g.put(b.mids[ord], known[i])
+		g.put(b.mid(ord), known[i])
 	}
 	if r.byOrd != nil {
 		for _, ord := range ords {

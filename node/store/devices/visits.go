@@ -124,7 +124,7 @@ func (v *Visits) End(mids, caps []int64) {
 	for i, mid := range mids {
 		if i == 0 || mid != last {
 			last, begins = mid, nil
-			if at, ok := find(v.mids, mid); ok {
+			if at, ok := slices.BinarySearch(v.mids, mid); ok {
 				from = v.starts[at]
 				begins = v.begins[from:v.starts[at+1]]
 			}
