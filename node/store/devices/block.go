@@ -256,16 +256,14 @@ func (b *Builder) finish() *block {
 	n := len(b.mids)
 	out := &block{mids: make([]int64, n), ords: make([]uint32, n), byOrd: make([]uint32, n),
 		columns: make(map[string]*column, len(b.columns)), isDead: make([]uint64, (n+63)/64)}
-	order := placeOrder(b.mids, b.lats, b.lons)
+	order, byMID := placeOrder(b.lats, b.lons), make([]uint32, n)
 	ords := make([]uint32, n) // by the order in which devices came
 	for ord, came := range order {
-		ords[came], out.ords[ord] = uint32(ord), uint32(ord)
+		ords[came], byMID[ord] = uint32(ord), uint32(ord)
 	}
-	slices.SortFunc(out.ords, func(i, k uint32) int {
-		return cmp.Compare(b.mids[order[i]], b.mids[order[k]])
-	})
-	for i, ord := range out.ords {
-		out.mids[i], out.byOrd[ord] = b.mids[order[ord]], uint32(i)
+	slices.SortFunc(byMID, func(i, k uint32) int { return cmp.Compare(b.mids[i], b.mids[k]) })
+	for i, came := range byMID {
+		out.mids[i], out.ords[i], out.byOrd[ords[came]] = b.mids[came], ords[came], uint32(i)
 	}
 	out.places = newPlaces(b.lats, b.lons, order)
 	b.lats, b.lons = nil, nil

@@ -58,35 +58,27 @@ func spread(v uint32) uint64 {
 }
 
 // placeOrder returns devices, by the order in which they came, in the order of the curve. Those
-// without a place are at the end, and those of one place, in the order of mids.
-func placeOrder(mids []int64, lats, lons []float64) []uint32 {
+// without a place are at the end.
+func placeOrder(lats, lons []float64) []uint32 {
 	type placed struct {
 		key  uint64
-		mid  int64
 		came uint32
-		none bool
 	}
-	all := make([]placed, len(mids))
+	all := make([]placed, 0, len(lats))
+	var none []uint32
 	for came, lat := range lats {
-		all[came] = placed{mid: mids[came], came: uint32(came), none: math.IsNaN(lat)}
-		if !all[came].none {
-			all[came].key = keyOf(lat, lons[came])
+		if math.IsNaN(lat) {
+			none = append(none, uint32(came))
+		} else {
+			all = append(all, placed{keyOf(lat, lons[came]), uint32(came)})
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int {
-		switch {
-		case a.none != b.none && b.none:
-			return -1
-		case a.none != b.none:
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.mid, b.mid))
-	})
-	order := make([]uint32, len(all))
-	for ord := range all {
-		order[ord] = all[ord].came
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.key, b.key) })
+	order := make([]uint32, 0, len(lats))
+	for _, one := range all {
+		order = append(order, one.came)
 	}
-	return order
+	return append(order, none...)
 }
 
 // newPlaces makes places of latitudes and longitudes by the order in which devices came, and these
