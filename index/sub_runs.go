@@ -34,7 +34,7 @@ func endsOfInstants(items []item, ends *[subRuns]int) (subs int) {
 }
 
 // subRunsOf returns how many sub-runs a block has: as many as there can be, or one where series
-// have so many readings in it that these are read as runs.
+// have enough readings in it to be read as runs.
 func (c *Clusterer) subRunsOf(items []item) int {
 	if len(c.inBlock) < len(c.mids) {
 		c.inBlock, c.inBlockMark = make([]uint32, len(c.mids)), 0

@@ -169,7 +169,7 @@ func (b *block) intersect(sets [][]uint64, dst []uint64) []uint64 {
 	return dst
 }
 
-// findInSet is find where so many devices are listed that it pays to intersect all sets of the
+// findInSet is find where enough devices are listed that it pays to intersect all sets of the
 // filter first.
 func (b *block) findInSet(f *filter, list []uint32, set []uint64, dst []uint32) []uint32 {
 	for _, ord := range list {
