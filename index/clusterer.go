@@ -90,6 +90,8 @@ type Clusterer struct {
 	layout *Layout       // that gets the blocks
 	take   func(part *Layout) (next *Layout, err error)
 	err    error // of take
+	// partRows is about how many rows a part has; tests are small.
+	partRows int
 
 	mids   []int64 // ordinal -> device
 	cids   []int32 // pair -> its tenant, ascending
@@ -122,6 +124,7 @@ func NewClusterer(opt Options) *Clusterer { return new(Clusterer).With(opt) }
 // With makes it follow other options.
 func (c *Clusterer) With(opt Options) *Clusterer {
 	c.opt = opt.withDefaults()
+	c.partRows = cmp.Or(c.partRows, partRows)
 	if c.numbers == nil {
 		c.numbers = map[[2]int32]uint32{}
 	}
@@ -182,7 +185,7 @@ func (c *Clusterer) end() error {
 func (c *Clusterer) use(l *Layout) {
 	n := c.rows.Len()
 	if c.take != nil {
-		n = min(n, partRows+c.opt.BlockRows)
+		n = min(n, c.partRows+c.opt.BlockRows)
 	}
 	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]
 	l.OnTime = 0
@@ -257,7 +260,7 @@ func (c *Clusterer) split(items []item) {
 	}
 	if len(items) > 0 && c.err == nil {
 		c.leaf(items)
-		c.handOver(partRows)
+		c.handOver(c.partRows)
 	}
 }
 

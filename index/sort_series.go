@@ -123,15 +123,29 @@ func (c *Clusterer) sortEachSeries(items []item) {
 // Series returns the series of what was clustered last, and their greatest caps, in ascending
 // order. The list belongs to the clusterer, until it clusters again.
 func (c *Clusterer) Series() []SeriesCap {
-	late := c.series[c.onTime:]
+	onTime, late := c.series[:c.onTime], c.series[c.onTime:]
 	if len(late) == 0 {
 		return c.series
 	}
-	all := slices.Clone(c.series)
-	slices.SortFunc(all, func(a, b SeriesCap) int {
-		return cmp.Or(a.Compare(b.Series), cmp.Compare(b.MaxCapNs, a.MaxCapNs))
-	})
-	c.series = slices.CompactFunc(all, func(a, b SeriesCap) bool { return a.Series == b.Series })
+	all := make([]SeriesCap, 0, len(c.series))
+	for len(onTime) > 0 && len(late) > 0 {
+		order := onTime[0].Compare(late[0].Series)
+		next := onTime[0]
+		switch {
+		case order > 0:
+			next = late[0]
+		case order == 0:
+			next.MaxCapNs = max(next.MaxCapNs, late[0].MaxCapNs)
+		}
+		if order <= 0 {
+			onTime = onTime[1:]
+		}
+		if order >= 0 {
+			late = late[1:]
+		}
+		all = append(all, next)
+	}
+	c.series = append(append(all, onTime...), late...)
 	c.onTime = len(c.series)
 	return c.series
 }

@@ -48,7 +48,7 @@ type RowRun struct {
 	Keys      *record.Batch // keys of the rows by position, with ranks in AcqNs
 	BlockEnds []uint32      // position after the last row of each block; at most 8192 rows each
 	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
-	// Continues says that Rows are those of the run before, unchanged, of which this one has others.
+	// Continues: Rows are those of the run before, unchanged, of which this one names others.
 	Continues bool
 }
 
