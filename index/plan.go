@@ -37,12 +37,12 @@ type PlanStats struct {
 // Plan is the outcome of planning a box on one segment, and the memory that planning needs. It
 // may be used again and again, by one goroutine at a time.
 type Plan struct {
-	Candidates []Candidate // ascending by block
+	Candidates []Candidate     // ascending by block
+	Ranks      record.RangeSet // the acq of the box as ranks of the segment
 	Stats      PlanStats
 
 	ids    []uint32
 	lists  []*posting
-	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
 	sets   [][]uint64 // bitmaps of blocks, see and
 	tests  []zoneTest
@@ -56,18 +56,13 @@ type Plan struct {
 func (s *Segment) Plan(box *record.Box, p *Plan) {
 	p.Candidates, p.lists = p.Candidates[:0], p.lists[:0]
 	p.Stats = PlanStats{Blocks: len(s.blocks)}
-	p.ranks = p.ranks[:0]
-	for _, r := range box[record.Acq] {
-		if lo, hi := s.RankRange(r.From, r.To); lo < hi {
-			p.ranks = append(p.ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
-	if len(box[record.Acq]) > 0 && len(p.ranks) == 0 {
+	p.Ranks = s.AppendRankRanges(p.Ranks[:0], box)
+	if len(box[record.Acq]) > 0 && len(p.Ranks) == 0 {
 		return
 	}
 	constrained := *box
-	constrained[record.Acq] = p.ranks
-	if len(p.ranks) == 1 && p.ranks[0].From == 0 && p.ranks[0].To == int64(s.rows) {
+	constrained[record.Acq] = p.Ranks
+	if len(p.Ranks) == 1 && p.Ranks[0].From == 0 && p.Ranks[0].To == int64(s.rows) {
 		constrained[record.Acq] = nil
 	}
 	if moids := s.bounds[record.MOID]; box[record.MOID].Covers(moids.Min, moids.Max) {

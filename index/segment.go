@@ -196,5 +196,22 @@ func (s *Segment) SharesAcqs() bool { return s.ranks.shared }
 
 // RankRange returns the ranks [lo, hi) of the rows with acq in [from, to).
 func (s *Segment) RankRange(fromNs, toNs int64) (lo, hi uint32) {
-	return s.ranks.below(fromNs), s.ranks.below(toNs)
+	bound := &s.bounds[record.Acq]
+	if lo, hi = 0, s.rows; fromNs > bound.Min {
+		lo = s.ranks.below(fromNs)
+	}
+	if toNs <= bound.Max {
+		hi = s.ranks.below(toNs)
+	}
+	return lo, hi
+}
+
+// AppendRankRanges appends the acq of a box as ranks of the segment.
+func (s *Segment) AppendRankRanges(dst record.RangeSet, box *record.Box) record.RangeSet {
+	for _, r := range box[record.Acq] {
+		if lo, hi := s.RankRange(r.From, r.To); lo < hi {
+			dst = append(dst, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	return dst
 }

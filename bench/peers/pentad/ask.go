@@ -18,8 +18,11 @@ import (
 func (d *db) Ask(
 	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
-	own := q.Query
 	d.cost = system.Cost{}
+	if q.Want == system.WantRows && q.Select == "" {
+		return d.rows(ctx, &q.Query, take)
+	}
+	own := q.Query
 	if own.Select != "" {
 		own.Box[record.MID] = nil
 	}
@@ -46,12 +49,18 @@ func (d *db) Ask(
 		own.Filters = []record.PluginCall{{Name: "threshold",
 			Params: system.AppendNumber(make([]byte, 24), q.Above)}}
 	}
-	rows := uint64(0)
-	return rows, d.scan(ctx, &own, func(b *record.Batch) error {
+	return d.rows(ctx, &own, take)
+}
+
+func (d *db) rows(
+	ctx context.Context, q *record.Query, take func(b *record.Batch),
+) (rows uint64, err error) {
+	err = d.scan(ctx, q, func(b *record.Batch) error {
 		rows += uint64(b.Len())
 		take(b)
 		return nil
 	})
+	return rows, err
 }
 
 func (d *db) scan(

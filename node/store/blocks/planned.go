@@ -44,7 +44,7 @@ func (seg *PlannedSegment) Begin(
 ) {
 	seg.Segment = sealed
 	sealed.Index.Plan(box, seg.Plan)
-	seg.Ranks = shards.AppendRanks(seg.Ranks[:0], sealed, box)
+	seg.Ranks = seg.Plan.Ranks
 	clear(seg.tombstones)
 	seg.tombstones = seg.tombstones[:0]
 	seg.forgetSuperseded()
