@@ -100,7 +100,7 @@ func dueIn(all []Segment, begin, end int) Run {
 				largest = max(largest, more)
 				to++
 			}
-			if to-from >= FanIn && largest <= rows/2 && !all[from].FailedLately {
+			if to-from >= FanIn && largest <= rows/3 && !all[from].FailedLately {
 				return Run{from, to, rows}
 			}
 		}
