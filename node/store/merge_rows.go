@@ -260,6 +260,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	planned := blocks.PlannedSegment{Plan: &m.plan}
 	planned.Begin(seg, r.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
+	m.store.readahead.Clock.Refresh()
 	m.store.readahead.Prefetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {
