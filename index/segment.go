@@ -43,9 +43,7 @@ func Build(
 ) *Segment {
 	var b Builder
 	b.Add(l, flags)
-	var ranks rankBuilder
-	ranks.add(rows.AcqNs...)
-	return b.finish(ranks.finish(), offsets, sizes)
+	return b.FinishRows(rows, offsets, sizes)
 }
 
 // Builder makes the index of a segment that is written in runs of blocks. The zero value is ready.
@@ -81,6 +79,13 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 // Cost: about 30 us a block.
 func (b *Builder) Finish(s *RankMap, offsets []uint64, sizes []uint32) *Segment {
 	return b.finish(s.ranks, offsets, sizes)
+}
+
+// FinishRows makes the index of all runs, whose ranks are the positions of rows in acq order.
+func (b *Builder) FinishRows(rows *record.Batch, offsets []uint64, sizes []uint32) *Segment {
+	var ranks rankBuilder
+	ranks.add(rows.AcqNs...)
+	return b.finish(ranks.finish(), offsets, sizes)
 }
 
 func (b *Builder) finish(ranks rankTable, offsets []uint64, sizes []uint32) *Segment {
