@@ -126,7 +126,11 @@ func (p *Plan) load(l *posting) {
 // intersect leaves in p.ids the blocks that lists and unions agree on: id by id where the shortest
 // list is short, and the zones do the rest, otherwise 64 at a time.
 func (s *Segment) intersect(p *Plan) {
-	slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
+	for i, l := range p.lists {
+		if l.count < p.lists[0].count {
+			p.lists[0], p.lists[i] = l, p.lists[0]
+		}
+	}
 	words := p.sets[:0]
 	for _, union := range p.unions {
 		if len(union) > 0 {
@@ -140,6 +144,7 @@ func (s *Segment) intersect(p *Plan) {
 		}
 		p.Stats.Lists += 1 + len(words)
 	} else {
+		slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
 		for _, l := range p.lists {
 			words = append(words, l.words) // all have them if the shortest has
 		}

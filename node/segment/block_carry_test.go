@@ -11,8 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestCarry writes blocks of one segment to another behind the ranks of more rows, and compares what
-// both hold.
+// TestCarry writes blocks of one segment to another behind the ranks of more rows, and compares
+// what both hold.
 func TestCarry(t *testing.T) {
 	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)

@@ -62,6 +62,7 @@ func (m *merger) carryOf(i int, add func(*segment.CarriedBlock) error) error {
 	for k, b := range m.carried[i] {
 		candidates[k].Block = b
 	}
+	m.store.readahead.Clock.Refresh()
 	m.store.readahead.Prefetch(seg, candidates)
 	for _, c := range candidates {
 		if m.store.closed.Load() {

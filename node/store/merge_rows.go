@@ -266,6 +266,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	candidates := slices.DeleteFunc(m.plan.Candidates, func(c index.Candidate) bool {
 		return int(c.Block) < from || int(c.Block) >= to || m.carries(i, c.Block)
 	})
+	m.store.readahead.Clock.Refresh()
 	m.store.readahead.Prefetch(seg, candidates)
 	for _, c := range candidates {
 		runtime.Gosched() // queries come first

@@ -54,12 +54,18 @@ func (s RangeSet) firstBehind(v int64) int {
 
 // Intersects reports whether a normalized set has a value in [lo, hi], both included.
 func (s RangeSet) Intersects(lo, hi int64) bool {
+	if len(s) == 1 {
+		return s[0].From <= hi && lo < s[0].To
+	}
 	i := s.firstBehind(lo)
 	return i < len(s) && s[i].From <= hi || len(s) == 0
 }
 
 // Covers reports whether every value in [lo, hi], both included, lies in a normalized set.
 func (s RangeSet) Covers(lo, hi int64) bool {
+	if len(s) == 1 {
+		return s[0].From <= lo && hi < s[0].To
+	}
 	i := s.firstBehind(lo)
 	return i < len(s) && s[i].From <= lo && hi < s[i].To || len(s) == 0
 }

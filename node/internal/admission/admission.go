@@ -78,16 +78,10 @@ func New(opt Options) *Controller {
 	return &Controller{opt: opt, free: opt.Permits, tenants: map[uint64]*tenant{}}
 }
 
-// Acquire returns a permit for a tenant, and waits for one if needed.
+// Acquire makes permit, which is the zero value, a permit of a tenant, and waits for one if needed.
 //
 // Errors: ErrFull; ErrTimeout; ErrDrained; the cause of ctx.
-func (c *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
-	permit := new(Permit)
-	return permit, c.AcquireIn(ctx, of, permit)
-}
-
-// AcquireIn is Acquire in the memory of a permit, which is the zero value.
-func (c *Controller) AcquireIn(ctx context.Context, of uint64, permit *Permit) error {
+func (c *Controller) Acquire(ctx context.Context, of uint64, permit *Permit) error {
 	permit.controller, permit.tenant = c, of
 	if err := c.join(permit); err != nil || permit.granted == nil {
 		return err
@@ -97,7 +91,8 @@ func (c *Controller) AcquireIn(ctx context.Context, of uint64, permit *Permit) e
 	return c.wait(ctx, permit, timeout.C)
 }
 
-// AcquireUnbounded is Acquire without a limit on the wait; it occupies no entry of the queue.
+// AcquireUnbounded is Acquire of a new permit, without a limit on the wait; it occupies no entry of
+// the queue.
 //
 // Errors: the cause of ctx.
 func (c *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {

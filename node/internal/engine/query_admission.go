@@ -43,7 +43,7 @@ func (e *Engine) acquire(
 	if e.closing() {
 		return nodeerror.ErrClosing
 	}
-	err := e.admissionOf(options).AcquireIn(ctx, schedulingKeyOf(cids), permit)
+	err := e.admissionOf(options).Acquire(ctx, schedulingKeyOf(cids), permit)
 	if err == nil && e.closing() {
 		permit.Release()
 		err = nodeerror.ErrClosing

@@ -82,9 +82,9 @@ func Backlog(all []Segment) (most int) {
 	return most
 }
 
-// dueIn returns FanIn or more neighbours of the smallest size tier that has them, of which none is
-// much larger than the others and which may be tried; a tier's segments have up to four times as
-// many rows as those of the one before. Rows are then rewritten a logarithmic number of times.
+// dueIn returns FanIn or more neighbours of the smallest size tier that has them, none of which has
+// more than a third of their rows, and which may be tried; a tier's segments have up to four times
+// as many rows as those of the one before. Rows are then rewritten a logarithmic number of times.
 func dueIn(all []Segment, begin, end int) Run {
 	for tier := range 16 {
 		most := int64(1) << (2 * tier) // rows of a segment of this size tier at most
@@ -100,7 +100,7 @@ func dueIn(all []Segment, begin, end int) Run {
 				largest = max(largest, more)
 				to++
 			}
-			if to-from >= FanIn && largest <= rows/3 && !all[from].FailedLately {
+			if to-from >= FanIn && 3*largest <= rows && !all[from].FailedLately {
 				return Run{from, to, rows}
 			}
 		}
