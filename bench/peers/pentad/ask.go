@@ -35,7 +35,7 @@ func (d *db) Ask(
 			own.View = record.ViewLatest
 		}
 	case system.WantGroups:
-		return d.groups(ctx, q, take)
+		return d.group(ctx, q, take)
 	case system.WantAbove:
 		if d.numbers {
 			var err error
@@ -106,8 +106,8 @@ func (d *db) count(ctx context.Context, q *record.Query) (rows uint64, err error
 	return rows, err
 }
 
-// groups asks the stats plugin, which computes more than is wanted.
-func (d *db) groups(
+// group asks the stats plugin, which computes more than is wanted.
+func (d *db) group(
 	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
 	own := q.Query
@@ -118,7 +118,8 @@ func (d *db) groups(
 	}
 	// The result of stats: count, sum, min, max, mean, variance.
 	field := [...]int{system.FuncMax: 3, system.FuncMean: 4, system.FuncSum: 1}[q.Func]
-	var b record.Batch
+	b := &d.groups
+	b.Reset()
 	var payload []byte
 	for _, g := range groups {
 		if len(g.Result) < 8*(field+1) {
@@ -133,7 +134,7 @@ func (d *db) groups(
 		b.AppendStamped(record.Key{CID: g.CID, MID: g.MID, MOID: g.MOID, CapNs: g.CapNs}, payload)
 	}
 	if b.Len() > 0 {
-		take(&b)
+		take(b)
 	}
 	return uint64(b.Len()), nil
 }
