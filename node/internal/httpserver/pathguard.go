@@ -27,8 +27,8 @@ func hasDotSegments(path string) bool {
 	return false
 }
 
-// pathAsSent returns the path with its escapes undone, and nothing else: fasthttp makes one slash of
-// two, and the device a//b is another one than a/b. A path with a broken escape stays as it is.
+// pathAsSent returns the path with its escapes undone, and nothing else: fasthttp makes one slash
+// of two, and the device a//b is another one than a/b. A path with a broken escape stays as it is.
 func pathAsSent(ctx *fasthttp.RequestCtx) string {
 	sent := string(ctx.URI().PathOriginal())
 	path, err := url.PathUnescape(sent)
