@@ -36,7 +36,7 @@ func TestSegmentsStayFew(t *testing.T) {
 			most = max(most, Backlog(all))
 		}
 		if times := float64(merged) / float64(put); most >= 24 || times > 4.5 {
-			t.Errorf("segments %s: up to %d to be merged, rows merged %.1f times", name, most, times)
+			t.Errorf("segments %s: up to %d of them, rows merged %.1f times", name, most, times)
 		}
 	}
 }
