@@ -146,6 +146,9 @@ func (c *column) writeClock(p *positions, to *wordWriter) {
 	plain.kind, plain.base, plain.gcd = columnFOR, 0, 1
 	plain.write(p, to)
 	base, period, low, gcd, mask := c.base, c.period, c.low&63, c.gcd, c.lowMask()
+	if to.stride == wordBytes {
+		at += wordBytes * uintptr(c.decodeClock(unsafe.Add(to.out, at), int(to.at-at)/wordBytes))
+	}
 	for ; at < to.at; at += to.stride {
 		v := (*[8]byte)(unsafe.Add(to.out, at))
 		packed := binary.LittleEndian.Uint64(v[:])
@@ -172,10 +175,11 @@ func (c *column) writeClockByRow(p *positions, to *wordWriter) {
 
 // translateClock is translate for a column with a clock.
 func (c *column) translateClock(set record.RangeSet, dst []match) (matches []match, all bool) {
+	near := set
 	if len(set) > manyMatches {
-		set = set.Near(int64(c.base), int64(min(c.onClock(c.maxPacked), math.MaxInt64)))
+		near = set.Near(int64(c.base), int64(min(c.onClock(c.maxPacked), math.MaxInt64)))
 	}
-	for _, r := range set {
+	for _, r := range near {
 		if r.To <= int64(c.base) || r.From >= r.To {
 			continue
 		}
