@@ -70,7 +70,7 @@ func TestIdle(t *testing.T) {
 	f([]int64{9e6, 8e6, 9e6}, -1, 0, 0)
 }
 
-// TestIdleOfCarried: an idle store clusters carried blocks of a segment with the smaller ones beside
+// TestIdleOfCarried: an idle store clusters carried blocks of a segment with smaller ones next to
 // it, even if they are few, and leaves a larger one as it is that has none.
 func TestIdleOfCarried(t *testing.T) {
 	f := func(rows []int64, carried, wantFrom, wantTo int) {
