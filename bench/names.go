@@ -239,8 +239,8 @@ func (n *namesFigures) compare(ctx context.Context, mine *pentad.Registry) error
 		defer db.Close()
 		peers = append(peers, &peer{name: kind.Name, ask: db.Ask})
 	}
-	// What was asked before leaves its marks in caches and threads. So pentad's own follow each other
-	// and another system in turn.
+	// What was asked before leaves its marks in caches and threads. So pentad's own follow each
+	// other and another system in turn.
 	turn := slices.Clone(peers[2:])
 	turn = slices.Insert(turn, len(turn)/2, peers[:2]...)
 	var rows []float64
