@@ -58,8 +58,8 @@ type Segment struct {
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
 	// horizon, and the shard is a backdated one.
 	PutAcqNs int64 `json:"put_acq_ns,omitempty"`
-	// CarriedRows: so many rows are in blocks that a merge took over from several segments as they
-	// were encoded, and not clustered together.
+	// CarriedRows is how many rows are in blocks that a merge took over from several segments as
+	// they were encoded, and not clustered together.
 	CarriedRows uint32 `json:"carried_rows,omitempty"`
 }
 
