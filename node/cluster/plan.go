@@ -202,10 +202,11 @@ func (p *planner) goOn(plan Plan) {
 }
 
 // lostBeside returns the node of a copy that is lost, or that its node does not trust, while
-// another one, which answers, is to be replaced: the lost one comes first, as without it the group
-// cannot bear that the other one goes. 0: there is none.
+// another one, which answers, is to be replaced, or one is to be added, with replaced 0: the lost
+// one comes first, as without it the group cannot bear that the other one goes, nor that the added
+// one is lost. 0: there is none.
 func (p *planner) lostBeside(group GroupID, replaced ReplicaID) NodeID {
-	if !p.isLive(group, replaced) {
+	if replaced != 0 && !p.isLive(group, replaced) {
 		return 0
 	}
 	for _, r := range p.view.Voters(group) {

@@ -31,10 +31,14 @@ func newPlanned(t *testing.T) *planned {
 	return p
 }
 
-// start begins to replace a voter by the free node; its learner has caught up or not.
+// start begins to replace a voter, or with -1 none, by the free node; its learner has caught up or
+// not.
 func (p *planned) start(remove int, caughtUp bool) {
-	replica := must(p.t, p.state, &StartPlan{ID: 1, Group: 1, Epoch: p.state.groups[1].Epoch,
-		Add: p.free, Remove: p.voters[remove].ID}).Replica
+	plan := &StartPlan{ID: 1, Group: 1, Epoch: p.state.groups[1].Epoch, Add: p.free}
+	if remove >= 0 {
+		plan.Remove = p.voters[remove].ID
+	}
+	replica := must(p.t, p.state, plan).Replica
 	p.groups[1].learners[replica] = p.free
 	p.groups[1].caughtUp[replica] = caughtUp
 	if !caughtUp {
@@ -167,6 +171,15 @@ func TestACopyLostMeanwhileComesFirst(t *testing.T) {
 	p.want("") // it is what the plan replaces
 	p.silent[p.free] = time.Hour
 	p.want("AbortPlan ")
+	p = newPlanned(t)
+	p.start(-1, true)
+	p.want("SwapPlan ")
+	p.silent[p.voters[1].Node] = time.Minute
+	p.want("") // two of four would be left if the new one were lost, too
+	p.silent[p.voters[1].Node] = time.Hour
+	p.want("AbortPlan ")
+	must(t, p.state, &AbortPlan{1})
+	p.want("StartPlan ")
 }
 
 // A copy that answers on a node that is removed was replaced before one that is lost, given up for
