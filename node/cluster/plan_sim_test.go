@@ -236,8 +236,8 @@ func TestPlannerUntilStable(t *testing.T) {
 }
 
 // TestPlannerSeedsThatFailed runs what failed once: a group of two that swapped a copy which
-// answered for one whose node had died, and one of three that waited for ever with a fourth copy, as
-// one of the three was lost meanwhile.
+// answered for one whose node had died, and a group of three that waited for ever with a fourth
+// copy, as one of the three was lost meanwhile.
 func TestPlannerSeedsThatFailed(t *testing.T) {
 	untilStable(t, 5131442773346125768, 6)
 	untilStable(t, 9725777969136228750, 7)
