@@ -193,6 +193,9 @@ func (c *Client) endDevice(
 	}
 	var b record.Batch
 	all := known.all[mid]
+	if says, ok := known.says[mid]; ok && says == "" && len(all) == 0 {
+		return 0, nil
+	}
 	for i := range all {
 		b.AppendTomb(descriptionKey(cid, &all[i]))
 	}

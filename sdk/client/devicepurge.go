@@ -25,8 +25,8 @@ type DevicePurge struct {
 // that it has or had, from all views and all files; [Client.Events] says when the bytes are gone.
 // The name is free, and no device gets the id. Devices that it replaced, or that replaced it, keep
 // its number in their descriptions. An id in place of the name is one of a device that need not
-// have a name. After an error the same call with the id goes on; with the name it does unless another
-// device has got that.
+// have a name. After an error the same call with the id goes on; with the name it does unless
+// another device has got that.
 //
 // Errors: *[DeviceError] if there is nothing of the device.
 //
@@ -107,7 +107,8 @@ func (c *Client) PreviewPurge(ctx context.Context, cid int32, name string) (Devi
 }
 
 // deviceBox holds all records whose mid is a device, but for what it says of its name: that it was
-// removed is never forgotten. Claims are records of other mids, which may be the number of a device.
+// removed is never forgotten. Claims are records of other mids, which may be the number of a
+// device.
 func deviceBox(cid int32, mid int64) record.Box {
 	return record.Box{record.CID: {record.At(int64(cid))}, record.MID: {record.At(mid)},
 		record.MOID: {{From: math.MinInt32, To: record.NameMOID},

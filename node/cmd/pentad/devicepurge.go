@@ -59,8 +59,8 @@ func (a *app) devicePurge(ctx context.Context, f *removeFlags, name string) erro
 	if err != nil {
 		again := "the same command goes on"
 		if p.MID != 0 {
-			again = fmt.Sprintf("the same command goes on, best with the id %d in place of the name",
-				p.MID)
+			again = fmt.Sprintf("the same command goes on, best with the id %d in place of the "+
+				"name", p.MID)
 		}
 		return cli.Stopped(ctx, err, again)
 	}
