@@ -17,7 +17,8 @@ import (
 
 // TestNamesAcrossAPartition names the same devices by all nodes and counts up what is known of one
 // of them while one node is cut off, each in turn: it answers with an error, names have one id for
-// all, and no count is lost or made twice.
+// all, and no count is lost or made twice. Devices that are described, renamed and removed at the
+// same time have the names that they are described with.
 func TestNamesAcrossAPartition(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	f := newFarm(t, 3)
@@ -87,8 +88,11 @@ const namesCID = 3
 func (w *namers) turn(c *client.Client, rng *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(w.Context(), cutOffMost)
 	defer cancel()
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(4) {
+	case 0, 1:
 		return w.answered(w.count(ctx, c))
+	case 2:
+		return w.answered(changeSome(ctx, c, rng))
 	}
 	names := make([]string, 1+rng.IntN(5))
 	for i := range names {
@@ -109,8 +113,27 @@ func (w *namers) turn(c *client.Client, rng *rand.Rand) bool {
 	return true
 }
 
+// changeSome describes, renames or removes one of few devices.
+func changeSome(ctx context.Context, c *client.Client, rng *rand.Rand) (err error) {
+	name, other := fmt.Sprint("pump/", rng.IntN(4)), fmt.Sprint("pump/", rng.IntN(4))
+	switch rng.IntN(4) {
+	case 0:
+		_, _, err = c.RemoveDevice(ctx, namesCID, name)
+	case 1:
+		_, err = c.RenameDevice(ctx, namesCID, name, other, rng.Int64N(5))
+	default:
+		kind := fmt.Sprint("t", rng.IntN(1000))
+		_, err = c.ChangeDevices(ctx, namesCID, []client.DeviceChange{{Name: name,
+			FromNs: rng.Int64N(5), Change: registry.Change{Type: &kind}}})
+	}
+	return err
+}
+
 // answered reports whether there is no error, or only that another client was faster.
 func (w *namers) answered(err error) bool {
+	if device := (*client.DeviceError)(nil); errors.As(err, &device) {
+		return true
+	}
 	var known *wire.Error
 	if errors.As(err, &known) && !known.Kind.Temporary() && known.Kind != wire.KindConflict {
 		w.Error(err)
@@ -178,6 +201,15 @@ func (w *namers) check(c *client.Client) {
 	for name, id := range w.ids {
 		if have[name] != id {
 			w.Errorf("%s has id %d, and a client was answered %d", name, have[name], id)
+		}
+	}
+	described, err := c.SelectDevices(w.Context(), namesCID, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, d := range described {
+		if d.MID != 1 && (d.Name == "" || of[d.MID] != d.Name) {
+			w.Errorf("%d has the name %q, and is described as %q", d.MID, of[d.MID], d.Name)
 		}
 	}
 	n, _, err := w.read(w.Context(), c)

@@ -13,14 +13,22 @@ import (
 // TestRemovedWhileDescribed has clients describe devices that others remove at the same time: each
 // description that is left is that of the device which has its name.
 func TestRemovedWhileDescribed(t *testing.T) {
-	n := openTest(t, Options{})
+	t.Run("node", func(t *testing.T) {
+		removeWhileDescribed(t, []*Node{openTest(t, Options{})}, 40)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		removeWhileDescribed(t, openTogether(t, 3, 4).nodes, 8)
+	})
+}
+
+func removeWhileDescribed(t *testing.T, nodes []*Node, steps int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var wg sync.WaitGroup
 	for i := range uint64(8) {
 		wg.Go(func() {
-			c, rng := dial(t, n), rand.New(rand.NewPCG(seed, i))
-			for step := range 40 {
+			c, rng := dial(t, nodes[i%uint64(len(nodes))]), rand.New(rand.NewPCG(seed, i))
+			for step := range steps {
 				name := fmt.Sprint("d", rng.IntN(2))
 				var err error
 				if rng.IntN(3) == 0 {
@@ -35,7 +43,7 @@ func TestRemovedWhileDescribed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	c := dial(t, n)
+	c := dial(t, nodes[0])
 	names, err := c.Devices(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 )
 
 // reservedMOIDs are moids around where reserved ones end.
-var reservedMOIDs = []int32{math.MinInt32, record.DescriptionMOID + 1, record.FirstMOID - 1,
+var reservedMOIDs = []int32{math.MinInt32, record.DeviceNameMOID + 1, record.FirstMOID - 1,
 	record.FirstMOID, -1, 0, 7}
 
 // withReserved is a node with a record of each moid and device, and a client of it.

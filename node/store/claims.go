@@ -53,6 +53,11 @@ func CheckDescribing(b *record.Batch) error {
 			if d, err = registry.Parse(b.Payload(i)); err == nil {
 				err = d.Check()
 			}
+		case record.DeviceNameMOID:
+			name, err = record.ParseDeviceName(b.Key(i), b.Payload(i))
+			if err == nil && name != "" {
+				err = registry.CheckName(name)
+			}
 		default:
 			return &record.InvalidError{Part: "moid", Reason: record.OutOfRange, Row: i,
 				Detail: fmt.Sprintf("moid %d is one of the 16 lowest, which are reserved, and "+
@@ -67,8 +72,9 @@ func CheckDescribing(b *record.Batch) error {
 	return nil
 }
 
-// PutUnlessNewer is Put of descriptions of devices that were made from older ones, of which the
-// greatest acq was newestNs: if a device of the batch was described since, nothing is stored.
+// PutUnlessNewer is Put of records of devices that follow from older ones, of which the greatest
+// acq was newestNs: if a device of the batch was described since, nothing is stored. The same holds
+// for what devices say of their names, and for claims of names, tombstones included.
 //
 // Errors: those of Put; ErrConflict.
 func (s *Store) PutUnlessNewer(
@@ -102,47 +108,79 @@ func (s *Store) putDescribing(
 }
 
 // CheckUnclaimed checks a batch of names and descriptions against what is visible: a claim of a
-// name, or of ids, may not meet one with another payload, and unless newestNs is nil a device that
-// is described may have no record of that moid with a greater acq. It holds until other such
-// records are put.
+// name, or of ids, may not meet one with another payload, a device that was removed gets no name,
+// and unless newestNs is nil nothing that the batch replaces may have a greater acq, and no device
+// another name. It holds until other such records are put.
 //
 // Errors: ErrConflict.
 func (s *Store) CheckUnclaimed(ctx context.Context, b *record.Batch, newestNs *int64) error {
+	if err := s.checkClaims(ctx, b); err != nil {
+		return err
+	}
+	if newestNs != nil {
+		if err := s.checkNewer(ctx, b, *newestNs); err != nil {
+			return err
+		}
+	}
+	return s.checkDeviceNames(ctx, b, newestNs != nil)
+}
+
+// checkClaims refuses claims where there is one with another payload.
+func (s *Store) checkClaims(ctx context.Context, b *record.Batch) error {
 	claims, err := claimsOf(b)
 	if err != nil {
 		return err
 	}
-	keys := make([]record.Key, 0, len(claims))
-	for key := range claims {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, record.Key.Compare) // those near each other are in the same blocks
-	for some := range slices.Chunk(keys, maxCheckedKeys) {
-		q := record.Query{View: record.ViewLatest, Box: boxAround(some, true)}
-		if err := s.eachVisible(ctx, &q, func(key record.Key, payload []byte) error {
+	return eachOfKeys(ctx, s, claims, record.Query{View: record.ViewLatest}, true,
+		func(key record.Key, payload []byte) error {
 			key.AcqNs = 0
 			if mine, ok := claims[key]; ok && !bytes.Equal(mine, payload) {
 				return conflictOf(key, payload)
 			}
 			return nil
-		}); err != nil {
-			return err
+		})
+}
+
+// checkNewer refuses a batch of which a device was described, said something of its name, or has
+// a claim of its name, with a greater acq.
+func (s *Store) checkNewer(ctx context.Context, b *record.Batch, newestNs int64) error {
+	described, claimed := map[record.Key]bool{}, map[record.Key]bool{}
+	for i, moid := range b.MOID {
+		key := b.Key(i)
+		key.AcqNs = 0
+		switch moid {
+		case record.NameMOID:
+			claimed[key] = true
+		case record.DeviceNameMOID: // depends on descriptions, too: a removal deletes them
+			key.CapNs = 0
+			described[key] = true
+			key.MOID = record.DescriptionMOID
+			described[key] = true
+		case record.DescriptionMOID:
+			key.CapNs = 0
+			described[key] = true
 		}
 	}
-	if newestNs == nil {
-		return nil
-	}
-	for some := range slices.Chunk(describedKeys(b), maxCheckedKeys) {
-		q := record.Query{Box: boxAround(some, false)}
-		q.Box[record.Acq] = record.RangeSet{{From: *newestNs + 1, To: record.Acq.Max()}}
-		if err := s.eachVisible(ctx, &q, func(key record.Key, _ []byte) error {
-			return fmt.Errorf("device %d of tenant %d was described by another client, with acq "+
-				"%d, after this one read it: %w", key.MID, key.CID, key.AcqNs, ErrConflict)
-		}); err != nil {
-			return err
+	newer := record.Query{}
+	newer.Box[record.Acq] = record.RangeSet{{From: newestNs + 1, To: record.Acq.Max()}}
+	if err := eachOfKeys(ctx, s, described, newer, false, func(key record.Key, _ []byte) error {
+		acqNs := key.AcqNs
+		if key.CapNs, key.AcqNs = 0, 0; !described[key] {
+			return nil
 		}
+		return fmt.Errorf("device %d of tenant %d was described by another client, with acq "+
+			"%d, after this one read it: %w", key.MID, key.CID, acqNs, ErrConflict)
+	}); err != nil {
+		return err
 	}
-	return nil
+	return eachOfKeys(ctx, s, claimed, newer, true, func(key record.Key, _ []byte) error {
+		acqNs := key.AcqNs
+		if key.AcqNs = 0; !claimed[key] {
+			return nil
+		}
+		return fmt.Errorf("tenant %d: another client has claimed a name or taken it back, with "+
+			"acq %d, after this one read it: %w", key.CID, acqNs, ErrConflict)
+	})
 }
 
 // HasResult reports whether the store knows the result of a batch, and so would not store it again.
@@ -193,16 +231,25 @@ func conflictOf(key record.Key, payload []byte) error {
 		"cap %d: %w", key.CID, key.MOID, key.MID, key.CapNs, ErrConflict)
 }
 
-// describedKeys returns the devices that a batch describes, in keys without cap and acq.
-func describedKeys(b *record.Batch) (keys []record.Key) {
-	for i, moid := range b.MOID {
-		if moid == record.DescriptionMOID {
-			key := b.Key(i)
-			key.CapNs, key.AcqNs = 0, 0
-			keys = append(keys, key)
+// eachOfKeys visits the visible records of a query with some keys, and perhaps others; without caps
+// these may be any.
+func eachOfKeys[T any](
+	ctx context.Context, s *Store, keys map[record.Key]T, q record.Query, withCap bool,
+	visit func(key record.Key, payload []byte) error,
+) error {
+	sorted := make([]record.Key, 0, len(keys))
+	for key := range keys {
+		sorted = append(sorted, key)
+	}
+	slices.SortFunc(sorted, record.Key.Compare) // those near each other are in the same blocks
+	for some := range slices.Chunk(sorted, maxCheckedKeys) {
+		one := record.Query{View: q.View, Box: boxAround(some, withCap)}
+		one.Box[record.Acq] = q.Box[record.Acq]
+		if err := s.eachVisible(ctx, &one, visit); err != nil {
+			return err
 		}
 	}
-	return keys
+	return nil
 }
 
 // boxAround returns a normalized box that holds records with some keys, and perhaps others.

@@ -181,38 +181,16 @@ func isNameGone(err error) bool {
 	return errors.As(err, &device) && device.Reason == nameGone
 }
 
-// checkStillNamed says whether names still have these ids. What is stored then, unless descriptions
-// are newer than those that were read before, is not that of a removed device: RemoveDevice puts
-// tombstones of descriptions together with that of the name.
-func (c *Client) checkStillNamed(ctx context.Context, cid int32, ids map[string]int64) error {
-	var names []string
-	for name := range ids {
-		if _, isID := registry.ParseID(name); !isID {
-			names = append(names, name)
-		}
-	}
-	claims, err := c.nameClaims(ctx, cid, names, 0)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if claims[name] != ids[name] {
-			return inTheWay(cid, name, nameGone)
-		}
-	}
-	return nil
-}
-
 // redescribe stores the descriptions that change makes of all that devices have, again if others
 // were faster. Devices that are new have none yet.
 //
-// Errors: also *[DeviceError] if a name was removed at the same time.
+// Errors: also *[DeviceError] if a name was taken from its device at the same time.
 func (c *Client) redescribe(
 	ctx context.Context, cid int32, ids map[string]int64, isNew bool,
 	change func(known deviceVersions) ([]DescribedDevice, error),
 ) error {
 	for try := 1; ; try++ {
-		known, newestNs := deviceVersions{}, int64(0)
+		known, newestNs := newDeviceVersions(), int64(0)
 		if !isNew || try > 1 {
 			var err error
 			if known, newestNs, err = c.descriptionsOf(ctx, cid, ids); err != nil {
@@ -220,9 +198,6 @@ func (c *Client) redescribe(
 			}
 		}
 		changed, err := change(known)
-		if err == nil && len(changed) > 0 && (!isNew || try > 1) {
-			err = c.checkStillNamed(ctx, cid, ids)
-		}
 		if err == nil {
 			err = c.DescribeUnlessNewer(ctx, cid, changed, newestNs)
 		}
@@ -285,39 +260,60 @@ func (c *Client) idsOfNames(
 	return ids, created, nil
 }
 
-// deviceVersions are descriptions of devices, by mid and ascending from when they hold.
-type deviceVersions map[int64][]DescribedDevice
+// deviceVersions are descriptions of devices, and what these say of their names.
+type deviceVersions struct {
+	all  map[int64][]DescribedDevice // ascending from when they hold
+	says map[int64]string            // see saidName; not of those that say nothing
+}
+
+func newDeviceVersions() deviceVersions {
+	return deviceVersions{map[int64][]DescribedDevice{}, map[int64]string{}}
+}
 
 // descriptionsOf returns all descriptions of some devices, and an acq above which others may come.
+//
+// Errors: also *[DeviceError] if a device has not the name by which it is in ids.
 func (c *Client) descriptionsOf(
 	ctx context.Context, cid int32, ids map[string]int64,
 ) (known deviceVersions, newestNs int64, err error) {
-	q := record.Query{Box: record.Box{record.CID: {record.At(int64(cid))},
-		record.MOID: {record.At(record.DescriptionMOID)}}}
+	q := record.Query{View: record.ViewLatest, Order: record.OrderKey, Box: record.Box{
+		record.CID:  {record.At(int64(cid))},
+		record.MOID: {record.At(record.DescriptionMOID), record.At(record.DeviceNameMOID)}}}
 	for _, mid := range ids {
 		if mid > 0 {
 			q.Box[record.MID] = append(q.Box[record.MID], record.At(mid))
 		}
 	}
-	known = deviceVersions{}
+	known = newDeviceVersions()
 	if len(q.Box[record.MID]) == 0 {
 		return known, 0, nil
 	}
-	all, horizonNs, err := c.descriptionsUntil(ctx, &q)
-	for _, d := range all {
-		known[d.MID] = append(known[d.MID], d)
+	end, err := c.readDevices(ctx, &q, func(r record.Record) {
+		if r.MOID == record.DeviceNameMOID {
+			if name, err := record.ParseDeviceName(r.Key, r.Payload); err == nil {
+				known.says[r.MID] = name
+			}
+		} else if d, err := registry.Parse(r.Payload); err == nil && !r.Tomb {
+			known.all[r.MID] = append(known.all[r.MID], DescribedDevice{r.MID, r.CapNs, *d})
+		}
+	})
+	for name, mid := range ids {
+		_, isID := registry.ParseID(name)
+		if says, ok := known.says[mid]; err == nil && !isID && ok && says != name {
+			err = inTheWay(cid, name, nameGone)
+		}
 	}
-	return known, horizonNs - 1, err
+	return known, end.HorizonNs - 1, err
 }
 
 // at returns the description that a device has at a time, an empty one if there is none.
 func (v deviceVersions) at(mid, ns int64) DescribedDevice {
-	return descriptionAt(v[mid], mid, ns)
+	return descriptionAt(v.all[mid], mid, ns)
 }
 
 // last returns the time from which the last description of a device is.
 func (v deviceVersions) last(mid int64) int64 {
-	if all := v[mid]; len(all) > 0 {
+	if all := v.all[mid]; len(all) > 0 {
 		return all[len(all)-1].FromNs
 	}
 	return math.MinInt64
@@ -346,6 +342,8 @@ func (v deviceVersions) change(
 	next.FromNs = fromNs
 	if _, isID := registry.ParseID(by.Name); !isID {
 		next.Name = by.Name
+	} else if says, ok := v.says[mid]; ok {
+		next.Name = says // it may have had another one then
 	}
 	by.Apply(&next.Description)
 	if err := next.Check(); err != nil {
@@ -355,13 +353,13 @@ func (v deviceVersions) change(
 	if before.FromNs != math.MinInt64 && registry.Equal(&before.Description, &next.Description) {
 		return next, false, nil
 	}
-	all := slices.DeleteFunc(v[mid], func(d DescribedDevice) bool {
+	all := slices.DeleteFunc(v.all[mid], func(d DescribedDevice) bool {
 		return d.FromNs == next.FromNs
 	})
 	i, _ := slices.BinarySearchFunc(all, next, func(a, b DescribedDevice) int {
 		return cmp.Compare(a.FromNs, b.FromNs)
 	})
-	v[mid] = slices.Insert(all, i, next)
+	v.all[mid] = slices.Insert(all, i, next)
 	return next, true, nil
 }
 

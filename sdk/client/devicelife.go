@@ -24,6 +24,8 @@ func (e *DeviceError) Error() string {
 	return fmt.Sprintf("tenant %d: device %q: %s", e.CID, e.Name, e.Reason)
 }
 
+const noSuchName = "no device has the name"
+
 // notThere is the error of a device, or a description of it, that is missing.
 func notThere(cid int32, name, reason string) error {
 	return &DeviceError{CID: cid, Name: name, Reason: reason, Missing: true}
@@ -38,7 +40,7 @@ func inTheWay(cid int32, name, reason string) error {
 func (c *Client) knownDevice(ctx context.Context, cid int32, name string) (int64, error) {
 	mid, err := c.FindDevice(ctx, cid, name, When{})
 	if err == nil && mid == 0 {
-		err = notThere(cid, name, "no device has the name")
+		err = notThere(cid, name, noSuchName)
 	}
 	return mid, err
 }
@@ -54,104 +56,150 @@ func (c *Client) RenameDevice(
 	if err := registry.CheckName(name); err != nil {
 		return 0, err
 	}
-	if mid, err = c.knownDevice(ctx, cid, old); err != nil || old == name {
-		return mid, err
+	err = untilNamed(func() (err error) {
+		mid, err = c.tryRename(ctx, cid, old, name, fromNs)
+		return err
+	})
+	return mid, err
+}
+
+// untilNamed tries what changes names of devices until no other client is faster.
+func untilNamed(try func() error) (err error) {
+	for range maxClaimTries {
+		if err = try(); !isConflict(err) && !isNameGone(err) {
+			break
+		}
 	}
-	switch taken, err := c.FindDevice(ctx, cid, name, When{}); {
-	case err != nil:
+	return err
+}
+
+// tryRename is RenameDevice unless others change the device or the names at the same time.
+func (c *Client) tryRename(
+	ctx context.Context, cid int32, old, name string, fromNs int64,
+) (mid int64, err error) {
+	held, err := c.heldNames(ctx, cid, []string{old, name}, 0)
+	if err != nil {
 		return 0, err
-	case taken != 0 && taken != mid:
+	}
+	if err := c.takeBack(ctx, cid, held.former); err != nil {
+		return 0, err
+	}
+	if mid = held.ids[old]; mid == 0 {
+		for i := range held.former {
+			// A rename that was not answered ended so far.
+			if f := &held.former[i]; f.Name == old && f.says.name == name {
+				return f.MID, nil
+			}
+		}
+		return 0, notThere(cid, old, noSuchName)
+	}
+	taken := held.ids[name]
+	if taken != 0 && taken != mid {
 		return 0, inTheWay(cid, name, "another device has the name")
-	case taken == 0:
-		if err := c.claimName(ctx, cid, name, mid); err != nil {
+	}
+	if old == name {
+		return mid, nil
+	}
+	known, newestNs, err := c.descriptionsOf(ctx, cid, map[string]int64{old: mid})
+	if _, says := known.says[mid]; err == nil && !says {
+		// From here on a claim of the new name does not hold until the device says so.
+		if err = c.sayName(ctx, cid, mid, old, newestNs); err == nil {
+			known, newestNs, err = c.descriptionsOf(ctx, cid, map[string]int64{old: mid})
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Also one that is there already is put again: see takeBack.
+	if err := c.claimNames(ctx, cid, []string{name}, map[string]int64{name: mid}); err != nil {
+		return 0, fmt.Errorf("store the name of a device: %w", err)
+	}
+	var b record.Batch
+	b.Append(record.DeviceNameKey(cid, mid), []byte(name))
+	changed := known.from(mid, fromNs)
+	if known.at(mid, fromNs).FromNs == math.MinInt64 {
+		changed = changed[1:]
+	}
+	for i := range changed {
+		changed[i].Name = name
+		if err := appendDescription(&b, cid, &changed[i]); err != nil {
 			return 0, err
 		}
 	}
-	if err := c.redescribe(ctx, cid, map[string]int64{name: mid}, false, func(
-		known deviceVersions,
-	) ([]DescribedDevice, error) {
-		changed := known.from(mid, fromNs)
-		if known.at(mid, fromNs).FromNs == math.MinInt64 {
-			changed = changed[1:]
-		}
-		for i := range changed {
-			changed[i].Name = name
-		}
-		return changed, nil
-	}); err != nil {
-		return 0, err
+	if err := c.putDevices(ctx, &b, newestNs); err != nil {
+		return 0, fmt.Errorf("rename a device: %w", err)
 	}
-	return mid, c.releaseName(ctx, cid, old)
+	was := held.claims[old]
+	return mid, c.releaseClaim(ctx, cid, &was)
 }
 
-// claimName claims a name for an id.
-func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
-	var b record.Batch
-	b.Append(record.NameClaimKey(cid, name), record.AppendNameClaim(nil, mid, name))
-	err := c.putDevices(ctx, &b, unconditional)
-	if isConflict(err) {
-		return inTheWay(cid, name, "another device got the name at the same time")
-	}
+// appendDescription appends the record of a description.
+func appendDescription(b *record.Batch, cid int32, d *DescribedDevice) error {
+	payload, err := registry.Append(nil, &d.Description)
 	if err != nil {
-		return fmt.Errorf("store the name of a device: %w", err)
+		return fmt.Errorf("device %d: %w", d.MID, err)
 	}
-	return nil
-}
-
-// releaseName takes back the claims of a name.
-func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
-	var b record.Batch
-	b.AppendTomb(record.NameClaimKey(cid, name))
-	if err := c.putDevices(ctx, &b, unconditional); err != nil {
-		return fmt.Errorf("remove the name of a device: %w", err)
-	}
+	b.Append(descriptionKey(cid, d), payload)
 	return nil
 }
 
 // RemoveDevice removes a name, and deletes the descriptions of its device: selectors no longer find
-// it. Its readings stay under its id, and as of earlier times it has its name and descriptions.
-// After an error the same call goes on.
+// it. Its readings stay under its id, which gets no name again, and as of earlier times it has its
+// name and descriptions. After an error the same call goes on.
 //
 // Errors: *[DeviceError] if no device has the name.
 func (c *Client) RemoveDevice(
 	ctx context.Context, cid int32, name string,
 ) (mid int64, descriptions int, err error) {
-	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
-		return 0, 0, err
-	}
-	for try := 1; ; try++ {
-		descriptions, err = c.removeKnown(ctx, cid, name, mid)
-		if !isConflict(err) || try == maxClaimTries {
-			return mid, descriptions, err
-		}
-	}
+	err = untilNamed(func() (err error) {
+		mid, descriptions, err = c.tryRemove(ctx, cid, name)
+		return err
+	})
+	return mid, descriptions, err
 }
 
-// removeKnown deletes the descriptions that a device has, and takes back its name if it has that
-// still, unless others describe or remove it at the same time: one node does both or nothing. The
-// tombstone that is put in any case refuses descriptions that are on their way.
-func (c *Client) removeKnown(
-	ctx context.Context, cid int32, name string, mid int64,
+// tryRemove is RemoveDevice unless others change the device at the same time.
+func (c *Client) tryRemove(
+	ctx context.Context, cid int32, name string,
+) (mid int64, descriptions int, err error) {
+	held, err := c.heldNames(ctx, cid, []string{name}, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	if mid = held.ids[name]; mid == 0 {
+		if err := c.takeBack(ctx, cid, held.former); err != nil {
+			return 0, 0, err
+		}
+		if len(held.former) > 0 && held.former[0].says.name == "" {
+			return held.former[0].MID, 0, nil // a removal that was not answered ended so far
+		}
+		return 0, 0, notThere(cid, name, noSuchName)
+	}
+	if descriptions, err = c.endDevice(ctx, cid, mid, name); err != nil {
+		return mid, 0, err
+	}
+	was := held.claims[name]
+	return mid, descriptions, c.releaseClaim(ctx, cid, &was)
+}
+
+// endDevice has a device say that it has no name any longer, and deletes its descriptions, unless
+// others change it at the same time. The device is given by its name, or by its id in digits.
+func (c *Client) endDevice(
+	ctx context.Context, cid int32, mid int64, name string,
 ) (descriptions int, err error) {
 	known, newestNs, err := c.descriptionsOf(ctx, cid, map[string]int64{name: mid})
 	if err != nil {
 		return 0, err
 	}
-	claims, err := c.nameClaims(ctx, cid, []string{name}, 0)
-	if err != nil {
-		return 0, err
-	}
 	var b record.Batch
-	if claims[name] == mid {
-		b.AppendTomb(record.NameClaimKey(cid, name))
+	all := known.all[mid]
+	if says, ok := known.says[mid]; ok && says == "" && len(all) == 0 {
+		return 0, nil
 	}
-	all := known[mid]
 	for i := range all {
 		b.AppendTomb(descriptionKey(cid, &all[i]))
 	}
-	if len(all) == 0 {
-		b.AppendTomb(descriptionKey(cid, &DescribedDevice{MID: mid, FromNs: newestNs}))
-	}
+	b.Append(record.DeviceNameKey(cid, mid), nil)
 	if err := c.putDevices(ctx, &b, newestNs); err != nil {
 		return 0, fmt.Errorf("remove a device: %w", err)
 	}
@@ -166,13 +214,25 @@ func (c *Client) removeKnown(
 func (c *Client) RemoveDescription(
 	ctx context.Context, cid int32, name string, fromNs int64,
 ) (mid int64, err error) {
+	err = untilNamed(func() (err error) {
+		mid, err = c.tryRemoveDescription(ctx, cid, name, fromNs)
+		return err
+	})
+	return mid, err
+}
+
+// tryRemoveDescription is RemoveDescription unless others change the device at the same time.
+func (c *Client) tryRemoveDescription(
+	ctx context.Context, cid int32, name string, fromNs int64,
+) (mid int64, err error) {
 	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
 		return 0, err
 	}
-	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	known, newestNs, err := c.descriptionsOf(ctx, cid, map[string]int64{name: mid})
 	if err != nil {
 		return 0, err
 	}
+	all := known.all[mid]
 	d := descriptionAt(all, mid, fromNs)
 	if d.FromNs != fromNs || len(all) == 0 {
 		return 0, notThere(cid, name,
@@ -184,13 +244,11 @@ func (c *Client) RemoveDescription(
 	if last := len(rest) - 1; last >= 0 && all[len(all)-1].FromNs == fromNs &&
 		rest[last].Name != name {
 		rest[last].Name = name
-		payload, err := registry.Append(nil, &rest[last].Description)
-		if err != nil {
+		if err := appendDescription(&b, cid, &rest[last]); err != nil {
 			return 0, err
 		}
-		b.Append(descriptionKey(cid, &rest[last]), payload)
 	}
-	if err := c.putDevices(ctx, &b, unconditional); err != nil {
+	if err := c.putDevices(ctx, &b, newestNs); err != nil {
 		return 0, fmt.Errorf("delete a description of a device: %w", err)
 	}
 	return mid, nil
@@ -256,7 +314,7 @@ func (v deviceVersions) replace(
 	cid int32, old, name string, oldMID, mid, atNs int64,
 ) (changed []DescribedDevice, err error) {
 	was := v.at(oldMID, atNs)
-	if all := v[oldMID]; was.FromNs == math.MinInt64 && len(all) > 0 {
+	if all := v.all[oldMID]; was.FromNs == math.MinInt64 && len(all) > 0 {
 		return nil, inTheWay(cid, old, "its first description is from "+
 			formatNs(all[0].FromNs)+", after the exchange; give a time from then on, or describe "+
 			"it from an earlier time")
@@ -328,7 +386,7 @@ func (v deviceVersions) from(mid, ns int64) []DescribedDevice {
 	first := v.at(mid, ns)
 	first.FromNs = ns
 	out := []DescribedDevice{first}
-	for _, d := range v[mid] {
+	for _, d := range v.all[mid] {
 		if d.FromNs > ns {
 			out = append(out, d)
 		}

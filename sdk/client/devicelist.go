@@ -31,7 +31,7 @@ func (c *Client) ListDevices(
 	if err != nil {
 		return nil, err
 	}
-	named, err := c.claimed(ctx, namesBefore(cid, when.AsOfNs))
+	named, err := c.named(ctx, cid, when.AsOfNs)
 	if err != nil {
 		return nil, err
 	}
@@ -83,27 +83,12 @@ func parseSelector(text string) (*registry.Selector, error) {
 	return registry.ParseSelector(text)
 }
 
-// namesBefore asks for the claims of all names of a tenant as known before an acq; 0: now.
-func namesBefore(cid int32, acqNs int64) *record.Query {
-	return &record.Query{AsOfAcqNs: acqNs, Box: record.Box{
-		record.CID: {record.At(int64(cid))}, record.MOID: {record.At(record.NameMOID)}}}
-}
-
 // FindDevice returns the id of a name as known at some time, 0 if no device has it then.
 func (c *Client) FindDevice(
 	ctx context.Context, cid int32, name string, when When,
 ) (mid int64, err error) {
-	q := namesBefore(cid, when.AsOfNs)
-	key := record.NameClaimKey(cid, name)
-	q.Box[record.MID] = record.RangeSet{record.At(key.MID)}
-	q.Box[record.Cap] = record.RangeSet{record.At(key.CapNs)}
-	devices, err := c.claimed(ctx, q)
-	for _, d := range devices {
-		if d.Name == name {
-			mid = d.MID
-		}
-	}
-	return mid, err
+	held, err := c.heldNames(ctx, cid, []string{name}, when.AsOfNs)
+	return held.ids[name], err
 }
 
 // DescriptionVersion is one version of a description: what the device was taken to be from a time

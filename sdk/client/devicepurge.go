@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -24,11 +25,12 @@ type DevicePurge struct {
 // that it has or had, from all views and all files; [Client.Events] says when the bytes are gone.
 // The name is free, and no device gets the id. Devices that it replaced, or that replaced it, keep
 // its number in their descriptions. An id in place of the name is one of a device that need not
-// have a name. After an error the same call goes on.
+// have a name. After an error the same call with the id goes on; with the name it does unless
+// another device has got that.
 //
 // Errors: *[DeviceError] if there is nothing of the device.
 //
-// Cost: a scan of all names of the tenant; an event for the device and one for each name.
+// Cost: two scans of all names of the tenant; an event for the device and one for each name.
 func (c *Client) PurgeDevice(
 	ctx context.Context, cid int32, name string,
 ) (p DevicePurge, err error) {
@@ -37,6 +39,16 @@ func (c *Client) PurgeDevice(
 		return p, err
 	}
 	boxes := []record.Box{deviceBox(cid, p.MID)}
+	if p.MID >= record.FirstGivenID { // others have no name
+		earlier, err := c.endForPurge(ctx, cid, p.MID)
+		if err != nil {
+			return p, err
+		}
+		boxes = append(boxes, earlier...)
+		if claims, err = c.namesEver(ctx, cid, p.MID); err != nil {
+			return p, err
+		}
+	}
 	// The name by which the device is found comes last: the same call goes on after an error.
 	slices.SortStableFunc(claims, func(a, b nameVersions) int {
 		return cmp.Compare(foundBy(a.name, name), foundBy(b.name, name))
@@ -49,10 +61,36 @@ func (c *Client) PurgeDevice(
 	}
 	for _, box := range boxes {
 		if err := c.purgeDevices(ctx, &wire.Box{Box: box}); err != nil {
-			return p, fmt.Errorf("purge a device: %w", err)
+			return p, fmt.Errorf("purge device %d: %w", p.MID, err)
 		}
 	}
 	return p, nil
+}
+
+// endForPurge removes a device as RemoveDevice does, but for the claim of its name, so that no
+// other client describes or renames it, and returns where earlier names are that the device said.
+func (c *Client) endForPurge(
+	ctx context.Context, cid int32, mid int64,
+) (earlier []record.Box, err error) {
+	err = untilNamed(func() error {
+		_, err := c.endDevice(ctx, cid, mid, strconv.FormatInt(mid, 10))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	box := seriesBox(record.DeviceNameKey(cid, mid))
+	var acqs record.RangeSet
+	err = c.eachOf(ctx, &record.Query{Box: box}, func(r record.Record) {
+		if len(r.Payload) > 0 {
+			acqs = append(acqs, record.At(r.AcqNs))
+		}
+	})
+	if err != nil || len(acqs) == 0 {
+		return nil, err
+	}
+	box[record.Acq] = acqs
+	return []record.Box{box}, nil
 }
 
 func foundBy(claimed, name string) int {
@@ -68,12 +106,14 @@ func (c *Client) PreviewPurge(ctx context.Context, cid int32, name string) (Devi
 	return p, err
 }
 
-// deviceBox holds all records whose mid is a device. Claims are records of other mids, which may be
-// the number of a device.
+// deviceBox holds all records whose mid is a device, but for what it says of its name: that it was
+// removed is never forgotten. Claims are records of other mids, which may be the number of a
+// device.
 func deviceBox(cid int32, mid int64) record.Box {
 	return record.Box{record.CID: {record.At(int64(cid))}, record.MID: {record.At(mid)},
 		record.MOID: {{From: math.MinInt32, To: record.NameMOID},
-			{From: record.DescriptionMOID, To: record.MOID.Max()}}}
+			record.At(record.DescriptionMOID),
+			{From: record.DeviceNameMOID + 1, To: record.MOID.Max()}}}
 }
 
 // nameVersions are the versions of the claim of a name that are about one device.
@@ -88,8 +128,18 @@ func (c *Client) planPurge(
 ) (p DevicePurge, claims []nameVersions, err error) {
 	var isID bool
 	if p.MID, isID = registry.ParseID(name); !isID {
-		if p.MID, err = c.knownDevice(ctx, cid, name); err != nil {
+		held, err := c.heldNames(ctx, cid, []string{name}, 0)
+		if err != nil {
 			return p, nil, err
+		}
+		p.MID = held.ids[name]
+		for i := range held.former {
+			if f := &held.former[i]; f.says.name == "" { // of a purge that goes on
+				p.MID = f.MID
+			}
+		}
+		if p.MID == 0 {
+			return p, nil, notThere(cid, name, noSuchName)
 		}
 	}
 	box := deviceBox(cid, p.MID)

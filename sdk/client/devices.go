@@ -1,14 +1,12 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -35,7 +33,7 @@ type Device struct {
 // FindDevices returns the ids of names of devices of a tenant, in the order of names; that of a
 // name that no device has is 0, which no name gets.
 //
-// Cost: one query for 1,000 names.
+// Cost: two queries for 1,000 names.
 func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]int64, error) {
 	return c.FindDevicesAsOf(ctx, cid, names, 0)
 }
@@ -44,13 +42,13 @@ func (c *Client) FindDevices(ctx context.Context, cid int32, names []string) ([]
 func (c *Client) FindDevicesAsOf(
 	ctx context.Context, cid int32, names []string, asOfNs int64,
 ) ([]int64, error) {
-	found, err := c.nameClaims(ctx, cid, names, asOfNs)
+	found, err := c.heldNames(ctx, cid, names, asOfNs)
 	if err != nil {
 		return nil, err
 	}
 	ids := make([]int64, len(names))
 	for i, name := range names {
-		ids[i] = found[name]
+		ids[i] = found.ids[name]
 	}
 	return ids, nil
 }
@@ -63,7 +61,7 @@ func (c *Client) FindDevicesAsOf(
 // Errors: those of registry.CheckName, of puts and of queries. Names before the error may have got
 // their ids: the same call returns them.
 //
-// Cost: a query for 1,000 names, and if some are new for 10,000 three queries and two puts.
+// Cost: two queries for 1,000 names, and if some are new for 10,000 three queries and two puts.
 func (c *Client) NameDevices(
 	ctx context.Context, cid int32, names []string,
 ) (ids []int64, created int, err error) {
@@ -94,16 +92,18 @@ func (c *Client) Devices(ctx context.Context, cid int32) ([]Device, error) {
 
 // DevicesAsOf is Devices as known before an acq; 0: now.
 func (c *Client) DevicesAsOf(ctx context.Context, cid int32, asOfNs int64) ([]Device, error) {
-	return c.claimed(ctx, namesBefore(cid, asOfNs))
+	return c.named(ctx, cid, asOfNs)
 }
 
 // nameSome is NameDevices for at most namesAtOnce.
 func (c *Client) nameSome(
 	ctx context.Context, cid int32, names []string,
 ) (ids map[string]int64, created int, err error) {
-	if ids, err = c.nameClaims(ctx, cid, names, 0); err != nil {
+	held, err := c.heldNames(ctx, cid, names, 0)
+	if err != nil {
 		return nil, 0, err
 	}
+	ids = held.ids
 	var fresh []string
 	for _, name := range names {
 		if _, ok := ids[name]; !ok {
@@ -113,6 +113,9 @@ func (c *Client) nameSome(
 	}
 	if len(fresh) == 0 {
 		return ids, 0, nil
+	}
+	if err := c.takeBack(ctx, cid, held.former); err != nil {
+		return nil, 0, err
 	}
 	first, err := c.takeIDs(ctx, cid, len(fresh))
 	if err != nil {
@@ -131,12 +134,15 @@ func (c *Client) nameSome(
 		if !isConflict(err) || try == maxClaimTries {
 			return nil, 0, fmt.Errorf("store names of devices: %w", err)
 		}
-		won, err := c.nameClaims(ctx, cid, fresh, 0)
+		won, err := c.heldNames(ctx, cid, fresh, 0)
+		if err == nil {
+			err = c.takeBack(ctx, cid, won.former)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
 		fresh = slices.DeleteFunc(fresh, func(name string) bool {
-			id, ok := won[name]
+			id, ok := won.ids[name]
 			if ok && id != ids[name] {
 				ids[name] = id
 				created--
@@ -245,55 +251,6 @@ func (c *Client) afterUsed(
 		}
 		next += step
 	}
-}
-
-// nameClaims returns the ids of those names that have one, as known before an acq; 0: now.
-func (c *Client) nameClaims(
-	ctx context.Context, cid int32, names []string, asOfNs int64,
-) (map[string]int64, error) {
-	wanted := make(map[string]bool, len(names))
-	keys := make([]record.Key, 0, len(names))
-	for _, name := range names {
-		if !wanted[name] {
-			wanted[name] = true
-			keys = append(keys, record.NameClaimKey(cid, name))
-		}
-	}
-	slices.SortFunc(keys, record.Key.Compare) // those near each other are in the same blocks
-	ids := make(map[string]int64, len(names))
-	var mu sync.Mutex // guards ids
-	chunks := slices.Collect(slices.Chunk(keys, maxNames))
-	return ids, eachOfMany(chunks, true, func(some []record.Key) error {
-		q := namesBefore(cid, asOfNs)
-		for _, key := range some {
-			q.Box[record.MID] = append(q.Box[record.MID], record.At(key.MID))
-			q.Box[record.Cap] = append(q.Box[record.Cap], record.At(key.CapNs))
-		}
-		devices, err := c.claimed(ctx, q)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, d := range devices {
-			if wanted[d.Name] {
-				ids[d.Name] = d.MID
-			}
-		}
-		return err
-	})
-}
-
-// claimed returns the devices whose claims of a name are in a box, by name.
-func (c *Client) claimed(ctx context.Context, q *record.Query) (all []Device, err error) {
-	q.View = record.ViewLatest
-	if q.AsOfAcqNs != 0 {
-		q.View = record.ViewAsOf
-	}
-	err = c.eachOf(ctx, q, func(r record.Record) {
-		if mid, name, err := record.ParseNameClaim(r.Key, r.Payload); err == nil {
-			all = append(all, Device{mid, name})
-		}
-	})
-	slices.SortFunc(all, func(a, b Device) int { return cmp.Compare(a.Name, b.Name) })
-	return all, err
 }
 
 // eachOf hands over the records of an answer that must be whole and of now.

@@ -72,3 +72,25 @@ func (c *Client) ForgetTenant(ctx context.Context, name string) error {
 	}
 	return c.releaseName(ctx, record.TenantsCID, name)
 }
+
+// claimName claims a name for an id.
+func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
+	err := c.claimNames(ctx, cid, []string{name}, map[string]int64{name: mid})
+	if isConflict(err) {
+		return inTheWay(cid, name, "another device got the name at the same time")
+	}
+	if err != nil {
+		return fmt.Errorf("store the name of a tenant: %w", err)
+	}
+	return nil
+}
+
+// releaseName takes back the claims of a name.
+func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
+	var b record.Batch
+	b.AppendTomb(record.NameClaimKey(cid, name))
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
+		return fmt.Errorf("remove the name of a tenant: %w", err)
+	}
+	return nil
+}

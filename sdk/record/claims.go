@@ -22,6 +22,14 @@ import (
 // that came late.
 //
 // A store takes a claim only where there is none with another payload; a tombstone takes one back.
+//
+// A claim is stored with other devices than the one which it names, perhaps on other nodes. What
+// becomes of the name is said at the device, too:
+//
+//	an end   cid, mid = the device, moid = DeviceNameMOID, cap = 0
+//	         payload: the name that it has; empty: it was removed, and gets none again
+//
+// Without such a record a claim holds; with one only that of its name.
 const (
 	// FirstGivenID is the least id that names get: above what people choose by hand, and exact as
 	// a float64.
@@ -76,6 +84,22 @@ func ParseNameClaim(key Key, payload []byte) (mid int64, name string, err error)
 			excerpt.Of(name, 80), mid, int64(FirstGivenID))
 	}
 	return mid, name, nil
+}
+
+// DeviceNameKey returns the key of what a device says of its name, without an acq.
+func DeviceNameKey(cid int32, mid int64) Key {
+	return Key{CID: cid, MID: mid, MOID: DeviceNameMOID}
+}
+
+// ParseDeviceName returns the name that a device says it has, empty if it was removed.
+//
+// Errors: what it lacks.
+func ParseDeviceName(key Key, payload []byte) (name string, err error) {
+	if key.CapNs != 0 || len(payload) > MaxDeviceNameBytes {
+		return "", fmt.Errorf("a device says its name with cap 0 and at most %d bytes, and here "+
+			"are cap %d and %d bytes", MaxDeviceNameBytes, key.CapNs, len(payload))
+	}
+	return string(payload), nil
 }
 
 // IDClaimKey returns the key of the claim of a run of ids, without an acq.

@@ -13,6 +13,9 @@ const (
 	// DescriptionMOID is the moid of descriptions of devices: the device is the mid, and cap is the
 	// time from which the description holds.
 	DescriptionMOID = math.MinInt32 + 3
+	// DeviceNameMOID is the moid of records that say at a device, which is the mid, what became of
+	// its name: another one, or none.
+	DeviceNameMOID = math.MinInt32 + 4
 	// FirstMOID is the least moid that is not reserved. Those between are for later uses.
 	FirstMOID = math.MinInt32 + 16
 )

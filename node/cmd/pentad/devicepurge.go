@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,8 +23,9 @@ bytes as those of pentad purge: pentad events reports when that is done. The nam
 device gets the id. An id may be given in place of a name, e.g. of a device that was removed.
 
 What remains: records that are stored later, copies in snapshots and older backups, the id in the
-descriptions of a device that replaced it or that it replaced, and the id in the events. After an
-error the same command goes on.`,
+descriptions of a device that replaced it or that it replaced, the id in the events, and a record
+that the device of this id was removed. After an error the same command goes on, best with the id,
+as the name may be that of another device by then.`,
 		Args: cli.Arguments(1, 1, "the name or the id of a device"),
 		Example: `  pentad device purge --cid 1 oulu/t6 --dry-run
   pentad device purge --cid 1 oulu/t6 --yes`,
@@ -55,7 +57,12 @@ func (a *app) devicePurge(ctx context.Context, f *removeFlags, name string) erro
 	}
 	p, err := purge(db, ctx, f.cid, name)
 	if err != nil {
-		return cli.Stopped(ctx, err, "the same command goes on")
+		again := "the same command goes on"
+		if p.MID != 0 {
+			again = fmt.Sprintf("the same command goes on, best with the id %d in place of the "+
+				"name", p.MID)
+		}
+		return cli.Stopped(ctx, err, again)
 	}
 	columns := []output.Column{cli.Right("cid"), cli.Right("mid"), cli.Left("names"),
 		cli.Right("records"), cli.Right("descriptions")}

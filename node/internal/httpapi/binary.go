@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -250,7 +249,7 @@ func (s *Server) putUnlessNewer(
 	if err == nil && (newestNs < 0 || newestNs == math.MaxInt64 || w.Persistent) {
 		err = errors.New("it is not an acq, or the writer is a persistent one")
 	}
-	if err == nil && !slices.Contains(b.MOID, record.DescriptionMOID) {
+	if err == nil && !store.Describes(b) {
 		err = errors.New("the batch describes no device")
 	}
 	if err != nil {

@@ -125,7 +125,7 @@ func (d *Dispatcher) put(
 	d.opt.NativeWork.Begin()
 	defer d.opt.NativeWork.End()
 	if !w.Persistent {
-		if err := d.checkNames(ctx, b); err != nil {
+		if err := d.checkNames(ctx, b, newestNs != nil); err != nil {
 			return out, err
 		}
 	}
@@ -157,7 +157,8 @@ func refuseEdgeNames() error {
 
 func claimsNames(b *record.Batch) bool {
 	return slices.ContainsFunc(b.MOID, func(moid int32) bool {
-		return moid == record.NameMOID || moid == record.IDBlockMOID
+		return moid == record.NameMOID || moid == record.IDBlockMOID ||
+			moid == record.DeviceNameMOID
 	})
 }
 

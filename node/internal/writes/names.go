@@ -2,10 +2,12 @@ package writes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/request"
+	"github.com/pentad-db/pentad/node/store"
 	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -16,12 +18,13 @@ const maxCheckedNames = 1000
 
 // checkNames refuses descriptions with a name that is claimed for another device. Names that no
 // device has pass: a device may be described before its name is claimed. What is claimed at the
-// same time may be missed, as a name and what has it are in different groups.
+// same time may be missed, as a name and what has it are in different groups. Where descriptions
+// follow from older ones, the name was that of the device and is not any longer.
 //
-// Errors: *record.InvalidError; those of queries.
+// Errors: *record.InvalidError, or store.ErrConflict if they follow; those of queries.
 //
 // Cost: a query for 1,000 names.
-func (d *Dispatcher) checkNames(ctx context.Context, b *record.Batch) error {
+func (d *Dispatcher) checkNames(ctx context.Context, b *record.Batch, follow bool) error {
 	described := map[record.Key]int64{} // the key of the claim of a name -> the device
 	var keys []record.Key
 	for i, moid := range b.MOID {
@@ -54,6 +57,9 @@ func (d *Dispatcher) checkNames(ctx context.Context, b *record.Batch) error {
 		}
 		_, err := d.opt.Engine.Query(ctx, request.Options{Linearizable: true}, q,
 			func(found *record.Batch) error { return checkClaims(found, described) })
+		if taken := (*record.InvalidError)(nil); follow && errors.As(err, &taken) {
+			return fmt.Errorf("%s: %w", taken.Detail, store.ErrConflict)
+		}
 		if err != nil {
 			return fmt.Errorf("look up the names of devices that are described: %w", err)
 		}
