@@ -47,8 +47,8 @@ func TestShapedBlocks(t *testing.T) {
 					shaped++
 				}
 				if x.Has(b) && 2.5*timeOf(b) < mean {
-					t.Fatalf("%d devices, a reading in %d s: a block of %g s, others of %g s", devices,
-						step/1e9, timeOf(b)/1e9, mean/1e9)
+					t.Fatalf("%d devices, a reading in %d s: a block of %g s, others of %g s",
+						devices, step/1e9, timeOf(b)/1e9, mean/1e9)
 				}
 			}
 		}

@@ -18,8 +18,7 @@ func TestSplitStretches(t *testing.T) {
 		rows := stretchedRows(rng)
 		items, stretched := new(Layout), new(Layout)
 		lay := func(to *Layout, split func(c *Clusterer, items []item)) {
-			c := NewClusterer(Options{BlockRows: 8 << rng.IntN(5)})
-			c.opt.BlockRows = 8 << (round % 5)
+			c := NewClusterer(Options{BlockRows: 8 << (round % 5)})
 			c.begin(rows, nil)
 			c.use(to)
 			c.group(nil)

@@ -23,9 +23,7 @@ func TestMergeCarries(t *testing.T) {
 		m, sh := &model{}, shape{cids: 2, mids: 20, moids: 2, caps: 1000}
 		for i := range mergepolicy.FanIn - 1 { // so that none is due
 			b := sh.batch(rng, rows, 0)
-			for k := range b.CapNs { // each segment has a time of its own
-				b.CapNs[k] += int64(i) * sh.caps * int64(time.Minute)
-			}
+			shiftCaps(b, int64(i)*sh.caps*int64(time.Minute)) // a time of its own
 			m.add(b, splitByShard(b, len(s.shards)), mustPut(t, s, b, WriterSeq{}))
 			mustSeal(t, s)
 		}
@@ -85,6 +83,13 @@ func TestMergeCarries(t *testing.T) {
 	f(rows/3, false, false)
 }
 
+// shiftCaps adds to the caps of rows.
+func shiftCaps(b *record.Batch, byNs int64) {
+	for k := range b.CapNs {
+		b.CapNs[k] += byNs
+	}
+}
+
 // TestMergeCarriesShapedBlocks: of few devices with long series, a merge of large segments takes
 // blocks over as often as it comes, an idle one, too, and counts none of them as carried.
 func TestMergeCarriesShapedBlocks(t *testing.T) {
@@ -137,8 +142,8 @@ func TestMergeCarriesShapedBlocks(t *testing.T) {
 			t.Errorf("round %d: %d segments, %+v", round, len(seg), seg[0].Meta)
 		}
 		checkSeriesOf(t, seg[0].Series, m)
-		checkQueries(t, randomSource(t), s, shape{cids: 2, mids: devices, moids: 3, caps: 60 * 500}, m,
-			"merged", 10)
+		sh2 := shape{cids: 2, mids: devices, moids: 3, caps: 60 * 500}
+		checkQueries(t, randomSource(t), s, sh2, m, "merged", 10)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

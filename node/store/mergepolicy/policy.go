@@ -106,7 +106,8 @@ func dueIn(all []Segment, begin, end int) (best Run) {
 					break
 				}
 				largest = max(largest, more)
-				if to+1-from >= FanIn && largest <= mostRows(rows, largest, all[from].MaxRows, many) {
+				share := mostRows(rows, largest, all[from].MaxRows, many)
+				if to+1-from >= FanIn && largest <= share {
 					best = Run{from, to + 1, rows}
 				}
 			}
