@@ -66,14 +66,25 @@ func (c *Clusterer) fitSeries(g *rowsByPair, each float64) {
 	rows := float64(len(g.order)) * each
 	blocks = max(1, blocks*each/float64(c.opt.BlockRows))
 	readings := rows / seriesSeen(float64(found), rows, 1/each)
+	more := timeCuts(readings, blocks, c.unitCapNs)
+	if more < 1 {
+		c.unitMID *= more
+	} else {
+		c.unitCapNs /= more
+	}
+}
+
+// timeCuts returns how many times as many cuts there are through time as through devices, where
+// each series has so many readings in so many blocks, over a time.
+func timeCuts(readings, blocks, spanNs float64) float64 {
 	has := readings / math.Sqrt(blocks) // with as many cuts through devices as through time
 	switch {
 	case has < seriesReadings:
-		c.unitMID /= min(blocks, math.Pow(seriesReadings/has, 2))
+		return 1 / min(blocks, math.Pow(seriesReadings/has, 2))
 	case has > enoughReadings:
-		cuts := min(blocks, math.Pow(has/enoughReadings, 2), c.unitCapNs/float64(shapeTime))
-		c.unitCapNs /= max(1, cuts)
+		return max(1, min(blocks, math.Pow(has/enoughReadings, 2), spanNs/float64(shapeTime)))
 	}
+	return 1
 }
 
 // countSeries returns how many series the rows are of, and how many rows the pair of a row has on

@@ -80,7 +80,7 @@ func checkSeries(t *testing.T, got []SeriesCap, rows *record.Batch) {
 	}
 }
 
-// TestSortByDevice sorts items of few and of many devices, some of which are in order, and compares
+// TestSortByDevice makes items of few and of many devices, some of which are in order, and compares
 // with a stable sort.
 func TestSortByDevice(t *testing.T) {
 	seed := rand.Uint64()
@@ -88,18 +88,25 @@ func TestSortByDevice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := NewClusterer(Options{})
 	for range 300 {
-		items := make([]item, rng.IntN(1<<rng.IntN(14)))
+		n := rng.IntN(1 << rng.IntN(14))
 		devices, lowest := 1+rng.Uint32N(1<<rng.IntN(30)), rng.Uint32N(1<<30)
-		for i := range items {
-			items[i] = item{mid: lowest + rng.Uint32N(devices), cap: int64(i), rank: uint32(i)}
+		c.rows, c.midOf = new(record.Batch), make([]uint32, n)
+		numbers, want := make([]uint32, n), make([]item, n)
+		for i := range n {
+			c.midOf[i] = lowest + rng.Uint32N(devices)
+			numbers[i] = uint32(i)
 		}
-		want := slices.Clone(items)
-		slices.SortStableFunc(want, func(a, b item) int { return int(a.mid) - int(b.mid) })
 		if rng.IntN(8) == 0 {
-			items = slices.Clone(want)
+			slices.Sort(c.midOf)
 		}
-		if c.sortByDevice(items); !slices.Equal(items, want) {
-			t.Fatalf("%d items of %d devices are not in order", len(items), devices)
+		for i := range n {
+			c.rows.CapNs = append(c.rows.CapNs, int64(i))
+			want[i] = item{mid: c.midOf[i], cap: int64(i), rank: uint32(i), row: uint32(i), pair: 7}
+		}
+		slices.SortStableFunc(want, func(a, b item) int { return int(a.mid) - int(b.mid) })
+		got := make([]item, n)
+		if c.byDevice(numbers, 7, got); !slices.Equal(got, want) {
+			t.Fatalf("%d items of %d devices are not in order", n, devices)
 		}
 	}
 }

@@ -105,6 +105,10 @@ type Clusterer struct {
 	onTime int           // how many series are of the first
 
 	items, spare []item
+	block        []item    // together, of several stretches
+	ofSeries     []stretch // of items, that of each series
+	ranksAscend  bool      // in each of these
+	cuts         []stretch
 	keys, inTurn []uint64
 	counts       [1 << deviceDigitBits]uint32
 	table, next  []uint32
@@ -273,8 +277,13 @@ func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
 		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
 	}
-	mids := items[len(items)-1].mid - items[0].mid // they are sorted by device
-	best, width := record.MID, float64(mids)/c.unitMID
+	lo.mid, hi.mid = items[0].mid, items[len(items)-1].mid // they are sorted by device
+	return c.widestBetween(&lo, &hi)
+}
+
+// widestBetween is widest for the least and the greatest of each dimension.
+func (c *Clusterer) widestBetween(lo, hi *item) (record.Dim, float64) {
+	best, width := record.MID, float64(hi.mid-lo.mid)/c.unitMID
 	if w := float64(uint64(hi.cap)-uint64(lo.cap)) / c.unitCapNs; w > width {
 		best, width = record.Cap, w
 	}
@@ -284,10 +293,13 @@ func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 	return best, width
 }
 
+// placeOfCut returns behind which of n rows to cut: near the middle, so that blocks are full.
+func placeOfCut(n, blockRows int) int { return max(1, (n/2+blockRows/2)/blockRows) * blockRows }
+
 // cut divides items of one pair along the widest dimension and returns where.
 func (c *Clusterer) cut(items []item) int {
 	d, _ := c.widest(items)
-	at := max(1, (len(items)/2+c.opt.BlockRows/2)/c.opt.BlockRows) * c.opt.BlockRows
+	at := placeOfCut(len(items), c.opt.BlockRows)
 	if d == record.MID {
 		return at // they are sorted by device
 	}

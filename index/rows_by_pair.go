@@ -137,7 +137,7 @@ func (c *Clusterer) splitPairs(g *rowsByPair, lo, hi int) {
 	switch rows := int(g.starts[hi] - g.starts[lo]); {
 	case rows == 0:
 	case hi-lo == 1 || rows <= c.opt.BlockRows:
-		c.split(c.bySeries(g, lo, hi))
+		c.splitItems(c.bySeries(g, lo, hi))
 	default:
 		at, _ := c.border(g, lo, hi)
 		c.splitPairs(g, lo, at)

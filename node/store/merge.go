@@ -161,10 +161,7 @@ func (s *Store) writeMerged(
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
 		return nil, e, err
 	}
-	carried := uint32(0)
-	if carry {
-		carried = m.chooseCarried()
-	}
+	carried := m.chooseCarried(carry)
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
 		e.EmptyLSNRanges = []manifest.EmptyLSNRange{{Shard: sh.ID, FirstLSN: first.FirstLSN,

@@ -12,25 +12,41 @@ import (
 // one device may open.
 const carryGrowth = 5
 
-// chooseCarried chooses the blocks that are taken over as they are encoded: those of segments that
-// were sealed from full heads, or are as large. So a row is encoded again in each second merge. It
-// returns how many rows they have.
-func (m *merger) chooseCarried() (carriedRows uint32) {
+// chooseCarried chooses the blocks that are taken over as they are encoded, if they are of segments
+// that were sealed from full heads, or are as large: those that clustering would not make better,
+// and while rows come those that were just sealed, too. Of others a row is encoded again in each
+// second merge. It returns how many rows have blocks that clustering would make better.
+func (m *merger) chooseCarried(whileRowsCome bool) (carriedRows uint32) {
 	m.carried = make([][]uint32, len(m.run))
 	m.isCarried = make([][]uint64, len(m.run))
+	shaped := index.NewShapedBlocks(m.store.opt.Index)
+	for _, seg := range m.run {
+		series := 0
+		if seg.Series != nil {
+			series = seg.Series.Len()
+		}
+		shaped.Add(seg.Index, series)
+	}
+	shaped.Finish()
 	full := m.store.opt.SealRows
 	for i, seg := range m.run {
 		rows := seg.Index.Rows()
-		if _, ok := m.ranks.Shift(i); !ok || rows < full/2 || rows > 2*full ||
-			m.ranks.Rows() > carryGrowth*rows || seg.Meta.CarriedRows > 0 {
+		if _, ok := m.ranks.Shift(i); !ok || rows < full/2 {
 			continue
 		}
+		all := whileRowsCome && rows <= 2*full && m.ranks.Rows() <= carryGrowth*rows &&
+			seg.Meta.CarriedRows == 0
 		m.isCarried[i] = make([]uint64, (seg.Index.Blocks()+63)/64)
 		for b := range uint32(seg.Index.OnTime()) {
-			if seg.Index.IsCarriable(b, m.store.opt.Index) {
-				m.carried[i] = append(m.carried[i], b)
-				m.isCarried[i][b>>6] |= 1 << (b & 63)
-				carriedRows += seg.Index.Block(b).Rows
+			info := seg.Index.Block(b)
+			isShaped := shaped.Has(info)
+			if !all && !isShaped || !seg.Index.IsCarriable(b, m.store.opt.Index) {
+				continue
+			}
+			m.carried[i] = append(m.carried[i], b)
+			m.isCarried[i][b>>6] |= 1 << (b & 63)
+			if !isShaped {
+				carriedRows += info.Rows
 			}
 		}
 	}

@@ -90,14 +90,11 @@ func countSmall(all []Segment) (count int) {
 }
 
 // dueIn returns the most neighbours, FanIn or more, of the smallest size tier that has them, none
-// of which has more than a third of their rows, or half where segments are many, and which may be
-// tried; a tier's segments have up to four times as many rows as those of the one before. Rows are
-// then rewritten a logarithmic number of times.
+// of which has too many of their rows, and which may be tried; a tier's segments have up to four
+// times as many rows as those of the one before. Rows are then rewritten a logarithmic number of
+// times.
 func dueIn(all []Segment, begin, end int) (best Run) {
-	share := int64(3)
-	if countSmall(all[begin:end]) > 2*FanIn {
-		share = 2
-	}
+	many := countSmall(all[begin:end]) > 2*FanIn
 	for tier := range 16 {
 		most := int64(1) << (2 * tier) // rows of a segment of this size tier at most
 		for from := begin; from < end && best.IsNone(); from++ {
@@ -109,13 +106,28 @@ func dueIn(all []Segment, begin, end int) (best Run) {
 					break
 				}
 				largest = max(largest, more)
-				if to+1-from >= FanIn && share*largest <= rows {
+				share := mostRows(rows, largest, all[from].MaxRows, many)
+				if to+1-from >= FanIn && largest <= share {
 					best = Run{from, to + 1, rows}
 				}
 			}
 		}
 	}
 	return best
+}
+
+// mostRows returns how many of the rows of a run its largest segment may have: a quarter and a
+// little, as heads are sealed with nearly as many rows each; a third where four as large are too
+// many for a segment; half where segments are many.
+func mostRows(rows, largest, maxRows int64, many bool) int64 {
+	switch {
+	case many:
+		return rows / 2
+	case FanIn*largest > maxRows:
+		return rows / 3
+	default:
+		return rows/FanIn + rows/128
+	}
 }
 
 // idleIn returns the most neighbours that may be merged into one segment and of which none is

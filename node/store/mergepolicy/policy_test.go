@@ -135,8 +135,10 @@ func TestDue(t *testing.T) {
 	f([]Segment{one(5), one(5), one(5), one(5)}, Run{0, 4, 20})
 	f([]Segment{one(5000), one(5), one(5), one(5), one(5)}, Run{1, 5, 20})
 	f([]Segment{one(84), one(84), one(21), one(11)}, Run{}) // would write 84 again for 21
-	f([]Segment{one(84), one(84), one(84), one(11)}, Run{0, 4, 263})
-	f([]Segment{one(21), one(21), one(21), one(11)}, Run{0, 4, 74})
+	f([]Segment{one(84), one(84), one(84), one(11)}, Run{})
+	f([]Segment{one(840), one(810), one(840), one(830)}, Run{0, 4, 3320}) // of nearly one size
+	f([]Segment{one(84), one(84), one(84), one(21), one(11)}, Run{})
+	f([]Segment{one(34e6), one(34e6), one(34e6), one(1e6)}, Run{0, 4, 103e6}) // four are too many
 	f([]Segment{one(5), one(5), {Damaged: true}, one(5), one(5)}, Run{})
 	f([]Segment{{Rows: 5, FailedLately: true}, one(5), one(5), one(5)}, Run{})
 	at := func(ns int64) Segment { return Segment{Rows: 5, Newest: Window{10, ns, ns}} }

@@ -61,7 +61,7 @@ show latest
 1/1/1 09:15:00 = b        acq 10:00:00+1
 1/2/1 09:00:00 = c        acq 10:00:00+2
 
-# Four segments of about one size are merged to one, in the background; settle waits for that.
+# Five segments of about one size are merged to one, in the background; settle waits for that.
 put
 1/3/1 09:00:00 = d
 1/3/1 09:15:00 = d
@@ -82,9 +82,19 @@ put
 seal
 ----
 
+put
+1/5/1 09:00:00 = f
+1/5/1 09:15:00 = f
+1/5/1 09:30:00 = f
+----
+3 stored, acq 10:10:00+7 to 10:10:00+9
+
+seal
+----
+
 settle
 ----
-0 records in the head, 10 in 1 segments
+0 records in the head, 13 in 1 segments
 
 show all
 ----
@@ -98,3 +108,6 @@ show all
 1/4/1 09:00:00 = e        acq 10:10:00+4
 1/4/1 09:15:00 = e        acq 10:10:00+5
 1/4/1 09:30:00 = e        acq 10:10:00+6
+1/5/1 09:00:00 = f        acq 10:10:00+7
+1/5/1 09:15:00 = f        acq 10:10:00+8
+1/5/1 09:30:00 = f        acq 10:10:00+9
