@@ -238,7 +238,9 @@ func showDevice(
 			held, described = v.DescribedDevice, true
 		}
 	}
-	held.Name = name
+	if when.AtNs == 0 || held.Name == "" {
+		held.Name = name
+	}
 	d := newDevice(cid, &held)
 	if d.AcqNs = &acqNs; !described {
 		d.From, d.FromNs = "", nil
