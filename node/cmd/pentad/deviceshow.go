@@ -37,7 +37,7 @@ func (w *whenFlags) when(a *app) (when client.When, err error) {
 		if t.text == "" {
 			continue
 		}
-		span, err := timeparse.Parse(t.text, a.Now())
+		span, err := timeparse.ParseDated(t.text, a.Now().UTC())
 		if err != nil {
 			return when, cli.Usagef("--%s: %w", t.flag, err)
 		}
