@@ -198,11 +198,14 @@ func (x *deviceChanges) compare(m deviceModel, when client.When) {
 				x.t.Fatal(err)
 			}
 		}
-		want := map[string]registry.Description{}
+		var want []registry.Description
 		for name := range m {
 			d, ok := m.at(name, atNs)
 			if ok && (chosen == nil || chosen.Match(&d)) || !ok && chosen == nil {
-				want[name] = d
+				if !ok || when.AtNs == 0 {
+					d.Name = name // else that which it had at the time
+				}
+				want = append(want, d)
 			}
 		}
 		all, err := x.c.ListDevices(x.t.Context(), 1, selector, when)
@@ -211,11 +214,13 @@ func (x *deviceChanges) compare(m deviceModel, when client.When) {
 				len(want), want, err)
 		}
 		for i := range all {
-			w, ok := want[all[i].Name]
-			w.Name = all[i].Name // that which it has, and not that of the description
-			if !ok || !registry.Equal(&w, &all[i].Description) {
-				x.t.Fatalf("%q %+v: %+v, want %+v", selector, when, all[i], w)
+			at := slices.IndexFunc(want, func(w registry.Description) bool {
+				return registry.Equal(&w, &all[i].Description)
+			})
+			if at < 0 {
+				x.t.Fatalf("%q %+v: %+v, want one of %+v", selector, when, all[i], want)
 			}
+			want = slices.Delete(want, at, at+1)
 		}
 	}
 }

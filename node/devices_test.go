@@ -184,3 +184,47 @@ func TestRemovedRename(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfThen asks for devices at times at which they had other names.
+func TestNamesOfThen(t *testing.T) {
+	n := openTest(t, Options{})
+	c, a := dial(t, n), &asker{t, n}
+	kind := "meter"
+	describe := func(name string, fromNs int64) {
+		t.Helper()
+		if _, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{
+			{Name: name, FromNs: fromNs, Change: registry.Change{Type: &kind}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	describe("old", 1)
+	first, err := c.RenameDevice(t.Context(), 1, "old", "new", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	describe("old", 9) // another device
+	second, err := c.FindDevice(t.Context(), 1, "old", client.When{})
+	if err != nil || second == first {
+		t.Fatal(first, second, err)
+	}
+	f := func(name string, atNs, want int64) {
+		t.Helper()
+		mid, err := c.FindDevice(t.Context(), 1, name, client.When{AtNs: atNs})
+		if err != nil || mid != want {
+			t.Errorf("%s at %d is %d, want %d; %v", name, atNs, mid, want, err)
+		}
+	}
+	f("old", 3, first)
+	f("new", 3, first) // no device had that name then
+	f("new", 7, first)
+	f("old", 7, second)
+	f("old", 9, second)
+	f("none", 3, 0)
+	a.expect("GET", "/v1/devices/old?cid=1&at=3", "", 200, fmt.Sprintf(`"mid":%d,"name":"old"`,
+		first))
+	a.expect("GET", "/v1/devices/new?cid=1&at=3", "", 200, fmt.Sprintf(`"mid":%d,"name":"old"`,
+		first))
+	a.expect("GET", "/v1/devices?cid=1&at=3&select=name=old", "", 200,
+		fmt.Sprintf(`"mid":%d,"name":"old"`, first))
+	a.expect("GET", "/v1/devices/old?cid=1", "", 200, fmt.Sprintf(`"mid":%d,"name":"old"`, second))
+}

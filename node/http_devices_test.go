@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/pentad-db/pentad/sdk/api"
+	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // TestDevicesForPeople describes, lists, renames and removes devices by HTTP.
@@ -76,6 +78,23 @@ func TestDevicesForPeople(t *testing.T) {
 	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 200,
 		`{"cid":1,"mid":1099511627776,"removed":"oulu/t007","descriptions":`)
 	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 404)
+}
+
+// TestDeviceOfAnID asks for a device without a name, and gives times in seconds.
+func TestDeviceOfAnID(t *testing.T) {
+	n := openTest(t, Options{})
+	a := &asker{t, n}
+	a.expect("GET", "/v1/devices/42?cid=1", "", 404, "has no description")
+	if err := dial(t, n).DescribeDevices(t.Context(), 1, []client.DescribedDevice{{MID: 42,
+		Description: registry.Description{Type: "pump"}}}); err != nil {
+		t.Fatal(err)
+	}
+	a.expect("GET", "/v1/devices/42?cid=1", "", 200, `"mid":42,"name":"","type":"pump"`)
+	a.expect("GET", "/v1/devices/42?cid=1&at=1700000000", "", 400, `"part":"at"`,
+		"if it is in seconds")
+	a.expect("PUT", "/v1/devices/a?cid=1", `{"from":"1700000000"}`, 400, "from: time 1700000000 "+
+		"is in ns since 1970, 1970-01-01T00:00:01.700Z; if it is in seconds write "+
+		"2023-11-14T22:13:20Z")
 }
 
 // TestSlashesInNames asks for devices whose names differ by slashes only.

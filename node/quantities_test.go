@@ -29,6 +29,12 @@ func TestQuantities(t *testing.T) {
 		isKind(t, c.SetQuantity(t.Context(), client.Quantity{MOID: 1, Name: name, Type: "f64"}),
 			wire.KindInvalid, "reads as moids")
 	}
+	for name, want := range map[string]string{" energy": "begins or ends with a space",
+		"a  b": "two in a row", "p\u043ewer": "both Latin and Cyrillic", "a,b": "has a comma",
+		"a..b": "is a range"} {
+		isKind(t, c.SetQuantity(t.Context(), client.Quantity{MOID: 1, Name: name, Type: "f64"}),
+			wire.KindInvalid, want)
+	}
 	isKind(t, c.ForgetQuantity(t.Context(), 9), wire.KindNotFound, "quantity 9")
 	var b record.Batch
 	b.Append(record.Key{MOID: 1}, f64(1))

@@ -11,7 +11,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
-// DeviceError is a device that is not there, or is there and must not be.
+// DeviceError is a device that is not there, or is there and must not be; in the tenant
+// record.TenantsCID it is a tenant.
 type DeviceError struct {
 	CID     int32
 	Name    string
@@ -21,6 +22,9 @@ type DeviceError struct {
 
 // Error implements error.
 func (e *DeviceError) Error() string {
+	if e.CID == record.TenantsCID {
+		return fmt.Sprintf("tenant %q: %s", e.Name, e.Reason)
+	}
 	return fmt.Sprintf("tenant %d: device %q: %s", e.CID, e.Name, e.Reason)
 }
 

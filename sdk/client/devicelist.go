@@ -14,7 +14,8 @@ import (
 type When struct {
 	// AsOfNs asks for what was known before an acq; 0: all that is known.
 	AsOfNs int64
-	// AtNs asks for the descriptions that held at a time; 0: the last ones.
+	// AtNs asks for the descriptions that held at a time, and the names that are in them; 0: the
+	// last ones.
 	AtNs int64
 }
 
@@ -41,7 +42,9 @@ func (c *Client) ListDevices(
 	}
 	for _, d := range named {
 		if i, ok := at[d.MID]; ok {
-			all[i].Name = d.Name // a device has the name that is claimed for it
+			if when.AtNs == 0 || all[i].Name == "" {
+				all[i].Name = d.Name // a device has the name that is claimed for it
+			}
 		} else if selector == "" {
 			all = append(all, DescribedDevice{MID: d.MID, FromNs: math.MinInt64,
 				Description: registry.Description{Name: d.Name}})
@@ -83,12 +86,34 @@ func parseSelector(text string) (*registry.Selector, error) {
 	return registry.ParseSelector(text)
 }
 
-// FindDevice returns the id of a name as known at some time, 0 if no device has it then.
+// FindDevice returns the id of a name as known at some time, 0 if no device has it then. With a
+// time at which descriptions held it is the device that was described with the name then, or else
+// the one that has it now.
+//
+// Cost: two queries; for a name that the device did not have at that time a scan of all
+// descriptions of the tenant.
 func (c *Client) FindDevice(
 	ctx context.Context, cid int32, name string, when When,
 ) (mid int64, err error) {
 	held, err := c.heldNames(ctx, cid, []string{name}, when.AsOfNs)
-	return held.ids[name], err
+	mid = held.ids[name]
+	if when.AtNs == 0 || err != nil {
+		return mid, err
+	}
+	if mid != 0 {
+		then, err := c.DescriptionsWhen(ctx, cid, mid, when)
+		if err != nil || len(then) > 0 && then[0].Name == name {
+			return mid, err
+		}
+	}
+	all, err := c.describedWhen(ctx, cid, "", when)
+	fromNs := int64(math.MinInt64)
+	for i := range all {
+		if all[i].Name == name && all[i].FromNs >= fromNs {
+			mid, fromNs = all[i].MID, all[i].FromNs
+		}
+	}
+	return mid, err
 }
 
 // DescriptionVersion is one version of a description: what the device was taken to be from a time

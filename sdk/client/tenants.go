@@ -35,9 +35,9 @@ func (c *Client) Tenants(ctx context.Context) ([]Tenant, error) {
 // NameTenant gives a tenant a name, in place of the one that it has. A name is that of one tenant.
 // After an error the same call goes on.
 //
-// Errors: those of registry.CheckName; *[DeviceError] if another tenant has the name.
+// Errors: those of registry.CheckTenantName; *[DeviceError] if another tenant has the name.
 func (c *Client) NameTenant(ctx context.Context, cid int32, name string) error {
-	if err := registry.CheckName(name); err != nil {
+	if err := registry.CheckTenantName(name); err != nil {
 		return err
 	}
 	if cid < 0 || cid == record.TenantsCID {
@@ -67,8 +67,12 @@ func (c *Client) NameTenant(ctx context.Context, cid int32, name string) error {
 //
 // Errors: *[DeviceError] if no tenant has the name.
 func (c *Client) ForgetTenant(ctx context.Context, name string) error {
-	if _, err := c.knownDevice(ctx, record.TenantsCID, name); err != nil {
+	found, err := c.FindDevices(ctx, record.TenantsCID, []string{name})
+	if err != nil {
 		return err
+	}
+	if found[0] == 0 {
+		return notThere(record.TenantsCID, name, "no tenant has the name")
 	}
 	return c.releaseName(ctx, record.TenantsCID, name)
 }
@@ -77,7 +81,7 @@ func (c *Client) ForgetTenant(ctx context.Context, name string) error {
 func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
 	err := c.claimNames(ctx, cid, []string{name}, map[string]int64{name: mid})
 	if isConflict(err) {
-		return inTheWay(cid, name, "another device got the name at the same time")
+		return inTheWay(cid, name, "another tenant got the name at the same time")
 	}
 	if err != nil {
 		return fmt.Errorf("store the name of a tenant: %w", err)

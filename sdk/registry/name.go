@@ -23,6 +23,27 @@ func CheckName(name string) error {
 		return fmt.Errorf("the name %q reads as ids of devices, which numbers, ranges and lists "+
 			"of them always are; give it a letter, e.g. meter-%s", excerpt.Of(name, 80),
 			strings.Trim(excerpt.Of(name, 80), "+-.,=* "))
+	}
+	return checkListed(name)
+}
+
+// CheckQuantityName says why a text cannot be the name of a quantity, by the rules of those of
+// devices but that for names which read as numbers.
+func CheckQuantityName(name string) error { return checkListed(name) }
+
+// CheckTenantName says why a text cannot be the name of a tenant, by the rules of those of devices.
+func CheckTenantName(name string) error {
+	if name != "" && ReadsAsIDs(name) {
+		return fmt.Errorf("the name %q reads as numbers of tenants, which numbers, ranges and "+
+			"lists of them always are; give it a letter, e.g. tenant-%s", excerpt.Of(name, 80),
+			strings.Trim(excerpt.Of(name, 80), "+-.,=* "))
+	}
+	return CheckName(name)
+}
+
+// checkListed checks a name that is written in lists, too.
+func checkListed(name string) error {
+	switch {
 	case strings.Contains(name, ","):
 		return fmt.Errorf("the name %q has a comma, which separates names in selectors; use "+
 			"another character, e.g. %q", excerpt.Of(name, 80),

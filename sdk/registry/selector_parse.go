@@ -116,6 +116,9 @@ func (b *builder) test(t *expr.Test) Expr {
 			return nil
 		}
 	}
+	if b.checkFixed(t); b.err != nil {
+		return nil
+	}
 	x := Between{t.Key, Limit{Number: math.Inf(-1)}, Limit{Number: math.Inf(1)}}
 	switch t.Op {
 	case expr.In:
@@ -141,6 +144,36 @@ func (b *builder) test(t *expr.Test) Expr {
 		}
 	}
 	return x
+}
+
+// checkFixed notes what is wrong with a test of a key whose values have a type: it would find
+// nothing. Attributes have any.
+func (b *builder) checkFixed(t *expr.Test) {
+	isNumbers := t.Op != expr.In && t.Op != expr.Prefix
+	switch t.Key {
+	case KeyAlt:
+		if t.Op == expr.Prefix {
+			b.fail(t.Values[0].At, "alt is a number of metres and has no beginning; compare it, "+
+				"e.g. alt=0..20 or alt>12")
+		}
+		for _, l := range t.Values {
+			if !isNumbers && (l.Quoted || !isNumber(l.Text)) {
+				b.fail(l.At, "alt is in metres: want a number without a unit, e.g. alt=12")
+			}
+		}
+	case KeyRetired:
+		for _, l := range t.Values {
+			if isNumbers || t.Op == expr.Prefix || l.Quoted ||
+				l.Text != "true" && l.Text != "false" {
+				b.fail(t.At, "retired is true or false: write retired or !retired")
+			}
+		}
+	case KeyName, KeyType, KeyGroup:
+		if isNumbers {
+			b.fail(t.At, "%s is a text, which has no order; write e.g. %s=x or %s^=x, and one "+
+				"that has .. in quotes", t.Key, t.Key, t.Key)
+		}
+	}
 }
 
 // literal leaves out quotes that say nothing.

@@ -51,6 +51,8 @@ func TestSelectorString(t *testing.T) {
 	f("near(-0,180,1.5km)", "near(0,180,1500m)")
 	f("order=1, notes, inner", "order=1, notes, inner")
 	f("type=and", "type=and")
+	f(`alt=-3, alt>=2, !retired, retired=true, type="2..4"`,
+		`alt=-3, alt>=2, !retired, retired, type="2..4"`)
 }
 
 func TestSelectorErrors(t *testing.T) {
@@ -78,6 +80,13 @@ func TestSelectorErrors(t *testing.T) {
 	f("near(1,2,0m)", "not above 0 and at most 20015km")
 	f("near(1,2,1e9km)", "not above 0 and at most 20015km")
 	f("lat>65", "places are selected by within(")
+	f("alt=12m", `character 5 ("12m"): alt is in metres: want a number without a unit`)
+	f(`alt in (1, "2")`, `character 12 ("\"2\")"): alt is in metres`)
+	f("alt^=1", `character 6 ("1"): alt is a number of metres and has no beginning`)
+	f("a, retired=yes", `character 4 ("retired=yes"): retired is true or false`)
+	f("retired>0", "retired is true or false: write retired or !retired")
+	f("retired^=t", "retired is true or false")
+	f("group=2..4", `character 1 ("group=2..4"): group is a text, which has no order`)
 	f("or=1", `"or" is a word of selectors`)
 	f(`"within"=1`, `"within" is a word of selectors`)
 	f(strings.Repeat("a,", 1000)+"a", "more than 1000 conditions")

@@ -129,7 +129,7 @@ func holds(descriptions int) string {
 
 // heldFrom reads the time from which a description holds.
 func (a *app) heldFrom(flag, text string) (int64, error) {
-	from, err := timeparse.Parse(text, a.Now())
+	from, err := timeparse.ParseDated(text, a.Now().UTC())
 	if err != nil {
 		return 0, cli.Usagef("%s: %w", flag, err)
 	}

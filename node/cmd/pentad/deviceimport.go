@@ -216,8 +216,10 @@ func (a *app) deviceImport(ctx context.Context, d *deviceImport, files []string)
 	}
 	reject := (*csvimport.RejectError)(nil)
 	if err != nil && !errors.As(err, &reject) {
-		a.Note("%s described; the same command goes on", output.Counted(run.did.Described,
-			"devices"))
+		if run.did.Described > 0 {
+			a.Note("%s described; the same command goes on", output.Counted(run.did.Described,
+				"devices"))
+		}
 		return err
 	}
 	if len(im.Left()) > 0 {

@@ -110,7 +110,7 @@ func (a *app) deviceRemove(ctx context.Context, f *removeFlags, name string) err
 	}
 	var only int64
 	if f.description != "" {
-		span, err := timeparse.Parse(f.description, a.Now())
+		span, err := timeparse.ParseDated(f.description, a.Now().UTC())
 		if err != nil {
 			return cli.Usagef("--description: %w", err)
 		}

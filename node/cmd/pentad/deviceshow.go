@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,7 +26,7 @@ func (w *whenFlags) add(c *cobra.Command) {
 	c.Flags().Var((*cli.FilledFlag)(&w.asOf), "asof",
 		"what was known before this time, e.g. now-1h; a date means the start of the\nday, in UTC")
 	c.Flags().Var((*cli.FilledFlag)(&w.at), "at",
-		"the descriptions that held at this time, e.g. 2026-11-21 (default: the last)")
+		"the names and descriptions that held at this time, e.g. 2026-11-21 (default: the\nlast)")
 }
 
 func (w *whenFlags) when(a *app) (when client.When, err error) {
@@ -36,7 +37,7 @@ func (w *whenFlags) when(a *app) (when client.When, err error) {
 		if t.text == "" {
 			continue
 		}
-		span, err := timeparse.Parse(t.text, a.Now())
+		span, err := timeparse.ParseDated(t.text, a.Now().UTC())
 		if err != nil {
 			return when, cli.Usagef("--%s: %w", t.flag, err)
 		}
@@ -52,7 +53,8 @@ func (a *app) deviceListCommand() *cobra.Command {
 		Short: "List the devices of a tenant",
 		Long: `List the devices of a tenant that have a name or a description, by name.
 
---asof shows what was known at an earlier time, --at what the devices were then as it is known now.
+--asof shows what was known at an earlier time, --at what the devices were then as it is known now,
+with the names that they had.
 -o geojson writes a GeoJSON FeatureCollection, as device export does.`,
 		Annotations: map[string]string{cli.GeoJSON: "yes"},
 		Args:        cli.NoCommand,
@@ -131,7 +133,10 @@ func (a *app) deviceShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show what is known of a device, and since when",
-		Args:  cli.Arguments(1, 1, "the name of a device"),
+		Long: `Show the descriptions of a device, with the time from which each holds and the name that the device
+had then. With --at it is the one that held at that time, of the device that had the name then; a
+name that no device had then is the present one.`,
+		Args: cli.Arguments(1, 1, "the name of a device"),
 		Example: `  pentad device show --cid 1 oulu/t7
   pentad device show --cid 1 oulu/t7 --at 2024-05-01
   pentad device show --cid 1 oulu/t7 -o json`,
@@ -167,7 +172,8 @@ func (a *app) deviceShow(ctx context.Context, cid int32, name string, flags when
 		a.Note("%s has no description; set one with pentad device set", name)
 	}
 	for i := range all {
-		row := append(describedRow(cid, name, &all[i]), output.Text(all[i].Metadata),
+		row := append(describedRow(cid, cmp.Or(all[i].Name, name), &all[i]),
+			output.Text(all[i].Metadata),
 			output.Time(all[i].FromNs))
 		if err := w.Row(row...); err != nil {
 			return err

@@ -178,6 +178,9 @@ func instant(a *app, text string) (int64, error) {
 	if err == nil && span.ToNs != span.FromNs+1 {
 		err = fmt.Errorf("%q is a time span; add the time of day", text)
 	}
+	if doubt := timeparse.CheckUnit(text); err == nil && doubt != nil {
+		a.Note("%v", doubt)
+	}
 	return span.FromNs, err
 }
 

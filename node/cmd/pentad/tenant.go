@@ -37,7 +37,7 @@ func (a *app) tenantSetCommand() *cobra.Command {
 			if err != nil || cid < 0 {
 				return cli.Usagef("cid %q: not an integer from 0", args[0])
 			}
-			if err := registry.CheckName(name); err != nil {
+			if err := registry.CheckTenantName(name); err != nil {
 				return cli.Usagef("--name: %w", err)
 			}
 			return a.tenantSet(c.Context(), client.Tenant{CID: int32(cid), Name: name})
@@ -91,6 +91,10 @@ func (a *app) tenantRemoveCommand() *cobra.Command {
   pentad tenant rm b -o json
   pentad tenant rm c -q`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if registry.ReadsAsIDs(args[0]) {
+				return cli.Usagef("tenant %q: want the name, and not the number; pentad tenant "+
+					"ls lists both", args[0])
+			}
 			db, err := a.Connect(c.Context())
 			if err != nil {
 				return err

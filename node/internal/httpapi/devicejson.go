@@ -109,7 +109,7 @@ func (s *Server) parseDeviceChange(src []byte) (c client.DeviceChange, name stri
 	now := s.Clock.Now()
 	c.FromNs, c.Last = now.UnixNano(), p.From == ""
 	if p.From != "" {
-		span, err := timeparse.ParseIn(p.From, now)
+		span, err := timeparse.ParseDated(p.From, now)
 		if err != nil {
 			return c, "", fmt.Errorf("from: %w", err)
 		}

@@ -85,7 +85,7 @@ func (s *Server) parseWhen(req *httpserver.Request) (when client.When, err error
 		if text == "" {
 			continue
 		}
-		span, err := timeparse.ParseIn(text, s.Clock.Now())
+		span, err := timeparse.ParseDated(text, s.Clock.Now())
 		if err != nil {
 			return when, params.Bad(name, err)
 		}
@@ -212,7 +212,11 @@ func (s *Server) getDevice(req *httpserver.Request) {
 func showDevice(
 	rc context.Context, db *client.Client, cid int32, name string, when client.When,
 ) (*api.Device, error) {
-	mid, err := db.FindDevice(rc, cid, name, when)
+	mid, isID := registry.ParseID(name)
+	var err error
+	if !isID {
+		mid, err = db.FindDevice(rc, cid, name, when)
+	}
 	if err == nil && mid == 0 {
 		err = &client.DeviceError{CID: cid, Name: name, Reason: "no device has the name",
 			Missing: true}
@@ -238,7 +242,13 @@ func showDevice(
 			held, described = v.DescribedDevice, true
 		}
 	}
-	held.Name = name
+	if isID && !described {
+		return nil, &client.DeviceError{CID: cid, Name: name, Missing: true,
+			Reason: "the device has no description; if it has a name, ask by that"}
+	}
+	if !isID && (when.AtNs == 0 || held.Name == "") {
+		held.Name = name
+	}
 	d := newDevice(cid, &held)
 	if d.AcqNs = &acqNs; !described {
 		d.From, d.FromNs = "", nil

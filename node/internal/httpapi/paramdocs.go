@@ -107,11 +107,13 @@ var paramDocs = map[string]paramDoc{
 	"/v1/devices limit": {"integer", "Devices of a page, at most 10,000; default 1,000."},
 	"/v1/devices format": {"json|geojson", "Format of the answer: a page of devices, or of " +
 		"features. Default: by `Accept`, else json."},
-	"/v1/devices next":      {"", "Where a page begins: `next` of the page before."},
-	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes."},
+	"/v1/devices next": {"", "Where a page begins: `next` of the page before."},
+	"/v1/devices/NAME NAME": {"", "Name of the device in its tenant; it may have slashes. " +
+		"GET, and DELETE with purge, also take its id."},
 	"/v1/devices/NAME cid":  {"", "Tenant of the device, e.g. `1` or `acme`."},
 	"/v1/devices/NAME asof": {"", "What was known before this time, e.g. `now-1h`."},
-	"/v1/devices/NAME at":   {"", "The description that held at this time; default: the last."},
+	"/v1/devices/NAME at": {"", "The name and the description that held at this time; " +
+		"default: the last."},
 	"/v1/devices/NAME purge": {"flag", "Also remove all readings and the names that it had, for " +
 		"ever; an id may be in place of the name."},
 	"/v1/devices/NAME unless_newer": {"integer", "`acq_ns` of the device as it was read: fail " +

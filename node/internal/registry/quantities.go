@@ -8,6 +8,7 @@ import (
 
 	"github.com/pentad-db/pentad/node/internal/catalog"
 	"github.com/pentad-db/pentad/sdk/plugin"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
@@ -24,7 +25,8 @@ func (r *Registry) Quantities() []plugin.Quantity {
 //
 // Errors: a *wire.Error of kind conflict if another quantity has the name.
 func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
-	if err := cmp.Or(q.Check(), q.CheckName(), q.CheckFields()); err != nil {
+	if err := cmp.Or(q.Check(), q.CheckName(), registry.CheckQuantityName(q.Name),
+		q.CheckFields()); err != nil {
 		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
 	}
 	r.changing.Lock()

@@ -66,6 +66,7 @@ type Summary struct {
 	First    *RejectError // the first rejected line, nil if there was none
 	Rejects  Rejects      // where they are
 	NewIDs   int64        // names that got an id in this run
+	Folded   int64        // lines of a local time that occurs twice, by the rule first or second
 	Epoch    string       // the first time that was read as ns, and looks like another unit
 	Repeats  Repeats      // lines whose key an earlier line has, if Options ask for them
 }

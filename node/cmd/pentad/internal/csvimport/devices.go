@@ -1,6 +1,7 @@
 package csvimport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (l *Lookups) check(dim record.Dim, name []byte) error {
 		return registry.CheckName(string(name))
 	}
 	q := plugin.Quantity{MOID: 1, Name: string(name), Type: plugin.F64}
-	return q.Check()
+	return cmp.Or(q.Check(), q.CheckName(), registry.CheckQuantityName(q.Name))
 }
 
 // nameDevices gives the records that are to leave the ids of their devices.

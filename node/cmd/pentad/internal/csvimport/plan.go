@@ -341,6 +341,7 @@ func (p *plan) claimFold() *problem {
 	for _, key := range p.keys {
 		p.im.folds[key] = struct{}{}
 	}
+	p.im.summary.Folded++
 	return nil
 }
 

@@ -97,23 +97,6 @@ func (c *capPlan) example(err error) string {
 	return ""
 }
 
-// EpochUnit is the time format that a whole number since 1970 is likely to have, by its digits, ""
-// for ns and for other texts.
-func EpochUnit(text string) (format string) {
-	if strings.Trim(text, "0123456789") != "" {
-		return ""
-	}
-	switch len(text) {
-	case 9, 10:
-		return "unix"
-	case 12, 13:
-		return "unix_ms"
-	case 15, 16:
-		return "unix_us"
-	}
-	return ""
-}
-
 // usualLayouts are time formats of many files.
 func usualLayouts() (layouts []*timeparse.Layout) {
 	for _, format := range []string{"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -150,7 +133,7 @@ func (c *capPlan) value(fields [][]byte, label string) (ns int64, folded bool, b
 	if err != nil {
 		return 0, false, &problem{"time", err.Error() + c.example(err)}
 	}
-	if c.usual != nil && c.epoch == "" && EpochUnit(string(c.joined)) != "" {
+	if c.usual != nil && c.epoch == "" && timeparse.CheckUnit(string(c.joined)) != nil {
 		c.epoch = string(c.joined)
 	}
 	if wall == math.MaxInt64 {

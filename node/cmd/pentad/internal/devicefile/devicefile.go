@@ -3,12 +3,16 @@ package devicefile
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/csvimport"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/excerpt"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -121,6 +125,11 @@ func (im *Importer) columns(header []string) (values []csvimport.Value, err erro
 		return []csvimport.Value{{Column: objectColumn, Field: objectColumn}}, nil
 	}
 	for _, column := range im.plan.columns {
+		if _, isNumber := strconv.Atoi(column); isNumber != nil && len(header) > 0 &&
+			!strings.HasPrefix(column, "@") && !slices.Contains(header, column) {
+			return nil, fmt.Errorf("{%s}: the file has no such column%s; it has %s", column,
+				excerpt.DidYouMean(column, header), excerpt.Of(strings.Join(header, ", "), 200))
+		}
 		values = append(values, csvimport.Value{Column: column, Field: column})
 	}
 	return values, nil

@@ -114,7 +114,7 @@ func TestCSV(t *testing.T) {
 	f(Mapping{Name: "{a}/{b}"}, "a,b\nx/y,z\n", `x\/y/z|||||false||2026-11-21T10:00`)
 	f(Mapping{Name: "{{{a}"}, "a\nx\n", "{x|||||false||2026-11-21T10:00")
 	f(Mapping{Name: "{2}", Type: "{1}"}, "a,b\nx,z\n", "z|x||||false||2026-11-21T10:00")
-	f(Mapping{Name: "{c}"}, "a,b\nx,z\n", `! column "c" is not in the header`)
+	f(Mapping{Name: "{c}"}, "a,b\nx,z\n", `! {c}: the file has no such column; it has a, b`)
 	f(Mapping{Name: "all"}, "a\n", "! name: missing; write a template with a column")
 	f(Mapping{Name: "{a"}, "a\n", "! write {COLUMN} for the text of a column")
 	f(Mapping{Name: "{a}", Place: "{a}"}, "a\n", "! write latitude,longitude or")

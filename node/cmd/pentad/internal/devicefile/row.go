@@ -52,7 +52,7 @@ func (t *times) read(text string) (ns int64, err error) {
 
 func (t *times) parse(text string) (int64, error) {
 	if t.layout == nil {
-		span, err := timeparse.ParseIn(text, t.now)
+		span, err := timeparse.ParseDated(text, t.now)
 		return span.FromNs, err
 	}
 	wall, err := t.layout.Parse([]byte(text))
@@ -60,7 +60,11 @@ func (t *times) parse(text string) (int64, error) {
 		return wall, err
 	}
 	first, _, count := t.zone.Moments(wall)
-	if count == 0 {
+	switch count {
+	case 2:
+		return 0, fmt.Errorf("local time %q occurs twice in %s, as clocks are set back: give its "+
+			"offset, with %%z in the format, or another time", excerpt.Of(text, 60), t.zone)
+	case 0:
 		return 0, fmt.Errorf("local time %q does not exist in %s: clocks are set forward over it",
 			excerpt.Of(text, 60), t.zone)
 	}

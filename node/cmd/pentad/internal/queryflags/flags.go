@@ -319,7 +319,7 @@ func (q *Flags) condition() (string, error) {
 	return text, nil
 }
 
-// noteYear says that a time which looks like a year is not one.
+// noteYear says that a time which looks like a year is not one, nor a count of seconds.
 func noteYear(a *cli.App, d record.Dim, text string) {
 	if d != record.Cap && d != record.Acq {
 		return
@@ -329,6 +329,10 @@ func noteYear(a *cli.App, d record.Dim, text string) {
 		part = strings.Trim(part, "= ")
 		if n, err := strconv.Atoi(part); err == nil && len(part) == 4 && n >= 1900 && n < 2200 {
 			a.Note("--%s: %d is in ns since 1970; the year is %d-01..%d-01", d, n, n, n+1)
+			return
+		}
+		if err := timeparse.CheckUnit(part); err != nil {
+			a.Note("--%s: %v", d, err)
 			return
 		}
 	}

@@ -355,6 +355,10 @@ func (a *app) importSummary(
 	if text := repeatsText(&s.Repeats); text != "" {
 		a.Note("%s", text)
 	}
+	if s.Folded > 0 {
+		a.Note("%s: a local time that occurs twice, as clocks are set back, was taken for one of "+
+			"them; --fold says which", output.Counted(s.Folded, "lines"))
+	}
 	if s.Epoch != "" {
 		a.Note("%s", epochText(s.Epoch))
 	}

@@ -94,16 +94,14 @@ func (l *lineCount) count() int64 {
 
 // epochText says that a time may be of another unit than ns.
 func epochText(text string) string {
-	units := map[string]string{"unix": "seconds", "unix_ms": "milliseconds",
-		"unix_us": "microseconds"}
 	ns, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return ""
 	}
-	format := csvimport.EpochUnit(text)
+	format, unit, _ := timeparse.EpochUnit(text)
 	return fmt.Sprintf("time %s was read as ns since 1970, %s; if it is in %s, use --time-format "+
 		"%s (format: %s); pentad erase --acq reverts this import", text, timeparse.Format(ns),
-		units[format], format, format)
+		unit, format, format)
 }
 
 // repeatsText says which lines repeat the key of an earlier line and what became of them, "" if

@@ -42,7 +42,8 @@ func (f *importFlags) replaceNames(ctx context.Context, a *app) (err error) {
 		}
 		n, err := names.Find(ctx, d, int32(cid), text)
 		if err != nil {
-			return "", cli.Usagef("%w; for a column write column=%s", err, text)
+			return "", cli.Usagef("%w; for a column write column=%s", err,
+				strings.Trim(text, "{}"))
 		}
 		return strconv.FormatInt(n, 10), nil
 	}
