@@ -30,9 +30,10 @@ func (s *Store) isFull(h shards.Head) bool {
 	return h.Rows() >= s.opt.SealRows || h.Bytes() >= maxOneHeadBytes
 }
 
-// rotate gives the shard an empty head and hands the old one to the sealer.
+// rotate gives the shard an empty head and hands the old one to the sealer, unless it is unknown
+// whether all of its rows are durable.
 func (s *Store) rotate(sh *shards.Shard) {
-	if sh.Rotate() {
+	if !s.headsUnsynced && sh.Rotate() {
 		s.requestSeal(sh)
 	}
 }
