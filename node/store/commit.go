@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -308,21 +309,20 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 			buf.entries = append(buf.entries, e)
 		}
 	}
-	began := time.Now()
-	file, err := s.appendLog(buf.entries)
-	s.counters.logNs.Add(int64(time.Since(began)))
+	rows := 0
+	for _, r := range writeGroup {
+		rows += r.rows
+	}
+	file, err := s.appendAndInsert(writeGroup, rows, buf.entries)
 	s.counters.logAppends.Add(1)
 	if err != nil {
 		s.refuse(writeGroup, buf.entries, fmt.Errorf("commit: %w", err))
 		return
 	}
 	s.recordLogFile(file, buf.entries)
-	s.insert(writeGroup)
 	s.oracle.EndCommit()
 	notifyFeeds(s.feeds, writeGroup)
-	rows := 0
 	for _, r := range writeGroup {
-		rows += r.rows
 		if r.writer.ID != ([16]byte{}) {
 			s.writers.Record(r.writer, r.result)
 		}
@@ -335,10 +335,37 @@ func (s *Store) commit(buf *commitBuffers, writeGroup []*putRequest) {
 	s.throttle.Wait(rows, s.stop)
 }
 
+// appendAndInsert makes an append to the log, and fills the heads with a write group, while the log
+// is synced if it has many rows. They are not visible yet. After an error of that sync the heads
+// have rows that may not be durable: they stay above the horizon, and are not sealed.
+func (s *Store) appendAndInsert(
+	writeGroup []*putRequest, rows int, entries []wal.Entry,
+) (file uint64, err error) {
+	began := time.Now()
+	if file, err = s.writeLog(entries); err != nil {
+		return 0, err
+	}
+	var inserting sync.WaitGroup
+	sideBySide := rows >= s.opt.sideBySideRows
+	if sideBySide {
+		inserting.Go(func() { s.insert(writeGroup) })
+	}
+	err = s.log.Sync()
+	s.counters.logNs.Add(int64(time.Since(began)))
+	inserting.Wait()
+	switch {
+	case err == nil && !sideBySide:
+		s.insert(writeGroup)
+	case err != nil && sideBySide:
+		s.headsUnsynced = true
+	}
+	return file, err
+}
+
 // refuse answers a write group that the log did not take. Unless there was only no space for it,
 // whether its rows are on disk is unknown, and the log takes no more: no answer may be kept, and
-// the horizon stays below this write group for good. No head holds the rows, so no segment may say
-// that it covers their LSNs.
+// the horizon stays below this write group for good. No segment may say that it covers the LSNs of
+// the rows.
 func (s *Store) refuse(writeGroup []*putRequest, entries []wal.Entry, err error) {
 	for i := range entries {
 		s.allShards[entries[i].Shard].LastLSN--
@@ -377,6 +404,14 @@ func (s *Store) stamp(r *putRequest) {
 // appendLog makes an append to the log of a stand-alone store, after the manifest has the timeline
 // that it belongs to. The caller is the committer, or Close.
 func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
+	if file, err = s.writeLog(entries); err == nil {
+		err = s.log.Sync()
+	}
+	return file, err
+}
+
+// writeLog is appendLog, but for the sync.
+func (s *Store) writeLog(entries []wal.Entry) (file uint64, err error) {
 	if !s.timelineDurable {
 		s.manifestMu.Lock()
 		err = s.beginLogging()
@@ -385,7 +420,7 @@ func (s *Store) appendLog(entries []wal.Entry) (file uint64, err error) {
 	if err != nil {
 		return 0, s.log.NoteNoSpace(err, 0)
 	}
-	return s.log.Append(entries)
+	return s.log.Write(entries)
 }
 
 // beginLogging makes the timeline of this process durable, if it is not yet. The caller is the

@@ -61,3 +61,38 @@ func leaveAppend(t *testing.T, dir string, b *record.Batch, w WriterSeq, lsn uin
 		t.Fatal(err)
 	}
 }
+
+// TestUnsyncedHeadsAreNotSealed: once the log has failed to sync rows that are in a head, no
+// segment gets them, and no scan sees them.
+func TestUnsyncedHeadsAreNotSealed(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), Shards: 1, Now: leapingClock(), idleSealRows: 1})
+	mustPut(t, s, batchOf(record.Key{MID: 1}), WriterSeq{})
+	r := &putRequest{rows: 1, done: make(chan struct{})}
+	s.prepare(r, batchOf(record.Key{MID: 2}))
+	err := s.onCommitter(t.Context(), func() {
+		s.stamp(r) // as commit does, whose sync then fails
+		s.insert([]*putRequest{r})
+		s.headsUnsynced = true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.log.Close(); err != nil { // every append fails from now on
+		t.Fatal(err)
+	}
+	if err := s.Seal(t.Context()); err == nil {
+		t.Error("a seal without a log succeeded")
+	}
+	if s.rotateIdle() {
+		t.Error("an idle store hands an unsynced head to the sealer")
+	}
+	state := s.shards[0].State.Load()
+	if n := state.Head.Rows(); n != 2 || len(state.Immutable) > 0 || len(state.Sealed) > 0 {
+		t.Errorf("%d rows in the head, %d immutable heads, %d segments", n, len(state.Immutable),
+			len(state.Sealed))
+	}
+	if rows := scanRows(t, s, &record.Query{}); len(rows) != 1 {
+		t.Errorf("a scan sees %d rows", len(rows))
+	}
+	_ = s.Close() // says that the log failed
+}

@@ -37,8 +37,7 @@ func (s *Store) rotateIdle() (any bool) {
 	_ = s.onCommitter(context.Background(), func() { // it fails when the store is closed
 		for _, sh := range s.allShards {
 			if sh.State.Load().Head.Rows() >= s.opt.idleSealRows {
-				s.rotate(sh)
-				any = true
+				any = s.rotate(sh) || any
 			}
 		}
 	})

@@ -18,10 +18,9 @@ func (s *Store) rotateFull() {
 	}
 	for {
 		sh := largestOver(s.allShards, s.opt.HeadBytes)
-		if sh == nil {
+		if sh == nil || !s.rotate(sh) {
 			return
 		}
-		s.rotate(sh)
 	}
 }
 
@@ -30,11 +29,14 @@ func (s *Store) isFull(h shards.Head) bool {
 	return h.Rows() >= s.opt.SealRows || h.Bytes() >= maxOneHeadBytes
 }
 
-// rotate gives the shard an empty head and hands the old one to the sealer.
-func (s *Store) rotate(sh *shards.Shard) {
-	if sh.Rotate() {
-		s.requestSeal(sh)
+// rotate gives the shard an empty head and hands the old one to the sealer, unless that is empty or
+// it is unknown whether all of its rows are durable.
+func (s *Store) rotate(sh *shards.Shard) (rotated bool) {
+	if s.headsUnsynced || !sh.Rotate() {
+		return false
 	}
+	s.requestSeal(sh)
+	return true
 }
 
 // requestSeal asks for the oldest immutable head of the shard. When the sealer is far behind it

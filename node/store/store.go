@@ -108,6 +108,8 @@ type Store struct {
 	// timelineDurable: the manifest has the timeline of this process, or needs none; of the
 	// committer.
 	timelineDurable bool
+	// headsUnsynced: the heads have rows that the log failed to sync; of the committer.
+	headsUnsynced bool
 
 	nextID   atomic.Uint64 // of the next segment file
 	throttle throttle.Throttle
