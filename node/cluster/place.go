@@ -280,21 +280,42 @@ func (p *placer) chain(from int) bool {
 // feed moves replicas to nodes that hold less than they should, such as new ones.
 func (p *placer) feed() {
 	for to := range p.nodes {
-		for len(p.holds[to]) < p.fewest(to) {
-			moved := false
-			for _, from := range p.byFullness(true) {
-				if p.fullness(from, 0) <= 1 || p.fullness(to, 1) >= p.fullness(from, 0) {
-					break
-				}
-				if moved = p.move(from, to) >= 0; moved {
-					break
-				}
-			}
-			if !moved {
-				break
-			}
+		for len(p.holds[to]) < p.fewest(to) && (p.take(to, to) || p.takeBy(to)) {
 		}
 	}
+}
+
+// take moves one replica to a node from the fullest that may give it, but for one.
+func (p *placer) take(to, but int) bool {
+	for _, from := range p.byFullness(true) {
+		if p.fullness(from, 0) <= 1 || p.fullness(to, 1) >= p.fullness(from, 0) {
+			break
+		}
+		if from != but && p.move(from, to) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// takeBy moves a replica to a node from one that takes another in its place, where zones leave no
+// direct way.
+func (p *placer) takeBy(to int) bool {
+	for _, by := range p.byFullness(true) {
+		if by == to {
+			continue
+		}
+		g := p.move(by, to)
+		if g < 0 {
+			continue
+		}
+		if p.take(by, to) {
+			return true
+		}
+		p.drop(g, to)
+		p.add(g, by)
+	}
+	return false
 }
 
 // byFullness lists the nodes.

@@ -236,11 +236,13 @@ func TestPlannerUntilStable(t *testing.T) {
 }
 
 // TestPlannerSeedsThatFailed runs what failed once: a group of two that swapped a copy which
-// answered for one whose node had died, and a group of three that waited for ever with a fourth
-// copy, as one of the three was lost meanwhile.
+// answered for one whose node had died, a group of three that waited for ever with a fourth copy,
+// as one of the three was lost meanwhile, and a node that got too few copies, as the zones of those
+// that had more than their share left no direct way.
 func TestPlannerSeedsThatFailed(t *testing.T) {
 	untilStable(t, 5131442773346125768, 6)
 	untilStable(t, 9725777969136228750, 7)
+	untilStable(t, 2933823255339598891, 8)
 }
 
 // untilStable is one run. It returns what happened.
