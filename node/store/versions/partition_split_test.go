@@ -24,7 +24,8 @@ func TestDivisionsAreFew(t *testing.T) {
 		const flagged, limit = 100, 2000
 		var zones []index.FlaggedZone
 		for range 500 {
-			zones = append(zones, index.FlaggedZone{Flagged: flagged, MID: span(wide), Cap: span(wide)})
+			zones = append(zones,
+				index.FlaggedZone{Flagged: flagged, MID: span(wide), Cap: span(wide)})
 		}
 		all := index.Bound{Min: math.MinInt64, Max: math.MaxInt64}
 		parts, fit := countParts(zones, all, all, limit, 2000)
@@ -64,7 +65,7 @@ func countParts(
 		}
 		var in []index.FlaggedZone
 		for _, z := range zones {
-			if z.MID.Min <= m.Max && z.MID.Max >= m.Min && z.Cap.Min <= c.Max && z.Cap.Max >= c.Min {
+			if overlap(z.MID, m) && overlap(z.Cap, c) {
 				in = append(in, z)
 			}
 		}
@@ -75,3 +76,5 @@ func countParts(
 	}
 	return parts, fit
 }
+
+func overlap(a, b index.Bound) bool { return a.Min <= b.Max && b.Min <= a.Max }
