@@ -2,7 +2,6 @@ package versions
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/pentad-db/pentad/index"
@@ -10,7 +9,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// DivideByZones puts two halves in place of a partition, if there is a cap or a device that parts
+// DivideByZones puts two parts in place of a partition, if there is a cap or a device that parts
 // the flagged rows of its blocks and heads.
 func (r *Resolver) DivideByZones(p *Partition) bool {
 	var zones []index.FlaggedZone
@@ -24,31 +23,53 @@ func (r *Resolver) DivideByZones(p *Partition) bool {
 		}
 	}
 	p.eachHeadZone(func(z index.FlaggedZone) { zones = append(zones, z) })
-	byCap, capLeft := bestDivision(zones, p.Flagged, bounds.Extent(p.Box[record.Cap], record.Cap),
-		func(z *index.FlaggedZone) index.Bound { return z.Cap })
-	byMID, midLeft := bestDivision(zones, p.Flagged, bounds.Extent(p.Box[record.MID], record.MID),
-		func(z *index.FlaggedZone) index.Bound { return z.MID })
-	switch {
-	case min(capLeft, midLeft) >= p.Flagged:
-		return false
-	case capLeft <= midLeft:
-		r.divide(p, record.Cap, byCap)
-	default:
-		r.divide(p, record.MID, byMID)
+	d, at, ok := divideZones(zones, bounds.Extent(p.Box[record.MID], record.MID),
+		bounds.Extent(p.Box[record.Cap], record.Cap))
+	if ok {
+		r.divide(p, d, at)
 	}
-	return true
+	return ok
+}
+
+// division is a value of a dimension at which zones are divided.
+type division struct {
+	at    int64
+	total int // flagged rows of all zones
+	below int // of those with values below at
+	from  int // of those with values from at on; zones that lie across it are in both
+}
+
+// cost is what a division leaves to read, where each row that is in both parts counts thrice.
+func (d *division) cost() int { return max(d.below, d.from) + 2*(d.below+d.from-d.total) }
+
+// isWorthIt reports whether a division parts more rows than it leaves in both parts, twice over.
+// Others, made again and again, would end in very many parts that each read the same blocks; it is
+// better to divide by the readings then.
+func (d *division) isWorthIt() bool { return d.cost() < d.total }
+
+// divideZones returns the cap or the device that parts zones best, if one is worth it.
+func divideZones(zones []index.FlaggedZone, mid, capNs index.Bound) (record.Dim, int64, bool) {
+	byCap := bestDivision(zones, capNs, func(z *index.FlaggedZone) index.Bound { return z.Cap })
+	byMID := bestDivision(zones, mid, func(z *index.FlaggedZone) index.Bound { return z.MID })
+	if byCap.cost() <= byMID.cost() {
+		return record.Cap, byCap.at, byCap.isWorthIt()
+	}
+	return record.MID, byMID.at, byMID.isWorthIt()
 }
 
 // bestDivision returns the value of a dimension at which zones are divided best, at about half of
-// their flagged rows, and how many of these the larger part still has.
+// their flagged rows; where there is none, it is a division that leaves all in one part.
 func bestDivision(
-	zones []index.FlaggedZone, total int, within index.Bound,
-	of func(*index.FlaggedZone) index.Bound,
-) (at int64, left int) {
+	zones []index.FlaggedZone, within index.Bound, of func(*index.FlaggedZone) index.Bound,
+) division {
 	slices.SortFunc(zones, func(a, b index.FlaggedZone) int {
 		return cmp.Compare(of(&a).Min, of(&b).Min)
 	})
-	before, found := 0, false
+	total := 0
+	for i := range zones {
+		total += zones[i].Flagged
+	}
+	before, found, at := 0, false, int64(0)
 	for i := range zones {
 		if v := of(&zones[i]).Min; v > within.Min && (!found || v == at || before < total/2) {
 			at, found = v, true
@@ -56,19 +77,19 @@ func bestDivision(
 		before += zones[i].Flagged
 	}
 	if !found || at > within.Max {
-		return 0, math.MaxInt
+		return division{total: total, from: total}
 	}
-	below, above := 0, 0
+	d := division{at: at, total: total}
 	for i := range zones {
 		z := of(&zones[i])
 		if z.Min < at {
-			below += zones[i].Flagged
+			d.below += zones[i].Flagged
 		}
 		if z.Max >= at {
-			above += zones[i].Flagged
+			d.from += zones[i].Flagged
 		}
 	}
-	return at, max(below, above)
+	return d
 }
 
 // DivideByReadings divides a partition whose blocks could not be parted in the middle of the
