@@ -74,7 +74,19 @@ func (b *Block) FilterSpan(
 	if b.runs.count > 0 {
 		return b.filterRuns(d, set, lo, hi, sel)
 	}
-	c := &b.keys[d]
+	if b.subRuns.count > 0 && d == record.MID {
+		return b.filterDevices(set, lo, hi, sel)
+	}
+	if b.subRuns.count > 0 && d >= record.Cap {
+		return b.filterSubRuns(d, set, lo, hi, sel)
+	}
+	return b.filterColumn(&b.keys[d], set, lo, hi, sel)
+}
+
+// filterColumn is FilterSpan for a column with a value for each row.
+func (b *Block) filterColumn(
+	c *column, set record.RangeSet, lo, hi int, sel []uint32,
+) []uint32 {
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
 	if lo >= hi || len(b.matches) == 0 && !all {
@@ -109,7 +121,17 @@ func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32
 	if b.runs.count > 0 {
 		return b.filterRunsSelected(d, set, sel)
 	}
-	c := &b.keys[d]
+	if b.subRuns.count > 0 && d == record.MID {
+		return b.filterDevicesSelected(set, sel)
+	}
+	if b.subRuns.count > 0 && d >= record.Cap {
+		return b.filterSubRunsSelected(d, set, sel)
+	}
+	return b.filterSelected(&b.keys[d], set, sel)
+}
+
+// filterSelected is Filter for a column with a value for each row.
+func (b *Block) filterSelected(c *column, set record.RangeSet, sel []uint32) []uint32 {
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
 	if all {
@@ -159,6 +181,9 @@ type MIDs struct {
 // that of its devices: searches start where the range must lie when ids are spread evenly.
 func (b *Block) FindMIDs(from, to, greatest int64) MIDs {
 	set := [1]record.Range{{From: from, To: to}}
+	if b.subRuns.count > 0 {
+		return b.findInSubRuns(set[:])
+	}
 	var all bool
 	b.matches, all = b.keys[record.MID].translate(set[:], b.matches[:0])
 	if all || len(b.matches) == 0 {
@@ -191,6 +216,10 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	}
 	if b.runs.count > 0 {
 		return b.searchRuns(lo, hi, m)
+	}
+	if b.subRuns.count > 0 {
+		first, end = b.rowsOf(b.subRuns.of(lo), int(m.low), int(m.last)+1)
+		return max(lo, first), min(hi, end)
 	}
 	c, rows := &b.keys[record.MID], float64(hi-1-lo)
 	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
@@ -255,19 +284,27 @@ func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
 	if b.runs.count > 0 {
 		return b.searchReadingInRuns(lo, hi, k)
 	}
+	if b.subRuns.count > 0 {
+		return b.searchReadingInSubRuns(lo, hi, k)
+	}
 	for _, d := range sortedBy {
-		c := &b.keys[d]
-		v, ok := c.pack(k.Part(d))
-		if lo == hi || !ok {
-			return lo, lo
-		}
-		if c.width == 0 {
-			continue
-		}
-		lo = c.lowerBound(lo, hi, v)
-		if v < c.maxPacked {
-			hi = c.endOf(lo, hi, v)
-		}
+		lo, hi = b.keys[d].searchSorted(lo, hi, k.Part(d))
+	}
+	return lo, hi
+}
+
+// searchSorted returns the positions in [lo, hi), which are sorted by the column, of a value.
+func (c *column) searchSorted(lo, hi int, of int64) (first, end int) {
+	v, ok := c.pack(of)
+	if lo == hi || !ok {
+		return lo, lo
+	}
+	if c.width == 0 {
+		return lo, hi
+	}
+	lo = c.lowerBound(lo, hi, v)
+	if v < c.maxPacked {
+		hi = c.endOf(lo, hi, v)
 	}
 	return lo, hi
 }

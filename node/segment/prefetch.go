@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -19,7 +20,7 @@ const (
 	maxFrameBytes   = 17
 	// runTableBytes is what most tables of runs take.
 	runTableBytes       = 1 << 10
-	prefetchHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes
+	prefetchHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes + deviceHeaderBytes
 )
 
 // PrefetchFront has the processor load the front of a block that is opened soon, while it does
@@ -50,10 +51,16 @@ func (s *File) columnAt(offset uint64, d record.Dim) (from, width uint64, ok boo
 	if !ok {
 		return 0, 0, false
 	}
-	for range d {
-		p.key()
+	for of := range d + 1 {
+		if of == record.MID && p.front[17]&blockHasSubRuns != 0 {
+			from, width = p.devices()
+			if d == of {
+				s.prefetch(p.mids, from-p.mids)
+			}
+			continue
+		}
+		from, width = p.key()
 	}
-	from, width = p.key()
 	return from, width, true
 }
 
@@ -64,6 +71,7 @@ type prefetchParser struct {
 	head  int    // in front
 	at    uint64 // in the file
 	rows  uint64
+	mids  uint64 // where the devices of a block with sub-runs start
 }
 
 func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
@@ -89,6 +97,19 @@ func (p *prefetchParser) key() (from, width uint64) {
 	p.head += 9
 	p.at += (p.rows*width + 7) / 8
 	return from, width
+}
+
+// devices returns where the bits of the rows of a block with sub-runs start, and their width.
+func (p *prefetchParser) devices() (from, width uint64) {
+	h, rows := p.front[p.head:], p.rows
+	p.rows, p.mids = uint64(binary.LittleEndian.Uint16(h)), p.at
+	absents := uint64(binary.LittleEndian.Uint16(h[3:]))
+	p.head += deviceHeaderBytes
+	p.key()
+	absents *= uint64(bits.Len64(p.rows - 1))
+	from, p.rows = p.at, rows
+	p.at += (rows+7)/8 + (absents+7)/8
+	return from, 1
 }
 
 func (s *File) prefetch(offset, bytes uint64) {
