@@ -34,7 +34,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	p := frontParser{headers: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
 		rows: b.rows, block: b}
 	b.runs.reset()
-	b.subRuns.count, b.subRuns.isLoaded = 0, false
+	b.subRuns.reset()
 	if body[17]&blockHasRuns != 0 {
 		p.runs(body[17]&blockHasDictionary != 0)
 	} else {

@@ -35,8 +35,17 @@ type subRunTable struct {
 	absences int    // values of absents
 	// Of cap and rank: the base of a sub-run is start + unit * its least value.
 	starts, units [2]uint64
+	found         [maxSubRuns]foundDevice
 	isLoaded      bool // unpacked
 	unpacked      []int64
+}
+
+// foundDevice is the rows of a device that was last searched for alone in a sub-run.
+type foundDevice struct{ first, end, device uint16 }
+
+// reset forgets the block.
+func (t *subRunTable) reset() {
+	t.count, t.isLoaded, t.found = 0, false, [maxSubRuns]foundDevice{}
 }
 
 // close keeps memory only.
@@ -237,6 +246,9 @@ func (b *Block) rowsOf(s, low, end int) (first, last int) {
 	first = b.skipFirsts(first, last, from)
 	if end < t.devices && first < last {
 		last = b.skipFirsts(first, last, to-from)
+	}
+	if end == low+1 {
+		t.found[s] = foundDevice{uint16(first), uint16(last), uint16(low)}
 	}
 	return first, last
 }

@@ -14,8 +14,10 @@ type deviceCursor struct {
 	end           int // of the sub-run; 0 at first
 	word          int // whose rows are looked at
 	before        int // devices of the sub-run that start before that, less one
+	firsts        uint64
 	first, absent int // absents of the sub-run, and of these the first that is not passed
 	absentsEnd    int
+	nextAbsent    int // device; MaxInt for none
 }
 
 // device returns the number of the device of a row.
@@ -23,14 +25,15 @@ func (c *deviceCursor) device(row int) int {
 	if row >= c.end {
 		c.enter(row)
 	}
-	for ; c.word < row>>6; c.word++ {
-		c.before += bits.OnesCount64(c.block.firsts(c.word))
+	for c.word < row>>6 {
+		c.before += bits.OnesCount64(c.firsts)
+		c.word++
+		c.firsts = c.block.firsts(c.word)
 	}
-	number := c.before + bits.OnesCount64(c.block.firsts(c.word)&(2<<(row&63)-1)) +
-		c.absent - c.first
-	for c.absent < c.absentsEnd && c.nextAbsent() <= number {
+	number := c.before + bits.OnesCount64(c.firsts&(2<<(row&63)-1)) + c.absent - c.first
+	for number >= c.nextAbsent {
 		number++
-		c.absent++
+		c.passAbsent(1)
 	}
 	// Of damaged bytes there may be more, or none.
 	return min(max(number, 0), c.block.subRuns.devices-1)
@@ -42,17 +45,20 @@ func (c *deviceCursor) enter(row int) {
 	s := t.of(row)
 	start := t.start(s)
 	c.end, c.word = t.end(s), start>>6
-	c.before = -1 - bits.OnesCount64(c.block.firsts(c.word)&(1<<(start&63)-1))
+	c.firsts = c.block.firsts(c.word)
+	c.before = -1 - bits.OnesCount64(c.firsts&(1<<(start&63)-1))
 	c.first, c.absentsEnd = t.absentsOf(s)
 	c.absent = c.first
+	c.passAbsent(0)
 }
 
-// nextAbsent returns the next device that the sub-run has no row of.
-func (c *deviceCursor) nextAbsent() int {
-	if c.absent >= c.absentsEnd {
-		return math.MaxInt
+// passAbsent goes n devices on among those that the sub-run has no row of.
+func (c *deviceCursor) passAbsent(n int) {
+	if c.absent += n; c.absent < c.absentsEnd {
+		c.nextAbsent = int(c.block.subRuns.absents.packed(c.absent))
+	} else {
+		c.nextAbsent = math.MaxInt
 	}
-	return int(c.block.subRuns.absents.packed(c.absent))
 }
 
 // filledRows is how many rows of a device are written at once; most devices have no more.
@@ -61,8 +67,7 @@ const filledRows = 4
 // fill writes the devices of the rows [lo, hi) of a sub-run.
 func (c *deviceCursor) fill(lo, hi int, mids, out []int64) {
 	number, word := c.device(lo), lo>>6
-	absent := c.nextAbsent()
-	left := c.block.firsts(word) &^ (2<<(lo&63) - 1)
+	left := c.firsts &^ (2<<(lo&63) - 1)
 	for row := lo; ; {
 		for left == 0 && (word+1)<<6 < hi {
 			word++
@@ -82,9 +87,8 @@ func (c *deviceCursor) fill(lo, hi int, mids, out []int64) {
 		if row = next; row == hi { // the next row may be of this device, too
 			return
 		}
-		for number++; number >= absent; number++ {
-			c.absent++
-			absent = c.nextAbsent()
+		for number++; number >= c.nextAbsent; number++ {
+			c.passAbsent(1)
 		}
 	}
 }
@@ -144,25 +148,34 @@ func (b *Block) writeSubRuns(d record.Dim, p *positions, w *wordWriter) {
 func (b *Block) writeSubRunsByRow(d record.Dim, p *positions, to *wordWriter) {
 	w, c, end := *to, &b.keys[d], 0
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
-	low, high, gcd := uint(64), uint64(0), c.gcd // of a column without a clock: all of a value
+	// Of a column without a clock, all of a value is below its tick.
+	base, low, period, gcd := uint64(0), uint(64), uint64(0), c.gcd
 	if c.kind == columnClock {
-		low, high = uint(c.low), c.period
+		low, period = uint(c.low), c.period
 	}
 	lows := uint64(1)<<low - 1
 	for _, i := range p.sel {
 		if int(i) >= end {
 			c, end = b.enterOf(d, int(i))
+			base = c.base
 		}
 		packed := loadBits(body, uint(i)*width) & mask
-		w.put(c.base + high*(packed>>low) + gcd*(packed&lows))
+		w.put(base + period*(packed>>low) + gcd*(packed&lows))
 	}
 	for k := 0; p.sel == nil && k < len(p.spans); k++ {
-		for i := p.spans[k].Lo; i < p.spans[k].Hi; i++ {
-			if int(i) >= end {
-				c, end = b.enterOf(d, int(i))
+		for lo, hi := int(p.spans[k].Lo), int(p.spans[k].Hi); lo < hi; {
+			if lo >= end {
+				c, end = b.enterOf(d, lo)
+				base = c.base
 			}
-			packed := loadBits(body, uint(i)*width) & mask
-			w.put(c.base + high*(packed>>low) + gcd*(packed&lows))
+			for stop := min(hi, end); lo < stop; lo++ {
+				packed := loadBits(body, uint(lo)*width) & mask
+				if period == 0 {
+					w.put(base + gcd*packed)
+				} else {
+					w.put(base + period*(packed>>(low&63)) + gcd*(packed&lows))
+				}
+			}
 		}
 	}
 	to.at = w.at
@@ -170,31 +183,46 @@ func (b *Block) writeSubRunsByRow(d record.Dim, p *positions, to *wordWriter) {
 
 // writeDevices is writeSubRuns for devices.
 func (b *Block) writeDevices(p *positions, w *wordWriter) {
-	t, of := &b.subRuns, deviceCursor{block: b}
+	t := &b.subRuns
 	if p.n*unpackedDevices > t.devices {
 		t.loadDevices()
 	}
-	for _, i := range p.sel {
-		w.put(uint64(t.mid(of.device(int(i)))))
-	}
-	if p.sel != nil {
-		return
-	}
-	for _, s := range p.spans {
-		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
-			if t.isLoaded {
+	of := deviceCursor{block: b}
+	switch {
+	case p.sel != nil:
+		for _, i := range p.sel {
+			w.put(uint64(t.mid(of.device(int(i)))))
+		}
+	case p.n < fewRows*len(p.spans) || !t.isLoaded:
+		of.writeRows(p.spans, w)
+	default:
+		for _, s := range p.spans {
+			for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
 				if lo >= of.end {
 					of.enter(lo)
 				}
 				end := min(hi, of.end)
-				out := unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo)
-				of.fill(lo, end, t.unpacked, out)
+				of.fill(lo, end, t.unpacked, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
 				w.at += uintptr(end-lo) * wordBytes
 				lo = end
+			}
+		}
+	}
+}
+
+// writeRows writes the devices of the rows of spans one by one.
+func (c *deviceCursor) writeRows(spans []Span, w *wordWriter) {
+	t := &c.block.subRuns
+	for _, s := range spans {
+		lo, hi := int(s.Lo), int(s.Hi)
+		if lo >= c.end {
+			if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
+				w.fill(uint64(t.mid(int(f.device))), hi-lo)
 				continue
 			}
-			w.put(uint64(t.mid(of.device(lo))))
-			lo++
+		}
+		for ; lo < hi; lo++ {
+			w.put(uint64(t.mid(c.device(lo))))
 		}
 	}
 }
