@@ -117,8 +117,8 @@ func (b *Block) writeSubRuns(d record.Dim, p *positions, w *wordWriter) {
 		b.writeDevices(p, w)
 		return
 	}
-	if p.sel == nil && p.n < fewRows*len(p.spans) || p.sel != nil &&
-		(p.n < fewRows || int(p.sel[p.n-1]-p.sel[0]) > rareRows*p.n) {
+	if p.sel == nil && p.n < fewRows*len(p.spans) ||
+		p.sel != nil && p.n < fewRows*b.subRuns.count {
 		b.writeSubRunsByRow(d, p, w)
 		return
 	}
@@ -188,41 +188,61 @@ func (b *Block) writeDevices(p *positions, w *wordWriter) {
 		t.loadDevices()
 	}
 	of := deviceCursor{block: b}
-	switch {
-	case p.sel != nil:
-		for _, i := range p.sel {
-			w.put(uint64(t.mid(of.device(int(i)))))
-		}
-	case p.n < fewRows*len(p.spans) || !t.isLoaded:
-		of.writeRows(p.spans, w)
-	default:
-		for _, s := range p.spans {
-			for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
-				if lo >= of.end {
-					of.enter(lo)
-				}
-				end := min(hi, of.end)
-				of.fill(lo, end, t.unpacked, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
-				w.at += uintptr(end-lo) * wordBytes
-				lo = end
+	if p.sel != nil || p.n < fewRows*len(p.spans) || !t.isLoaded {
+		of.writeRows(p, w)
+		return
+	}
+	for _, s := range p.spans {
+		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
+			if lo >= of.end {
+				of.enter(lo)
 			}
+			end := min(hi, of.end)
+			of.fill(lo, end, t.unpacked, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
+			w.at += uintptr(end-lo) * wordBytes
+			lo = end
 		}
 	}
 }
 
-// writeRows writes the devices of the rows of spans one by one.
-func (c *deviceCursor) writeRows(spans []Span, w *wordWriter) {
-	t := &c.block.subRuns
-	for _, s := range spans {
-		lo, hi := int(s.Lo), int(s.Hi)
-		if lo >= c.end {
-			if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
-				w.fill(uint64(t.mid(int(f.device))), hi-lo)
-				continue
+// writeRows writes the devices of rows one by one. It is [deviceCursor.device] in a loop, in
+// registers.
+func (c *deviceCursor) writeRows(p *positions, to *wordWriter) {
+	t, w := &c.block.subRuns, *to
+	end, word, before, firsts, next := 0, 0, 0, uint64(0), 0
+	mids := t.unpacked
+	for k, n := 0, max(len(p.sel), len(p.spans)); k < n; k++ {
+		var s Span
+		if p.sel != nil {
+			s = Span{p.sel[k], p.sel[k] + 1}
+		} else {
+			s = p.spans[k]
+		}
+		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; lo++ {
+			if lo >= end {
+				if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
+					w.fill(uint64(t.mid(int(f.device))), hi-lo)
+					break
+				}
+				c.enter(lo)
+				end, word, before, firsts, next = c.end, c.word, c.before, c.firsts, c.nextAbsent
+			}
+			for ; word < lo>>6; word++ {
+				before += bits.OnesCount64(firsts)
+				firsts = c.block.firsts(word + 1)
+			}
+			number := before + bits.OnesCount64(firsts&(2<<(lo&63)-1))
+			for number >= next {
+				c.passAbsent(1)
+				number, before, next = number+1, before+1, c.nextAbsent
+			}
+			number = int(min(uint(number), uint(t.devices-1)))
+			if t.isLoaded {
+				w.put(uint64(mids[number]))
+			} else {
+				w.put(t.mids.base + t.mids.gcd*t.mids.packed(number))
 			}
 		}
-		for ; lo < hi; lo++ {
-			w.put(uint64(t.mid(c.device(lo))))
-		}
 	}
+	to.at = w.at
 }
