@@ -36,8 +36,10 @@ type subRunTable struct {
 	// Of cap and rank: the base of a sub-run is start + unit * its least value.
 	starts, units [2]uint64
 	found         [maxSubRuns]foundDevice
-	isLoaded      bool // unpacked
-	unpacked      []int64
+	// before is for a cursor: how many devices of its sub-run start before 64 rows, less one.
+	before   [maxBlockRows / 64]int16
+	isLoaded bool // unpacked
+	unpacked []int64
 }
 
 // foundDevice is the rows of a device that was last searched for alone in a sub-run.
@@ -49,7 +51,10 @@ func (t *subRunTable) reset() {
 }
 
 // close keeps memory only.
-func (t *subRunTable) close() { *t = subRunTable{unpacked: t.unpacked[:0]} }
+func (t *subRunTable) close() {
+	t.reset()
+	t.entries, t.mids, t.absents = nil, column{}, column{}
+}
 
 // devices reads what a block with sub-runs has in the place of the column of mids. keys[MID] has
 // the bits of rows.

@@ -1,0 +1,225 @@
+package segment
+
+import (
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
+
+// deviceCursor finds the devices of rows that ascend.
+type deviceCursor struct {
+	block         *Block
+	end           int // of the sub-run; 0 at first
+	first, absent int // absents of the sub-run, and of these the first that is not passed
+	absentsEnd    int
+	nextAbsent    int // device; MaxInt for none
+}
+
+// device returns the number of the device of a row.
+func (c *deviceCursor) device(row int) int {
+	if row >= c.end {
+		c.enter(row)
+	}
+	number := c.block.place(row) + c.absent - c.first
+	for number >= c.nextAbsent {
+		number++
+		c.passAbsent(1)
+	}
+	return c.known(number)
+}
+
+// known returns a device. Of damaged bytes, there may be more than there are, or none.
+func (c *deviceCursor) known(number int) int {
+	return int(min(uint(number), uint(c.block.subRuns.devices-1)))
+}
+
+// enter goes to the sub-run of a row.
+func (c *deviceCursor) enter(row int) {
+	t := &c.block.subRuns
+	s := t.of(row)
+	start := t.start(s)
+	c.end = t.end(s)
+	word := start >> 6
+	before := -1 - bits.OnesCount64(c.block.firsts(word)&(1<<(start&63)-1))
+	for ; word<<6 < c.end; word++ {
+		t.before[word] = int16(before)
+		before += bits.OnesCount64(c.block.firsts(word))
+	}
+	c.first, c.absentsEnd = t.absentsOf(s)
+	c.absent = c.first
+	c.passAbsent(0)
+}
+
+// place returns which of the devices of its sub-run the row is of; the cursor is in that.
+func (b *Block) place(row int) int {
+	return int(b.subRuns.before[row>>6]) + bits.OnesCount64(b.firsts(row>>6)&(2<<(row&63)-1))
+}
+
+// passAbsent goes n devices on among those that the sub-run has no row of.
+func (c *deviceCursor) passAbsent(n int) {
+	if c.absent += n; c.absent < c.absentsEnd {
+		c.nextAbsent = int(c.block.subRuns.absents.packed(c.absent))
+	} else {
+		c.nextAbsent = math.MaxInt
+	}
+}
+
+// filledRows is how many rows are written at once: those of a byte.
+const filledRows = 8
+
+// placesOf says, for bits of eight rows without the first, how many devices each of the rows is
+// after that of the first.
+var placesOf = makePlaces()
+
+func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
+	for set := range all {
+		for row := 1; row < filledRows; row++ {
+			all[set][row] = all[set][row-1] + uint8(set>>(row-1)&1)
+		}
+	}
+	return all
+}
+
+// fill writes the devices of the rows [lo, hi) of a sub-run.
+func (c *deviceCursor) fill(lo, hi int, out []int64) {
+	t, body := &c.block.subRuns, c.block.keys[record.MID].body
+	mids, number := t.unpacked, c.device(lo)
+	out[0] = mids[number]
+	row := lo + 1
+	one := func(until int) {
+		for ; row < until; row++ {
+			if body[row>>3]>>(row&7)&1 != 0 {
+				for number++; number >= c.nextAbsent; number++ {
+					c.passAbsent(1)
+				}
+			}
+			out[row-lo] = mids[c.known(number)]
+		}
+	}
+	one(min(hi, (row+filledRows-1)&^(filledRows-1)))
+	for ; row+filledRows <= hi; row += filledRows {
+		set := body[row>>3]
+		after := number + bits.OnesCount8(set)
+		if after >= c.nextAbsent {
+			one(row + filledRows)
+			row -= filledRows
+			continue
+		}
+		from := (*[filledRows]int64)(mids[c.known(number+int(set&1)):])
+		to, places := (*[filledRows]int64)(out[row-lo:]), &placesOf[set>>1]
+		to[0] = from[0]
+		to[1] = from[places[1]&7]
+		to[2] = from[places[2]&7]
+		to[3] = from[places[3]&7]
+		to[4] = from[places[4]&7]
+		to[5] = from[places[5]&7]
+		to[6] = from[places[6]&7]
+		to[7] = from[places[7]&7]
+		number = after
+	}
+	one(hi)
+}
+
+// loadDevices unpacks the devices. As many follow as fill looks at.
+func (t *subRunTable) loadDevices() {
+	if !t.isLoaded {
+		t.unpacked, t.isLoaded = t.mids.unpack(t.unpacked, t.devices), true
+		t.unpacked = append(t.unpacked, make([]int64, filledRows)...)
+	}
+}
+
+// unpackedDevices: looking at one of this many devices, or more, takes as long as unpacking all.
+const unpackedDevices = 8
+
+// mid returns a device.
+func (t *subRunTable) mid(number int) int64 {
+	if t.isLoaded {
+		return t.unpacked[number]
+	}
+	return int64(t.mids.base + t.mids.gcd*t.mids.packed(number))
+}
+
+// writeDevices is writeSubRuns for devices.
+func (b *Block) writeDevices(p *positions, w *wordWriter) {
+	t := &b.subRuns
+	if p.n*unpackedDevices > t.devices {
+		t.loadDevices()
+	}
+	of := deviceCursor{block: b}
+	switch {
+	case p.sel != nil:
+		of.writeSelected(p.sel, w)
+	case p.n < fewRows*len(p.spans) || !t.isLoaded:
+		of.writeRows(p.spans, w)
+	default:
+		for _, s := range p.spans {
+			of.writeSpan(int(s.Lo), int(s.Hi), w)
+		}
+	}
+}
+
+// writeSpan writes the devices of the rows [lo, hi), which are unpacked.
+func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
+	for lo < hi {
+		if lo >= c.end {
+			c.enter(lo)
+		}
+		end := min(hi, c.end)
+		c.fill(lo, end, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
+		w.at += uintptr(end-lo) * wordBytes
+		lo = end
+	}
+}
+
+// writeRows writes the devices of the rows of spans one by one.
+func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
+	w, t, b := *to, &c.block.subRuns, c.block
+	for _, s := range spans {
+		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; lo++ {
+			if lo >= c.end {
+				if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
+					w.fill(uint64(t.mid(int(f.device))), hi-lo)
+					break
+				}
+				c.enter(lo)
+			}
+			number := b.place(lo) + c.absent - c.first
+			if number >= c.nextAbsent {
+				number = c.device(lo)
+			}
+			w.put(uint64(t.mid(c.known(number))))
+		}
+	}
+	to.at = w.at
+}
+
+// writeSelected writes the devices of the rows of sel. Where they lie close together, those of all
+// between them are written first, which is faster.
+func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
+	w, t, b := *to, &c.block.subRuns, c.block
+	for len(sel) > 0 {
+		if int(sel[0]) >= c.end {
+			c.enter(int(sel[0]))
+		}
+		n := rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
+		if rows := int(sel[n-1]-sel[0]) + 1; n >= fewRows && rows <= rareRows*n && t.isLoaded {
+			var values [decodeRows]int64
+			c.fill(int(sel[0]), int(sel[0])+rows, values[:rows])
+			for _, i := range sel[:n] {
+				w.put(uint64(values[i-sel[0]]))
+			}
+		} else {
+			for _, i := range sel[:n] {
+				number := b.place(int(i)) + c.absent - c.first
+				if number >= c.nextAbsent {
+					number = c.device(int(i))
+				}
+				w.put(uint64(t.mid(c.known(number))))
+			}
+		}
+		sel = sel[n:]
+	}
+	to.at = w.at
+}
