@@ -151,6 +151,9 @@ func (c *column) writeClock(p *positions, to *wordWriter) {
 	plain.kind, plain.base, plain.gcd = columnFOR, 0, 1
 	plain.write(p, to)
 	base, period, low, gcd, mask := c.base, c.period, c.low&63, c.gcd, c.lowMask()
+	if to.stride == wordBytes {
+		at += wordBytes * uintptr(c.decodeClock(unsafe.Add(to.out, at), int(to.at-at)/wordBytes))
+	}
 	for ; at < to.at; at += to.stride {
 		v := (*[8]byte)(unsafe.Add(to.out, at))
 		packed := binary.LittleEndian.Uint64(v[:])

@@ -82,44 +82,57 @@ func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
 	return all
 }
 
-// fill writes the devices of the rows [lo, hi) of a sub-run.
+// fill writes the devices of the rows [lo, hi) of a sub-run, which are unpacked.
 func (c *deviceCursor) fill(lo, hi int, out []int64) {
-	t, body := &c.block.subRuns, c.block.keys[record.MID].body
-	mids, number := t.unpacked, c.device(lo)
+	firsts, mids := c.block.keys[record.MID].body, c.block.subRuns.unpacked
+	number, row := c.device(lo), lo+1
 	out[0] = mids[number]
-	row := lo + 1
-	one := func(until int) {
+	until := min(hi, (row+filledRows-1)&^(filledRows-1))
+	for {
 		for ; row < until; row++ {
-			if body[row>>3]>>(row&7)&1 != 0 {
+			if firsts[row>>3]>>(row&7)&1 != 0 {
 				for number++; number >= c.nextAbsent; number++ {
 					c.passAbsent(1)
 				}
 			}
 			out[row-lo] = mids[c.known(number)]
 		}
+		if row == hi {
+			return
+		}
+		eights := (hi - row) &^ (filledRows - 1)
+		done := 0
+		if eights > 0 {
+			done, number = c.fillEights(firsts[row>>3:], number, out[row-lo:][:eights])
+		}
+		row += done
+		// An absent device is next, or the rest of less than eight rows.
+		until = min(hi, row+filledRows)
 	}
-	one(min(hi, (row+filledRows-1)&^(filledRows-1)))
-	for ; row+filledRows <= hi; row += filledRows {
-		set := body[row>>3]
+}
+
+// fillEights writes the devices of eight rows at a time, until the next absent device is reached.
+// number is that of the device of the row before, and last that of the last row.
+func (c *deviceCursor) fillEights(firsts []byte, number int, out []int64) (done, last int) {
+	if done, last = c.fillVector(firsts, number, out); done > 0 {
+		return done, last
+	}
+	mids := c.block.subRuns.unpacked
+	for ; done < len(out); done += filledRows {
+		set := firsts[done/filledRows]
 		after := number + bits.OnesCount8(set)
 		if after >= c.nextAbsent {
-			one(row + filledRows)
-			row -= filledRows
-			continue
+			break
 		}
 		from := (*[filledRows]int64)(mids[c.known(number+int(set&1)):])
-		to, places := (*[filledRows]int64)(out[row-lo:]), &placesOf[set>>1]
+		to, places := (*[filledRows]int64)(out[done:]), &placesOf[set>>1]
 		to[0] = from[0]
-		to[1] = from[places[1]&7]
-		to[2] = from[places[2]&7]
-		to[3] = from[places[3]&7]
-		to[4] = from[places[4]&7]
-		to[5] = from[places[5]&7]
-		to[6] = from[places[6]&7]
-		to[7] = from[places[7]&7]
+		for k := 1; k < filledRows; k++ {
+			to[k] = from[places[k]&(filledRows-1)]
+		}
 		number = after
 	}
-	one(hi)
+	return done, number
 }
 
 // loadDevices unpacks the devices. As many follow as fill looks at.

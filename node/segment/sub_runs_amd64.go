@@ -1,0 +1,43 @@
+package segment
+
+import "unsafe"
+
+// knownDevices is what a row is filled with devices by: the number of the device of the row before,
+// of the last one, and of the next that is absent.
+type knownDevices struct{ number, last, absent int }
+
+// clockDecoding is how packed caps become values.
+type clockDecoding struct{ base, period, gcd, mask, low uint64 }
+
+// fillEights writes the devices of eight rows at a time, until the next absent device is reached.
+//
+//go:noescape
+func fillEights(firsts *byte, eights int, places *[1 << (filledRows - 1)][filledRows]uint8,
+	mids *int64, known *knownDevices, out *int64) (done int)
+
+//go:noescape
+func addClock(values unsafe.Pointer, eights int, c *clockDecoding)
+
+// fillVector is fillByEights by vectors, and returns how many rows it has written.
+func (c *deviceCursor) fillVector(firsts []byte, number int, out []int64) (done, last int) {
+	t, eights := filterTables(), len(out)/filledRows
+	if t == nil || !t.sixteens || eights == 0 {
+		return 0, number
+	}
+	mids := c.block.subRuns.unpacked
+	known := knownDevices{number, c.block.subRuns.devices - 1, c.nextAbsent}
+	done = fillEights(unsafe.SliceData(firsts), eights, &placesOf, unsafe.SliceData(mids), &known,
+		unsafe.SliceData(out))
+	return done * filledRows, known.number
+}
+
+// decodeClock makes values of the packed ones that were written, and returns of how many.
+func (c *column) decodeClock(values unsafe.Pointer, n int) (done int) {
+	t, eights := filterTables(), n/8
+	if t == nil || !t.sixteens || eights == 0 {
+		return 0
+	}
+	by := clockDecoding{c.base, c.period, c.gcd, c.lowMask(), uint64(c.low)}
+	addClock(values, eights, &by)
+	return 8 * eights
+}
