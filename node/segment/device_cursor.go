@@ -11,15 +11,16 @@ import (
 // deviceCursor finds the devices of rows that ascend.
 type deviceCursor struct {
 	block         *Block
-	end           int // of the sub-run; 0 at first
-	first, absent int // absents of the sub-run, and of these the first that is not passed
+	end           int  // of the sub-run; 0 at first
+	isPlaced      bool // it has looked at all rows of the sub-run
+	first, absent int  // absents of the sub-run, and of these the first that is not passed
 	absentsEnd    int
 	nextAbsent    int // device; MaxInt for none
 }
 
 // device returns the number of the device of a row.
 func (c *deviceCursor) device(row int) int {
-	if row >= c.end {
+	if row >= c.end || !c.isPlaced {
 		c.enter(row)
 	}
 	number := c.block.place(row) + c.absent - c.first
@@ -40,14 +41,20 @@ func (c *deviceCursor) enter(row int) {
 	t := &c.block.subRuns
 	s := t.of(row)
 	start := t.start(s)
-	c.end = t.end(s)
+	c.begin(s)
+	c.isPlaced = true
 	word := start >> 6
 	before := -1 - bits.OnesCount64(c.block.firsts(word)&(1<<(start&63)-1))
 	for ; word<<6 < c.end; word++ {
 		t.before[word] = int16(before)
 		before += bits.OnesCount64(c.block.firsts(word))
 	}
-	c.first, c.absentsEnd = t.absentsOf(s)
+}
+
+// begin goes to a sub-run, and does not look at its rows.
+func (c *deviceCursor) begin(s int) {
+	c.end, c.isPlaced = c.block.subRuns.end(s), false
+	c.first, c.absentsEnd = c.block.subRuns.absentsOf(s)
 	c.absent = c.first
 	c.passAbsent(0)
 }
@@ -82,10 +89,10 @@ func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
 	return all
 }
 
-// fill writes the devices of the rows [lo, hi) of a sub-run, which are unpacked.
-func (c *deviceCursor) fill(lo, hi int, out []int64) {
+// fill writes the devices of the rows [lo, hi) of a sub-run, which are unpacked. The first is known.
+func (c *deviceCursor) fill(lo, hi, number int, out []int64) {
 	firsts, mids := c.block.keys[record.MID].body, c.block.subRuns.unpacked
-	number, row := c.device(lo), lo+1
+	row := lo + 1
 	out[0] = mids[number]
 	until := min(hi, (row+filledRows-1)&^(filledRows-1))
 	for {
@@ -175,12 +182,17 @@ func (b *Block) writeDevices(p *positions, w *wordWriter) {
 
 // writeSpan writes the devices of the rows [lo, hi), which are unpacked.
 func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
+	t := &c.block.subRuns
 	for lo < hi {
-		if lo >= c.end {
-			c.enter(lo)
+		number := 0
+		if s := t.of(lo); t.found[s].isFound != 0 && int(t.found[s].first) == lo {
+			number = int(t.found[s].device)
+			c.begin(s)
+		} else {
+			number = c.device(lo)
 		}
 		end := min(hi, c.end)
-		c.fill(lo, end, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
+		c.fill(lo, end, number, unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), end-lo))
 		w.at += uintptr(end-lo) * wordBytes
 		lo = end
 	}
@@ -191,7 +203,7 @@ func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
 	w, t, b := *to, &c.block.subRuns, c.block
 	for _, s := range spans {
 		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; lo++ {
-			if lo >= c.end {
+			if lo >= c.end || !c.isPlaced {
 				if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
 					w.fill(uint64(t.mid(int(f.device))), hi-lo)
 					break
@@ -213,13 +225,11 @@ func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
 func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
 	w, t, b := *to, &c.block.subRuns, c.block
 	for len(sel) > 0 {
-		if int(sel[0]) >= c.end {
-			c.enter(int(sel[0]))
-		}
+		number := c.device(int(sel[0]))
 		n := rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
 		if rows := int(sel[n-1]-sel[0]) + 1; n >= fewRows && rows <= rareRows*n && t.isLoaded {
 			var values [decodeRows]int64
-			c.fill(int(sel[0]), int(sel[0])+rows, values[:rows])
+			c.fill(int(sel[0]), int(sel[0])+rows, number, values[:rows])
 			for _, i := range sel[:n] {
 				w.put(uint64(values[i-sel[0]]))
 			}

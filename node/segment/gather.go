@@ -97,7 +97,7 @@ func columnsOf(keysOnly bool) Columns {
 func (b *Block) GatherColumns(
 	sel []uint32, spans []Span, columns Columns, dst *record.Batch,
 ) error {
-	if b.runs.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
+	if b.runs.count+b.subRuns.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
 		sel, spans = b.spansOf(sel)
 	}
 	p := positions{sel: sel, spans: spans, n: len(sel), prefetchQueue: b.prefetchQueue}
@@ -127,8 +127,12 @@ func (b *Block) spansOf(sel []uint32) ([]uint32, []Span) {
 	most := len(sel) / spanRows
 	for from := 0; from < len(sel); {
 		to := from + 1
-		for to < len(sel) && sel[to] == sel[to-1]+1 {
-			to++
+		for step := 1; step > 0; {
+			if last := to + step - 1; last < len(sel) && int(sel[last]-sel[from]) == last-from {
+				to, step = last+1, 2*step
+			} else {
+				step /= 2
+			}
 		}
 		if len(b.spans) == most {
 			return sel, nil

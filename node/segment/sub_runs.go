@@ -18,8 +18,8 @@ const (
 	// deviceHeaderBytes come before the header of the column of devices: devices u16, sub-runs
 	// u8, absents u16.
 	deviceHeaderBytes = 2 + 1 + 2
-	// subRunBytes is what the headers have of a sub-run: its end u16, the end of its absents u16,
-	// least cap u32, least rank u32.
+	// subRunBytes is what the headers have of a sub-run: first the ends u16 of all, then the ends of
+	// their absents u16, their least caps u32, their least ranks u32.
 	subRunBytes = 2 + 2 + 4 + 4
 )
 
@@ -27,27 +27,29 @@ const (
 // say anything of a sub-run but that the last one ends where the block does.
 type subRunTable struct {
 	count    int // of sub-runs; 0: the block has no such table
-	rows     int
-	entries  []byte // of sub-runs
+	starts   [maxSubRuns + 1]uint16
+	share    uint32 // sub-runs a row, in 1 << shareBits
+	entries  []byte // of sub-runs, behind their ends
 	devices  int
 	mids     column // of the devices, which ascend
 	absents  column // numbers of the devices that a sub-run has no row of, one sub-run after the other
 	absences int    // values of absents
-	// Of cap and rank: the base of a sub-run is start + unit * its least value.
-	starts, units [2]uint64
-	found         [maxSubRuns]foundDevice
+	// Of cap and rank: the base of a sub-run is that of the column + unit * its least value.
+	bases, units [2]uint64
+	found        [maxSubRuns]foundDevices
 	// before is for a cursor: how many devices of its sub-run start before 64 rows, less one.
 	before   [maxBlockRows / 64]int16
 	isLoaded bool // unpacked
 	unpacked []int64
 }
 
-// foundDevice is the rows of a device that was last searched for alone in a sub-run.
-type foundDevice struct{ first, end, device uint16 }
+// foundDevices is where devices were last found in a sub-run: the first row, and its device. If it
+// was searched for alone, its rows end at end; else that is 0.
+type foundDevices struct{ first, end, device, isFound uint16 }
 
 // reset forgets the block.
 func (t *subRunTable) reset() {
-	t.count, t.isLoaded, t.found = 0, false, [maxSubRuns]foundDevice{}
+	t.count, t.isLoaded, t.found = 0, false, [maxSubRuns]foundDevices{}
 }
 
 // close keeps memory only.
@@ -65,19 +67,20 @@ func (p *frontParser) devices() {
 		return
 	}
 	t.devices, t.count = int(binary.LittleEndian.Uint16(h)), int(h[2])
-	t.rows, t.absences = p.rows, int(binary.LittleEndian.Uint16(h[3:]))
+	t.absences = int(binary.LittleEndian.Uint16(h[3:]))
 	p.headers = h[deviceHeaderBytes:]
 	if t.count > maxSubRuns || t.count == 0 || t.devices == 0 || t.devices > p.rows {
 		t.count, p.bad = 0, true
 		return
 	}
+	rows := p.rows
 	p.rows = t.devices
 	p.column(&t.mids)
-	p.rows = t.rows
+	p.rows = rows
 	c.kind, c.table, c.dict = columnDevices, nil, nil
 	c.forCoding, c.maxPacked = forCoding{gcd: 1, width: 1}, 1
 	at := p.at
-	p.take(uint64(t.rows+7) / 8)
+	p.take(uint64(rows+7) / 8)
 	c.body = p.data[at:]
 	t.absents.width = uint8(bits.Len(uint(t.devices - 1)))
 	t.absents.gcd, t.absents.maxPacked = 1, t.absents.mask()
@@ -88,16 +91,24 @@ func (p *frontParser) devices() {
 
 // subRuns reads where sub-runs end, and the bases of their caps and ranks.
 func (p *frontParser) subRuns() {
-	t := &p.block.subRuns
+	t, ends := &p.block.subRuns, p.headers
 	if size := subRunBytes * t.count; p.bad || len(p.headers) < size {
 		p.bad = true
 		return
 	} else {
-		t.entries, p.headers = p.headers[:size], p.headers[size:]
+		t.entries, p.headers = p.headers[2*t.count:size], p.headers[size:]
 	}
-	for k := range t.starts {
+	last := uint16(0)
+	for s := range t.count {
+		end := binary.LittleEndian.Uint16(ends[2*s:])
+		p.bad = p.bad || end <= last
+		t.starts[s+1], last = end, end
+	}
+	p.bad = p.bad || int(last) != p.rows
+	t.share = uint32(t.count<<shareBits) / uint32(p.rows)
+	for k := range t.bases {
 		c := &p.block.keys[int(record.Cap)+k]
-		t.starts[k], t.units[k] = c.base, c.gcd
+		t.bases[k], t.units[k] = c.base, c.gcd
 		if c.kind == columnClock {
 			t.units[k] = c.period
 		}
@@ -114,10 +125,9 @@ func (b *Block) checkSubRuns() (reason string) {
 	}
 	row, absent := 0, 0
 	for s := range t.count {
-		e := t.entries[subRunBytes*s:]
-		end, absentsEnd := int(binary.LittleEndian.Uint16(e)), int(binary.LittleEndian.Uint16(e[2:]))
-		if end <= row || end > b.rows || absentsEnd < absent || absentsEnd > t.absences {
-			return "its sub-runs do not follow each other"
+		end, absentsEnd := t.end(s), int(binary.LittleEndian.Uint16(t.entries[2*s:]))
+		if absentsEnd < absent || absentsEnd > t.absences {
+			return "the absent devices of its sub-runs do not follow each other"
 		}
 		found := absentsEnd - absent
 		for last := -1; absent < absentsEnd; absent++ {
@@ -139,35 +149,31 @@ func (b *Block) checkSubRuns() (reason string) {
 			return "a sub-run does not have the devices that it should have"
 		}
 	}
-	if t.count > 0 && (row != b.rows || absent != t.absences) {
-		return "its sub-runs do not fill it"
+	if t.count > 0 && absent != t.absences {
+		return "it has more absent devices than its sub-runs"
 	}
 	return ""
 }
 
-// end returns where a sub-run ends.
-func (t *subRunTable) end(s int) int {
-	if s == t.count-1 {
-		return t.rows
-	}
-	return min(int(binary.LittleEndian.Uint16(t.entries[subRunBytes*s:])), t.rows)
-}
+func (t *subRunTable) start(s int) int { return int(t.starts[s]) }
 
-func (t *subRunTable) start(s int) int {
-	if s == 0 {
-		return 0
-	}
-	return t.end(s - 1)
-}
+func (t *subRunTable) end(s int) int { return int(t.starts[s+1]) }
 
-// of returns the sub-run that a row is in. That it starts at the row or before, and ends after it,
-// is so for damaged bytes, too.
+// shareBits is enough for all rows of a block to be given the sub-run that they are in, if all
+// have as many rows.
+const shareBits = 16
+
+// of returns the sub-run that a row is in.
 func (t *subRunTable) of(row int) int {
-	const usualRows = maxBlockRows / maxSubRuns
-	s := min(row/usualRows, t.count-1)
-	for s > 0 && t.end(s-1) > row {
-		s--
+	s := row * int(t.share) >> shareBits
+	if r := uint16(row); t.starts[s] <= r && r < t.starts[s+1] {
+		return s
 	}
+	return t.search(row)
+}
+
+func (t *subRunTable) search(row int) int {
+	s := 0
 	for s < t.count-1 && t.end(s) <= row {
 		s++
 	}
@@ -179,9 +185,9 @@ func (t *subRunTable) absentsOf(s int) (from, to int) {
 	if t.absences == 0 {
 		return 0, 0
 	}
-	to = min(int(binary.LittleEndian.Uint16(t.entries[subRunBytes*s+2:])), t.absences)
+	to = min(int(binary.LittleEndian.Uint16(t.entries[2*s:])), t.absences)
 	if s > 0 {
-		from = min(int(binary.LittleEndian.Uint16(t.entries[subRunBytes*s-subRunBytes+2:])), to)
+		from = min(int(binary.LittleEndian.Uint16(t.entries[2*s-2:])), to)
 	}
 	return from, to
 }
@@ -189,8 +195,8 @@ func (t *subRunTable) absentsOf(s int) (from, to int) {
 // enter gives the caps or ranks the base of a sub-run, and returns them.
 func (b *Block) enter(d record.Dim, s int) *column {
 	c, t, k := &b.keys[d], &b.subRuns, int(d-record.Cap)
-	least := binary.LittleEndian.Uint32(t.entries[subRunBytes*s+4+4*k:])
-	c.base = t.starts[k] + t.units[k]*uint64(least)
+	least := binary.LittleEndian.Uint32(t.entries[2*t.count+4*(t.count*k+s):])
+	c.base = t.bases[k] + t.units[k]*uint64(least)
 	return c
 }
 
@@ -252,8 +258,11 @@ func (b *Block) rowsOf(s, low, end int) (first, last int) {
 	if end < t.devices && first < last {
 		last = b.skipFirsts(first, last, to-from)
 	}
-	if end == low+1 {
-		t.found[s] = foundDevice{uint16(first), uint16(last), uint16(low)}
+	if from == low && to == end { // no absent device comes before
+		t.found[s] = foundDevices{first: uint16(first), device: uint16(low), isFound: 1}
+		if end == low+1 {
+			t.found[s].end = uint16(last)
+		}
 	}
 	return first, last
 }
@@ -267,7 +276,13 @@ func (b *Block) findDevices(set record.RangeSet) (matches []match, all bool) {
 	matches = b.matches[:0]
 	for _, m := range b.matches {
 		low := t.lowerDevice(m.low)
-		if end := t.mids.endOf(max(0, low-1), t.devices, m.low+m.span); low < end {
+		end := low
+		if m.span > 0 {
+			end = t.lowerDevice(m.low + m.span + 1)
+		} else if low < t.devices && t.mids.packed(low) == m.low {
+			end++
+		}
+		if low < end {
 			matches = append(matches, match{uint64(low), uint64(end - low - 1)})
 		}
 	}

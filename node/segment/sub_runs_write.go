@@ -162,11 +162,20 @@ func (t *subRunEncoder) rebase(
 
 // appendTable appends what the headers have of sub-runs.
 func (t *subRunEncoder) appendTable(dst []byte) []byte {
-	for s, end := range t.ends {
+	n := len(t.ends)
+	if n == 0 {
+		return dst
+	}
+	for _, end := range t.ends {
 		dst = binary.LittleEndian.AppendUint16(dst, end)
-		dst = binary.LittleEndian.AppendUint16(dst, t.absentEnds[s])
-		dst = binary.LittleEndian.AppendUint32(dst, t.leastCaps[s])
-		dst = binary.LittleEndian.AppendUint32(dst, t.leastRanks[s])
+	}
+	for _, end := range t.absentEnds {
+		dst = binary.LittleEndian.AppendUint16(dst, end)
+	}
+	for _, leasts := range [...][]uint32{t.leastCaps[:n], t.leastRanks[:n]} {
+		for _, least := range leasts {
+			dst = binary.LittleEndian.AppendUint32(dst, least)
+		}
 	}
 	return dst
 }
