@@ -180,10 +180,11 @@ func (c *column) writeClockByRow(p *positions, to *wordWriter) {
 
 // translateClock is translate for a column with a clock.
 func (c *column) translateClock(set record.RangeSet, dst []match) (matches []match, all bool) {
+	near := set
 	if len(set) > manyMatches {
-		set = set.Near(int64(c.base), int64(min(c.onClock(c.maxPacked), math.MaxInt64)))
+		near = set.Near(int64(c.base), int64(min(c.onClock(c.maxPacked), math.MaxInt64)))
 	}
-	for _, r := range set {
+	for _, r := range near {
 		if r.To <= int64(c.base) || r.From >= r.To {
 			continue
 		}

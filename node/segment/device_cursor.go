@@ -124,6 +124,11 @@ func (c *deviceCursor) fillEights(firsts []byte, number int, out []int64) (done,
 	if done, last = c.fillVector(firsts, number, out); done > 0 {
 		return done, last
 	}
+	return c.fillByEights(firsts, number, out)
+}
+
+// fillByEights is fillEights without vectors.
+func (c *deviceCursor) fillByEights(firsts []byte, number int, out []int64) (done, last int) {
 	mids := c.block.subRuns.unpacked
 	for ; done < len(out); done += filledRows {
 		set := firsts[done/filledRows]

@@ -293,8 +293,11 @@ func (b *Block) findDevices(set record.RangeSet) (matches []match, all bool) {
 // first where it is when ids are spread evenly.
 func (t *subRunTable) lowerDevice(v uint64) int {
 	most := t.mids.packed(t.devices - 1)
-	if v > most || t.devices == 1 {
-		return min(int(min(v, 1)), t.devices)
+	switch {
+	case v > most:
+		return t.devices
+	case most == 0:
+		return 0
 	}
 	at := int(float64(v) / float64(most) * float64(t.devices-1))
 	return t.mids.search(0, t.devices, v, min(at, t.devices-1))
