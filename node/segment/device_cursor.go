@@ -59,9 +59,12 @@ func (c *deviceCursor) begin(s int) {
 	c.passAbsent(0)
 }
 
-// place returns which of the devices of its sub-run the row is of; the cursor is in that.
+// place returns which of the devices of its sub-run the row is of; a cursor has entered that.
 func (b *Block) place(row int) int {
-	return int(b.subRuns.before[row>>6]) + bits.OnesCount64(b.firsts(row>>6)&(2<<(row&63)-1))
+	word := uint(row) >> 6
+	firsts := loadBits(b.keys[record.MID].bodyStart(), word<<6)
+	return int(b.subRuns.before[word%uint(len(b.subRuns.before))]) +
+		bits.OnesCount64(firsts&(2<<(row&63)-1))
 }
 
 // passAbsent goes n devices on among those that the sub-run has no row of.
@@ -192,7 +195,9 @@ func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
 		number := 0
 		if s := t.of(lo); t.found[s].isFound != 0 && int(t.found[s].first) == lo {
 			number = int(t.found[s].device)
-			c.begin(s)
+			for c.begin(s); c.nextAbsent <= number; {
+				c.passAbsent(1)
+			}
 		} else {
 			number = c.device(lo)
 		}
@@ -205,7 +210,7 @@ func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
 
 // writeRows writes the devices of the rows of spans one by one.
 func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
-	w, t, b := *to, &c.block.subRuns, c.block
+	w, t := *to, &c.block.subRuns
 	for _, s := range spans {
 		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; lo++ {
 			if lo >= c.end || !c.isPlaced {
@@ -215,7 +220,7 @@ func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
 				}
 				c.enter(lo)
 			}
-			number := b.place(lo) + c.absent - c.first
+			number := c.block.place(lo) + c.absent - c.first
 			if number >= c.nextAbsent {
 				number = c.device(lo)
 			}
@@ -228,7 +233,7 @@ func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
 // writeSelected writes the devices of the rows of sel. Where they lie close together, those of all
 // between them are written first, which is faster.
 func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
-	w, t, b := *to, &c.block.subRuns, c.block
+	w, t := *to, &c.block.subRuns
 	for len(sel) > 0 {
 		number := c.device(int(sel[0]))
 		n := rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
@@ -240,7 +245,7 @@ func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
 			}
 		} else {
 			for _, i := range sel[:n] {
-				number := b.place(int(i)) + c.absent - c.first
+				number := c.block.place(int(i)) + c.absent - c.first
 				if number >= c.nextAbsent {
 					number = c.device(int(i))
 				}

@@ -237,28 +237,43 @@ func (b *Block) skipFirsts(row, end, n int) int {
 	return min(end, at+bits.TrailingZeros64(left))
 }
 
-// placeOf returns how many devices of a sub-run come before one of the block.
-func (t *subRunTable) placeOf(s, device int) int {
-	from, to := t.absentsOf(s)
-	if from == to {
-		return device
+// skipTwice is findFirsts, see there, by the word.
+func (b *Block) skipTwice(row, end, n, more int) (first, last int) {
+	if first = b.skipFirsts(row, end, n); first == end {
+		return end, end
 	}
-	return device - (t.absents.lowerBound(from, to, uint64(device)) - from)
+	return first, b.skipFirsts(first, end, more)
+}
+
+// fewAbsents is up to how many absent devices looking at each is faster than a search.
+const fewAbsents = 12
+
+// placesOf returns how many devices of a sub-run come before each of two of the block.
+func (t *subRunTable) placesOf(s, low, end int) (lowPlace, endPlace int) {
+	from, to := t.absentsOf(s)
+	if to-from > fewAbsents {
+		return low - (t.absents.lowerBound(from, to, uint64(low)) - from),
+			end - (t.absents.lowerBound(from, to, uint64(end)) - from)
+	}
+	lowPlace, endPlace = low, end
+	for ; from < to; from++ {
+		absent := int(t.absents.packed(from))
+		lowPlace += (absent - low) >> 63 // one less where it comes before
+		endPlace += (absent - end) >> 63
+	}
+	return lowPlace, endPlace
 }
 
 // rowsOf returns the rows of the devices [low, end) in a sub-run.
 func (b *Block) rowsOf(s, low, end int) (first, last int) {
 	t := &b.subRuns
 	first, last = t.start(s), t.end(s)
-	from, to := t.placeOf(s, low), t.placeOf(s, end)
-	if from >= to || first >= last {
+	from, to := t.placesOf(s, low, end)
+	if from >= to || from < 0 {
 		return last, last
 	}
-	first = b.skipFirsts(first, last, from)
-	if end < t.devices && first < last {
-		last = b.skipFirsts(first, last, to-from)
-	}
-	if from == low && to == end { // no absent device comes before
+	first, last = b.findFirsts(first, last, from, to-from)
+	if to-from == end-low { // none of them is absent
 		t.found[s] = foundDevices{first: uint16(first), device: uint16(low), isFound: 1}
 		if end == low+1 {
 			t.found[s].end = uint16(last)

@@ -1,6 +1,10 @@
 package segment
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
 
 // knownDevices is what a row is filled with devices by: the number of the device of the row before,
 // of the last one, and of the next that is absent.
@@ -14,6 +18,20 @@ type clockDecoding struct{ base, period, gcd, mask, low uint64 }
 //go:noescape
 func fillEights(firsts *byte, eights int, places *[1 << (filledRows - 1)][filledRows]uint8,
 	mids *int64, known *knownDevices, out *int64) (done int)
+
+// selectFirsts is findFirsts by single instructions.
+//
+//go:noescape
+func selectFirsts(firsts *byte, row, end, n, more int) (first, last int)
+
+// findFirsts returns the first of the rows [row, end) before which n of them are the first of a
+// device, and which is one, too, and the first before which this many more are; or end.
+func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
+	if t := filterTables(); t != nil && t.sixteens {
+		return selectFirsts(b.keys[record.MID].byteAt(0), row, end, n, more)
+	}
+	return b.skipTwice(row, end, n, more)
+}
 
 //go:noescape
 func addClock(values unsafe.Pointer, eights int, c *clockDecoding)

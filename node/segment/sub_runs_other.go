@@ -8,4 +8,8 @@ func (c *deviceCursor) fillVector(_ []byte, number int, _ []int64) (done, last i
 	return 0, number
 }
 
+func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
+	return b.skipTwice(row, end, n, more)
+}
+
 func (c *column) decodeClock(unsafe.Pointer, int) (done int) { return 0 }
