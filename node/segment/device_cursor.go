@@ -211,23 +211,60 @@ func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
 // writeRows writes the devices of the rows of spans one by one.
 func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
 	w, t := *to, &c.block.subRuns
+	var m deviceLoader
 	for _, s := range spans {
-		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; lo++ {
+		lo, hi := int(s.Lo), int(s.Hi)
+		for ; lo < hi; lo++ {
 			if lo >= c.end || !c.isPlaced {
 				if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
 					w.fill(uint64(t.mid(int(f.device))), hi-lo)
 					break
 				}
 				c.enter(lo)
+				m = c.loader()
 			}
-			number := c.block.place(lo) + c.absent - c.first
-			if number >= c.nextAbsent {
+			number := m.place(lo)
+			if number >= m.absent {
 				number = c.device(lo)
+				m = c.loader()
 			}
-			w.put(uint64(t.mid(c.known(number))))
+			w.put(m.mid(number))
 		}
 	}
 	to.at = w.at
+}
+
+// deviceLoader is what rows of a sub-run are looked up by, in registers.
+type deviceLoader struct {
+	firsts, mids unsafe.Pointer
+	before       *[maxBlockRows / 64]int16
+	passed       int // absent devices
+	absent       int // the next
+	last         uint
+	base, gcd    uint64
+	width        uint
+	mask         uint64
+}
+
+func (c *deviceCursor) loader() deviceLoader {
+	t := &c.block.subRuns
+	return deviceLoader{firsts: c.block.keys[record.MID].bodyStart(), mids: t.mids.bodyStart(),
+		before: &t.before, passed: c.absent - c.first, absent: c.nextAbsent,
+		last: uint(t.devices - 1), base: t.mids.base, gcd: t.mids.gcd, width: uint(t.mids.width),
+		mask: t.mids.maxPacked}
+}
+
+// place returns the number of the device of a row, if no absent device comes before it that is not
+// passed.
+func (m *deviceLoader) place(row int) int {
+	word := uint(row) >> 6 % (maxBlockRows / 64)
+	firsts := *(*uint64)(unsafe.Add(m.firsts, word<<3))
+	return int(m.before[word]) + bits.OnesCount64(firsts&(2<<(row&63)-1)) + m.passed
+}
+
+// mid returns a device. Of damaged bytes, there may be more than there are, or none.
+func (m *deviceLoader) mid(number int) uint64 {
+	return m.base + m.gcd*(loadBits(m.mids, min(uint(number), m.last)*m.width)&m.mask)
 }
 
 // writeSelected writes the devices of the rows of sel. Where they lie close together, those of all
@@ -236,20 +273,24 @@ func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
 	w, t := *to, &c.block.subRuns
 	for len(sel) > 0 {
 		number := c.device(int(sel[0]))
-		n := rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
-		if rows := int(sel[n-1]-sel[0]) + 1; n >= fewRows && rows <= rareRows*n && t.isLoaded {
+		n := rowsBefore(sel, c.end)
+		if n >= fewRows && int(sel[n-1]-sel[0]) < rareRows*n && t.isLoaded {
+			n = rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
+			rows := int(sel[n-1]-sel[0]) + 1
 			var values [decodeRows]int64
 			c.fill(int(sel[0]), int(sel[0])+rows, number, values[:rows])
 			for _, i := range sel[:n] {
 				w.put(uint64(values[i-sel[0]]))
 			}
 		} else {
+			m := c.loader()
 			for _, i := range sel[:n] {
-				number := c.block.place(int(i)) + c.absent - c.first
-				if number >= c.nextAbsent {
+				number := m.place(int(i))
+				if number >= m.absent {
 					number = c.device(int(i))
+					m = c.loader()
 				}
-				w.put(uint64(t.mid(c.known(number))))
+				w.put(m.mid(number))
 			}
 		}
 		sel = sel[n:]
