@@ -172,16 +172,14 @@ func (t *subRunTable) mid(number int) int64 {
 // writeDevices is writeSubRuns for devices.
 func (b *Block) writeDevices(p *positions, w *wordWriter) {
 	t := &b.subRuns
-	if p.n*unpackedDevices > t.devices {
-		t.loadDevices()
-	}
 	of := deviceCursor{block: b}
 	switch {
 	case p.sel != nil:
 		of.writeSelected(p.sel, w)
-	case p.n < fewRows*len(p.spans) || !t.isLoaded:
+	case p.n < fewRows*len(p.spans) || p.n*unpackedDevices < t.devices:
 		of.writeRows(p.spans, w)
 	default:
+		t.loadDevices()
 		for _, s := range p.spans {
 			of.writeSpan(int(s.Lo), int(s.Hi), w)
 		}
@@ -274,7 +272,8 @@ func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
 	for len(sel) > 0 {
 		number := c.device(int(sel[0]))
 		n := rowsBefore(sel, c.end)
-		if n >= fewRows && int(sel[n-1]-sel[0]) < rareRows*n && t.isLoaded {
+		if int(sel[n-1]-sel[0]) < rareRows*n && len(sel)*unpackedDevices > t.devices {
+			t.loadDevices()
 			n = rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
 			rows := int(sel[n-1]-sel[0]) + 1
 			var values [decodeRows]int64
