@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package segment
+
+func (c *column) gatherVector([]uint32, *wordWriter) bool { return false }
