@@ -217,5 +217,3 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	}
 	return k + n, done + 8*eights
 }
-
-func (c *column) byteAt(at int) *byte { return (*byte)(unsafe.Add(c.bodyStart(), at)) }

@@ -11,7 +11,7 @@ import (
 const (
 	cacheLineBytes = 64
 	// frontBytes is what most headers of blocks take.
-	frontBytes = 3 * cacheLineBytes
+	frontBytes = 4 * cacheLineBytes
 	// maxPrefetchBytes is about what the caches hold besides.
 	maxPrefetchBytes = 4 << 10
 	// deviceSlackRows is how far a device is found, mostly, from where it would be if ids were
@@ -138,6 +138,9 @@ func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
 //
 // Cost: some ns for each column.
 func (b *Block) PrefetchRows(rows []Span, columns Columns) {
+	if columns>>record.MID&1 != 0 {
+		b.prefetchDevices()
+	}
 	b.eachColumn(columns, func(c *column) { c.prefetch(rows) })
 }
 
@@ -156,6 +159,25 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 		for w := range words {
 			yield(&words[w])
 		}
+	}
+}
+
+// PrefetchDevices has it load where devices are looked for in rows of a block with sub-runs, and
+// reports whether the block has such: the caller does something else before [Block.FindMIDs].
+func (b *Block) PrefetchDevices(rows []Span) bool {
+	if b.subRuns.count == 0 {
+		return false
+	}
+	b.prefetchDevices()
+	b.keys[record.MID].prefetch(rows)
+	return true
+}
+
+// prefetchDevices has it load the devices of a block with sub-runs.
+func (b *Block) prefetchDevices() {
+	if t := &b.subRuns; t.count > 0 && t.mids.width > 0 {
+		bytes := min(t.mids.bytes(t.devices), maxPrefetchBytes)
+		prefetch(t.mids.byteAt(0), (bytes+cacheLineBytes-1)/cacheLineBytes)
 	}
 }
 

@@ -1,6 +1,10 @@
 package segment
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/pentad-db/pentad/sdk/record"
+)
 
 // minInterleavedRows is the least number of rows that are decoded together with the prefetch of one
 // range.
@@ -23,6 +27,9 @@ type byteRange struct {
 // Set replaces the ranges by those of some columns of rows of an open block.
 func (l *PrefetchQueue) Set(b *Block, rows []Span, columns Columns) {
 	l.ranges, l.at = l.ranges[:0], 0
+	if columns>>record.MID&1 != 0 && len(rows) > 0 {
+		b.prefetchDevices()
+	}
 	b.eachColumn(columns, func(c *column) {
 		for _, r := range rows {
 			width := c.meanWidth()

@@ -23,6 +23,7 @@ type Prefetched struct {
 	number   uint32
 	residual uint8
 	devices  []segment.MIDs
+	isFound  bool // devices are
 	Spans    []segment.Span
 	rows     int
 }
@@ -104,6 +105,13 @@ func (r *Reader) openAhead(seg *PlannedSegment, c index.Candidate, p *Prefetched
 		r.prefetchResidual(seg, p)
 		return nil
 	}
+	p.Spans = p.Spans[:0]
+	r.eachSubRun(seg, p, func(_ uint8, lo, hi int) {
+		p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
+	})
+	if p.isFound = !p.Block.PrefetchDevices(p.Spans); !p.isFound {
+		return nil
+	}
 	p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
 	p.Spans = p.Spans[:0]
 	r.eachSubRun(seg, p, func(_ uint8, lo, hi int) {
@@ -156,6 +164,9 @@ func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
 		r.Chosen = r.Choose(seg, p.info, p.residual)
 		p.addRows(r.Chosen)
 		return
+	}
+	if !p.isFound {
+		p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
 	}
 	r.eachSubRun(seg, p, func(residual uint8, lo, hi int) {
 		for _, m := range p.devices {
