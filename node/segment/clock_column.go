@@ -162,9 +162,6 @@ func (c *column) writeClock(p *positions, to *wordWriter) {
 }
 
 func (c *column) writeClockByRow(p *positions, to *wordWriter) {
-	if p.sel != nil && c.gatherVector(p.sel, to) {
-		return
-	}
 	w := *to
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	base, period, low, gcd, lows := c.base, c.period, c.low&63, c.gcd, c.lowMask()

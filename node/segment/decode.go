@@ -168,9 +168,6 @@ func (c *column) writeWhole(spans []Span, to *wordWriter) {
 
 // writeSome is writeSelected for rows one by one.
 func (c *column) writeSome(sel []uint32, to *wordWriter) {
-	if c.gatherVector(sel, to) {
-		return
-	}
 	w := *to
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
 	switch c.kind {

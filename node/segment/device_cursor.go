@@ -206,93 +206,107 @@ func (c *deviceCursor) writeSpan(lo, hi int, w *wordWriter) {
 	}
 }
 
+// numberedRows is how many rows are numbered before their devices are looked up: loops that do one
+// of both keep what they need in registers.
+const numberedRows = 64
+
 // writeRows writes the devices of the rows of spans one by one.
-func (c *deviceCursor) writeRows(spans []Span, to *wordWriter) {
-	w, t := *to, &c.block.subRuns
-	var m deviceLoader
-	for _, s := range spans {
-		lo, hi := int(s.Lo), int(s.Hi)
-		for ; lo < hi; lo++ {
-			if lo >= c.end || !c.isPlaced {
-				if f := &t.found[t.of(lo)]; int(f.first) <= lo && hi <= int(f.end) {
-					w.fill(uint64(t.mid(int(f.device))), hi-lo)
-					break
-				}
-				c.enter(lo)
-				m = c.loader()
+func (c *deviceCursor) writeRows(spans []Span, w *wordWriter) {
+	t := &c.block.subRuns
+	var rows [numberedRows]uint32
+	for n := 0; len(spans) > 0; n = 0 {
+		s := spans[0]
+		of := t.of(int(s.Lo))
+		if f := &t.found[of]; uint32(f.first) <= s.Lo && s.Hi <= uint32(f.end) {
+			w.fill(uint64(t.mid(int(f.device))), int(s.Hi-s.Lo))
+			spans = spans[1:]
+			continue
+		}
+		for end := uint32(t.end(of)); n < numberedRows && s.Lo < end; {
+			rows[n] = s.Lo
+			n++
+			if s.Lo++; s.Lo < s.Hi {
+				continue
 			}
-			number := m.place(lo)
-			if number >= m.absent {
-				number = c.device(lo)
-				m = c.loader()
+			if spans = spans[1:]; len(spans) == 0 {
+				break
 			}
-			w.put(m.mid(number))
+			s = spans[0]
+		}
+		c.writeSome(rows[:n], w)
+		for k := s.Lo; len(spans) > 0 && spans[0].Lo < k && k < spans[0].Hi; {
+			rest := Span{k, spans[0].Hi} // of a span that goes on in the next sub-run
+			c.writeRows([]Span{rest}, w)
+			spans = spans[1:]
+			break
 		}
 	}
-	to.at = w.at
 }
 
-// deviceLoader is what rows of a sub-run are looked up by, in registers.
-type deviceLoader struct {
-	firsts, mids unsafe.Pointer
-	before       *[maxBlockRows / 64]int16
-	passed       int // absent devices
-	absent       int // the next
-	last         uint
-	base, gcd    uint64
-	width        uint
-	mask         uint64
-}
-
-func (c *deviceCursor) loader() deviceLoader {
+// writeSome writes the devices of rows of one sub-run, one by one.
+func (c *deviceCursor) writeSome(rows []uint32, w *wordWriter) {
 	t := &c.block.subRuns
-	return deviceLoader{firsts: c.block.keys[record.MID].bodyStart(), mids: t.mids.bodyStart(),
-		before: &t.before, passed: c.absent - c.first, absent: c.nextAbsent,
-		last: uint(t.devices - 1), base: t.mids.base, gcd: t.mids.gcd, width: uint(t.mids.width),
-		mask: t.mids.maxPacked}
+	var numbers [numberedRows]uint16
+	firsts := c.block.keys[record.MID].bodyStart()
+	for len(rows) > 0 {
+		c.device(int(rows[0])) // enters the sub-run
+		part := rows[:min(len(rows), numberedRows)]
+		passed, absent := c.absent-c.first, c.nextAbsent
+		for k, i := range part {
+			word := uint(i) >> 6 % uint(len(t.before))
+			bit := *(*uint64)(unsafe.Add(firsts, word<<3)) & (2<<(i&63) - 1)
+			number := int(t.before[word]) + bits.OnesCount64(bit) + passed
+			if number >= absent {
+				number = c.device(int(i))
+				passed, absent = c.absent-c.first, c.nextAbsent
+			}
+			numbers[k%numberedRows] = uint16(number)
+		}
+		t.mids.writeNumbers(numbers[:len(part)], uint(t.devices-1), w)
+		rows = rows[len(part):]
+	}
 }
 
-// place returns the number of the device of a row, if no absent device comes before it that is not
-// passed.
-func (m *deviceLoader) place(row int) int {
-	word := uint(row) >> 6 % (maxBlockRows / 64)
-	firsts := *(*uint64)(unsafe.Add(m.firsts, word<<3))
-	return int(m.before[word]) + bits.OnesCount64(firsts&(2<<(row&63)-1)) + m.passed
-}
-
-// mid returns a device. Of damaged bytes, there may be more than there are, or none.
-func (m *deviceLoader) mid(number int) uint64 {
-	return m.base + m.gcd*(loadBits(m.mids, min(uint(number), m.last)*m.width)&m.mask)
+// writeNumbers writes the values at positions up to last. Of damaged bytes, others are beyond.
+func (c *column) writeNumbers(numbers []uint16, last uint, to *wordWriter) {
+	w := *to
+	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
+	for _, i := range numbers {
+		w.put(base + gcd*(loadBits(body, min(uint(i), last)*width)&mask))
+	}
+	to.at = w.at
 }
 
 // writeSelected writes the devices of the rows of sel. Where they lie close together, those of all
 // between them are written first, which is faster.
-func (c *deviceCursor) writeSelected(sel []uint32, to *wordWriter) {
-	w, t := *to, &c.block.subRuns
+func (c *deviceCursor) writeSelected(sel []uint32, w *wordWriter) {
+	t := &c.block.subRuns
 	for len(sel) > 0 {
-		number := c.device(int(sel[0]))
-		n := rowsBefore(sel, c.end)
-		if int(sel[n-1]-sel[0]) < rareRows*n && len(sel)*unpackedDevices > t.devices {
-			t.loadDevices()
-			n = rowsBefore(sel, min(c.end, int(sel[0])+decodeRows))
-			rows := int(sel[n-1]-sel[0]) + 1
-			var values [decodeRows]int64
-			c.fill(int(sel[0]), int(sel[0])+rows, number, values[:rows])
-			for _, i := range sel[:n] {
-				w.put(uint64(values[i-sel[0]]))
-			}
-		} else {
-			m := c.loader()
-			for _, i := range sel[:n] {
-				number := m.place(int(i))
-				if number >= m.absent {
-					number = c.device(int(i))
-					m = c.loader()
-				}
-				w.put(m.mid(number))
-			}
+		n := rowsBefore(sel, t.end(t.of(int(sel[0]))))
+		if int(sel[n-1]-sel[0]) >= rareRows*n || len(sel)*unpackedDevices < t.devices {
+			c.writeSome(sel[:n], w)
+			sel = sel[n:]
+			continue
+		}
+		t.loadDevices()
+		for part := sel[:n]; len(part) > 0; {
+			k := rowsBefore(part, int(part[0])+decodeRows)
+			c.writeWithin(part[:k], w)
+			part = part[k:]
 		}
 		sel = sel[n:]
 	}
-	to.at = w.at
+}
+
+// writeWithin writes the devices of the rows of sel, which lie within decodeRows.
+func (c *deviceCursor) writeWithin(sel []uint32, w *wordWriter) {
+	var values [decodeRows]int64
+	lo := int(sel[0])
+	rows := int(sel[len(sel)-1]) + 1 - lo
+	c.fill(lo, lo+rows, c.device(lo), values[:rows])
+	to := *w
+	for _, i := range sel {
+		to.put(uint64(values[int(i)-lo]))
+	}
+	w.at = to.at
 }

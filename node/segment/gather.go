@@ -105,8 +105,7 @@ func (b *Block) GatherColumns(
 		for _, s := range spans {
 			p.n += int(s.Hi - s.Lo)
 		}
-		if len(spans) > 1 && (b.oneByOne(columns) ||
-			p.n >= fewRows && p.n < shortSpan*len(spans) && b.runs.count == 0) {
+		if len(spans) > 1 && b.oneByOne(columns) {
 			b.sel = slices.Grow(b.sel[:0], p.n)
 			for _, s := range spans {
 				for i := s.Lo; i < s.Hi; i++ {
@@ -118,9 +117,6 @@ func (b *Block) GatherColumns(
 	}
 	return b.gather(p, columns, dst)
 }
-
-// shortSpan is how many rows spans have at least on average that are not gathered row by row.
-const shortSpan = 2
 
 // spanRows is how many positions spans have at least on average that are gathered in their place.
 const spanRows = 16

@@ -135,9 +135,29 @@ func BenchmarkMeters(b *testing.B) {
 				gather(columns)
 			})
 		}
+		slots := make([][]Span, 8*blocks)
+		for i := range slots {
+			if err := s.Block(i%blocks, offsets[i%blocks], sizes[i%blocks], &blk); err != nil {
+				b.Fatal(err)
+			}
+			slot(i)
+			for _, at := range sel {
+				slots[i] = append(slots[i], Span{at, at + 1})
+			}
+		}
 		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
 			columns := Columns(1) << d
-			run("slot-"+name, 80, func(i int) { slot(i); spans = nil; gather(columns) })
+			run("slot-"+name, 80, func(i int) {
+				sel, spans = sel[:0], nil
+				for _, s := range slots[i%len(slots)] {
+					sel = append(sel, s.Lo)
+				}
+				gather(columns)
+			})
+			run("slotspans-"+name, 80, func(i int) {
+				spans = slots[i%len(slots)]
+				gather(columns)
+			})
 		}
 		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
 			columns := Columns(1) << d

@@ -38,38 +38,48 @@ func (b *Block) writeSubRuns(d record.Dim, p *positions, w *wordWriter) {
 }
 
 // writeSubRunsByRow is writeSubRuns for caps or ranks, one by one.
-func (b *Block) writeSubRunsByRow(d record.Dim, p *positions, to *wordWriter) {
-	w, c, end := *to, &b.keys[d], 0
-	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
-	// Of a column without a clock, all of a value is below its tick.
-	base, low, period, gcd := uint64(0), uint(64), uint64(0), c.gcd
-	if c.kind == columnClock {
-		low, period = uint(c.low), c.period
+func (b *Block) writeSubRunsByRow(d record.Dim, p *positions, w *wordWriter) {
+	for sel := p.sel; len(sel) > 0; {
+		c, end := b.enterOf(d, int(sel[0]))
+		n := rowsBefore(sel, end)
+		c.writeByRow(&positions{sel: sel[:n]}, w)
+		sel = sel[n:]
 	}
-	lows := uint64(1)<<low - 1
-	for _, i := range p.sel {
-		if int(i) >= end {
-			c, end = b.enterOf(d, int(i))
-			base = c.base
+	if p.sel != nil {
+		return
+	}
+	for spans := p.spans; len(spans) > 0; {
+		c, end := b.enterOf(d, int(spans[0].Lo))
+		n := 0
+		if int(spans[len(spans)-1].Hi) <= end {
+			n = len(spans)
 		}
-		packed := loadBits(body, uint(i)*width) & mask
-		w.put(base + period*(packed>>low) + gcd*(packed&lows))
-	}
-	for k := 0; p.sel == nil && k < len(p.spans); k++ {
-		for lo, hi := int(p.spans[k].Lo), int(p.spans[k].Hi); lo < hi; {
-			if lo >= end {
-				c, end = b.enterOf(d, lo)
-				base = c.base
-			}
-			for stop := min(hi, end); lo < stop; lo++ {
-				packed := loadBits(body, uint(lo)*width) & mask
-				if period == 0 {
-					w.put(base + gcd*packed)
-				} else {
-					w.put(base + period*(packed>>(low&63)) + gcd*(packed&lows))
-				}
-			}
+		for n < len(spans) && int(spans[n].Hi) <= end {
+			n++
 		}
+		if n > 0 {
+			c.writeByRow(&positions{spans: spans[:n]}, w)
+			spans = spans[n:]
+			continue
+		}
+		for s := spans[0]; s.Lo < s.Hi; { // it is in several sub-runs
+			c, end = b.enterOf(d, int(s.Lo))
+			one := [1]Span{{s.Lo, min(s.Hi, uint32(end))}}
+			c.writeByRow(&positions{spans: one[:]}, w)
+			s.Lo = one[0].Hi
+		}
+		spans = spans[1:]
 	}
-	to.at = w.at
+}
+
+// writeByRow writes values of caps or ranks one by one.
+func (c *column) writeByRow(p *positions, w *wordWriter) {
+	switch {
+	case c.kind == columnClock:
+		c.writeClockByRow(p, w)
+	case p.sel != nil:
+		c.writeSome(p.sel, w)
+	default:
+		c.writeRows(p.spans, w)
+	}
 }
