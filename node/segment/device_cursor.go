@@ -289,6 +289,11 @@ func (c *deviceCursor) writeSelected(sel []uint32, w *wordWriter) {
 			continue
 		}
 		t.loadDevices()
+		if isSpan(sel[:n]) {
+			c.writeSpan(int(sel[0]), int(sel[0])+n, w)
+			sel = sel[n:]
+			continue
+		}
 		for part := sel[:n]; len(part) > 0; {
 			k := rowsBefore(part, int(part[0])+decodeRows)
 			c.writeWithin(part[:k], w)

@@ -20,7 +20,10 @@ func (b *Block) writeSubRuns(d record.Dim, p *positions, w *wordWriter) {
 	for sel := p.sel; len(sel) > 0; sel = sel[part.n:] {
 		c, end := b.enterOf(d, int(sel[0]))
 		part.n = rowsBefore(sel, end)
-		part.sel = sel[:part.n]
+		if part.sel, part.spans = sel[:part.n], nil; part.n >= fewRows && isSpan(part.sel) {
+			one[0] = Span{sel[0], sel[0] + uint32(part.n)}
+			part.sel, part.spans = nil, one[:]
+		}
 		c.write(&part, w)
 	}
 	if p.sel != nil {
@@ -48,28 +51,37 @@ func (b *Block) writeSubRunsByRow(d record.Dim, p *positions, w *wordWriter) {
 	if p.sel != nil {
 		return
 	}
-	for spans := p.spans; len(spans) > 0; {
-		c, end := b.enterOf(d, int(spans[0].Lo))
-		n := 0
-		if int(spans[len(spans)-1].Hi) <= end {
-			n = len(spans)
-		}
-		for n < len(spans) && int(spans[n].Hi) <= end {
-			n++
-		}
-		if n > 0 {
-			c.writeByRow(&positions{spans: spans[:n]}, w)
-			spans = spans[n:]
-			continue
-		}
-		for s := spans[0]; s.Lo < s.Hi; { // it is in several sub-runs
-			c, end = b.enterOf(d, int(s.Lo))
-			one := [1]Span{{s.Lo, min(s.Hi, uint32(end))}}
-			c.writeByRow(&positions{spans: one[:]}, w)
-			s.Lo = one[0].Hi
-		}
-		spans = spans[1:]
+	c, end := b.enterOf(d, int(p.spans[0].Lo))
+	if int(p.spans[len(p.spans)-1].Hi) <= end {
+		c.writeByRow(p, w)
+		return
 	}
+	b.writeSpansByRow(d, p.spans, w)
+}
+
+// writeSpansByRow is writeSubRunsByRow for spans in several sub-runs, of a few rows each.
+func (b *Block) writeSpansByRow(d record.Dim, spans []Span, to *wordWriter) {
+	w, c, end := *to, &b.keys[d], 0
+	width, mask, body, gcd := uint(c.width), c.maxPacked, c.bodyStart(), c.gcd
+	base, low, period, lows := uint64(0), c.low&63, c.period, c.lowMask()
+	for _, s := range spans {
+		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
+			if lo >= end {
+				c, end = b.enterOf(d, lo)
+				base = c.base
+			}
+			stop := min(hi, end)
+			for bit := uint(lo) * width; lo < stop; lo++ {
+				packed := loadBits(body, bit) & mask
+				if bit += width; c.kind == columnClock {
+					w.put(base + period*(packed>>low) + gcd*(packed&lows))
+				} else {
+					w.put(base + gcd*packed)
+				}
+			}
+		}
+	}
+	to.at = w.at
 }
 
 // writeByRow writes values of caps or ranks one by one.
