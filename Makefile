@@ -208,8 +208,9 @@ bench-shards: ## compare ingest into heads of two shards and of one, in turns
 	$(IN_BENCH) $(GO) run . shards --seal-rows 20000000 $(BENCH_FLAGS)
 
 .PHONY: bench-names
-bench-names: ## compare questions by descriptions of devices with PostGIS and DuckDB
+bench-names: ## compare questions by descriptions of devices with PostGIS and DuckDB, and conditions with the filter threshold
 	$(IN_BENCH) $(GO) run . names $(BENCH_FLAGS)
+	$(GO) test -run '^$$' -bench '^Benchmark(Where|Moving)$$' ./node ./node/store
 
 bench-peers: ## install servers and a C compiler for make bench; as root, Debian
 	apt-get install -y --no-install-recommends gcc libc6-dev postgresql postgresql-postgis clickhouse-server influxdb redis-server

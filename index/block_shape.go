@@ -24,16 +24,17 @@ const (
 // derive sets the units from what the rows are: as many cuts through devices as through the time
 // they cover and through the order in which they came. The hundredth of the caps at either end may
 // be garbage and does not count.
-func (c *Clusterer) derive(items []item) {
-	step := max(1, len(items)/derivedFrom)
+func (c *Clusterer) derive(g *rowsByPair) {
+	n := len(g.order)
+	step := max(1, n/derivedFrom)
 	c.keys = c.keys[:0]
 	mids := make([]uint64, 0, 2*derivedFrom)
 	ranks := make([]uint64, 0, 2*derivedFrom)
-	for from := 0; from < len(items); from += step {
-		i := min(anyOf(from, step), len(items)-1)
-		c.keys = append(c.keys, uint64(items[i].cap)^1<<63)
-		mids = append(mids, uint64(items[i].mid))
-		ranks = append(ranks, uint64(items[i].rank))
+	for from := 0; from < n; from += step {
+		row := g.order[min(anyOf(from, step), n-1)]
+		c.keys = append(c.keys, uint64(c.rows.CapNs[row])^1<<63)
+		mids = append(mids, uint64(c.midOf[row]))
+		ranks = append(ranks, uint64(c.rankOf(row)))
 	}
 	c.unitMID = spanOfMost(mids)
 	c.unitCapNs = spanOfMost(c.keys)
@@ -55,14 +56,14 @@ func spanOfMost(numbers []uint64) float64 {
 }
 
 // fitSeries makes the unit of devices smaller where blocks would have fewer readings of a series
-// than they should have at least, and that of caps where they would have more than enough. The
-// items are sorted by pair, and each stands for this many rows. Late rows are too few for that.
+// than they should have at least, and that of caps where they would have more than enough. Each row
+// stands for this many rows. Late rows are too few for that.
 //
 // A block that has one n-th of the devices and one t-th of the time of a pair holds readings/t
 // rows of each of its series, and there are n*t of them.
-func (c *Clusterer) fitSeries(items []item, each float64) {
-	found, blocks := c.countSeries(items)
-	rows := float64(len(items)) * each
+func (c *Clusterer) fitSeries(g *rowsByPair, each float64) {
+	found, blocks := c.countSeries(g)
+	rows := float64(len(g.order)) * each
 	blocks = max(1, blocks*each/float64(c.opt.BlockRows))
 	readings := rows / seriesSeen(float64(found), rows, 1/each)
 	has := readings / math.Sqrt(blocks) // with as many cuts through devices as through time
@@ -75,25 +76,23 @@ func (c *Clusterer) fitSeries(items []item, each float64) {
 	}
 }
 
-// countSeries returns how many series the items are of, and how many items the pair of an item
-// has on average.
-func (c *Clusterer) countSeries(items []item) (found int, ofPair float64) {
+// countSeries returns how many series the rows are of, and how many rows the pair of a row has on
+// average.
+func (c *Clusterer) countSeries(g *rowsByPair) (found int, ofPair float64) {
 	c.seen = emptied(c.seen, len(c.mids))[:len(c.mids)]
 	clear(c.seen)
-	first, squares := 0, 0.0
-	for i := range items {
-		it := &items[i]
-		if it.pair != items[first].pair {
-			squares += float64(i-first) * float64(i-first)
-			first = i
-		}
-		if c.seen[it.mid] != it.pair+1 {
-			c.seen[it.mid] = it.pair + 1
-			found++
+	squares := 0.0
+	for pair := range c.cids {
+		rows := g.order[g.starts[pair]:g.starts[pair+1]]
+		squares += float64(len(rows)) * float64(len(rows))
+		for _, row := range rows {
+			if mid := c.midOf[row]; c.seen[mid] != uint32(pair)+1 {
+				c.seen[mid] = uint32(pair) + 1
+				found++
+			}
 		}
 	}
-	last := float64(len(items) - first)
-	return found, (squares + last*last) / float64(len(items))
+	return found, squares / float64(len(g.order))
 }
 
 // seriesSeen returns of how many series, which have so many rows together, about so many are found

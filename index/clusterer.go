@@ -8,9 +8,9 @@ package index
 
 import (
 	"cmp"
+	"math/bits"
 	"runtime"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -69,9 +69,11 @@ type Layout struct {
 	Keys record.Batch
 }
 
+// partRows is about how many rows a part of a layout has: they stay in the caches.
+const partRows = 1 << 16
+
 // item is a row while it is being sorted.
 type item struct {
-	key  uint64 // the dimension that is being split, order-preserving
 	cap  int64
 	mid  uint32 // ordinal among the distinct devices
 	rank uint32
@@ -82,23 +84,35 @@ type item struct {
 // Clusterer clusters one batch after another and keeps its memory from one to the next.
 type Clusterer struct {
 	opt    Options
-	layout *Layout
-	mids   []int64  // ordinal -> device
-	cids   []int32  // pair -> its tenant, ascending
-	moids  []int32  // pair -> its quantity
-	keys   []uint64 // of the sub-run being sorted
-	sorted []item
-	sorter keySorter
+	rows   *record.Batch // that are clustered
+	ranks  []int64       // of the rows; nil: their numbers
+	late   bool          // whether the blocks being made hold late rows
+	layout *Layout       // that gets the blocks
+	take   func(part *Layout) (next *Layout, err error)
+	err    error // of take
+	// partRows is about how many rows a part has; tests are small.
+	partRows int
 
-	all, sortedByPair []item   // the rows being clustered
-	seen              []uint32 // by device, see countSeries
-	inBlock           []uint32 // by device: the last mark of a pair in a block that has it
-	inBlockMark       uint32
-	ordinalsByRow     struct {
-		mids, cids, moids, pairs []uint32
-		pairKeys                 []int64
-		table                    []uint32
-	}
+	mids   []int64 // ordinal -> device
+	cids   []int32 // pair -> its tenant, ascending
+	moids  []int32 // pair -> its quantity
+	midOf  []uint32
+	pairOf []uint32 // row -> number of its pair, in order of appearance
+	pairs  []pair   // ascending
+	order  []uint32
+	groups [2]rowsByPair // rows on time, and late ones
+	series []SeriesCap   // of these, of each ascending
+	onTime int           // how many series are of the first
+
+	items, spare []item
+	keys, inTurn []uint64
+	counts       [1 << deviceDigitBits]uint32
+	table, next  []uint32
+	lateRows     []uint32
+	recent       [recentPairs]pair
+	numbers      map[[2]int32]uint32
+	subOf        [maxBlockRows]uint8 // position in a block -> sub-run
+	seen         []uint32            // by device, see countSeries
 
 	// The sides of the shape that blocks strive for: a smaller one splits its dimension more often.
 	unitMID, unitCapNs, unitRank float64
@@ -110,42 +124,69 @@ func NewClusterer(opt Options) *Clusterer { return new(Clusterer).With(opt) }
 // With makes it follow other options.
 func (c *Clusterer) With(opt Options) *Clusterer {
 	c.opt = opt.withDefaults()
+	c.partRows = cmp.Or(c.partRows, partRows)
+	if c.numbers == nil {
+		c.numbers = map[[2]int32]uint32{}
+	}
 	return c
 }
 
 // Cluster clusters rows that have acqs and are in acq order, in the memory of a layout. The same
 // rows give the same layout.
 //
-// Cost: about 0.15 us a row.
-func (c *Clusterer) Cluster(rows *record.Batch, to *Layout) {
-	items := c.begin(rows, to)
-	for i := range items {
-		items[i].rank = uint32(i)
-	}
-	onTime := splitLate(items, c.opt.LateNs)
-	c.clusterItems(items[:onTime], false)
-	to.OnTime = len(to.BlockEnds)
-	c.clusterItems(items[onTime:], true)
-	c.layout = nil // it may be a part of something large
+// Cost: about 0.1 us a row.
+func (c *Clusterer) Cluster(rows *record.Batch, to *Layout) { _ = c.ClusterInParts(rows, to, nil) }
+
+// ClusterInParts is Cluster that hands over the layout in parts of some 65,000 rows, those of the
+// blocks that are on time first. The memory that take returns gets the next part. A part names some
+// of the rows; positions count from its beginning. Clustering ends with the first error of take,
+// which is returned.
+func (c *Clusterer) ClusterInParts(
+	rows *record.Batch, to *Layout, take func(part *Layout) (next *Layout, err error),
+) error {
+	c.begin(rows, nil)
+	c.take = take
+	c.use(to)
+	c.lateRows = lateOf(rows.CapNs, c.opt.LateNs, c.lateRows[:0])
+	c.group(c.lateRows)
+	c.clusterGroup(&c.groups[0], false)
+	c.onTime = len(c.series)
+	c.clusterGroup(&c.groups[1], true)
+	return c.end()
 }
 
 // ClusterTile clusters rows that are all late, or all on time, in the memory of a layout. AcqNs
 // holds their ranks, in any order.
 func (c *Clusterer) ClusterTile(rows *record.Batch, late bool, to *Layout) {
-	items := c.begin(rows, to)
-	for i := range items {
-		items[i].rank = uint32(rows.AcqNs[i])
-	}
-	c.clusterItems(items, late)
-	if !late {
-		to.OnTime = len(to.BlockEnds)
-	}
-	c.layout = nil
+	c.begin(rows, rows.AcqNs)
+	c.use(to)
+	c.group(nil)
+	c.clusterGroup(&c.groups[0], late)
+	c.onTime = len(c.series)
+	_ = c.end()
 }
 
-// begin empties a layout, makes space for this many rows in it, and lists them.
-func (c *Clusterer) begin(rows *record.Batch, l *Layout) []item {
-	n := rows.Len()
+// begin numbers the devices and the pairs of rows.
+func (c *Clusterer) begin(rows *record.Batch, ranks []int64) {
+	c.rows, c.ranks, c.take, c.err = rows, ranks, nil, nil
+	c.series, c.onTime = c.series[:0], 0
+	c.midOf, c.mids = ordinals(rows.MID, c.midOf, &c.table)
+	c.numberPairs(rows)
+}
+
+// end lets go of what is not the clusterer's, and may be part of something large.
+func (c *Clusterer) end() error {
+	err := c.err
+	c.rows, c.ranks, c.layout, c.take, c.err = nil, nil, nil, nil, nil
+	return err
+}
+
+// use empties a layout, which gets the next blocks.
+func (c *Clusterer) use(l *Layout) {
+	n := c.rows.Len()
+	if c.take != nil {
+		n = min(n, c.partRows+c.opt.BlockRows)
+	}
 	l.Order, l.BlockEnds, l.SubEnds = emptied(l.Order, n), l.BlockEnds[:0], l.SubEnds[:0]
 	l.OnTime = 0
 	l.Keys.Reset()
@@ -153,122 +194,73 @@ func (c *Clusterer) begin(rows *record.Batch, l *Layout) []item {
 	l.Keys.MOID, l.Keys.CapNs = emptied(l.Keys.MOID, n), emptied(l.Keys.CapNs, n)
 	l.Keys.AcqNs = emptied(l.Keys.AcqNs, n)
 	c.layout = l
-	return c.items(rows)
 }
 
-// clusterItems clusters the late rows, or the others.
-func (c *Clusterer) clusterItems(items []item, late bool) {
-	if len(items) > 0 {
-		items = c.sortByPair(items)
-		c.derive(items)
-		if !late {
-			c.fitSeries(items, 1)
-		}
-		c.split(items)
+// clusterGroup clusters the late rows, or the others.
+func (c *Clusterer) clusterGroup(g *rowsByPair, late bool) {
+	if len(g.order) == 0 || c.err != nil {
+		return
+	}
+	c.late = late
+	c.derive(g)
+	if !late {
+		c.fitSeries(g, 1)
+	}
+	c.splitPairs(g, 0, len(c.cids))
+	c.handOver(1)
+}
+
+// handOver hands over a part that has this many rows, if parts are asked for.
+func (c *Clusterer) handOver(rows int) {
+	if c.take == nil || len(c.layout.Order) < rows || c.err != nil {
+		return
+	}
+	next, err := c.take(c.layout)
+	if c.err = err; err == nil {
+		c.use(next)
 	}
 }
 
-// items lists the rows, without their ranks.
-func (c *Clusterer) items(rows *record.Batch) []item {
-	n := &c.ordinalsByRow
-	var cids, moids []int32
-	n.mids, c.mids = ordinals(rows.MID, n.mids, &n.table)
-	n.cids, cids = ordinals(rows.CID, n.cids, &n.table)
-	n.moids, moids = ordinals(rows.MOID, n.moids, &n.table)
-	pairs := c.pairs(cids, moids)
-	c.all = emptied(c.all, rows.Len())[:rows.Len()]
-	for i := range c.all {
-		c.all[i] = item{row: uint32(i), cap: rows.CapNs[i], mid: n.mids[i], pair: pairs[i]}
+func (c *Clusterer) rankOf(row uint32) uint32 {
+	if c.ranks == nil {
+		return row
 	}
-	return c.all
+	return uint32(c.ranks[row])
 }
 
-// pairs numbers the distinct pairs of tenant and quantity, whose ordinals are known.
-func (c *Clusterer) pairs(cids, moids []int32) []uint32 {
-	n, width := &c.ordinalsByRow, int64(len(moids))
-	c.cids, c.moids = c.cids[:0], c.moids[:0]
-	if len(moids) == 1 { // as in most tiles of a merge
-		for _, cid := range cids {
-			c.cids, c.moids = append(c.cids, cid), append(c.moids, moids[0])
-		}
-		return n.cids
-	}
-	n.pairKeys = emptied(n.pairKeys, len(n.cids))[:len(n.cids)]
-	for i := range n.pairKeys {
-		n.pairKeys[i] = int64(n.cids[i])*width + int64(n.moids[i])
-	}
-	var distinct []int64
-	n.pairs, distinct = ordinals(n.pairKeys, n.pairs, &n.table)
-	for _, key := range distinct {
-		c.cids, c.moids = append(c.cids, cids[key/width]), append(c.moids, moids[key%width])
-	}
-	return n.pairs
-}
-
-// splitLate moves the late rows behind the others, keeping the order, and returns where they start.
-// A row is late when its cap is further from those of most rows that came about the
-// same time than these are from each other, and lateNs.
-func splitLate(items []item, lateNs int64) int {
-	late := make([]item, 0, len(items)/16)
-	var caps [lateSample]int64
-	k := 0
-	for from := 0; from < len(items); from += lateWindow {
-		window := items[from:min(from+lateWindow, len(items))]
+// lateOf appends the numbers of late rows to dst. A row is late when its cap is further from those
+// of most rows that came about the same time than these are from each other, and lateNs.
+func lateOf(capsNs []int64, lateNs int64, dst []uint32) []uint32 {
+	var sample [lateSample]int64
+	for from := 0; from < len(capsNs); from += lateWindow {
+		window := capsNs[from:min(from+lateWindow, len(capsNs))]
 		each := max(1, len(window)/lateSample)
-		for i := range caps {
-			caps[i] = window[min(anyOf(i*len(window)/lateSample, each), len(window)-1)].cap
+		for i := range sample {
+			sample[i] = window[min(anyOf(i*len(window)/lateSample, each), len(window)-1)]
 		}
-		slices.Sort(caps[:])
-		lo, hi := caps[lateSample/8], caps[lateSample-1-lateSample/8]
+		slices.Sort(sample[:])
+		lo, hi := sample[lateSample/8], sample[lateSample-1-lateSample/8]
 		far := uint64(hi) - uint64(lo) + uint64(lateNs)
-		for i := range window {
-			it := window[i]
-			if it.cap < lo && uint64(lo)-uint64(it.cap) > far ||
-				it.cap > hi && uint64(it.cap)-uint64(hi) > far {
-				late = append(late, it)
-				continue
+		for i, v := range window {
+			if v < lo && uint64(lo)-uint64(v) > far || v > hi && uint64(v)-uint64(hi) > far {
+				dst = append(dst, uint32(from+i))
 			}
-			items[k] = it
-			k++
 		}
 	}
-	copy(items[k:], late)
-	return k
+	return dst
 }
 
-// sortByPair returns the items sorted by tenant and quantity, those of one pair in the order that
-// they had.
-func (c *Clusterer) sortByPair(items []item) []item {
-	if len(c.cids) == 1 {
-		return items
-	}
-	next := make([]uint32, len(c.cids)+1)
-	for i := range items {
-		next[items[i].pair+1]++
-	}
-	for pair := range c.cids {
-		next[pair+1] += next[pair]
-	}
-	c.sortedByPair = emptied(c.sortedByPair, len(items))
-	out := c.sortedByPair[:len(items)]
-	for i := range items {
-		pair := items[i].pair
-		out[next[pair]] = items[i]
-		next[pair]++
-	}
-	return out
-}
-
-// split divides items until they fit a block.
+// split divides items of a pair, or of so few rows that they fit a block, until they do.
 func (c *Clusterer) split(items []item) {
-	for len(items) > c.opt.BlockRows {
+	for len(items) > c.opt.BlockRows && c.err == nil {
 		runtime.Gosched() // queries come first
 		at := c.cut(items)
 		c.split(items[:at])
 		items = items[at:]
 	}
-	if len(items) > 0 {
+	if len(items) > 0 && c.err == nil {
 		c.leaf(items)
+		c.handOver(c.partRows)
 	}
 }
 
@@ -279,10 +271,10 @@ func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 	for i := range items {
 		it := &items[i]
 		lo.cap, hi.cap = min(lo.cap, it.cap), max(hi.cap, it.cap)
-		lo.mid, hi.mid = min(lo.mid, it.mid), max(hi.mid, it.mid)
 		lo.rank, hi.rank = min(lo.rank, it.rank), max(hi.rank, it.rank)
 	}
-	best, width := record.MID, float64(hi.mid-lo.mid)/c.unitMID
+	mids := items[len(items)-1].mid - items[0].mid // they are sorted by device
+	best, width := record.MID, float64(mids)/c.unitMID
 	if w := float64(uint64(hi.cap)-uint64(lo.cap)) / c.unitCapNs; w > width {
 		best, width = record.Cap, w
 	}
@@ -292,99 +284,103 @@ func (c *Clusterer) widest(items []item) (record.Dim, float64) {
 	return best, width
 }
 
-// cut divides items that are sorted by pair and returns where: between tenants, then between
-// quantities, so that blocks are constant in them, which costs no bits and no filter; then along
-// the widest dimension.
+// cut divides items of one pair along the widest dimension and returns where.
 func (c *Clusterer) cut(items []item) int {
-	if at, _ := c.border(items); at > 0 {
-		return at
-	}
 	d, _ := c.widest(items)
-	setKeys(items, d)
 	at := max(1, (len(items)/2+c.opt.BlockRows/2)/c.opt.BlockRows) * c.opt.BlockRows
-	selectNth(items, at)
+	if d == record.MID {
+		return at // they are sorted by device
+	}
+	keys := c.keysOf(items, d)
+	c.inTurn = append(c.inTurn[:0], keys...)
+	selectNth(keys, at)
+	ties := 0 // of the keys before the cut
+	for _, key := range keys[:at] {
+		if key == keys[at] {
+			ties++
+		}
+	}
+	c.divide(items, c.inTurn, keys[at], ties)
 	return at
 }
 
-// border returns the border between tenants, or quantities of the one tenant, that is nearest to
-// the middle; 0 where there is none.
-func (c *Clusterer) border(items []item) (int, record.Dim) {
-	first, middle := items[0].pair, items[len(items)/2].pair
-	last := items[len(items)-1].pair
-	if first == last {
-		return 0, 0
-	}
-	dim, value := record.CID, func(pair uint32) int32 { return c.cids[pair] }
-	if c.cids[first] == c.cids[last] {
-		dim, value = record.MOID, func(pair uint32) int32 { return c.moids[pair] }
-	}
-	below := sort.Search(len(items), func(i int) bool {
-		return value(items[i].pair) >= value(middle)
-	})
-	upTo := sort.Search(len(items), func(i int) bool {
-		return value(items[i].pair) > value(middle)
-	})
-	half := len(items) / 2
-	if below == 0 || upTo < len(items) && upTo-half < half-below {
-		return upTo, dim
-	}
-	return below, dim
-}
-
-func setKeys(items []item, d record.Dim) {
-	for i := range items {
-		it := &items[i]
-		switch d {
-		case record.MID:
-			it.key = uint64(it.mid)
-		case record.Cap:
-			it.key = uint64(it.cap) ^ 1<<63
-		default:
-			it.key = uint64(it.rank)
+// keysOf returns the part of a key that is being cut, order-preserving; it belongs to the
+// clusterer until the next call.
+func (c *Clusterer) keysOf(items []item, d record.Dim) []uint64 {
+	c.keys = emptied(c.keys, len(items))[:len(items)]
+	switch d {
+	case record.MID:
+		for i := range items {
+			c.keys[i] = uint64(items[i].mid)
+		}
+	case record.Cap:
+		for i := range items {
+			c.keys[i] = uint64(items[i].cap) ^ 1<<63
+		}
+	default:
+		for i := range items {
+			c.keys[i] = uint64(items[i].rank)
 		}
 	}
+	return c.keys
+}
+
+// divide moves the items with keys below a number to the front, and so many of those that equal it,
+// and keeps the order otherwise.
+func (c *Clusterer) divide(items []item, keys []uint64, number uint64, ties int) {
+	c.spare = emptied(c.spare, len(items))
+	spare := c.spare[:len(items)]
+	front, back := 0, 0
+	for i, key := range keys {
+		_, below := bits.Sub64(key, number, 0)
+		if key == number && ties > 0 {
+			ties--
+			below = 1
+		}
+		it := items[i]
+		items[front], spare[back] = it, it
+		front += int(below)
+		back += int(1 - below)
+	}
+	copy(items[front:], spare[:back])
 }
 
 // leaf makes a block: sub-runs by cap, each sorted by tenant, quantity, device, cap and rank. Those
 // that are not needed are empty, at its end.
 func (c *Clusterer) leaf(items []item) {
-	setKeys(items, record.Cap)
-	n, subs := len(items), c.subRunsOf(items)
+	n, subs := len(items), subRunsOf(items)
 	var ends [subRuns]int
 	if subs > 1 {
 		subs = endsOfInstants(items, &ends)
 	}
+	base := uint32(len(c.layout.Order))
+	var subEnds [subRuns]uint32
 	for i := range ends {
 		if i >= subs-1 {
 			ends[i] = n
 		} else if ends[i] == 0 {
 			ends[i] = n * (i + 1) / subs &^ 7 // filters take eight rows at once
 		}
+		subEnds[i] = base + uint32(ends[i])
 	}
-	multiSelect(items, 0, ends[:subs-1])
-	base := uint32(len(c.layout.Order))
-	var subEnds [subRuns]uint32
-	start := 0
-	for i, end := range ends {
-		c.sortRun(items[start:end])
-		start = end
-		subEnds[i] = base + uint32(end)
+	c.emit(c.bySubRun(items, ends[:subs]))
+	l := c.layout
+	l.BlockEnds = append(l.BlockEnds, base+uint32(n))
+	l.SubEnds = append(l.SubEnds, subEnds)
+	if !c.late {
+		l.OnTime = len(l.BlockEnds)
 	}
-	c.emit(items)
-	c.layout.BlockEnds = append(c.layout.BlockEnds, base+uint32(n))
-	c.layout.SubEnds = append(c.layout.SubEnds, subEnds)
 }
 
 // emit appends the rows of a block, in their order, to the layout.
 func (c *Clusterer) emit(items []item) {
-	l, keys := c.layout, &c.layout.Keys
+	n, keys := len(items), &c.layout.Keys
+	order, cids, mids := extend(&c.layout.Order, n), extend(&keys.CID, n), extend(&keys.MID, n)
+	moids, caps, ranks := extend(&keys.MOID, n), extend(&keys.CapNs, n), extend(&keys.AcqNs, n)
 	for i := range items {
 		it := &items[i]
-		l.Order = append(l.Order, it.row)
-		keys.CID = append(keys.CID, c.cids[it.pair])
-		keys.MID = append(keys.MID, c.mids[it.mid])
-		keys.MOID = append(keys.MOID, c.moids[it.pair])
-		keys.CapNs = append(keys.CapNs, it.cap)
-		keys.AcqNs = append(keys.AcqNs, int64(it.rank))
+		order[i] = it.row
+		cids[i], mids[i], moids[i] = c.cids[it.pair], c.mids[it.mid], c.moids[it.pair]
+		caps[i], ranks[i] = it.cap, int64(it.rank)
 	}
 }

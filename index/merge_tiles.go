@@ -1,7 +1,7 @@
 package index
 
 import (
-	"slices"
+	"math"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -20,88 +20,95 @@ type Tile [record.NumDims]record.Range
 func MergeTiles(
 	sample *record.Batch, rows int, each float64, late bool, opt Options,
 ) []Tile {
-	d := tileDivider{sample: sample, rows: rows, Clusterer: NewClusterer(opt)}
-	items := d.items(sample)
-	for i := range items {
-		items[i].rank = uint32(sample.AcqNs[i])
-	}
+	d := tileDivider{rows: rows, Clusterer: NewClusterer(opt)}
 	var all Tile
 	for dim := range all {
 		all[dim] = record.All(record.Dim(dim))
 	}
-	if len(items) == 0 {
+	if sample.Len() == 0 {
 		return []Tile{all}
 	}
-	items = d.sortByPair(items)
-	d.derive(items)
+	d.begin(sample, sample.AcqNs)
+	d.group(nil)
+	g := &d.groups[0]
+	d.derive(g)
 	if !late {
-		d.fitSeries(items, max(1, each))
+		d.fitSeries(g, max(1, each))
 	}
-	d.divide(items, all)
+	d.dividePairs(g, 0, len(d.cids), all)
 	return d.tiles
 }
 
 type tileDivider struct {
 	*Clusterer
-	sample *record.Batch
-	rows   int
-	tiles  []Tile
+	rows  int
+	tiles []Tile
 }
 
-func (d *tileDivider) divide(items []item, within Tile) {
-	if len(items) <= d.rows {
+func (d *tileDivider) dividePairs(g *rowsByPair, lo, hi int, within Tile) {
+	switch rows := int(g.starts[hi] - g.starts[lo]); {
+	case rows <= d.rows:
+		d.tiles = append(d.tiles, within)
+	case hi-lo == 1:
+		d.divideItems(d.bySeries(g, lo, hi), within)
+	default:
+		at, dim := d.border(g, lo, hi)
+		value := int64(d.cids[at])
+		if dim == record.MOID {
+			value = int64(d.moids[at])
+		}
+		below, above := within, within
+		below[dim].To, above[dim].From = value, value
+		d.dividePairs(g, lo, at, below)
+		d.dividePairs(g, at, hi, above)
+	}
+}
+
+// divideItems divides items of one pair.
+func (d *tileDivider) divideItems(items []item, within Tile) {
+	dim, width := d.widest(items)
+	if len(items) <= d.rows || width == 0 {
 		d.tiles = append(d.tiles, within)
 		return
 	}
-	at, dim := d.border(items)
-	if at == 0 {
-		var width float64
-		if dim, width = d.widest(items); width == 0 {
-			d.tiles = append(d.tiles, within)
-			return
-		}
-		setKeys(items, dim)
-		at = cutBetweenKeys(items)
+	at, key := d.cutBetweenKeys(items, dim)
+	value := int64(key)
+	switch dim {
+	case record.MID:
+		value = d.mids[key]
+	case record.Cap:
+		value = int64(key ^ 1<<63)
 	}
-	first := items[at]
-	if dim != record.CID && dim != record.MOID {
-		first = slices.MinFunc(items[at:], compareKeys)
-	}
-	value := d.sample.Key(int(first.row)).Part(dim)
 	below, above := within, within
 	below[dim].To, above[dim].From = value, value
-	d.divide(items[:at], below)
-	d.divide(items[at:], above)
+	d.divideItems(items[:at], below)
+	d.divideItems(items[at:], above)
 }
 
-// cutBetweenKeys divides between keys that differ, as near to the middle as it can be.
-func cutBetweenKeys(items []item) int {
-	half := len(items) / 2
-	selectNth(items, half)
-	middle := items[half].key
-	below, upTo := 0, 0
-	for i := range items {
-		if items[i].key < middle {
+// cutBetweenKeys divides between keys that differ, as near to the middle as it can be, and returns
+// where, and the least key behind.
+func (d *tileDivider) cutBetweenKeys(items []item, dim record.Dim) (at int, key uint64) {
+	keys := d.keysOf(items, dim)
+	d.inTurn = append(d.inTurn[:0], keys...)
+	half := len(keys) / 2
+	selectNth(keys, half)
+	middle := keys[half]
+	below, upTo, next := 0, 0, uint64(math.MaxUint64)
+	for _, key := range keys {
+		switch {
+		case key < middle:
 			below++
-		}
-		if items[i].key <= middle {
 			upTo++
+		case key == middle:
+			upTo++
+		default:
+			next = min(next, key)
 		}
 	}
-	at := below
+	at, key = below, middle
 	if below == 0 || upTo < len(items) && upTo-half < half-below {
-		at = upTo
+		at, key = upTo, next
 	}
-	pivot := middle
-	if at == upTo {
-		pivot++
-	}
-	k := 0
-	for i := range items {
-		if items[i].key < pivot {
-			items[k], items[i] = items[i], items[k]
-			k++
-		}
-	}
-	return at
+	d.divide(items, d.inTurn, key, 0)
+	return at, key
 }

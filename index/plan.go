@@ -37,12 +37,12 @@ type PlanStats struct {
 // Plan is the outcome of planning a box on one segment, and the memory that planning needs. It
 // may be used again and again, by one goroutine at a time.
 type Plan struct {
-	Candidates []Candidate // ascending by block
+	Candidates []Candidate     // ascending by block
+	Ranks      record.RangeSet // the acq of the box as ranks of the segment
 	Stats      PlanStats
 
 	ids    []uint32
 	lists  []*posting
-	ranks  record.RangeSet
 	unions [record.NumDims][]uint64
 	sets   [][]uint64 // bitmaps of blocks, see and
 	tests  []zoneTest
@@ -56,18 +56,13 @@ type Plan struct {
 func (s *Segment) Plan(box *record.Box, p *Plan) {
 	p.Candidates, p.lists = p.Candidates[:0], p.lists[:0]
 	p.Stats = PlanStats{Blocks: len(s.blocks)}
-	p.ranks = p.ranks[:0]
-	for _, r := range box[record.Acq] {
-		if lo, hi := s.RankRange(r.From, r.To); lo < hi {
-			p.ranks = append(p.ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
-	if len(box[record.Acq]) > 0 && len(p.ranks) == 0 {
+	p.Ranks = s.AppendRankRanges(p.Ranks[:0], box)
+	if len(box[record.Acq]) > 0 && len(p.Ranks) == 0 {
 		return
 	}
 	constrained := *box
-	constrained[record.Acq] = p.ranks
-	if len(p.ranks) == 1 && p.ranks[0].From == 0 && p.ranks[0].To == int64(s.rows) {
+	constrained[record.Acq] = p.Ranks
+	if len(p.Ranks) == 1 && p.Ranks[0].From == 0 && p.Ranks[0].To == int64(s.rows) {
 		constrained[record.Acq] = nil
 	}
 	if moids := s.bounds[record.MOID]; box[record.MOID].Covers(moids.Min, moids.Max) {
@@ -131,7 +126,11 @@ func (p *Plan) load(l *posting) {
 // intersect leaves in p.ids the blocks that lists and unions agree on: id by id where the shortest
 // list is short, and the zones do the rest, otherwise 64 at a time.
 func (s *Segment) intersect(p *Plan) {
-	slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
+	for i, l := range p.lists {
+		if l.count < p.lists[0].count {
+			p.lists[0], p.lists[i] = l, p.lists[0]
+		}
+	}
 	words := p.sets[:0]
 	for _, union := range p.unions {
 		if len(union) > 0 {
@@ -145,6 +144,7 @@ func (s *Segment) intersect(p *Plan) {
 		}
 		p.Stats.Lists += 1 + len(words)
 	} else {
+		slices.SortFunc(p.lists, func(a, b *posting) int { return a.count - b.count })
 		for _, l := range p.lists {
 			words = append(words, l.words) // all have them if the shortest has
 		}

@@ -1,18 +1,11 @@
 package index
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
-
-func itemsOf(keys []uint64) []item {
-	items := make([]item, len(keys))
-	for i, key := range keys {
-		items[i] = item{key: key, rank: uint32(i)}
-	}
-	return items
-}
 
 // TestSelectNth holds selecting against sorting.
 func TestSelectNth(t *testing.T) {
@@ -28,6 +21,9 @@ func TestSelectNth(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			slices.Sort(keys)
 		}
+		if rng.IntN(8) == 0 {
+			keys[rng.IntN(len(keys))] = math.MaxUint64
+		}
 		checkSelect(t, keys, rng.IntN(len(keys)+1))
 	}
 	for _, size := range []int{100, 1000, 4000} {
@@ -37,12 +33,14 @@ func TestSelectNth(t *testing.T) {
 
 func checkSelect(t *testing.T, keys []uint64, n int) {
 	t.Helper()
-	items, sorted := itemsOf(keys), itemsOf(keys)
-	slices.SortFunc(sorted, compareKeys)
-	selectNth(items, n)
-	for _, side := range [][2][]item{{items[:n], sorted[:n]}, {items[n:], sorted[n:]}} {
-		got := slices.SortedFunc(slices.Values(side[0]), compareKeys)
-		if !slices.Equal(got, side[1]) {
+	got, sorted := slices.Clone(keys), slices.Sorted(slices.Values(keys))
+	selectNth(got, n)
+	if n < len(got) && got[n] != sorted[n] {
+		t.Fatalf("%d of keys %d: got %d, want %d", n, keys, got[n], sorted[n])
+	}
+	for _, side := range [][2][]uint64{{got[:n], sorted[:n]}, {got[n:], sorted[n:]}} {
+		slices.Sort(side[0])
+		if !slices.Equal(side[0], side[1]) {
 			t.Fatalf("%d of keys %d: the sides of the cut differ from those of sorting", n, keys)
 		}
 	}
@@ -117,7 +115,7 @@ func hostileKeys(size int) []uint64 {
 func BenchmarkSelectHostile(b *testing.B) {
 	keys := hostileKeys(20_000)
 	for b.Loop() {
-		selectNth(itemsOf(keys), len(keys)/2)
+		selectNth(slices.Clone(keys), len(keys)/2)
 	}
 	perRow(b, len(keys))
 }

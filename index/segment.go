@@ -43,9 +43,7 @@ func Build(
 ) *Segment {
 	var b Builder
 	b.Add(l, flags)
-	var ranks rankBuilder
-	ranks.add(rows.AcqNs...)
-	return b.finish(ranks.finish(), offsets, sizes)
+	return b.FinishRows(rows, offsets, sizes)
 }
 
 // Builder makes the index of a segment that is written in runs of blocks. The zero value is ready.
@@ -81,6 +79,13 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 // Cost: about 30 us a block.
 func (b *Builder) Finish(s *RankMap, offsets []uint64, sizes []uint32) *Segment {
 	return b.finish(s.ranks, offsets, sizes)
+}
+
+// FinishRows makes the index of all runs, whose ranks are the positions of rows in acq order.
+func (b *Builder) FinishRows(rows *record.Batch, offsets []uint64, sizes []uint32) *Segment {
+	var ranks rankBuilder
+	ranks.add(rows.AcqNs...)
+	return b.finish(ranks.finish(), offsets, sizes)
 }
 
 func (b *Builder) finish(ranks rankTable, offsets []uint64, sizes []uint32) *Segment {
@@ -191,5 +196,22 @@ func (s *Segment) SharesAcqs() bool { return s.ranks.shared }
 
 // RankRange returns the ranks [lo, hi) of the rows with acq in [from, to).
 func (s *Segment) RankRange(fromNs, toNs int64) (lo, hi uint32) {
-	return s.ranks.below(fromNs), s.ranks.below(toNs)
+	bound := &s.bounds[record.Acq]
+	if lo, hi = 0, s.rows; fromNs > bound.Min {
+		lo = s.ranks.below(fromNs)
+	}
+	if toNs <= bound.Max {
+		hi = s.ranks.below(toNs)
+	}
+	return lo, hi
+}
+
+// AppendRankRanges appends the acq of a box as ranks of the segment.
+func (s *Segment) AppendRankRanges(dst record.RangeSet, box *record.Box) record.RangeSet {
+	for _, r := range box[record.Acq] {
+		if lo, hi := s.RankRange(r.From, r.To); lo < hi {
+			dst = append(dst, record.Range{From: int64(lo), To: int64(hi)})
+		}
+	}
+	return dst
 }

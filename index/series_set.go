@@ -83,6 +83,11 @@ func (s *SeriesSet) AddRows(rows *record.Batch) {
 		}
 		s.raise(series, maxCapNs)
 	}
+	s.limit()
+}
+
+// limit lets go of all when there are too many series for a table.
+func (s *SeriesSet) limit() {
 	if len(s.list) > maxTableSeries {
 		*s = SeriesSet{tooMany: true}
 	}
@@ -103,6 +108,17 @@ func (s *SeriesSet) raise(series Series, capNs int64) {
 	*number = s.Add(series, capNs)
 }
 
+// AddAll takes in series for a table, and lets go of all when they become too many.
+func (s *SeriesSet) AddAll(series []SeriesCap) {
+	if s.tooMany {
+		return
+	}
+	for i := range series {
+		s.Add(series[i].Series, series[i].MaxCapNs)
+	}
+	s.limit()
+}
+
 // Sorted returns the series in ascending order; the list belongs to the set, which takes no more.
 func (s *SeriesSet) Sorted() []SeriesCap {
 	slices.SortFunc(s.list, func(a, b SeriesCap) int { return a.Compare(b.Series) })
@@ -114,30 +130,19 @@ func (s *SeriesSet) Sorted() []SeriesCap {
 const rowsPerTableByte = 2
 
 // Table returns the series table of a segment of this many rows, nil where it is not worth its
-// bytes: about as many series as rows are found by reading the rows. The set takes no more.
-func (s *SeriesSet) Table(rows int) []byte {
-	if len(s.list) == 0 || len(s.list) > rows/rowsPerTableByte {
+// bytes. The set takes no more.
+func (s *SeriesSet) Table(rows int) []byte { return SeriesTableOf(s.Sorted(), rows) }
+
+// SeriesTableOf returns the table of the series of a segment of this many rows, which ascend, nil
+// where it is not worth its bytes: about as many series as rows are found by reading the rows.
+func SeriesTableOf(sorted []SeriesCap, rows int) []byte {
+	if len(sorted) == 0 || len(sorted) > rows/rowsPerTableByte {
 		return nil
 	}
-	if table := AppendSeries(nil, s.Sorted()); len(table) <= rows/rowsPerTableByte {
+	if table := AppendSeries(nil, sorted); len(table) <= rows/rowsPerTableByte {
 		return table
 	}
 	return nil
-}
-
-// SeriesOf returns the series table of a segment with these rows, nil where it is not worth its
-// bytes.
-//
-// Cost: about 10 ns a row of those that are clustered.
-func SeriesOf(rows *record.Batch) []byte {
-	const step = 4096
-	var set SeriesSet
-	for from := 0; from < rows.Len() && set.Len() <= rows.Len()/rowsPerTableByte; from += step {
-		to := min(rows.Len(), from+step)
-		set.AddRows(&record.Batch{CID: rows.CID[from:to], MID: rows.MID[from:to],
-			MOID: rows.MOID[from:to], CapNs: rows.CapNs[from:to]})
-	}
-	return set.Table(rows.Len())
 }
 
 // AppendSeries appends the table of series that ascend, each once: version u32, series u32, per

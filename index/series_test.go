@@ -118,7 +118,9 @@ func TestSeriesWorth(t *testing.T) {
 			b.AppendStamped(record.Key{MID: int64(i % series), CapNs: int64(i), AcqNs: int64(i)},
 				nil)
 		}
-		table := SeriesOf(b)
+		c := NewClusterer(Options{})
+		c.Cluster(b, new(Layout))
+		table := SeriesTableOf(c.Series(), rows)
 		if (table != nil) != want || len(table) > rows/rowsPerTableByte {
 			t.Errorf("%d series in %d rows: table of %d bytes", series, rows, len(table))
 		}

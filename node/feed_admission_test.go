@@ -43,8 +43,8 @@ func TestFeedsLeavePermits(t *testing.T) {
 	defer tick.Stop()
 	for until := time.Now().Add(time.Second); time.Now().Before(until); asked++ {
 		<-tick.C
-		place, err := n.queries.Acquire(ctx, 1)
-		if errors.Is(err, admission.ErrFull) {
+		var place admission.Permit
+		if err := n.queries.Acquire(ctx, 1, &place); errors.Is(err, admission.ErrFull) {
 			busy++
 			continue
 		}

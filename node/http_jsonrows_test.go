@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pentad-db/pentad/node/internal/admission"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
 )
@@ -119,8 +120,8 @@ func TestRecordsComeBack(t *testing.T) {
 // TestBusyHasAStatus refuses streams like other answers: with a status and Retry-After.
 func TestBusyHasAStatus(t *testing.T) {
 	n := openTest(t, Options{MaxQueries: 1, MaxWaiting: -1})
-	place, err := n.queries.Acquire(t.Context(), 1)
-	if err != nil {
+	var place admission.Permit
+	if err := n.queries.Acquire(t.Context(), 1, &place); err != nil {
 		t.Fatal(err)
 	}
 	a := &asker{t, n}

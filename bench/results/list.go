@@ -147,6 +147,11 @@ func parts() []Measurement {
 		{Name: "last", Title: "Last readings",
 			About: "The last readings of 4,000 of 50,000 devices: a micro-benchmark of the store.",
 			Args:  args("-run ^$ -bench Last ./node/store"), Test: true},
+		{Name: "where", Title: "Conditions on fields",
+			About: "Conditions on a declared field beside the filter `threshold`, in turns: x is " +
+				"how many times as long the filter takes. Of 700,000 readings half, few and " +
+				"none meet the condition.",
+			Args: args("-run ^$ -bench ^BenchmarkWhere$ ./node"), Test: true},
 		{Name: "tstorage", Title: "TStorage clients",
 			About: "Rows stored and read through the TStorage gateway, in turn with the native " +
 				"client over HTTP.",

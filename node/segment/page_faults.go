@@ -17,17 +17,24 @@ func CatchPageFaults(f func() error, segments iter.Seq[*File]) (err error) {
 			return
 		}
 		if at, ok := fault.(interface{ Addr() uintptr }); ok {
-			for s := range segments {
-				if offset, ok := s.offsetOf(at.Addr()); ok {
-					err = s.corrupt(offset, "the disk cannot read these bytes: is the file "+
-						"cut, or the disk failing?")
-					return
-				}
+			if err = damageAt(at.Addr(), segments); err != nil {
+				return
 			}
 		}
 		panic(fault)
 	}()
 	return f()
+}
+
+// damageAt returns the damage of the segment that is mapped at an address, nil if none is.
+func damageAt(address uintptr, segments iter.Seq[*File]) error {
+	for s := range segments {
+		if offset, ok := s.offsetOf(address); ok {
+			return s.corrupt(offset, "the disk cannot read these bytes: is the file "+
+				"cut, or the disk failing?")
+		}
+	}
+	return nil
 }
 
 // CatchPageFaults is [CatchPageFaults] for one segment.

@@ -162,17 +162,6 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	}
 }
 
-// PrefetchDevices has it load where devices are looked for in rows of a block with sub-runs, and
-// reports whether the block has such: the caller does something else before [Block.FindMIDs].
-func (b *Block) PrefetchDevices(rows []Span) bool {
-	if b.subRuns.count == 0 {
-		return false
-	}
-	b.prefetchDevices()
-	b.keys[record.MID].prefetch(rows)
-	return true
-}
-
 // prefetchDevices has it load the devices of a block with sub-runs.
 func (b *Block) prefetchDevices() {
 	if t := &b.subRuns; t.count > 0 && t.mids.width > 0 {

@@ -44,10 +44,12 @@ type Section struct {
 // RowRun is the rows of consecutive blocks of a sealed segment. It stays the caller's.
 type RowRun struct {
 	Rows      *record.Batch // payloads and tombstones are taken of it
-	Order     []uint32      // position -> number of the row: a permutation of all rows of the run
+	Order     []uint32      // position -> number of the row: each once
 	Keys      *record.Batch // keys of the rows by position, with ranks in AcqNs
 	BlockEnds []uint32      // position after the last row of each block; at most 8192 rows each
 	Flags     []uint64      // bitmap by row: it may supersede an older one; nil means none
+	// Continues: Rows are those of the run before, unchanged, of which this one names others.
+	Continues bool
 }
 
 // RunsInput is the content of a sealed segment, which need not be in memory at once.
@@ -115,21 +117,23 @@ func writeAndRename(
 }
 
 // check refuses a run that would make a segment with lost or doubled rows.
-func (run *RowRun) check() error {
-	n := run.Rows.Len()
-	if err := run.Rows.CheckShape(); err != nil {
-		return err
+func (run *RowRun) check(before *record.Batch) error {
+	n, rows := len(run.Order), run.Rows.Len()
+	if !run.Continues || run.Rows != before {
+		if err := run.Rows.CheckShape(); err != nil {
+			return err
+		}
 	}
 	if err := run.Keys.CheckShape(); err != nil {
 		return err
 	}
 	if run.Keys.Len() != n || len(run.Keys.AcqNs) != n {
-		return fmt.Errorf("%d rows, but %d keys with %d ranks", n, run.Keys.Len(),
+		return fmt.Errorf("an order of %d, but %d keys with %d ranks", n, run.Keys.Len(),
 			len(run.Keys.AcqNs))
 	}
-	if len(run.Order) != n || run.Flags != nil && len(run.Flags) < (n+63)/64 {
+	if n > rows || run.Flags != nil && len(run.Flags) < (rows+63)/64 {
 		return fmt.Errorf("%d rows, but an order of %d and %d words of flags",
-			n, len(run.Order), len(run.Flags))
+			rows, n, len(run.Flags))
 	}
 	start := uint32(0)
 	for i, end := range run.BlockEnds {
@@ -188,6 +192,7 @@ type sealedWriter struct {
 	buf     []byte
 	written int64 // bytes of the file before buf, a multiple of writeBytes
 	encoder encoder
+	rows    *record.Batch // of the last run
 	ranks   ranks
 	offsets []uint64 // of the blocks
 	sizes   []uint32
@@ -287,9 +292,10 @@ func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 }
 
 func (w *sealedWriter) writeRun(run *RowRun) error {
-	if err := run.check(); err != nil {
+	if err := run.check(w.rows); err != nil {
 		return err
 	}
+	w.rows = run.Rows
 	if err := w.ranks.add(run); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func NewVerifyClock(now func() time.Time) *VerifyClock {
 	return c
 }
 
-// Refresh reads the time. Readers call it when they begin, and before each task.
+// Refresh reads the time. Readers call it when they begin, and now and then.
 func (c *VerifyClock) Refresh() {
 	if c != nil {
 		c.second.Store(1 + uint32(c.now().Sub(c.start)/time.Second))
@@ -48,6 +48,9 @@ func (c *VerifyClock) tick() uint32 {
 func (c *VerifyClock) isRecent(tick uint32) bool {
 	return c != nil && tick != 0 && c.second.Load()-tick < verifySeconds
 }
+
+// RefreshClock refreshes the clock of the segment.
+func (s *File) RefreshClock() { s.clock.Refresh() }
 
 // VerifyTick returns the tick of a block that is verified from now on.
 func (s *File) VerifyTick() uint32 { return s.clock.tick() }

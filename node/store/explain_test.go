@@ -126,7 +126,7 @@ func widened(q *record.Query, horizonNs int64) record.Box {
 // meeting counts the blocks whose zones meet a box, one by one.
 func meeting(seg *shards.Segment, box *record.Box) int {
 	byRank := *box
-	byRank[record.Acq] = shards.AppendRanks(nil, seg, box)
+	byRank[record.Acq] = seg.Index.AppendRankRanges(nil, box)
 	count := 0
 	for i := range seg.Index.Blocks() {
 		b, meets := seg.Index.Block(uint32(i)), len(byRank[record.Acq]) > 0
@@ -152,7 +152,7 @@ func skippedBy(seg *shards.Segment, box *record.Box) string {
 			return record.Dim(d).String()
 		}
 	}
-	if len(shards.AppendRanks(nil, seg, box)) == 0 {
+	if len(seg.Index.AppendRankRanges(nil, box)) == 0 {
 		return record.Acq.String()
 	}
 	return ""

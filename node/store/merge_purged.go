@@ -66,6 +66,7 @@ func (s *Store) findPurged(seg *shards.Segment, by []*tombstone.Range) (purgedRo
 		}
 		r.Box = &h.Box
 		part.Begin(seg, r.Box, nil)
+		s.readahead.Clock.Refresh()
 		s.readahead.Prefetch(seg, part.Plan.Candidates)
 		for _, c := range part.Plan.Candidates {
 			if s.closed.Load() {

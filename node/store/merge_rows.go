@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"math"
 	"runtime"
 	"sync"
@@ -38,7 +37,7 @@ type merger struct {
 	plan       index.Plan
 
 	buffers *mergeBuffers
-	clusteredTile
+	*clusteredTile
 }
 
 // mergeBuffers is the memory of a merge. The next merge of any store in the process reuses it.
@@ -59,33 +58,13 @@ type clusteredTile struct {
 // writeTiles hands over the tiles of the rows that are on time, then of the late ones. One is
 // clustered while the one before is encoded and written.
 func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
-	full, empty := make(chan clusteredTile), make(chan clusteredTile, 2)
-	stop := make(chan struct{})
 	m.buffers = mergeBufferPool.Get().(*mergeBuffers)
 	defer mergeBufferPool.Put(m.buffers)
 	m.buffers.clusterer.With(m.store.opt.Index)
-	m.clusteredTile = m.buffers.tiles[0]
-	empty <- m.buffers.tiles[1]
-	var wg sync.WaitGroup
-	var failed error
-	wg.Go(func() {
-		defer close(full)
-		failed = segment.CatchPageFaults(func() error {
-			return m.cluster(full, empty, stop)
-		}, m.files)
-	})
-	var err error
-	for p := range full {
-		if err == nil {
-			if err = m.addTile(&p, add); err != nil {
-				close(stop)
-			}
-		}
-		empty <- p
-	}
-	wg.Wait()
-	m.buffers.tiles = [2]clusteredTile{m.clusteredTile, <-empty}
-	return cmp.Or(err, failed)
+	m.clusteredTile = &m.buffers.tiles[0]
+	return overlap(&m.buffers.tiles[1], func(give giveFunc[clusteredTile]) error {
+		return segment.CatchPageFaults(func() error { return m.cluster(give) }, m.files)
+	}, func(p *clusteredTile) error { return m.addTile(p, add) })
 }
 
 // addTile describes a tile and hands it over.
@@ -96,15 +75,12 @@ func (m *merger) addTile(p *clusteredTile, add func(*segment.RowRun) error) erro
 		}
 	}
 	m.builder.Add(&p.layout, p.flags)
-	m.series.AddRows(&p.layout.Keys)
 	return add(&segment.RowRun{Rows: &p.rows, Order: p.layout.Order, Keys: &p.layout.Keys,
 		BlockEnds: p.layout.BlockEnds, Flags: p.flags})
 }
 
-// cluster gives clustered tiles to full, in memory that it takes from empty.
-func (m *merger) cluster(
-	full chan<- clusteredTile, empty <-chan clusteredTile, stop <-chan struct{},
-) error {
+// cluster gives clustered tiles.
+func (m *merger) cluster(give giveFunc[clusteredTile]) error {
 	for _, late := range []bool{false, true} {
 		tiles, err := m.cutTiles(late)
 		if err != nil {
@@ -117,11 +93,8 @@ func (m *merger) cluster(
 			if m.rows.Len() == 0 {
 				continue
 			}
-			select {
-			case full <- m.clusteredTile:
-				m.clusteredTile = <-empty
-			case <-stop:
-				return nil
+			if m.clusteredTile, err = give(m.clusteredTile); err != nil {
+				return err
 			}
 		}
 	}
@@ -242,6 +215,7 @@ func (m *merger) clusterTile(r *index.Tile, late bool) error {
 		m.flags = append(m.flags, 0)
 	}
 	m.buffers.clusterer.ClusterTile(&m.rows, late, &m.layout)
+	m.series.AddAll(m.buffers.clusterer.Series())
 	return nil
 }
 
@@ -286,6 +260,7 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	planned := blocks.PlannedSegment{Plan: &m.plan}
 	planned.Begin(seg, r.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
+	m.store.readahead.Clock.Refresh()
 	m.store.readahead.Prefetch(seg, m.plan.Candidates)
 	for _, c := range m.plan.Candidates {
 		if int(c.Block) < from || int(c.Block) >= to {

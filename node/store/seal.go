@@ -224,7 +224,7 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 // takes it: memory that was never touched costs more than what is done in it.
 type sealBuffers struct {
 	rows      record.Batch
-	layout    index.Layout
+	layouts   [2]index.Layout // one part is clustered while the one before is written
 	clusterer index.Clusterer
 }
 
@@ -249,17 +249,25 @@ func (w *sealBuffers) write(
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
-	built := &w.layout
-	w.clusterer.With(opt).Cluster(rows, built)
+	var builder index.Builder
+	w.clusterer.With(opt)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
 		Meta: text,
 		Runs: func(add func(*segment.RowRun) error) error {
-			return add(&segment.RowRun{Rows: rows, Order: built.Order, Keys: &built.Keys,
-				BlockEnds: built.BlockEnds, Flags: flags})
+			run := segment.RowRun{Rows: rows, Flags: flags}
+			return overlap(&w.layouts[1], func(give giveFunc[index.Layout]) error {
+				return w.clusterer.ClusterInParts(rows, &w.layouts[0], give)
+			}, func(part *index.Layout) error {
+				builder.Add(part, flags)
+				run.Order, run.Keys, run.BlockEnds = part.Order, &part.Keys, part.BlockEnds
+				err := add(&run)
+				run.Continues = true
+				return err
+			})
 		},
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
-			return sections(index.Build(rows, built, flags, offsets, sizes), watermarks,
-				index.SeriesOf(&built.Keys)), nil
+			series := index.SeriesTableOf(w.clusterer.Series(), rows.Len())
+			return sections(builder.FinishRows(rows, offsets, sizes), watermarks, series), nil
 		},
 	})
 	return err

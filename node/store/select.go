@@ -118,7 +118,7 @@ func newChoice(box *record.Box, selector string, asOfNs int64) (*choice, error) 
 // narrow restricts a box to some of its devices, which ascend, and reports whether any are left.
 func narrow(box *record.Box, mids []int64) bool {
 	within := box[record.MID]
-	box[record.MID] = nil
+	box[record.MID] = make(record.RangeSet, 0, len(mids))
 	for _, mid := range mids {
 		if within.Contains(mid) {
 			box[record.MID] = appendDevice(box[record.MID], mid)

@@ -54,12 +54,18 @@ func (s RangeSet) firstBehind(v int64) int {
 
 // Intersects reports whether a normalized set has a value in [lo, hi], both included.
 func (s RangeSet) Intersects(lo, hi int64) bool {
+	if len(s) == 1 {
+		return s[0].From <= hi && lo < s[0].To
+	}
 	i := s.firstBehind(lo)
 	return i < len(s) && s[i].From <= hi || len(s) == 0
 }
 
 // Covers reports whether every value in [lo, hi], both included, lies in a normalized set.
 func (s RangeSet) Covers(lo, hi int64) bool {
+	if len(s) == 1 {
+		return s[0].From <= lo && hi < s[0].To
+	}
 	i := s.firstBehind(lo)
 	return i < len(s) && s[i].From <= lo && hi < s[i].To || len(s) == 0
 }
@@ -125,12 +131,22 @@ func (x *Box) Overlaps(o *Box) bool {
 // of moids stays empty and means all: so are boxes stored, in events and copies. The error is an
 // [*InvalidError].
 func (x *Box) Normalize() error {
+	ranges := 0
 	for d := range NumDims {
-		set, err := normalizeSet(Dim(d), x[d])
+		if len(x[d]) > MaxRangesPerDim {
+			return invalid(Dim(d).String(), TooMany, "%d ranges, at most %d", len(x[d]),
+				MaxRangesPerDim)
+		}
+		ranges += len(x[d])
+	}
+	free := make(RangeSet, ranges) // for all sets: a small query feels each allocation
+	for d := range NumDims {
+		n := len(x[d])
+		set, err := normalizeSet(Dim(d), x[d], free[:0:n])
 		if err != nil {
 			return err
 		}
-		x[d] = set
+		x[d], free = set, free[n:]
 	}
 	return nil
 }
@@ -384,14 +400,12 @@ func validPluginRef(ref string) bool {
 
 func clip(s string) string { return excerpt.Of(s, 80) }
 
-func normalizeSet(d Dim, set RangeSet) (RangeSet, error) {
+// normalizeSet makes the normalized set in the memory of clipped, which is empty and has space for
+// as many ranges.
+func normalizeSet(d Dim, set, clipped RangeSet) (RangeSet, error) {
 	if len(set) == 0 {
 		return nil, nil
 	}
-	if len(set) > MaxRangesPerDim {
-		return nil, invalid(d.String(), TooMany, "%d ranges, at most %d", len(set), MaxRangesPerDim)
-	}
-	clipped := make(RangeSet, 0, len(set))
 	for _, r := range set {
 		if r.From == r.To {
 			return nil, invalid(d.String(), EmptyRange,

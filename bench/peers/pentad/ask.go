@@ -18,8 +18,11 @@ import (
 func (d *db) Ask(
 	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
-	own := q.Query
 	d.cost = system.Cost{}
+	if q.Want == system.WantRows && q.Select == "" {
+		return d.rows(ctx, &q.Query, take)
+	}
+	own := q.Query
 	if own.Select != "" {
 		own.Box[record.MID] = nil
 	}
@@ -32,7 +35,7 @@ func (d *db) Ask(
 			own.View = record.ViewLatest
 		}
 	case system.WantGroups:
-		return d.groups(ctx, q, take)
+		return d.group(ctx, q, take)
 	case system.WantAbove:
 		if d.numbers {
 			var err error
@@ -46,12 +49,18 @@ func (d *db) Ask(
 		own.Filters = []record.PluginCall{{Name: "threshold",
 			Params: system.AppendNumber(make([]byte, 24), q.Above)}}
 	}
-	rows := uint64(0)
-	return rows, d.scan(ctx, &own, func(b *record.Batch) error {
+	return d.rows(ctx, &own, take)
+}
+
+func (d *db) rows(
+	ctx context.Context, q *record.Query, take func(b *record.Batch),
+) (rows uint64, err error) {
+	err = d.scan(ctx, q, func(b *record.Batch) error {
 		rows += uint64(b.Len())
 		take(b)
 		return nil
 	})
+	return rows, err
 }
 
 func (d *db) scan(
@@ -97,8 +106,8 @@ func (d *db) count(ctx context.Context, q *record.Query) (rows uint64, err error
 	return rows, err
 }
 
-// groups asks the stats plugin, which computes more than is wanted.
-func (d *db) groups(
+// group asks the stats plugin, which computes more than is wanted.
+func (d *db) group(
 	ctx context.Context, q *system.Query, take func(b *record.Batch),
 ) (uint64, error) {
 	own := q.Query
@@ -109,7 +118,8 @@ func (d *db) groups(
 	}
 	// The result of stats: count, sum, min, max, mean, variance.
 	field := [...]int{system.FuncMax: 3, system.FuncMean: 4, system.FuncSum: 1}[q.Func]
-	var b record.Batch
+	b := &d.groups
+	b.Reset()
 	var payload []byte
 	for _, g := range groups {
 		if len(g.Result) < 8*(field+1) {
@@ -124,7 +134,7 @@ func (d *db) groups(
 		b.AppendStamped(record.Key{CID: g.CID, MID: g.MID, MOID: g.MOID, CapNs: g.CapNs}, payload)
 	}
 	if b.Len() > 0 {
-		take(&b)
+		take(b)
 	}
 	return uint64(b.Len()), nil
 }

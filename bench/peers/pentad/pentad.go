@@ -35,6 +35,7 @@ type db struct {
 	client *client.Client // nil when embedded
 	clock  *atomic.Int64  // the workload's, so that acq relates to cap as it does for live meters
 	cost   system.Cost    // of the last answer
+	groups record.Batch   // memory of the answer
 	// numbers says that a payload is a number and nothing else, so that conditions can be asked.
 	numbers bool
 }

@@ -47,6 +47,7 @@ type Controller struct {
 	waiting     int       // in Acquire
 	queuedSince time.Time // when the queue was empty last
 	tenants     map[uint64]*tenant
+	spare       *tenant   // the last one that was forgotten, to be used again; may be nil
 	paused      []*Permit // oldest first
 	drained     chan struct{}
 	arrivals    uint64
@@ -77,20 +78,21 @@ func New(opt Options) *Controller {
 	return &Controller{opt: opt, free: opt.Permits, tenants: map[uint64]*tenant{}}
 }
 
-// Acquire returns a permit for a tenant, and waits for one if needed.
+// Acquire makes permit, which is the zero value, a permit of a tenant, and waits for one if needed.
 //
 // Errors: ErrFull; ErrTimeout; ErrDrained; the cause of ctx.
-func (c *Controller) Acquire(ctx context.Context, of uint64) (*Permit, error) {
-	permit := &Permit{controller: c, tenant: of}
+func (c *Controller) Acquire(ctx context.Context, of uint64, permit *Permit) error {
+	permit.controller, permit.tenant = c, of
 	if err := c.join(permit); err != nil || permit.granted == nil {
-		return permit, err
+		return err
 	}
 	timeout := time.NewTimer(permit.maxWait)
 	defer timeout.Stop()
-	return permit, c.wait(ctx, permit, timeout.C)
+	return c.wait(ctx, permit, timeout.C)
 }
 
-// AcquireUnbounded is Acquire without a limit on the wait; it occupies no entry of the queue.
+// AcquireUnbounded is Acquire of a new permit, without a limit on the wait; it occupies no entry of
+// the queue.
 //
 // Errors: the cause of ctx.
 func (c *Controller) AcquireUnbounded(ctx context.Context, of uint64) (*Permit, error) {
@@ -108,11 +110,7 @@ func (c *Controller) join(permit *Permit) error {
 	if c.drained != nil {
 		return ErrDrained
 	}
-	t := c.tenants[permit.tenant]
-	if t == nil {
-		t = &tenant{}
-		c.tenants[permit.tenant] = t
-	}
+	t := c.remember(permit.tenant)
 	if len(t.queue) == 0 && c.mayAcquire(t) {
 		t.held++
 		c.free--
@@ -149,10 +147,24 @@ func (c *Controller) enqueue(t *tenant, permit *Permit) {
 // mayAcquire reports whether a tenant may have one more permit. It is called with mu held.
 func (c *Controller) mayAcquire(t *tenant) bool { return c.free > 0 && t.held < 2*c.free }
 
+// remember returns a tenant, which is a new one if it neither holds nor waits. It is called with mu
+// held.
+func (c *Controller) remember(of uint64) *tenant {
+	t := c.tenants[of]
+	if t == nil {
+		if t, c.spare = c.spare, nil; t == nil {
+			t = new(tenant)
+		}
+		c.tenants[of] = t
+	}
+	return t
+}
+
 // forget removes a tenant that neither holds nor waits. It is called with mu held.
 func (c *Controller) forget(of uint64) {
 	if t := c.tenants[of]; t != nil && t.held == 0 && len(t.queue) == 0 {
 		delete(c.tenants, of)
+		c.spare = t
 	}
 }
 
@@ -264,11 +276,7 @@ func (permit *Permit) Pause(hangUp func()) {
 func (permit *Permit) Resume(ctx context.Context) error {
 	p := permit.controller
 	p.mu.Lock()
-	t := p.tenants[permit.tenant]
-	if t == nil {
-		t = &tenant{}
-		p.tenants[permit.tenant] = t
-	}
+	t := p.remember(permit.tenant)
 	permit.unbounded = true
 	p.enqueue(t, permit)
 	permit.arrival = 0 // it has waited before

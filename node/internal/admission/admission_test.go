@@ -13,7 +13,8 @@ import (
 
 func take(t *testing.T, p *Controller, of uint64) *Permit {
 	t.Helper()
-	permit, err := p.Acquire(t.Context(), of)
+	permit := new(Permit)
+	err := p.Acquire(t.Context(), of, permit)
 	if err != nil {
 		t.Fatalf("tenant %d: %v, %+v", of, err, p.Stats())
 	}
@@ -32,7 +33,8 @@ func TestOneTenantLeavesSpace(t *testing.T) {
 		var waits sync.WaitGroup
 		for range 6 {
 			waits.Go(func() {
-				permit, err := p.Acquire(t.Context(), 1)
+				permit := new(Permit)
+				err := p.Acquire(t.Context(), 1, permit)
 				if err != nil {
 					t.Error(err)
 					return
@@ -44,7 +46,7 @@ func TestOneTenantLeavesSpace(t *testing.T) {
 		if st := p.Stats(); st != (Stats{Held: 6, Waiting: 6}) {
 			t.Errorf("%+v, want 6 held and 6 waiting", st)
 		}
-		if _, err := p.Acquire(t.Context(), 1); !errors.Is(err, ErrFull) {
+		if err := p.Acquire(t.Context(), 1, new(Permit)); !errors.Is(err, ErrFull) {
 			t.Errorf("the queue is full for one tenant: %v", err)
 		}
 		other := []*Permit{take(t, p, 2), take(t, p, 2)} // 8 are held
@@ -71,13 +73,13 @@ func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Permits: 1, MaxQueue: 4, MaxWait: time.Second})
 		permit := take(t, p, 1)
-		if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
+		if err := p.Acquire(t.Context(), 2, new(Permit)); !errors.Is(err, ErrTimeout) {
 			t.Errorf("waited for a second: %v", err)
 		}
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(gone) })
-		if _, err := p.Acquire(ctx, 2); !errors.Is(err, gone) {
+		if err := p.Acquire(ctx, 2, new(Permit)); !errors.Is(err, gone) {
 			t.Errorf("gone: %v", err)
 		}
 		time.AfterFunc(time.Hour, permit.Release)
@@ -89,7 +91,7 @@ func TestWaitEnds(t *testing.T) {
 		if err := p.Drain(t.Context()); err != nil || len(p.tenants) != 0 {
 			t.Errorf("%v, %d tenants", err, len(p.tenants))
 		}
-		if _, err := p.Acquire(t.Context(), 1); err == nil {
+		if err := p.Acquire(t.Context(), 1, new(Permit)); err == nil {
 			t.Error("a permit is given after all were drained")
 		}
 	})
@@ -103,7 +105,7 @@ func TestAStandingQueue(t *testing.T) {
 		permit := take(t, p, 1)
 		late := func() (waited time.Duration) {
 			began := time.Now()
-			if _, err := p.Acquire(t.Context(), 2); !errors.Is(err, ErrTimeout) {
+			if err := p.Acquire(t.Context(), 2, new(Permit)); !errors.Is(err, ErrTimeout) {
 				t.Errorf("no permit is free: %v", err)
 			}
 			return time.Since(began)
@@ -189,7 +191,8 @@ func TestPlacesAtRandom(t *testing.T) {
 			for range 300 {
 				ctx, cancel := context.WithTimeout(t.Context(),
 					time.Duration(rng.IntN(2000))*time.Microsecond)
-				permit, err := p.Acquire(ctx, w%4)
+				permit := new(Permit)
+				err := p.Acquire(ctx, w%4, permit)
 				if err == nil {
 					got.Add(1)
 					now := running.Add(1)

@@ -262,6 +262,7 @@ func (g *GroupTable) forget() {
 func (g *GroupTable) AppendRuns(
 	b *record.Batch, dst []wasmhost.GroupRun,
 ) (_ []wasmhost.GroupRun, err error) {
+	byCap := g.by.ByCap()
 	for from, i := 0, 0; from < b.Len(); i++ {
 		var k groupKey
 		to := 0
@@ -272,10 +273,10 @@ func (g *GroupTable) AppendRuns(
 			k = g.seriesKey(b.CID[from], b.MID[from], b.MOID[from])
 			to = g.seriesEnd(b, from)
 		}
-		if g.by.ByCap() {
+		if byCap {
 			dst, err = g.appendBuckets(dst, k, b.CapNs[:to], from, len(b.Series) > 0)
 		} else {
-			dst, err = g.appendGroup(dst, k, from, to)
+			dst, err = g.appendGroup(dst, &k, from, to)
 		}
 		if err != nil {
 			return dst, err
@@ -315,20 +316,28 @@ func (g *GroupTable) appendBuckets(
 }
 
 // successor is what a group knows of the one after it. Rows of the same groups follow each other
-// often, e.g. buckets of one device after the other.
+// often, e.g. buckets of one device after the other, or devices of one block after the other.
 type successor struct {
 	span uint64 // of the bucket of the group itself
 	next uint32 // the group of the run that came after one of it the last time
 }
 
-// following returns the successor of the last group, if it is that of a series at a cap, and makes
-// its bucket that of this row.
-func (g *GroupTable) following(k *groupKey, ns int64) (uint32, bool) {
+// successor returns the successor of the last group. It is not ok where there is no group.
+func (g *GroupTable) successor() (id uint32, ok bool) {
 	if int(g.last) >= len(g.after) {
 		g.last = 0
 		return 0, false
 	}
-	id := g.after[g.last].next
+	return g.after[g.last].next, true
+}
+
+// following returns the successor of the last group, if it is that of a series at a cap, and makes
+// its bucket that of this row.
+func (g *GroupTable) following(k *groupKey, ns int64) (uint32, bool) {
+	id, ok := g.successor()
+	if !ok {
+		return 0, false
+	}
 	o, x := &g.keys[id], bucket{g.keys[id].cap, g.after[id].span}
 	if !x.contains(ns) || o.mid != k.mid || o.cid != k.cid || o.moid != k.moid ||
 		o.predecessor != k.predecessor {
@@ -350,12 +359,17 @@ func (g *GroupTable) bucketRows(caps []int64) int {
 
 // appendGroup appends rows of the group of a key.
 func (g *GroupTable) appendGroup(
-	dst []wasmhost.GroupRun, k groupKey, from, to int,
+	dst []wasmhost.GroupRun, k *groupKey, from, to int,
 ) ([]wasmhost.GroupRun, error) {
-	id, err := g.id(k)
-	if err != nil {
-		return dst, err
+	id, ok := g.successor()
+	if !ok || g.keys[id] != *k {
+		var err error
+		if id, err = g.id(*k); err != nil {
+			return dst, err
+		}
+		g.after[g.last].next = id
 	}
+	g.last = id
 	return g.appendRun(dst, id, from, to), nil
 }
 

@@ -109,11 +109,28 @@ func (t *Task) add(worked time.Duration) bool {
 	return true
 }
 
+// Enter is Begin, and returns a context that carries the task.
+func (s *Scheduler) Enter(ctx context.Context, owner uint64) (context.Context, *Task) {
+	s.short.Add(1)
+	c := &taskContext{Context: ctx, task: Task{scheduler: s, owner: owner}}
+	return c, &c.task
+}
+
+// taskContext is a context and the task that it carries, together: a small query feels each
+// allocation.
+type taskContext struct {
+	context.Context
+	task Task
+}
+
 type taskKey struct{}
 
-// With returns a context that carries a task.
-func With(ctx context.Context, t *Task) context.Context {
-	return context.WithValue(ctx, taskKey{}, t)
+// Value implements [context.Context].
+func (c *taskContext) Value(key any) any {
+	if key == (taskKey{}) {
+		return &c.task
+	}
+	return c.Context.Value(key)
 }
 
 // Of returns the task of a context, or nil.

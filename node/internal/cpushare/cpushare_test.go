@@ -251,9 +251,12 @@ func TestNoQuery(t *testing.T) {
 	}
 	s.Stop()
 	p := New(1)
-	q := p.Begin(1)
-	if Of(With(t.Context(), q)) != q {
-		t.Error("a query is lost in its context")
+	type key struct{}
+	ctx, q := p.Enter(context.WithValue(t.Context(), key{}, 7), 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if Of(ctx) != q || ctx.Value(key{}) != 7 {
+		t.Error("a query is lost in its context, or what the context had before")
 	}
 	q.End()
 	checkIdle(t, p)

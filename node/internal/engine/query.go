@@ -36,32 +36,35 @@ func (e *Engine) Query(
 func (a *Admitted) Rows(
 	ctx context.Context, emit func(b *record.Batch) error,
 ) (wire.End, error) {
-	return a.engine.queryInto(ctx, &a.prepared, &orderedOutput{q: a.Query, emit: emit})
+	a.output.emit = emit
+	return a.engine.queryInto(ctx, a)
 }
 
 // Frames is Rows with rows encoded as frames, which are valid during the call.
 func (a *Admitted) Frames(
 	ctx context.Context, write func(frames []byte) error,
 ) (wire.End, error) {
-	return a.engine.queryInto(ctx, &a.prepared, &orderedOutput{q: a.Query, write: write,
-		emit: func(b *record.Batch) error {
-			frames, err := rowFrames(b)
-			if err != nil {
-				return err
-			}
-			defer freeFrames(frames)
-			return write(*frames)
-		}})
+	a.output.write = write
+	a.output.emit = func(b *record.Batch) error {
+		frames, err := rowFrames(b)
+		if err != nil {
+			return err
+		}
+		defer freeFrames(frames)
+		return write(*frames)
+	}
+	return a.engine.queryInto(ctx, a)
 }
 
-func (e *Engine) queryInto(
-	ctx context.Context, q *prepared, out *orderedOutput,
-) (wire.End, error) {
-	ctx, q, leave, err := e.begin(ctx, q)
+// queryInto runs a query for its output.
+func (e *Engine) queryInto(ctx context.Context, a *Admitted) (wire.End, error) {
+	out := &a.output
+	out.q = a.Query
+	ctx, q, share, err := e.begin(ctx, &a.prepared)
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer leave()
+	defer share.End()
 	if len(q.Filters) == 0 {
 		e.nativeWork.Begin()
 		defer e.nativeWork.End()
@@ -104,11 +107,11 @@ func (e *Engine) Count(
 }
 
 func (e *Engine) count(ctx context.Context, q *prepared) (uint64, wire.End, error) {
-	ctx, q, leave, err := e.begin(ctx, q)
+	ctx, q, share, err := e.begin(ctx, q)
 	if err != nil {
 		return 0, wire.End{}, err
 	}
-	defer leave()
+	defer share.End()
 	if len(q.Filters) == 0 {
 		e.nativeWork.Begin()
 		defer e.nativeWork.End()

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/pentad-db/pentad/node/internal/admission"
-	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/nodeerror"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -23,36 +22,33 @@ const (
 func (e *Engine) enter(
 	ctx context.Context, options request.Options, cids record.RangeSet,
 ) (taskCtx context.Context, leave func(), err error) {
-	permit, err := e.acquire(ctx, options, cids)
-	if err != nil {
+	permit := new(admission.Permit)
+	if err := e.acquire(ctx, options, cids, permit); err != nil {
 		return nil, nil, err
 	}
-	q := e.processors.Begin(schedulingKeyOf(cids))
-	return cpushare.With(ctx, q), func() {
+	taskCtx, q := e.processors.Enter(ctx, schedulingKeyOf(cids))
+	return taskCtx, func() {
 		q.End()
 		permit.Release()
 	}, nil
 }
 
-// acquire acquires a permit.
+// acquire acquires a permit in the memory of permit.
 //
 // Errors: nodeerror.ErrClosing; admission.ErrFull; admission.ErrTimeout; admission.ErrDrained; the
 // cause of ctx.
 func (e *Engine) acquire(
-	ctx context.Context, options request.Options, cids record.RangeSet,
-) (*admission.Permit, error) {
+	ctx context.Context, options request.Options, cids record.RangeSet, permit *admission.Permit,
+) error {
 	if e.closing() {
-		return nil, nodeerror.ErrClosing
+		return nodeerror.ErrClosing
 	}
-	permit, err := e.admissionOf(options).Acquire(ctx, schedulingKeyOf(cids))
+	err := e.admissionOf(options).Acquire(ctx, schedulingKeyOf(cids), permit)
 	if err == nil && e.closing() {
 		permit.Release()
 		err = nodeerror.ErrClosing
 	}
-	if err != nil {
-		return nil, err
-	}
-	return permit, nil
+	return err
 }
 
 // admissionOf returns the controller that a query gets its permit from.

@@ -85,11 +85,11 @@ func (f *AggregateResult) End() *wire.End { return &f.end }
 
 // findGroups runs an aggregate until its groups are complete. They must be closed.
 func (e *Engine) findGroups(ctx context.Context, q *prepared) (*AggregateResult, error) {
-	ctx, q, leave, err := e.begin(ctx, q)
+	ctx, q, share, err := e.begin(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	f := &AggregateResult{engine: e, q: q, leave: leave, limit: q.Limit,
+	f := &AggregateResult{engine: e, q: q, leave: share.End, limit: q.Limit,
 		over: aggregate.NewOverflow(e.Limits.Spill, 0)}
 	f.module, err = e.plugins.UseCall(ctx, &q.Aggregate, plugin.KindAggregate)
 	if err == nil {

@@ -52,8 +52,11 @@ func (e *Engine) isCopy() bool {
 func (e *Engine) checkAsOf(
 	ctx context.Context, options request.Options, q *record.Query,
 ) error {
+	if q.View != record.ViewAsOf {
+		return nil
+	}
 	now := e.clock.NowNs()
-	if q.View != record.ViewAsOf || q.AsOfAcqNs <= now+int64(clockSkew) {
+	if q.AsOfAcqNs <= now+int64(clockSkew) {
 		return nil
 	}
 	horizon, err := e.horizonOfSome(ctx, options, &q.Box) // the clock may have been set back

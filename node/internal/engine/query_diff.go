@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pentad-db/pentad/node/internal/cpushare"
 	"github.com/pentad-db/pentad/node/internal/request"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/wire"
@@ -34,9 +33,8 @@ func (a *Admitted) Diff(
 	ctx context.Context, ask *record.Diff, emit func(d *record.Differences) error,
 ) (wire.End, error) {
 	e := a.engine
-	share := e.processors.Begin(schedulingKeyOf(ask.Box[record.CID]))
+	ctx, share := e.processors.Enter(ctx, schedulingKeyOf(ask.Box[record.CID]))
 	defer share.End()
-	ctx = cpushare.With(ctx, share)
 	var err error
 	var end wire.End
 	if only := e.routes.Load().single; only != nil {
@@ -95,9 +93,8 @@ func (a *Admitted) Versions(
 	ctx context.Context, ask *wire.Box,
 ) ([]record.Version, wire.End, error) {
 	e := a.engine
-	share := e.processors.Begin(schedulingKeyOf(ask.Box[record.CID]))
+	ctx, share := e.processors.Enter(ctx, schedulingKeyOf(ask.Box[record.CID]))
 	defer share.End()
-	ctx = cpushare.With(ctx, share)
 	if e.routes.Load().single == nil {
 		return e.versionsOfAll(ctx, a.options, ask)
 	}

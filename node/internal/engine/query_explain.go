@@ -38,11 +38,11 @@ func (e *Engine) Explain(
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	ctx, p, leave, err := e.begin(ctx, &permit.prepared)
+	ctx, p, share, err := e.begin(ctx, &permit.prepared)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	defer leave()
+	defer share.End()
 	only := e.routes.Load().single
 	if only == nil {
 		x, err := e.explainAll(ctx, p, of)

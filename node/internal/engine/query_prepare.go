@@ -42,8 +42,9 @@ func (p *prepared) with(q *record.Query) *prepared {
 type Admitted struct {
 	prepared
 	engine  *Engine
-	permit  *admission.Permit
-	cleanUp func() // ends the use of what else it has; may be nil
+	permit  admission.Permit
+	output  orderedOutput // of Rows and Frames
+	cleanUp func()        // ends the use of what else it has; may be nil
 	isDone  atomic.Bool
 }
 
@@ -81,7 +82,7 @@ func (e *Engine) Prepare(
 func (a *Admitted) Options() request.Options { return a.options }
 
 // Permit returns the permit, which may be lent while the client does not read.
-func (a *Admitted) Permit() *admission.Permit { return a.permit }
+func (a *Admitted) Permit() *admission.Permit { return &a.permit }
 
 // prepareCall is Prepare for a query whose errors are remembered.
 func (e *Engine) prepareCall(
@@ -108,11 +109,10 @@ func (e *Engine) admit(
 	if err != nil {
 		return nil, err
 	}
-	permit, err := e.acquire(ctx, options, q.Box[record.CID])
-	if err != nil {
+	a := &Admitted{prepared: prepared{Query: q, options: options}, engine: e}
+	if err := e.acquire(ctx, options, q.Box[record.CID], &a.permit); err != nil {
 		return nil, err
 	}
-	a := &Admitted{prepared: prepared{Query: q, options: options}, engine: e, permit: permit}
 	if err := e.checkAsOf(ctx, options, q); err != nil {
 		a.Done()
 		return nil, err
@@ -120,19 +120,18 @@ func (e *Engine) admit(
 	return a, nil
 }
 
-// begin begins the CPU time of an admitted query, which leave ends. It waits until the horizon has
-// passed the as-of time of the query; where each source has a horizon of its own, it returns a
+// begin begins the CPU time of an admitted query, which the caller ends. It waits until the horizon
+// has passed the as-of time of the query; where each source has a horizon of its own, it returns a
 // query that makes the sources wait.
 func (e *Engine) begin(
 	ctx context.Context, q *prepared,
-) (taskCtx context.Context, ready *prepared, leave func(), err error) {
-	share := e.processors.Begin(schedulingKeyOf(q.Box[record.CID]))
-	ctx = cpushare.With(ctx, share)
+) (taskCtx context.Context, ready *prepared, share *cpushare.Task, err error) {
+	ctx, share = e.processors.Enter(ctx, schedulingKeyOf(q.Box[record.CID]))
 	if q, err = e.waitForAsOf(ctx, q); err != nil {
 		share.End()
 		return ctx, nil, nil, err
 	}
-	return ctx, q, share.End, nil
+	return ctx, q, share, nil
 }
 
 // pinFilters returns the modules of the filters of a query, in their order. With an error it

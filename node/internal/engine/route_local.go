@@ -163,6 +163,12 @@ func (l *localSource) rows(
 	if q.KeysOnly {
 		columns = segment.Keys
 	}
+	if len(q.filters) == 0 {
+		stats, err := l.scanInto(ctx, q, q.Query, func(int) (store.Consumer, error) {
+			return store.Consumer{Rows: add, Columns: columns}, nil
+		})
+		return endOf(stats, 0), err
+	}
 	stats, err := l.scan(ctx, q, columns, func(int) (store.Sink, uint32, error) {
 		return add, 0, nil
 	})

@@ -128,11 +128,11 @@ func (e *Engine) States(
 		return wire.End{}, err
 	}
 	defer permit.Done()
-	ctx, p, leave, err := e.begin(ctx, &permit.prepared)
+	ctx, p, share, err := e.begin(ctx, &permit.prepared)
 	if err != nil {
 		return wire.End{}, err
 	}
-	defer leave()
+	defer share.End()
 	end, err := e.emitStates(ctx, p, emit)
 	if err != nil {
 		e.notePluginFailure(q, err)

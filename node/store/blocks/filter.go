@@ -77,15 +77,23 @@ func (r *Reader) countSpan(seg *PlannedSegment, residual uint8, lo, hi int) int 
 func (r *Reader) residualOf(
 	seg *PlannedSegment, sub *index.SubRun, residual uint8,
 ) (ofSubRun uint8, some bool) {
-	caps, rankLo, rankHi := r.Box[record.Cap], int64(sub.RankLo), int64(sub.RankHi)
-	if !caps.Intersects(sub.CapLo, sub.CapHi) || !seg.Ranks.Intersects(rankLo, rankHi) {
-		return 0, false
+	if residual>>record.Cap&1 != 0 {
+		caps := r.Box[record.Cap]
+		if !caps.Intersects(sub.CapLo, sub.CapHi) {
+			return 0, false
+		}
+		if caps.Covers(sub.CapLo, sub.CapHi) {
+			residual &^= 1 << record.Cap
+		}
 	}
-	if caps.Covers(sub.CapLo, sub.CapHi) {
-		residual &^= 1 << record.Cap
-	}
-	if seg.Ranks.Covers(rankLo, rankHi) {
-		residual &^= 1 << record.Acq
+	if residual>>record.Acq&1 != 0 {
+		rankLo, rankHi := int64(sub.RankLo), int64(sub.RankHi)
+		if !seg.Ranks.Intersects(rankLo, rankHi) {
+			return 0, false
+		}
+		if seg.Ranks.Covers(rankLo, rankHi) {
+			residual &^= 1 << record.Acq
+		}
 	}
 	return residual, true
 }

@@ -363,6 +363,14 @@ func (g *Gatherer) take(
 
 // Flush hands the gathered rows to the consumer.
 func (g *Gatherer) Flush() error {
+	if g.Batch.Len() == 0 {
+		return nil
+	}
+	return cmp.Or(g.FlushLast(), g.CPU.Yield(g.Ctx))
+}
+
+// FlushLast is Flush at the end of the work.
+func (g *Gatherer) FlushLast() error {
 	n := g.Batch.Len()
 	if n == 0 {
 		return nil
@@ -373,7 +381,7 @@ func (g *Gatherer) Flush() error {
 	if g.payloadBuffer.end(&g.Batch) {
 		g.Consumer.PayloadBuffer = nil // it is too small
 	}
-	return cmp.Or(err, g.CPU.Yield(g.Ctx))
+	return err
 }
 
 // KeysOnly reports whether no payload is read.

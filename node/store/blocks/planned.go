@@ -3,6 +3,7 @@ package blocks
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -44,7 +45,7 @@ func (seg *PlannedSegment) Begin(
 ) {
 	seg.Segment = sealed
 	sealed.Index.Plan(box, seg.Plan)
-	seg.Ranks = shards.AppendRanks(seg.Ranks[:0], sealed, box)
+	seg.Ranks = seg.Plan.Ranks
 	clear(seg.tombstones)
 	seg.tombstones = seg.tombstones[:0]
 	seg.forgetSuperseded()
@@ -72,13 +73,11 @@ func (seg *PlannedSegment) RanksToAcqs(ranks []int64) error {
 func (seg *PlannedSegment) RowsIn(box *record.Box, c index.Candidate) int {
 	info := seg.Index.Block(c.Block)
 	rows := float64(info.Rows)
-	for d := range record.NumDims {
+	for rest := c.Residual &^ ResidualTombstones; rest != 0; rest &= rest - 1 {
+		d := record.Dim(bits.TrailingZeros8(rest))
 		set := box[d]
-		if record.Dim(d) == record.Acq {
+		if d == record.Acq {
 			set = seg.Ranks
-		}
-		if c.Residual>>d&1 == 0 {
-			continue
 		}
 		if set = set.Near(info.Min[d], info.Max[d]); len(set) > fewRanges {
 			continue

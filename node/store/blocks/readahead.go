@@ -20,9 +20,8 @@ type Readahead struct {
 
 // Prefetch asks the system to read the blocks of candidates concurrently, before they are opened
 // one after another, except those that are probably in memory: verified recently, in a store that
-// fits memory. It also refreshes the clock by which blocks are verified again.
+// fits memory.
 func (a *Readahead) Prefetch(seg *shards.Segment, candidates []index.Candidate) {
-	a.Clock.Refresh()
 	tight := a.ExceedsMemory.Load()
 	from, to := uint64(0), uint64(0)
 	for _, c := range candidates {

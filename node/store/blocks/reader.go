@@ -84,7 +84,7 @@ func (r *Reader) Open(seg *PlannedSegment, c index.Candidate) (*index.BlockInfo,
 func (r *Reader) openAs(
 	seg *PlannedSegment, c index.Candidate, b *segment.Block,
 ) (*index.BlockInfo, error) {
-	if err := r.step(); err != nil {
+	if err := r.step(seg); err != nil {
 		return nil, err
 	}
 	r.Block = b
@@ -127,13 +127,18 @@ func (r *Reader) Keys(seg *PlannedSegment, c index.Candidate, to *record.Batch) 
 	return seg.RanksToAcqs(to.AcqNs)
 }
 
-// stepBlocks is after how many blocks a worker looks whether its time slice is over: to look at the
-// clock takes as long as opening the tenth of a small one.
+// stepBlocks is after how many blocks a worker looks whether its time slice is over, and refreshes
+// the clock by which blocks are verified again: to look at a clock takes half as long as to open a
+// small block.
 const stepBlocks = 16
 
 // step is called for each block; merges have no time slices.
-func (r *Reader) step() error {
-	if r.steps++; r.steps%stepBlocks != 0 || r.Ctx == nil {
+func (r *Reader) step(seg *PlannedSegment) error {
+	if r.steps++; r.steps%stepBlocks != 0 {
+		return nil
+	}
+	seg.File.RefreshClock()
+	if r.Ctx == nil {
 		return nil
 	}
 	return r.CPU.Yield(r.Ctx)

@@ -23,9 +23,15 @@ type Prefetched struct {
 	number   uint32
 	residual uint8
 	devices  []segment.MIDs
-	isFound  bool // devices are
+	subRuns  []subRun // that have rows in the box
 	Spans    []segment.Span
 	rows     int
+}
+
+// subRun is the rows [lo, hi) of a block, and which dimensions are to be tested on them.
+type subRun struct {
+	residual uint8
+	lo, hi   int
 }
 
 // IsSelective reports whether only devices are to be looked at in a block, and can be searched for,
@@ -101,39 +107,31 @@ func (r *Reader) openAhead(seg *PlannedSegment, c index.Candidate, p *Prefetched
 	if c.Residual == 0 {
 		return nil
 	}
+	r.listSubRuns(seg, p)
 	if c.Residual>>record.MID&1 == 0 {
-		r.prefetchResidual(seg, p)
-		return nil
-	}
-	p.Spans = p.Spans[:0]
-	r.eachSubRun(seg, p, func(_ uint8, lo, hi int) {
-		p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
-	})
-	if p.isFound = !p.Block.PrefetchDevices(p.Spans); !p.isFound {
+		p.prefetchResidual()
 		return nil
 	}
 	p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
 	p.Spans = p.Spans[:0]
-	r.eachSubRun(seg, p, func(_ uint8, lo, hi int) {
+	for _, s := range p.subRuns {
 		for _, m := range p.devices {
-			p.Spans = p.Block.LikelyMIDs(lo, hi, m, p.Spans)
+			p.Spans = p.Block.LikelyMIDs(s.lo, s.hi, m, p.Spans)
 		}
-	})
+	}
 	p.Block.PrefetchMIDs(p.Spans)
 	return nil
 }
 
-// eachSubRun yields the rows of each sub-run that has some in the box, and which dimensions are to
-// be tested on them.
-func (r *Reader) eachSubRun(
-	seg *PlannedSegment, p *Prefetched, yield func(residual uint8, lo, hi int),
-) {
+// listSubRuns lists the sub-runs of a block that have rows in the box.
+func (r *Reader) listSubRuns(seg *PlannedSegment, p *Prefetched) {
+	p.subRuns = p.subRuns[:0]
 	lo := 0
 	for i := range p.info.Subs {
 		sub := &p.info.Subs[i]
 		hi := int(sub.End)
-		if ofSubRun, some := r.residualOf(seg, sub, p.residual); some && lo < hi {
-			yield(ofSubRun, lo, hi)
+		if residual, some := r.residualOf(seg, sub, p.residual); some && lo < hi {
+			p.subRuns = append(p.subRuns, subRun{residual, lo, hi})
 		}
 		lo = hi
 	}
@@ -141,13 +139,13 @@ func (r *Reader) eachSubRun(
 
 // prefetchResidual asks for the column of the first residual dimension, of the sub-runs whose rows
 // it is tested on.
-func (r *Reader) prefetchResidual(seg *PlannedSegment, p *Prefetched) {
+func (p *Prefetched) prefetchResidual() {
 	p.Spans = p.Spans[:0]
-	r.eachSubRun(seg, p, func(residual uint8, lo, hi int) {
-		if residual != 0 {
-			p.Spans = append(p.Spans, segment.Span{Lo: uint32(lo), Hi: uint32(hi)})
+	for _, s := range p.subRuns {
+		if s.residual != 0 {
+			p.Spans = append(p.Spans, segment.Span{Lo: uint32(s.lo), Hi: uint32(s.hi)})
 		}
-	})
+	}
 	p.Block.PrefetchColumn(record.Dim(bits.TrailingZeros8(p.residual)), p.Spans)
 }
 
@@ -165,13 +163,10 @@ func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
 		p.addRows(r.Chosen)
 		return
 	}
-	if !p.isFound {
-		p.devices = r.devicesOf(&p.Block, p.info, p.devices[:0])
-	}
-	r.eachSubRun(seg, p, func(residual uint8, lo, hi int) {
+	for _, s := range p.subRuns {
+		residual := s.residual &^ (1 << record.MID)
 		for _, m := range p.devices {
-			from, to := p.Block.SearchMIDs(lo, hi, m)
-			switch residual &^= 1 << record.MID; {
+			switch from, to := p.Block.SearchMIDs(s.lo, s.hi, m); {
 			case from >= to:
 			case residual == 0:
 				p.Spans = append(p.Spans, segment.Span{Lo: uint32(from), Hi: uint32(to)})
@@ -182,7 +177,7 @@ func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
 				p.addRows(r.Chosen)
 			}
 		}
-	})
+	}
 }
 
 // addRows adds rows, which ascend, to those that are to be taken.

@@ -62,6 +62,9 @@ func (k *Tracker) News() <-chan struct{} { return k.news }
 
 // Note remembers the damage that an error reports, if it is of a segment, and returns the error.
 func (k *Tracker) Note(err error) error {
+	if err == nil {
+		return nil
+	}
 	var damage *durable.CorruptError
 	if !errors.As(err, &damage) || filepath.Dir(damage.File) != filepath.Clean(k.opt.Dir) ||
 		!strings.HasSuffix(damage.File, layout.SegmentSuffix) {

@@ -54,30 +54,27 @@ func (b *block) ordinal(mid int64) (ord uint32, ok bool) {
 // mid returns the mid of an ordinal.
 func (b *block) mid(ord uint32) int64 { return b.mids[b.byOrd[ord]] }
 
-// few: some devices of fewer than one of this many of their block are sorted, and more are put in
-// order by a bitmap.
-const few = 64
-
-// appendMIDs appends the mids of ordinals; of many, ascending and each once.
+// appendMIDs appends the mids of ordinals, ascending and each once.
 func (b *block) appendMIDs(ords []uint32, dst []int64) []int64 {
-	if len(ords) < len(b.mids)/few {
-		for _, ord := range ords {
-			dst = append(dst, b.mid(ord))
-		}
-		return dst
-	}
 	memory := bitmaps.Get().(*[]uint64)
 	defer bitmaps.Put(memory)
-	*memory = slices.Grow((*memory)[:0], len(b.isDead))[:len(b.isDead)]
-	set := *memory
+	words := len(b.isDead)
+	*memory = slices.Grow((*memory)[:0], words+(words+63)/64)
+	set := (*memory)[:words+(words+63)/64]
 	clear(set)
+	set, used := set[:words], set[words:] // used has a bit for each word of set that is not 0
 	for _, ord := range ords {
 		i := b.byOrd[ord]
 		set[i>>6] |= 1 << (i & 63)
+		used[i>>12] |= 1 << (i >> 6 & 63)
 	}
-	for at, word := range set {
-		for ; word != 0; word &= word - 1 {
-			dst = append(dst, b.mids[at<<6+bits.TrailingZeros64(word)])
+	dst = slices.Grow(dst, len(ords))
+	for at, some := range used {
+		for ; some != 0; some &= some - 1 {
+			word := at<<6 + bits.TrailingZeros64(some)
+			for rest := set[word]; rest != 0; rest &= rest - 1 {
+				dst = append(dst, b.mids[word<<6+bits.TrailingZeros64(rest)])
+			}
 		}
 	}
 	return dst
@@ -127,12 +124,18 @@ func (b *block) find(x registry.Expr, dst []uint32) []uint32 {
 
 // findInRange is find of a range of ordinals, of which 64 are looked at in each set at once.
 func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
-	rest := f.rest
-	if rest == nil {
-		rest = f.check
+	rest := f.others
+	if !list.passes {
+		rest = f.rest
+		if rest == nil {
+			rest = f.check
+		}
 	}
 	for first := list.from &^ 63; first < list.to; first += 64 {
-		word := ^b.isDead[first>>6]
+		word := ^uint64(0)
+		if b.dead > 0 {
+			word = ^b.isDead[first>>6]
+		}
 		for _, set := range f.sets {
 			word &= set[first>>6]
 		}

@@ -20,16 +20,36 @@ type filter struct {
 	all   bool
 	slow  bool     // the test computes, and is made after others
 	set   []uint64 // a bit for each device that passes; nil: there is no such bitmap
-	// sets and rest are the same as check, where some of its tests have a bitmap.
-	sets [][]uint64
-	rest func(ord uint32) bool
+	// sets and rest are the same as check, where some of its tests have a bitmap; sets and others
+	// are what is left of it for lists that pass.
+	sets   [][]uint64
+	rest   func(ord uint32) bool
+	others func(ord uint32) bool // nil: no test
 }
 
+// list adds devices to the lists of a filter, a range to the one before if that ends there.
 func (f *filter) list(some ordinals) {
-	if n := some.len(); n > 0 {
-		f.lists = append(f.lists, some)
-		f.count += n
+	n := some.len()
+	if n == 0 {
+		return
 	}
+	f.count += n
+	if k := len(f.lists) - 1; k >= 0 && some.some == nil && f.lists[k].some == nil &&
+		f.lists[k].to == some.from && f.lists[k].passes == some.passes {
+		f.lists[k].to = some.to
+		return
+	}
+	f.lists = append(f.lists, some)
+}
+
+// forAnother returns the lists for a filter that has this one's test as its check, or as a part.
+func (f *filter) forAnother() []ordinals {
+	if f.others != nil { // passing is not all
+		for i := range f.lists {
+			f.lists[i].passes = false
+		}
+	}
+	return f.lists
 }
 
 // none returns a filter that no device passes.
@@ -62,9 +82,9 @@ func (b *block) compile(x registry.Expr) filter {
 	case registry.Between:
 		return b.between(x) // of numbers, and names are texts
 	case registry.Within:
-		return b.places.filter(x.Has, rectsWithin(x))
+		return b.places.filter(x.Has, rectsWithin(x), true)
 	case registry.Near:
-		return b.places.filter(x.Has, rectsNear(x))
+		return b.places.filter(x.Has, rectsNear(x), false)
 	}
 	panic("BUG: an expression that the index does not know")
 }
@@ -109,6 +129,7 @@ func (b *block) and(x registry.And) filter {
 	}
 	slices.SortStableFunc(filters, func(f, g filter) int { return b.most(f) - b.most(g) })
 	out := filters[0]
+	out.lists = out.forAnother()
 	checks := slices.Clone(filters)
 	if out.check == nil {
 		checks = checks[1:]
@@ -116,13 +137,14 @@ func (b *block) and(x registry.And) filter {
 	slices.SortStableFunc(checks, func(f, g filter) int { return f.order() - g.order() })
 	out.test, out.check = allOf(filters), allOf(checks)
 	out.set, out.sets = nil, nil
-	rest := slices.DeleteFunc(slices.Clone(checks), func(f filter) bool { return f.set != nil })
 	for _, f := range checks {
 		if f.set != nil {
 			out.sets = append(out.sets, f.set)
 		}
 	}
-	out.rest = allOf(rest)
+	hasSet := func(f filter) bool { return f.set != nil }
+	out.rest = allOf(slices.DeleteFunc(slices.Clone(checks), hasSet))
+	out.others = allOf(slices.DeleteFunc(slices.Clone(filters[1:]), hasSet))
 	return out
 }
 
@@ -134,6 +156,9 @@ func (f filter) order() int {
 }
 
 func allOf(filters []filter) func(ord uint32) bool {
+	if len(filters) == 1 {
+		return filters[0].test
+	}
 	return func(ord uint32) bool {
 		for i := range filters {
 			if !filters[i].test(ord) {
@@ -172,7 +197,7 @@ func joined(filters []filter) filter {
 		return slices.ContainsFunc(filters, func(f filter) bool { return f.test(ord) })
 	}
 	for _, f := range filters {
-		out.lists = append(out.lists, f.lists...)
+		out.lists = append(out.lists, f.forAnother()...)
 		out.count += f.count
 		out.all, out.slow = out.all || f.all, out.slow || f.slow
 		if f.check != nil {

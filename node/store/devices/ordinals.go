@@ -6,6 +6,9 @@ import "iter"
 type ordinals struct {
 	some     []uint32
 	from, to uint32
+	// passes: all of them pass the check of the filter that lists them, or where that is one of
+	// several that are all to be passed, its part of the check.
+	passes bool
 }
 
 func (o ordinals) len() int {

@@ -3,17 +3,20 @@ package devices
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
-	"sort"
 
 	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 const (
-	// fewPlaces are looked at one by one: a cell of so few is not divided.
-	fewPlaces = 32
-	// maxCells bounds the work of covering a region.
-	maxCells = 512
+	// fewPlaces: a cell of so few is not divided. To look at them takes a few words of bitmaps.
+	fewPlaces = 256
+	// maxCells bounds the work of covering a region: nor is a cell that has fewer than one of this
+	// many of all places.
+	maxCells = 2048
+	// mostCells are enough for most regions.
+	mostCells = 128
 	// marginDegrees is by how much more than a circle is covered, 1 cm, which is far more than
 	// rounding makes of it.
 	marginDegrees = 1e-7
@@ -22,9 +25,12 @@ const (
 // places are where devices are, by ordinal: those that have one in the order of a Z curve over
 // latitude and longitude.
 type places struct {
-	lats, lons []float64 // by ordinal, NaN without a place; nil if there are none
-	keys       []uint64  // of the first ordinals, ascending
+	at   []point  // by ordinal; nil if there are none
+	keys []uint64 // of the first ordinals, ascending
 }
+
+// point is a place, NaN without one.
+type point struct{ lat, lon float64 }
 
 // step32 is the number of the 2^32 equal parts of a span in which a value is; those at its end are
 // in the last one. It never falls when v rises.
@@ -87,11 +93,11 @@ func newPlaces(lats, lons []float64, byOrd []uint32) (p places) {
 	if len(byOrd) == 0 || math.IsNaN(lats[byOrd[0]]) {
 		return p
 	}
-	p.lats, p.lons = make([]float64, len(byOrd)), make([]float64, len(byOrd))
+	p.at = make([]point, len(byOrd))
 	p.keys = make([]uint64, 0, len(byOrd))
 	for ord, came := range byOrd {
 		lat, lon := lats[came], lons[came]
-		p.lats[ord], p.lons[ord] = lat, lon
+		p.at[ord] = point{lat, lon}
 		if !math.IsNaN(lat) {
 			p.keys = append(p.keys, keyOf(lat, lon))
 		}
@@ -101,29 +107,29 @@ func newPlaces(lats, lons []float64, byOrd []uint32) (p places) {
 
 // of returns the place of a device, NaN if it has none.
 func (p *places) of(ord uint32) (lat, lon float64) {
-	if p.lats == nil {
+	if p.at == nil {
 		return math.NaN(), math.NaN()
 	}
-	return p.lats[ord], p.lons[ord]
+	return p.at[ord].lat, p.at[ord].lon
 }
 
 func (p *places) bytes() int64 {
-	return int64(8 * (cap(p.lats) + cap(p.lons) + cap(p.keys)))
+	return int64(8 * (2*cap(p.at) + cap(p.keys)))
 }
 
 // filter returns a filter of the devices in a region, which has says exactly. The rectangles hold
-// all of it.
-func (p *places) filter(has func(lat, lon float64) bool, rects []rect) filter {
+// all of it, and if filled, nothing else but at their edges.
+func (p *places) filter(has func(lat, lon float64) bool, rects []rect, filled bool) filter {
 	var f filter
-	if p.lats == nil {
+	if p.at == nil {
 		return none()
 	}
 	for _, r := range rects {
-		p.cover(r, &f)
+		p.cover(r, filled, &f)
 	}
 	f.test = func(ord uint32) bool {
-		lat := p.lats[ord]
-		return !math.IsNaN(lat) && has(lat, p.lons[ord])
+		at := p.at[ord]
+		return !math.IsNaN(at.lat) && has(at.lat, at.lon)
 	}
 	f.check, f.slow = f.test, true
 	return f
@@ -140,45 +146,50 @@ type cell struct {
 	from, to    int
 }
 
-// cover lists the devices of cells that hold all of a rectangle. It divides cells that have many
-// devices and reach beyond it.
-func (p *places) cover(r rect, f *filter) {
-	queue := []cell{{bits: 32, to: len(p.keys)}}
-	done := 0
-	for i := 0; i < len(queue); i++ {
-		c := queue[i]
-		if c.to-c.from <= fewPlaces || c.bits == 0 || len(queue) > maxCells || c.inside(r) {
-			queue[done] = c
-			done++
-			continue
-		}
-		half := c.bits - 1
-		from := c.from
-		base := spread(c.south)<<1 | spread(c.west)
-		for quarter := range uint64(4) { // in the order of the curve
-			child := cell{south: c.south | uint32(quarter>>1)<<half,
-				west: c.west | uint32(quarter&1)<<half, bits: half, from: from, to: c.to}
-			if quarter < 3 {
-				next := base + (quarter+1)<<(2*half)
-				child.to = from + sort.Search(c.to-from, func(i int) bool {
-					return p.keys[from+i] >= next
-				})
-			}
-			if from = child.to; child.from < child.to && child.meets(r) {
-				queue = append(queue, child)
-			}
-		}
+// cover lists the devices of cells that hold all of a rectangle, in the order of the curve. It
+// divides cells that have many devices and reach beyond it.
+func (p *places) cover(r rect, filled bool, f *filter) {
+	side := uint(max(bits.Len32(r.south^r.north), bits.Len32(r.west^r.east)))
+	c := cell{south: r.south >> side << side, west: r.west >> side << side, bits: side}
+	first := spread(c.south)<<1 | spread(c.west)
+	c.from, _ = slices.BinarySearch(p.keys, first)
+	c.to = len(p.keys)
+	if last := first | (1<<(2*side) - 1); last < math.MaxUint64 {
+		c.to, _ = slices.BinarySearch(p.keys, last+1)
 	}
-	for _, c := range queue[:done] {
-		f.list(ordinals{from: uint32(c.from), to: uint32(c.to)})
+	f.lists = slices.Grow(f.lists, mostCells)
+	p.coverCell(c, r, max(fewPlaces, len(p.keys)/maxCells), filled, f)
+}
+
+func (p *places) coverCell(c cell, r rect, few int, filled bool, f *filter) {
+	inside := c.inside(r)
+	if c.to-c.from <= few || c.bits == 0 || inside {
+		f.list(ordinals{from: uint32(c.from), to: uint32(c.to), passes: inside && filled})
+		return
+	}
+	half := c.bits - 1
+	from := c.from
+	base := spread(c.south)<<1 | spread(c.west)
+	for quarter := range uint64(4) { // in the order of the curve
+		child := cell{south: c.south | uint32(quarter>>1)<<half,
+			west: c.west | uint32(quarter&1)<<half, bits: half, from: from, to: c.to}
+		if quarter < 3 {
+			n, _ := slices.BinarySearch(p.keys[from:c.to], base+(quarter+1)<<(2*half))
+			child.to = from + n
+		}
+		if from = child.to; child.from < child.to && child.meets(r) {
+			p.coverCell(child, r, few, filled, f)
+		}
 	}
 }
 
 func (c cell) end(at uint32) uint32 { return at | uint32(1<<c.bits-1) }
 
+// inside reports whether a cell lies in a rectangle and does not touch its edges: of the steps
+// there, a part lies outside of the region.
 func (c cell) inside(r rect) bool {
-	return r.south <= c.south && c.end(c.south) <= r.north && r.west <= c.west &&
-		c.end(c.west) <= r.east
+	return r.south < c.south && c.end(c.south) < r.north && r.west < c.west &&
+		c.end(c.west) < r.east
 }
 
 func (c cell) meets(r rect) bool {

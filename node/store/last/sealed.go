@@ -8,7 +8,6 @@ import (
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/node/store/blocks"
 	"github.com/pentad-db/pentad/node/store/bounds"
-	"github.com/pentad-db/pentad/node/store/shards"
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -112,9 +111,9 @@ func (l *search) listSegments() {
 		for d := range record.NumDims {
 			meets = meets && l.box[d].Intersects(whole[d].Min, whole[d].Max)
 		}
-		s.Ranks = shards.AppendRanks(s.Ranks[:0], sealed, &l.box)
+		s.Ranks = sealed.Index.AppendRankRanges(s.Ranks[:0], &l.box)
 		if len(l.resolver.NewestAcqs) > 0 {
-			s.shown = shards.AppendRanks(s.shown[:0], sealed,
+			s.shown = sealed.Index.AppendRankRanges(s.shown[:0],
 				&record.Box{record.Acq: l.resolver.NewestAcqs})
 			if len(s.shown) == 0 {
 				s.shown = append(s.shown, record.At(-1))

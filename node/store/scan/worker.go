@@ -56,7 +56,7 @@ func (w *worker) workInFixedOrder(workers int, stopped *atomic.Bool) error {
 			return err
 		}
 	}
-	return w.Flush()
+	return w.FlushLast()
 }
 
 // work does whichever tasks are next, which is faster when tasks differ, or processors. For a
@@ -84,7 +84,7 @@ func (w *worker) work(next []atomic.Int32, stopped *atomic.Bool) error {
 	if stopped.Load() {
 		return nil
 	}
-	return w.Flush()
+	return w.FlushLast()
 }
 
 func (w *worker) do(t *task) error {

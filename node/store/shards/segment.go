@@ -117,18 +117,6 @@ func PrunedBy(sealed *Segment, box *record.Box) (record.Dim, bool) {
 	return 0, false
 }
 
-// AppendRanks appends the acq of a box as ranks of a segment.
-func AppendRanks(
-	ranks record.RangeSet, sealed *Segment, box *record.Box,
-) record.RangeSet {
-	for _, r := range box[record.Acq] {
-		if lo, hi := sealed.Index.RankRange(r.From, r.To); lo < hi {
-			ranks = append(ranks, record.Range{From: int64(lo), To: int64(hi)})
-		}
-	}
-	return ranks
-}
-
 // BoxInRanks returns a box with acq as ranks of the segment; ok is false where the segment has no
 // rows in it.
 func (seg *Segment) BoxInRanks(box *record.Box) (ranked record.Box, ok bool) {
@@ -139,7 +127,7 @@ func (seg *Segment) BoxInRanks(box *record.Box) (ranked record.Box, ok bool) {
 		}
 	}
 	ranked = *box
-	ranked[record.Acq] = AppendRanks(nil, seg, box)
+	ranked[record.Acq] = seg.Index.AppendRankRanges(nil, box)
 	return ranked, len(box[record.Acq]) == 0 || len(ranked[record.Acq]) > 0
 }
 
