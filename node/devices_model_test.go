@@ -125,6 +125,11 @@ func (x *deviceChanges) step() {
 			x.t.Fatal(err)
 		}
 		delete(x.model[name], fromNs)
+		if i := len(froms) - 2; i >= 0 && froms[i+1] == fromNs { // the last one has the name
+			d := x.model[name][froms[i]]
+			d.Name = name
+			x.model[name][froms[i]] = d
+		}
 	default:
 		x.change()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 )
 
 // TestNameDevicesAtOnce lets clients name overlapping sets of devices at the same time; a restart
@@ -151,4 +152,35 @@ func claimsOf(t *testing.T, c *client.Client) (rows []record.Record) {
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// TestRemovedRename removes the description that a device has since it got another name: selectors
+// still find it by that name, and by no other one.
+func TestRemovedRename(t *testing.T) {
+	c := dial(t, openTest(t, Options{}))
+	kind := "meter"
+	if _, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{
+		{Name: "old", FromNs: 1, Change: registry.Change{Type: &kind}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.RenameDevice(t.Context(), 1, "old", "new", 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.RemoveDescription(t.Context(), 1, "new", 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ChangeDevices(t.Context(), 1, []client.DeviceChange{
+		{Name: "old", FromNs: 9, Change: registry.Change{Type: &kind}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"old", "new"} {
+		ids, err := c.FindDevices(t.Context(), 1, []string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := c.SelectDevices(t.Context(), 1, "name="+name)
+		if err != nil || len(found) != 1 || found[0].MID != ids[0] {
+			t.Errorf("%s is %d, and its selector finds %+v; %v", name, ids[0], found, err)
+		}
+	}
 }

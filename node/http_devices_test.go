@@ -60,10 +60,36 @@ func TestDevicesForPeople(t *testing.T) {
 		`"retired":false`, `"mid":1099511627776`)
 	a.expect("GET", one, "", 404)
 	a.expect("PUT", one, `{}`, 200, `"mid":1099511627777`)
-	a.expect("PATCH", one, `{"name":"oulu/t007"}`, 409, "another device has the name")
+	// What is refused changes nothing.
+	a.expect("PATCH", one, `{"name":"oulu/t007","type":"valve"}`, 409,
+		"another device has the name")
+	a.expect("PATCH", one, `{"name":"7","type":"valve"}`, 400, `"part":"body"`, "reads as ids")
+	a.expect("GET", one, "", 200, `"name":"oulu/t7","retired":false`)
+	var many, more []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf(`"k%d":1`, i))
+		more = append(more, fmt.Sprintf(`"m%d":1`, i))
+	}
+	a.expect("PUT", one, `{"attributes":{`+strings.Join(many, ",")+`}}`, 200)
+	a.expect("PATCH", one, `{"attributes":{`+strings.Join(more, ",")+`}}`, 400,
+		"2000 attributes, at most 1000")
 	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 200,
 		`{"cid":1,"mid":1099511627776,"removed":"oulu/t007","descriptions":`)
 	a.expect("DELETE", "/v1/devices/oulu/t007?cid=1", "", 404)
+}
+
+// TestSlashesInNames asks for devices whose names differ by slashes only.
+func TestSlashesInNames(t *testing.T) {
+	a := &asker{t, openTest(t, Options{})}
+	paths := []string{"a/b", "a%2F/b", "a//b", "a///b", "/a/b", "a/b/", "100%25", "100%2525"}
+	names := []string{"a/b", "a//b", "a//b", "a///b", "/a/b", "a/b/", "100%", "100%25"}
+	for i, path := range paths {
+		a.expect("PUT", "/v1/devices/"+path+"?cid=1", `{}`, 200, `"name":"`+names[i]+`"`)
+	}
+	a.expect("DELETE", "/v1/devices/a%2f%2Fb?cid=1", "", 200, `"removed":"a//b"`)
+	a.expect("GET", "/v1/devices/a//b?cid=1", "", 404)
+	a.expect("GET", "/v1/devices/a/b?cid=1", "", 200, `"name":"a/b"`)
+	a.expect("GET", "/v1//devices?cid=1", "", 404, "no route")
 }
 
 // TestManyDevicesForPeople describes many devices at once, and lists them by pages.

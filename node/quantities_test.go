@@ -25,6 +25,10 @@ func TestQuantities(t *testing.T) {
 	}
 	isKind(t, c.SetQuantity(t.Context(), client.Quantity{MOID: 1, Name: "x", Type: "f16"}),
 		wire.KindInvalid, "f16")
+	for _, name := range []string{"7", "-1", "1..5", "1, 2", "*"} {
+		isKind(t, c.SetQuantity(t.Context(), client.Quantity{MOID: 1, Name: name, Type: "f64"}),
+			wire.KindInvalid, "reads as moids")
+	}
 	isKind(t, c.ForgetQuantity(t.Context(), 9), wire.KindNotFound, "quantity 9")
 	var b record.Batch
 	b.Append(record.Key{MOID: 1}, f64(1))

@@ -98,8 +98,7 @@ func (c *Client) describeSome(
 		if payload, err = registry.Append(payload[:0], &d.Description); err != nil {
 			return fmt.Errorf("device %d: %w", d.MID, err)
 		}
-		b.Append(record.Key{CID: cid, MID: d.MID, MOID: record.DescriptionMOID, CapNs: d.FromNs},
-			payload)
+		b.Append(descriptionKey(cid, d), payload)
 		n := b.Len()
 		if i+1 < len(devices) && n < describeAtOnce &&
 			(n < describeSurely || len(b.Data) <= describeBytes) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
+	"github.com/pentad-db/pentad/sdk/wire"
 )
 
 // DeviceChange is what becomes of the description of a device from a time on.
@@ -303,7 +304,8 @@ func (v deviceVersions) change(
 	}
 	by.Apply(&next.Description)
 	if err := next.Check(); err != nil {
-		return next, false, fmt.Errorf("%s: %w", by.Name, err)
+		return next, false, &wire.Error{Kind: wire.KindInvalid, Part: "description",
+			Message: by.Name + ": " + err.Error()}
 	}
 	if before.FromNs != math.MinInt64 && registry.Equal(&before.Description, &next.Description) {
 		return next, false, nil

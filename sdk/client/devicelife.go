@@ -130,7 +130,8 @@ func (c *Client) RemoveDevice(
 }
 
 // RemoveDescription deletes the description of a device that is from a time: the one before it
-// holds in its place.
+// holds in its place. If that becomes the last one and has an earlier name of the device, it is
+// stored again with the present name, which selectors then find.
 //
 // Errors: *[DeviceError] if the device has none from that time.
 func (c *Client) RemoveDescription(
@@ -148,7 +149,27 @@ func (c *Client) RemoveDescription(
 		return 0, notThere(cid, name,
 			"it has no description from "+formatNs(fromNs))
 	}
-	return mid, c.deleteDescriptions(ctx, cid, []DescribedDevice{d})
+	var b record.Batch
+	b.AppendTomb(descriptionKey(cid, &d))
+	rest := all[:len(all)-1]
+	if last := len(rest) - 1; last >= 0 && all[len(all)-1].FromNs == fromNs &&
+		rest[last].Name != name {
+		rest[last].Name = name
+		payload, err := registry.Append(nil, &rest[last].Description)
+		if err != nil {
+			return 0, err
+		}
+		b.Append(descriptionKey(cid, &rest[last]), payload)
+	}
+	if err := c.putDevices(ctx, &b, unconditional); err != nil {
+		return 0, fmt.Errorf("delete a description of a device: %w", err)
+	}
+	return mid, nil
+}
+
+// descriptionKey returns the key of a description.
+func descriptionKey(cid int32, d *DescribedDevice) record.Key {
+	return record.Key{CID: cid, MID: d.MID, MOID: record.DescriptionMOID, CapNs: d.FromNs}
 }
 
 func formatNs(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
@@ -161,8 +182,7 @@ func (c *Client) deleteDescriptions(
 	}
 	var b record.Batch
 	for i := range all {
-		b.AppendTomb(record.Key{CID: cid, MID: all[i].MID, MOID: record.DescriptionMOID,
-			CapNs: all[i].FromNs})
+		b.AppendTomb(descriptionKey(cid, &all[i]))
 	}
 	if err := c.putDevices(ctx, &b, unconditional); err != nil {
 		return fmt.Errorf("delete descriptions of a device: %w", err)

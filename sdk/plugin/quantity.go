@@ -105,6 +105,16 @@ func (q *Quantity) checkModulus() error {
 	return nil
 }
 
+// CheckName says that the name reads as numbers, which are moids wherever a quantity is asked for.
+// It is no part of Check, as declarations of earlier versions may have such names.
+func (q *Quantity) CheckName() error {
+	if strings.Trim(q.Name, "0123456789+-.,=* ") != "" {
+		return nil
+	}
+	return fmt.Errorf("quantity %d: the name %q reads as moids, which numbers, ranges and lists "+
+		"of them always are; give it a letter, e.g. energy", q.MOID, q.Name)
+}
+
 // CheckFields says which two fields of a quantity share bytes of the payload. It is no part of
 // Check, as declarations of earlier versions may have such fields.
 func (q *Quantity) CheckFields() error {

@@ -266,7 +266,11 @@ func (s *Server) changeDevice(req *httpserver.Request, whole bool) {
 		return
 	}
 	change.Name, change.Whole = req.Name, whole
-	if err := checkChange(&change); err != nil {
+	err = checkChange(&change)
+	if err == nil && name != "" {
+		err = registry.CheckName(name)
+	}
+	if err != nil {
 		fail(req, params.Bad("body", err))
 		return
 	}
@@ -292,7 +296,7 @@ func (s *Server) makeChange(
 		}
 	}
 	if !change.Whole { // a PATCH creates nothing
-		if _, err := showDevice(rc, db, cid, change.Name, client.When{}); err != nil {
+		if err := checkRename(rc, db, cid, change.Name, name); err != nil {
 			return nil, err
 		}
 	}
@@ -313,6 +317,22 @@ func (s *Server) makeChange(
 		when.AtNs = change.FromNs
 	}
 	return showDevice(rc, db, cid, change.Name, when)
+}
+
+// checkRename says that a device is not there, or that another one has the name which it is to get,
+// before anything of it is changed.
+func checkRename(
+	rc context.Context, db *client.Client, cid int32, old, name string,
+) error {
+	d, err := showDevice(rc, db, cid, old, client.When{})
+	if err != nil || name == "" {
+		return err
+	}
+	taken, err := db.FindDevice(rc, cid, name, client.When{})
+	if err == nil && taken != 0 && taken != d.MID {
+		err = &client.DeviceError{CID: cid, Name: name, Reason: "another device has the name"}
+	}
+	return err
 }
 
 func (s *Server) deleteDevice(req *httpserver.Request) {

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/pentad-db/pentad/node/internal/params"
@@ -24,6 +25,17 @@ func hasDotSegments(path string) bool {
 		}
 	}
 	return false
+}
+
+// pathAsSent returns the path with its escapes undone, and nothing else: fasthttp makes one slash
+// of two, and the device a//b is another one than a/b. A path with a broken escape stays as it is.
+func pathAsSent(ctx *fasthttp.RequestCtx) string {
+	sent := string(ctx.URI().PathOriginal())
+	path, err := url.PathUnescape(sent)
+	if err != nil {
+		return sent
+	}
+	return path
 }
 
 // rejectDotSegments rejects paths with such segments. fasthttp resolves them, even if escaped as

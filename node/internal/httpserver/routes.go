@@ -89,7 +89,7 @@ func (t *router) find(path string) (methods []Route, name string) {
 // route calls the handler of a request. Paths that are not in the table are those of nodes of a
 // cluster among each other.
 func (s *Server) route(ctx *fasthttp.RequestCtx) {
-	method, path := string(ctx.Method()), string(ctx.Path())
+	method, path := string(ctx.Method()), pathAsSent(ctx)
 	if method == http.MethodHead {
 		method = http.MethodGet // fasthttp leaves the body out
 	}

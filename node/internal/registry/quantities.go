@@ -24,7 +24,7 @@ func (r *Registry) Quantities() []plugin.Quantity {
 //
 // Errors: a *wire.Error of kind conflict if another quantity has the name.
 func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
-	if err := cmp.Or(q.Check(), q.CheckFields()); err != nil {
+	if err := cmp.Or(q.Check(), q.CheckName(), q.CheckFields()); err != nil {
 		return &wire.Error{Kind: wire.KindInvalid, Part: "quantity", Message: err.Error()}
 	}
 	r.changing.Lock()
