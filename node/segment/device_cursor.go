@@ -79,20 +79,8 @@ func (c *deviceCursor) passAbsent(n int) {
 // filledRows is how many rows are written at once: those of a byte.
 const filledRows = 8
 
-// placesOf says, for bits of eight rows without the first, how many devices each of the rows is
-// after that of the first.
-var placesOf = makePlaces()
-
-func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
-	for set := range all {
-		for row := 1; row < filledRows; row++ {
-			all[set][row] = all[set][row-1] + uint8(set>>(row-1)&1)
-		}
-	}
-	return all
-}
-
-// fill writes the devices of the rows [lo, hi) of a sub-run, which are unpacked. The first is known.
+// fill writes the devices of the rows [lo, hi) of a sub-run, which are unpacked; number is that of
+// the first.
 func (c *deviceCursor) fill(lo, hi, number int, out []int64) {
 	firsts, mids := c.block.keys[record.MID].body, c.block.subRuns.unpacked
 	row := lo + 1
@@ -135,17 +123,13 @@ func (c *deviceCursor) fillByEights(firsts []byte, number int, out []int64) (don
 	mids := c.block.subRuns.unpacked
 	for ; done < len(out); done += filledRows {
 		set := firsts[done/filledRows]
-		after := number + bits.OnesCount8(set)
-		if after >= c.nextAbsent {
+		if number+bits.OnesCount8(set) >= c.nextAbsent {
 			break
 		}
-		from := (*[filledRows]int64)(mids[c.known(number+int(set&1)):])
-		to, places := (*[filledRows]int64)(out[done:]), &placesOf[set>>1]
-		to[0] = from[0]
-		for k := 1; k < filledRows; k++ {
-			to[k] = from[places[k]&(filledRows-1)]
+		for k := range filledRows {
+			number += int(set >> k & 1)
+			out[done+k] = mids[c.known(number)]
 		}
-		number = after
 	}
 	return done, number
 }

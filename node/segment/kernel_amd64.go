@@ -63,6 +63,7 @@ type tables struct {
 	wide     [maxPackedWidth + 1][8]wideUnpacking  // by the first row's number, modulo 8
 	dense    [maxPackedWidth + 1][8]denseUnpacking // likewise
 	kept     [256][8]uint8
+	places   [1 << (filledRows - 1)][filledRows]uint8
 }
 
 var filterTables = sync.OnceValue(func() *tables {
@@ -71,7 +72,7 @@ var filterTables = sync.OnceValue(func() *tables {
 	}
 	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI,
 		sixteen: makeSixteenUnpackings(), narrow: makeUnpackings(), wide: makeWideUnpackings(),
-		dense: makeDenseUnpackings(), kept: makeKept()}
+		dense: makeDenseUnpackings(), kept: makeKept(), places: makePlaces()}
 })
 
 func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
@@ -155,6 +156,16 @@ func makeKept() (all [256][8]uint8) {
 				all[set][k] = uint8(i)
 				k++
 			}
+		}
+	}
+	return all
+}
+
+// makePlaces lists, for bits of eight rows without the first, how many of them are set up to each.
+func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
+	for set := range all {
+		for row := 1; row < filledRows; row++ {
+			all[set][row] = all[set][row-1] + uint8(set>>(row-1)&1)
 		}
 	}
 	return all

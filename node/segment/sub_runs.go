@@ -8,7 +8,7 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// Rows of one tenant and quantity that lie in a few sub-runs, each sorted by device, are mostly of
+// Rows of one tenant and quantity that are in a few sub-runs, each sorted by device, are mostly of
 // the same devices in each. Such a block keeps its devices once, and a bit for each row, which says
 // whether it is the first of its device in the sub-run. Its caps and ranks have a base for each
 // sub-run, and one width: where a row's bits are does not depend on the sub-run.
@@ -16,23 +16,23 @@ import (
 const (
 	maxSubRuns = 8
 	// deviceHeaderBytes come before the header of the column of devices: devices u16, sub-runs
-	// u8, absents u16.
+	// u8, absences u16.
 	deviceHeaderBytes = 2 + 1 + 2
-	// subRunBytes is what the headers have of a sub-run: first the ends u16 of all, then the ends of
-	// their absents u16, their least caps u32, their least ranks u32.
+	// subRunBytes is what the headers have of a sub-run: the ends u16 of all, then the ends of
+	// their absences u16, their least caps u32, their least ranks u32.
 	subRunBytes = 2 + 2 + 4 + 4
 )
 
-// subRunTable is the sub-runs of an open block. Bytes that are damaged since they were verified may
-// say anything of a sub-run but that the last one ends where the block does.
+// subRunTable is the sub-runs of an open block. What it has copied is checked each time a block is
+// opened; bytes of the block may be damaged since they were verified.
 type subRunTable struct {
 	count    int // of sub-runs; 0: the block has no such table
-	starts   [maxSubRuns + 1]uint16
+	starts   [maxSubRuns + 1]uint16 // and where the last one ends
 	share    uint32 // sub-runs a row, in 1 << shareBits
 	entries  []byte // of sub-runs, behind their ends
 	devices  int
 	mids     column // of the devices, which ascend
-	absents  column // numbers of the devices that a sub-run has no row of, one sub-run after the other
+	absents  column // numbers of the devices that a sub-run has no row of, by sub-run
 	absences int    // values of absents
 	// Of cap and rank: the base of a sub-run is that of the column + unit * its least value.
 	bases, units [2]uint64

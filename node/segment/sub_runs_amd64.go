@@ -44,7 +44,7 @@ func (c *deviceCursor) fillVector(firsts []byte, number int, out []int64) (done,
 	}
 	mids := c.block.subRuns.unpacked
 	known := knownDevices{number, c.block.subRuns.devices - 1, c.nextAbsent}
-	done = fillEights(unsafe.SliceData(firsts), eights, &placesOf, unsafe.SliceData(mids), &known,
+	done = fillEights(unsafe.SliceData(firsts), eights, &t.places, unsafe.SliceData(mids), &known,
 		unsafe.SliceData(out))
 	return done * filledRows, known.number
 }

@@ -54,116 +54,72 @@ func meterBlocks(blocks int, plain bool) *SealedInput {
 	return in
 }
 
-// BenchmarkMeters asks blocks of meters what queries do, of a table of devices and without one.
+// meterQuery asks one block of meters after the other.
+type meterQuery struct {
+	file    *File
+	offsets []uint64
+	sizes   []uint32
+	block   Block
+	spans   []Span
+	sel     []uint32
+	rows    record.Batch
+}
+
+// device finds n devices in all sub-runs of a block.
+func (q *meterQuery) device(i, n int) {
+	const subRows = maxBlockRows / maxSubRuns
+	q.spans, q.sel = q.spans[:0], nil
+	first := int64(i*37%300)*4 + 4e9
+	m := q.block.FindMIDs(first, first+4*int64(n), 4e9+1600)
+	for lo := 0; lo < maxBlockRows; lo += subRows {
+		if from, to := q.block.SearchMIDs(lo, lo+subRows, m); from < to {
+			q.spans = append(q.spans, Span{uint32(from), uint32(to)})
+		}
+	}
+}
+
+// slot chooses rows as far apart as those of a quarter of an hour.
+func (q *meterQuery) slot(i int) {
+	q.sel = q.sel[:0]
+	lo := uint32(i%maxSubRuns) * maxBlockRows / maxSubRuns
+	for at := lo; at < lo+maxBlockRows/maxSubRuns; at += 13 {
+		q.sel = append(q.sel, at)
+	}
+}
+
+// BenchmarkMeters asks blocks of meters what queries do, with a table of devices and without.
 func BenchmarkMeters(b *testing.B) {
-	const blocks, subRows = 16, maxBlockRows / maxSubRuns
+	const blocks = 16
 	for _, form := range []string{"table", "plain"} {
-		s := mustSeal(b, meterBlocks(blocks, form == "plain"))
-		offsets, sizes, err := s.Locate()
-		if err != nil {
+		q := &meterQuery{file: mustSeal(b, meterBlocks(blocks, form == "plain"))}
+		q.file.clock = NewVerifyClock(time.Now)
+		var err error
+		if q.offsets, q.sizes, err = q.file.Locate(); err != nil {
 			b.Fatal(err)
 		}
-		s.clock = NewVerifyClock(time.Now)
-		var blk Block
-		var dst record.Batch
-		var spans []Span
-		var sel []uint32
-		run := func(name string, rows int, ask func(i int)) {
+		run := func(name string, rows int, columns Columns, choose func(i int)) {
 			b.Run(name+"/"+form, func(b *testing.B) {
-				i := 0
-				for b.Loop() {
+				for i := 0; b.Loop(); i++ {
 					k := i % blocks
-					if err := s.Block(k, offsets[k], sizes[k], &blk); err != nil {
+					if err := q.file.Block(k, q.offsets[k], q.sizes[k], &q.block); err != nil {
 						b.Fatal(err)
 					}
-					ask(i)
-					i++
+					choose(i)
+					q.rows.Reset()
+					if err := q.block.GatherColumns(q.sel, q.spans, columns, &q.rows); err != nil {
+						b.Fatal(err)
+					}
 				}
 				perRow(b, rows)
 			})
 		}
-		gather := func(columns Columns) {
-			dst.Reset()
-			var err error
-			if spans != nil {
-				err = blk.GatherColumns(nil, spans, columns, &dst)
-			} else {
-				err = blk.GatherColumns(sel, nil, columns, &dst)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		devices := func(i, n int) {
-			spans = spans[:0]
-			first := int64(i*37%300)*4 + 4e9
-			m := blk.FindMIDs(first, first+4*int64(n), 4e9+1600)
-			for lo := 0; lo < maxBlockRows; lo += subRows {
-				if from, to := blk.SearchMIDs(lo, lo+subRows, m); from < to {
-					spans = append(spans, Span{uint32(from), uint32(to)})
-				}
-			}
-		}
-		slot := func(i int) {
-			at := i % 8 * subRows
-			from := int64(i%96) * int64(15*time.Minute)
-			for at = 0; at < maxBlockRows; at += subRows {
-				if blk.key(record.Cap, at) <= from && (at+subRows == maxBlockRows ||
-					blk.key(record.Cap, at+subRows) > from) {
-					break
-				}
-			}
-			at = min(at, maxBlockRows-subRows)
-			sel = blk.FilterSpan(record.Cap,
-				record.RangeSet{{From: from, To: from + int64(time.Minute)}}, at, at+subRows, sel[:0])
-		}
-		run("open", 1, func(int) {})
-		run("search", 8, func(i int) { devices(i, 1) })
 		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
 			columns := Columns(1) << d
-			run("device-"+name, 20, func(i int) { devices(i, 1); gather(columns) })
-		}
-		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
-			columns := Columns(1) << d
-			run("hundred-"+name, 2000, func(i int) {
-				devices(i, 100)
-				sel = sel[:0]
-				for _, s := range spans {
-					sel = appendSpan(sel, int(s.Lo), int(s.Hi))
-				}
-				spans = nil
-				gather(columns)
-			})
-		}
-		slots := make([][]Span, 8*blocks)
-		for i := range slots {
-			if err := s.Block(i%blocks, offsets[i%blocks], sizes[i%blocks], &blk); err != nil {
-				b.Fatal(err)
-			}
-			slot(i)
-			for _, at := range sel {
-				slots[i] = append(slots[i], Span{at, at + 1})
-			}
-		}
-		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
-			columns := Columns(1) << d
-			run("slot-"+name, 80, func(i int) {
-				sel, spans = sel[:0], nil
-				for _, s := range slots[i%len(slots)] {
-					sel = append(sel, s.Lo)
-				}
-				gather(columns)
-			})
-			run("slotspans-"+name, 80, func(i int) {
-				spans = slots[i%len(slots)]
-				gather(columns)
-			})
-		}
-		for d, name := range []string{"cid", "mid", "moid", "cap", "rank", "payload"} {
-			columns := Columns(1) << d
-			run("all-"+name, maxBlockRows, func(i int) {
-				spans = append(spans[:0], Span{0, maxBlockRows})
-				gather(columns)
+			run("device-"+name, 20, columns, func(i int) { q.device(i, 1) })
+			run("hundred-"+name, 2000, columns, func(i int) { q.device(i, 100) })
+			run("slot-"+name, 79, columns, q.slot)
+			run("all-"+name, maxBlockRows, columns, func(int) {
+				q.sel, q.spans = nil, append(q.spans[:0], Span{0, maxBlockRows})
 			})
 		}
 	}

@@ -78,8 +78,8 @@ func TestSubRunsModel(t *testing.T) {
 		})
 	}
 	if tables < 30 || clocks < 5 || absences < 5 || several < 15 {
-		t.Errorf("%d blocks with sub-runs, %d of them with several, %d with clocks, %d with absent "+
-			"devices", tables, several, clocks, absences)
+		t.Errorf("%d blocks with sub-runs, %d with several, %d with clocks, %d with absent devices",
+			tables, several, clocks, absences)
 	}
 }
 

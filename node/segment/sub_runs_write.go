@@ -21,7 +21,8 @@ type subRunEncoder struct {
 func (e *encoder) appendDevices(r rowsOf) bool {
 	t, rows := &e.subRuns, len(e.values)
 	from, to := r.start, r.start+uint32(rows)
-	if !isConstant(r.keys.CID[from:to]) || !isConstant(r.keys.MOID[from:to]) || !t.divide(e.values) {
+	if !isConstant(r.keys.CID[from:to]) || !isConstant(r.keys.MOID[from:to]) ||
+		!t.divide(e.values) {
 		return false
 	}
 	t.listAbsents(e.values)
