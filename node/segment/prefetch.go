@@ -11,7 +11,7 @@ import (
 const (
 	cacheLineBytes = 64
 	// frontBytes is what most headers of blocks take.
-	frontBytes = 3 * cacheLineBytes
+	frontBytes = 4 * cacheLineBytes
 	// maxPrefetchBytes is about what the caches hold besides.
 	maxPrefetchBytes = 4 << 10
 	// deviceSlackRows is how far a device is found, mostly, from where it would be if ids were
@@ -190,6 +190,9 @@ func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	}
 	rows := float64(hi - 1 - lo)
 	first, end := lo+int(m.share*rows), lo+int(m.end*rows)
+	if b.subRuns.count > 0 { // bits are counted from the start on
+		return append(dst, Span{uint32(lo), uint32(min(hi, end+deviceSlackRows))})
+	}
 	around := func(at int) Span {
 		return Span{uint32(max(lo, at-deviceSlackRows)), uint32(min(hi, at+deviceSlackRows))}
 	}

@@ -26,10 +26,10 @@ const (
 // subRunTable is the sub-runs of an open block. What it has copied is checked each time a block is
 // opened; bytes of the block may be damaged since they were verified.
 type subRunTable struct {
-	count    int // of sub-runs; 0: the block has no such table
+	count    int                    // of sub-runs; 0: the block has no such table
 	starts   [maxSubRuns + 1]uint16 // and where the last one ends
-	share    uint32 // sub-runs a row, in 1 << shareBits
-	entries  []byte // of sub-runs, behind their ends
+	share    uint32                 // sub-runs a row, in 1 << shareBits
+	entries  []byte                 // of sub-runs, behind their ends
 	devices  int
 	mids     column // of the devices, which ascend
 	absents  column // numbers of the devices that a sub-run has no row of, by sub-run
