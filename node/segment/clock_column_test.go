@@ -87,6 +87,25 @@ func checkCaps(t *testing.T, rng *rand.Rand, in *SealedInput, b *Block, order []
 	}
 }
 
+// Of many ranges that are all far from the caps of a block, none has a row.
+func TestClockFarRanges(t *testing.T) {
+	b := &record.Batch{}
+	for i := range int64(1000) {
+		b.Append(record.Key{CID: 1, MID: i * 7 % 1000, MOID: 1,
+			CapNs: 1.7e18 + i%50*int64(15*time.Minute) + i*7%1000*1e6}, nil)
+	}
+	in := inputOf(randomSource(t), b)
+	in.BlockEnds = []uint32{1000}
+	block := firstBlock(t, mustSeal(t, in))
+	var far record.RangeSet
+	for i := range int64(2 * manyMatches) {
+		far = append(far, record.Range{From: i * 10, To: i*10 + 5})
+	}
+	if got := block.FilterSpan(record.Cap, far, 0, 1000, nil); len(got) > 0 {
+		t.Errorf("%d rows, and a column of kind %d", len(got), block.keys[record.Cap].kind)
+	}
+}
+
 // A clock takes about the bits of its ticks and of what caps are after these.
 func TestClockSize(t *testing.T) {
 	rng := randomSource(t)

@@ -10,9 +10,6 @@ import (
 // of the last one, and of the next that is absent.
 type knownDevices struct{ number, last, absent int }
 
-// clockDecoding is how packed caps become values.
-type clockDecoding struct{ base, period, gcd, mask, low uint64 }
-
 // fillEights writes the devices of eight rows at a time, until the next absent device is reached.
 //
 //go:noescape
@@ -33,9 +30,6 @@ func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
 	return b.skipTwice(row, end, n, more)
 }
 
-//go:noescape
-func addClock(values unsafe.Pointer, eights int, c *clockDecoding)
-
 // fillVector is fillByEights by vectors, and returns how many rows it has written.
 func (c *deviceCursor) fillVector(firsts []byte, number int, out []int64) (done, last int) {
 	t, eights := filterTables(), len(out)/filledRows
@@ -47,15 +41,4 @@ func (c *deviceCursor) fillVector(firsts []byte, number int, out []int64) (done,
 	done = fillEights(unsafe.SliceData(firsts), eights, &t.places, unsafe.SliceData(mids), &known,
 		unsafe.SliceData(out))
 	return done * filledRows, known.number
-}
-
-// decodeClock makes values of the packed ones that were written, and returns of how many.
-func (c *column) decodeClock(values unsafe.Pointer, n int) (done int) {
-	t, eights := filterTables(), n/8
-	if t == nil || !t.sixteens || eights == 0 {
-		return 0
-	}
-	by := clockDecoding{c.base, c.period, c.gcd, c.lowMask(), uint64(c.low)}
-	addClock(values, eights, &by)
-	return 8 * eights
 }

@@ -2,8 +2,6 @@
 
 package segment
 
-import "unsafe"
-
 func (c *deviceCursor) fillVector(_ []byte, number int, _ []int64) (done, last int) {
 	return 0, number
 }
@@ -11,5 +9,3 @@ func (c *deviceCursor) fillVector(_ []byte, number int, _ []int64) (done, last i
 func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
 	return b.skipTwice(row, end, n, more)
 }
-
-func (c *column) decodeClock(unsafe.Pointer, int) (done int) { return 0 }
