@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -40,7 +41,8 @@ type DeviceChanges struct {
 // Errors: that of a description that cannot be, before anything is stored; those of NameDevices,
 // queries and puts. Devices before the error may have been changed.
 //
-// Cost: that of NameDevices, and for 1,000 changes a put and a query, unless all names are new.
+// Cost: that of NameDevices, and for 1,000 changes a put and two queries, unless all are of new
+// names.
 func (c *Client) ChangeDevices(
 	ctx context.Context, cid int32, changes []DeviceChange,
 ) (DeviceChanges, error) {
@@ -120,13 +122,20 @@ func (c *Client) changeChunk(
 	ctx context.Context, cid int32, changes []DeviceChange, dry bool,
 ) (did DeviceChanges, err error) {
 	names, byID := distinctNames(changes)
-	ids, created, err := c.idsOfNames(ctx, cid, names, dry)
-	if err != nil {
-		return did, err
+	var described, followed int
+	for try := 1; ; try++ {
+		var ids map[string]int64
+		var created int
+		if ids, created, err = c.idsOfNames(ctx, cid, names, dry); err != nil {
+			return did, err
+		}
+		maps.Copy(ids, byID)
+		did.Created += created
+		described, followed, err = c.changeSome(ctx, cid, changes, ids, created == len(ids), dry)
+		if !isNameGone(err) || try == maxClaimTries {
+			break
+		}
 	}
-	maps.Copy(ids, byID)
-	described, followed, err := c.changeSome(ctx, cid, changes, ids, created == len(ids), dry)
-	did.Created = created
 	if err == nil {
 		did.Described, did.Unchanged = described, len(changes)-described
 		did.Followed = followed
@@ -163,8 +172,41 @@ func (c *Client) changeSome(
 	return described, followed, err
 }
 
+// nameGone is the reason of an error about a name that was removed, or given to another device,
+// since its id was read.
+const nameGone = "its name was removed at the same time"
+
+func isNameGone(err error) bool {
+	var device *DeviceError
+	return errors.As(err, &device) && device.Reason == nameGone
+}
+
+// checkStillNamed says whether names still have these ids. What is stored then, unless descriptions
+// are newer than those that were read before, is not that of a removed device: RemoveDevice puts
+// tombstones of descriptions together with that of the name.
+func (c *Client) checkStillNamed(ctx context.Context, cid int32, ids map[string]int64) error {
+	var names []string
+	for name := range ids {
+		if _, isID := registry.ParseID(name); !isID {
+			names = append(names, name)
+		}
+	}
+	claims, err := c.nameClaims(ctx, cid, names, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if claims[name] != ids[name] {
+			return inTheWay(cid, name, nameGone)
+		}
+	}
+	return nil
+}
+
 // redescribe stores the descriptions that change makes of all that devices have, again if others
 // were faster. Devices that are new have none yet.
+//
+// Errors: also *[DeviceError] if a name was removed at the same time.
 func (c *Client) redescribe(
 	ctx context.Context, cid int32, ids map[string]int64, isNew bool,
 	change func(known deviceVersions) ([]DescribedDevice, error),
@@ -178,6 +220,9 @@ func (c *Client) redescribe(
 			}
 		}
 		changed, err := change(known)
+		if err == nil && len(changed) > 0 && (!isNew || try > 1) {
+			err = c.checkStillNamed(ctx, cid, ids)
+		}
 		if err == nil {
 			err = c.DescribeUnlessNewer(ctx, cid, changed, newestNs)
 		}

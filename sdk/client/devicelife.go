@@ -119,14 +119,43 @@ func (c *Client) RemoveDevice(
 	if mid, err = c.knownDevice(ctx, cid, name); err != nil {
 		return 0, 0, err
 	}
-	all, err := c.DeviceDescriptions(ctx, cid, mid)
+	for try := 1; ; try++ {
+		descriptions, err = c.removeKnown(ctx, cid, name, mid)
+		if !isConflict(err) || try == maxClaimTries {
+			return mid, descriptions, err
+		}
+	}
+}
+
+// removeKnown deletes the descriptions that a device has, and takes back its name if it has that
+// still, unless others describe or remove it at the same time: one node does both or nothing. The
+// tombstone that is put in any case refuses descriptions that are on their way.
+func (c *Client) removeKnown(
+	ctx context.Context, cid int32, name string, mid int64,
+) (descriptions int, err error) {
+	known, newestNs, err := c.descriptionsOf(ctx, cid, map[string]int64{name: mid})
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if err := c.deleteDescriptions(ctx, cid, all); err != nil {
-		return 0, 0, err
+	claims, err := c.nameClaims(ctx, cid, []string{name}, 0)
+	if err != nil {
+		return 0, err
 	}
-	return mid, len(all), c.releaseName(ctx, cid, name)
+	var b record.Batch
+	if claims[name] == mid {
+		b.AppendTomb(record.NameClaimKey(cid, name))
+	}
+	all := known[mid]
+	for i := range all {
+		b.AppendTomb(descriptionKey(cid, &all[i]))
+	}
+	if len(all) == 0 {
+		b.AppendTomb(descriptionKey(cid, &DescribedDevice{MID: mid, FromNs: newestNs}))
+	}
+	if err := c.putDevices(ctx, &b, newestNs); err != nil {
+		return 0, fmt.Errorf("remove a device: %w", err)
+	}
+	return len(all), nil
 }
 
 // RemoveDescription deletes the description of a device that is from a time: the one before it
@@ -173,22 +202,6 @@ func descriptionKey(cid int32, d *DescribedDevice) record.Key {
 }
 
 func formatNs(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
-
-func (c *Client) deleteDescriptions(
-	ctx context.Context, cid int32, all []DescribedDevice,
-) error {
-	if len(all) == 0 {
-		return nil
-	}
-	var b record.Batch
-	for i := range all {
-		b.AppendTomb(descriptionKey(cid, &all[i]))
-	}
-	if err := c.putDevices(ctx, &b, unconditional); err != nil {
-		return fmt.Errorf("delete descriptions of a device: %w", err)
-	}
-	return nil
-}
 
 // ReplaceDevice says that from a time on one device is in the place of another, as after the
 // exchange of a meter: the old one is retired, and the new one, which gets an id if it has none,

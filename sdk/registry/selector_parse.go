@@ -213,7 +213,7 @@ func (b *builder) near(c *expr.Call) Expr {
 	if x.Meters = n * unit; !ok || digits == word.Text || word.Quoted {
 		b.fail(word.At, "want a distance with its unit, e.g. 500m or 1.5km")
 	} else if !(x.Meters > 0 && x.Meters <= maxMeters) {
-		b.fail(word.At, "the distance is not between 0 and 20015km")
+		b.fail(word.At, "the distance is not above 0 and at most 20015km")
 	}
 	return x
 }

@@ -55,17 +55,10 @@ func (d *db) Ask(
 func (d *db) rows(
 	ctx context.Context, q *record.Query, take func(b *record.Batch),
 ) (rows uint64, err error) {
-	err = d.scan(ctx, q, func(b *record.Batch) error {
-		rows += uint64(b.Len())
+	emit := func(b *record.Batch) error {
 		take(b)
 		return nil
-	})
-	return rows, err
-}
-
-func (d *db) scan(
-	ctx context.Context, q *record.Query, emit func(b *record.Batch) error,
-) (err error) {
+	}
 	var end wire.End
 	if d.client != nil {
 		end, err = d.client.Scan(ctx, q, emit)
@@ -73,7 +66,7 @@ func (d *db) scan(
 		end, err = d.node.Query(ctx, q, emit)
 	}
 	d.spent(&end)
-	return err
+	return end.Rows, err
 }
 
 // spent adds what a request cost to the cost of the answer.

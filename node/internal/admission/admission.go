@@ -44,11 +44,10 @@ type Controller struct {
 
 	mu          sync.Mutex // guards everything below, and the state of permits
 	free        int
-	waiting     int       // in Acquire
-	queuedSince time.Time // when the queue was empty last
-	tenants     map[uint64]*tenant
-	spare       *tenant   // the last one that was forgotten, to be used again; may be nil
-	paused      []*Permit // oldest first
+	waiting     int                // in Acquire
+	queuedSince time.Time          // when the queue was empty last
+	tenants     map[uint64]*tenant // idle ones are forgotten when they are many
+	paused      []*Permit          // oldest first
 	drained     chan struct{}
 	arrivals    uint64
 	refused     uint64
@@ -147,24 +146,27 @@ func (c *Controller) enqueue(t *tenant, permit *Permit) {
 // mayAcquire reports whether a tenant may have one more permit. It is called with mu held.
 func (c *Controller) mayAcquire(t *tenant) bool { return c.free > 0 && t.held < 2*c.free }
 
-// remember returns a tenant, which is a new one if it neither holds nor waits. It is called with mu
-// held.
+// remember returns a tenant, a new one unless it is there. It is called with mu held.
 func (c *Controller) remember(of uint64) *tenant {
 	t := c.tenants[of]
 	if t == nil {
-		if t, c.spare = c.spare, nil; t == nil {
-			t = new(tenant)
-		}
+		t = new(tenant)
 		c.tenants[of] = t
 	}
 	return t
 }
 
-// forget removes a tenant that neither holds nor waits. It is called with mu held.
+// fewTenants are kept when they neither hold nor wait: they come again.
+const fewTenants = 16
+
+// forget removes a tenant that neither holds nor waits, unless there are few. It is called with mu
+// held.
 func (c *Controller) forget(of uint64) {
+	if len(c.tenants) <= fewTenants {
+		return
+	}
 	if t := c.tenants[of]; t != nil && t.held == 0 && len(t.queue) == 0 {
 		delete(c.tenants, of)
-		c.spare = t
 	}
 }
 

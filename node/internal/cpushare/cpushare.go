@@ -61,6 +61,9 @@ func New(processors int) *Scheduler {
 	return s
 }
 
+// now returns the time since the scheduler began: to read that takes half as long as [time.Now].
+func (s *Scheduler) now() time.Duration { return time.Since(s.began) }
+
 // Task is one unit of work, e.g. a query. A nil Task is valid and never delayed. Its methods may be
 // called from many goroutines.
 type Task struct {
@@ -90,7 +93,7 @@ func (t *Task) End() {
 		t.scheduler.long.Add(-1)
 		return
 	}
-	t.scheduler.shortEnded.Store(int64(time.Since(t.scheduler.began)))
+	t.scheduler.shortEnded.Store(int64(t.scheduler.now()))
 	t.scheduler.short.Add(-1)
 }
 
@@ -151,9 +154,9 @@ func (s *Scheduler) Stats() Stats {
 // do nothing.
 type Worker struct {
 	task        *Task
-	workedSince time.Time // of CPU time that is not added to the task yet
-	running     bool      // guarded by mu, as all below
-	lastYield   time.Time
+	workedSince time.Duration // by now, of CPU time that is not added to the task yet
+	running     bool          // guarded by mu, as all below
+	lastYield   time.Duration
 	granted     chan struct{}
 }
 
@@ -162,7 +165,7 @@ func (t *Task) Start() Worker {
 	if t == nil {
 		return Worker{}
 	}
-	return Worker{task: t, workedSince: time.Now()}
+	return Worker{task: t, workedSince: t.scheduler.now()}
 }
 
 // Yield is called between two steps of the work, tens of microseconds each: a worker of a long task
@@ -173,8 +176,8 @@ func (w *Worker) Yield(ctx context.Context) error {
 	if w.task == nil {
 		return nil
 	}
-	now := time.Now()
-	worked := now.Sub(w.workedSince)
+	now := w.task.scheduler.now()
+	worked := now - w.workedSince
 	if !w.task.long.Load() && worked < longAfter/8 || !w.task.add(worked) {
 		if worked >= longAfter/8 {
 			w.workedSince = now
@@ -208,8 +211,8 @@ func (w *Worker) Stop() {
 	if w.task == nil {
 		return
 	}
-	now := time.Now()
-	if worked := now.Sub(w.workedSince); w.task.add(worked) {
+	now := w.task.scheduler.now()
+	if worked := now - w.workedSince; w.task.add(worked) {
 		s := w.task.scheduler
 		s.mu.Lock()
 		s.release(w, worked, now)
@@ -221,8 +224,8 @@ func (w *Worker) Stop() {
 }
 
 // limit returns how many workers of long tasks may run.
-func (s *Scheduler) limit(now time.Time) int {
-	if s.short.Load() > 0 || now.Sub(s.began)-time.Duration(s.shortEnded.Load()) < recent {
+func (s *Scheduler) limit(now time.Duration) int {
+	if s.short.Load() > 0 || now-time.Duration(s.shortEnded.Load()) < recent {
 		return s.processors - 1
 	}
 	return s.processors
@@ -230,7 +233,7 @@ func (s *Scheduler) limit(now time.Time) int {
 
 // mustPreempt reports whether a running worker must stop: because another waits, or because fewer
 // may run than before. It is called with mu held.
-func (s *Scheduler) mustPreempt(held time.Duration, now time.Time) bool {
+func (s *Scheduler) mustPreempt(held time.Duration, now time.Duration) bool {
 	over := len(s.running) > s.limit(now)
 	if s.processors == 1 {
 		over = s.short.Load() > 0 && held >= timeSlice/4 // not for an expected one
@@ -239,7 +242,7 @@ func (s *Scheduler) mustPreempt(held time.Duration, now time.Time) bool {
 }
 
 // mayRun reports whether a worker that has waited that long may run. It is called with mu held.
-func (s *Scheduler) mayRun(now time.Time, waited time.Duration) bool {
+func (s *Scheduler) mayRun(now time.Duration, waited time.Duration) bool {
 	limit := s.limit(now)
 	if s.processors == 1 && (waited >= pollEvery || s.short.Load() == 0) {
 		limit = 1
@@ -248,7 +251,7 @@ func (s *Scheduler) mayRun(now time.Time, waited time.Duration) bool {
 		return true
 	}
 	for _, h := range s.running {
-		if now.Sub(h.lastYield) >= lease {
+		if now-h.lastYield >= lease {
 			s.expire(h)
 			return len(s.running) < limit
 		}
@@ -267,7 +270,7 @@ func (s *Scheduler) expire(w *Worker) {
 
 // release takes the processor from a worker that is running, and returns the worker's owner. It is
 // called with mu held.
-func (s *Scheduler) release(w *Worker, held time.Duration, now time.Time) *owner {
+func (s *Scheduler) release(w *Worker, held time.Duration, now time.Duration) *owner {
 	o := s.owners[w.task.owner]
 	if o == nil {
 		o = &owner{had: s.minHad}
@@ -283,7 +286,7 @@ func (s *Scheduler) release(w *Worker, held time.Duration, now time.Time) *owner
 }
 
 // run is called with mu held.
-func (s *Scheduler) run(w *Worker, o *owner, now time.Time) {
+func (s *Scheduler) run(w *Worker, o *owner, now time.Duration) {
 	s.minHad = max(s.minHad, o.had)
 	o.held++
 	w.running, w.lastYield, w.workedSince = true, now, now
@@ -291,7 +294,7 @@ func (s *Scheduler) run(w *Worker, o *owner, now time.Time) {
 }
 
 // grant lets waiting workers run. It is called with mu held.
-func (s *Scheduler) grant(now time.Time, waited time.Duration) {
+func (s *Scheduler) grant(now time.Duration, waited time.Duration) {
 	for s.waiting.Load() > 0 && s.mayRun(now, waited) {
 		var next *owner
 		for _, o := range s.owners {
@@ -311,15 +314,16 @@ func (s *Scheduler) grant(now time.Time, waited time.Duration) {
 func (s *Scheduler) wait(ctx context.Context, w *Worker) error {
 	again := time.NewTicker(pollEvery)
 	defer again.Stop()
-	began := time.Now()
+	began := s.now()
 	for {
 		select {
 		case <-w.granted:
-			w.workedSince = time.Now()
+			w.workedSince = s.now()
 			return nil
-		case now := <-again.C:
+		case <-again.C:
+			now := s.now()
 			s.mu.Lock()
-			s.grant(now, now.Sub(began))
+			s.grant(now, now-began)
 			s.mu.Unlock()
 		case <-ctx.Done():
 			s.leaveQueue(w)
@@ -340,8 +344,8 @@ func (s *Scheduler) leaveQueue(w *Worker) {
 		o.queue = slices.Delete(o.queue, at, at+1)
 		s.waiting.Add(-1)
 	} else {
-		s.release(w, 0, time.Now())
-		s.grant(time.Now(), 0)
+		s.release(w, 0, s.now())
+		s.grant(s.now(), 0)
 	}
 	s.forget()
 }

@@ -270,10 +270,10 @@ func TestAWaitEndsAfterItsProcessorWasLost(t *testing.T) {
 	s := q.Start()
 	s.granted = make(chan struct{})
 	p.mu.Lock()
-	o := p.release(&s, 0, time.Now())
+	o := p.release(&s, 0, p.now())
 	o.queue = append(o.queue, &s)
 	p.waiting.Add(1)
-	p.grant(time.Now(), pollEvery)
+	p.grant(p.now(), pollEvery)
 	if !s.running {
 		t.Error("no processor was granted")
 	}

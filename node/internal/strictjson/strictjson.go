@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -67,7 +68,7 @@ func (e *UnknownFieldError) Error() string { return fmt.Sprintf("unknown field %
 type TypeError struct {
 	Member string // path with dots; empty: the whole value
 	Value  string // e.g. number 5, string, object
-	Type   string // of Go, that the member takes
+	Type   string // that the member takes: array, object, or a type of Go
 }
 
 // Error implements error.
@@ -95,11 +96,22 @@ func plain(err error) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	value := kindName(wrong.JSONKind)
-	if wrong.JSONKind == '0' {
+	if wrong.JSONKind == '0' && len(wrong.JSONValue) > 0 {
 		value = strings.TrimSpace(fmt.Sprintf("number %.40s", wrong.JSONValue))
 	}
 	member := strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", ".")
-	return &TypeError{Member: member, Value: value, Type: wrong.GoType.String()}
+	return &TypeError{Member: member, Value: value, Type: typeName(wrong.GoType)}
+}
+
+// typeName names what a member takes as JSON does, where that says as much as the type of Go.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Map, reflect.Struct:
+		return "object"
+	}
+	return t.String()
 }
 
 func plainSyntax(err *jsontext.SyntacticError) error {

@@ -14,6 +14,8 @@ func TestUnmarshal(t *testing.T) {
 		A   json.RawMessage
 		Cap json.RawMessage
 		N   struct{ M int }
+		L   []int
+		S   map[string]string
 	}
 	many := make([]string, 40)
 	for i := range many {
@@ -31,6 +33,8 @@ func TestUnmarshal(t *testing.T) {
 		`{"cap":1,"_cap":1}`: "unknown field \"_cap\"", "{\"a\":\"\xff\"}": "UTF-8",
 		`[1]`:             "a JSON object is expected, this is a JSON array",
 		`{"n":{"m":"x"}}`: "n.m: string is not a valid int", `{"n":{"m":1.5}}`: "number 1.5 is not",
+		`{"n":"x"}`: "n: string is not a valid object", `{"l":"x"}`: "string is not a valid array",
+		`{"s":1}`: "s: number is not a valid object", `{"s":{"k":1}}`: "s.k: number",
 		`{"a":tru}`: "invalid character", `{"b":1}`: "unknown field", `{"a":1}{}`: "follows",
 		`{"a":1`: "EOF",
 	} {

@@ -92,15 +92,21 @@ const TaskBlocks = 8
 //
 // Errors: *durable.CorruptError, ctx.Err(), and those of the consumer; the same below.
 func (g *Gatherer) Gather(seg *PlannedSegment, candidates []index.Candidate) error {
+	if len(candidates) == 0 {
+		return nil
+	}
+	selective := g.IsSelective(seg, candidates[0])
 	for len(candidates) > 0 {
-		n, selective := 1, g.IsSelective(seg, candidates[0])
-		for n < len(candidates) && g.IsSelective(seg, candidates[n]) == selective {
-			n++
+		n, next := 1, selective
+		for ; n < len(candidates); n++ {
+			if next = g.IsSelective(seg, candidates[n]); next != selective {
+				break
+			}
 		}
 		if err := g.scanBlocks(seg, candidates[:n], selective); err != nil {
 			return err
 		}
-		candidates = candidates[n:]
+		selective, candidates = next, candidates[n:]
 	}
 	return nil
 }
@@ -115,7 +121,7 @@ func (g *Gatherer) scanBlocks(
 		if len(candidates) > frontPrefetchDistance {
 			g.prefetchNext(seg, candidates, i)
 		}
-		if err := g.GatherBlock(seg, c); err != nil {
+		if err := g.gatherOther(seg, c); err != nil {
 			return err
 		}
 	}
@@ -134,12 +140,17 @@ func (g *Gatherer) scanBlocks(
 //
 // RowHider drops of the rows that are taken those that it hides.
 func (g *Gatherer) GatherBlock(seg *PlannedSegment, c index.Candidate) error {
-	if open := seg.findOpen(c.Block); open != nil {
-		return g.takeOpen(seg, open)
-	}
 	if g.IsSelective(seg, c) {
 		g.single[0] = c
 		return g.gatherSelective(seg, g.single[:])
+	}
+	return g.gatherOther(seg, c)
+}
+
+// gatherOther is GatherBlock for a block that is not selective.
+func (g *Gatherer) gatherOther(seg *PlannedSegment, c index.Candidate) error {
+	if open := seg.findOpen(c.Block); open != nil {
+		return g.takeOpen(seg, open)
 	}
 	if err := g.flushFull(); err != nil {
 		return err
