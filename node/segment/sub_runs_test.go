@@ -141,6 +141,17 @@ func TestSubRunsByRow(t *testing.T) {
 			continue
 		}
 		table.loadDevices()
+		for range 100 {
+			sub := rng.IntN(table.count)
+			lo, hi := table.start(sub), table.end(sub)
+			lo += rng.IntN(hi - lo)
+			n, more := rng.IntN(table.devices+1), rng.IntN(table.devices+1)
+			first, last := b.findFirsts(lo, hi, n, more)
+			if f, l := b.skipTwice(lo, hi, n, more); first != f || last != l {
+				t.Fatalf("%d and %d from row %d to %d: %d, %d, by the word %d, %d", n, more, lo, hi,
+					first, last, f, l)
+			}
+		}
 		for sub := range table.count {
 			lo := table.start(sub) + rng.IntN(table.end(sub)-table.start(sub))
 			lo = min((lo+filledRows-1)&^(filledRows-1), table.end(sub)-1)
