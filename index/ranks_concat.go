@@ -84,6 +84,13 @@ func (s *RankMap) Rows() int { return int(s.ranks.rows) }
 // AcqOf returns the acquisition time of a merged rank.
 func (s *RankMap) AcqOf(rank uint32) int64 { return s.ranks.acqOf(rank) }
 
+// Shift returns by how much the merged ranks of all rows of segment i are higher than those in it,
+// false where that is not the same for all.
+func (s *RankMap) Shift(i int) (shift uint32, ok bool) {
+	part := &s.inputs[i]
+	return part.base, part.merged == nil && part.dropped == nil
+}
+
 // Rank returns the merged rank of a row of segment i; ok is false where the row is
 // left out.
 func (s *RankMap) Rank(i int, rank uint32) (merged uint32, ok bool) {

@@ -74,6 +74,26 @@ func (b *Builder) Add(l *Layout, flags []uint64) {
 	}
 }
 
+// Carry takes over the description of a block of another segment, whose rows are on time and get
+// ranks higher by a number. Such blocks come before all others.
+func (b *Builder) Carry(info *BlockInfo, rankShift uint32) {
+	if int(b.onTime) < len(b.blocks) {
+		panic("BUG: blocks that are on time follow late ones")
+	}
+	carried := *info
+	carried.Min[record.Acq] += int64(rankShift)
+	carried.Max[record.Acq] += int64(rankShift)
+	end := uint32(0)
+	for i := range carried.Subs {
+		if sub := &carried.Subs[i]; sub.End > end {
+			sub.RankLo, sub.RankHi = sub.RankLo+rankShift, sub.RankHi+rankShift
+			end = sub.End
+		}
+	}
+	b.blocks = append(b.blocks, carried)
+	b.onTime++
+}
+
 // Finish makes the index of all runs, whose ranks are those of a rank map.
 //
 // Cost: about 30 us a block.
@@ -178,6 +198,14 @@ func (s *Segment) Blocks() int { return len(s.blocks) }
 
 // OnTime returns the number of blocks before the first that holds late rows.
 func (s *Segment) OnTime() int { return int(s.onTime) }
+
+// IsCarriable reports whether a merge may take over a block as it is: its rows are on time, of one
+// tenant and quantity, and as many as nearly fill a block.
+func (s *Segment) IsCarriable(i uint32, opt Options) bool {
+	b := &s.blocks[i]
+	return i < s.onTime && int(b.Rows) >= opt.withDefaults().BlockRows*3/4 &&
+		b.Min[record.CID] == b.Max[record.CID] && b.Min[record.MOID] == b.Max[record.MOID]
+}
 
 // Block returns the entry of a block in the block directory; it belongs to the segment.
 func (s *Segment) Block(i uint32) *BlockInfo { return &s.blocks[i] }

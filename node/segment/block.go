@@ -13,10 +13,12 @@ type Block struct {
 	sealed *File
 	offset uint64 // in the file
 	front  uint64 // bytes before the chunks
-	body   []byte // the front, and what follows it
-	rows   int
-	kind   uint8
-	stride int // of payloads of one size
+	// rankBaseAt is where in the front the base of its ranks is.
+	rankBaseAt int
+	body       []byte // the front, and what follows it
+	rows       int
+	kind       uint8
+	stride     int // of payloads of one size
 
 	keys          [record.NumDims]column
 	runs          runTable // of a block that has one: what it holds is not in keys then

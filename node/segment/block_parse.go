@@ -146,6 +146,9 @@ func (p *frontParser) column(c *column) {
 func (p *frontParser) key(d record.Dim, dictionary bool) {
 	c := &p.block.keys[d]
 	c.kind, c.table = columnFOR, nil
+	if d == record.Acq {
+		p.noteRankBase()
+	}
 	if d == record.MID && dictionary {
 		p.dictionary(c)
 		return

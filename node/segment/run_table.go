@@ -64,6 +64,7 @@ func (p *frontParser) runs(dictionary bool) {
 		p.key(d, dictionary)
 	}
 	for i := range t.lines {
+		p.noteRankBase() // at last that of ranks
 		p.column(&t.lines[i].base)
 		p.column(&t.lines[i].slope)
 	}

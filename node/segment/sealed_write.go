@@ -52,10 +52,12 @@ type RowRun struct {
 	Continues bool
 }
 
-// RunsInput is the content of a sealed segment, which need not be in memory at once.
+// RunsInput is the content of a sealed segment, which need not be in memory at once. The ranks of
+// all rows together are the numbers from 0 on, each once.
 type RunsInput struct {
-	// Runs passes the runs to add, one after another. The ranks of all rows together are the
-	// numbers from 0 on, each once.
+	// Carry passes blocks of other segments to add, which come first; may be nil.
+	Carry func(add func(*CarriedBlock) error) error
+	// Runs passes the runs to add, one after another.
 	Runs func(add func(*RowRun) error) error
 	Meta []byte // the caller's description
 	// Sections is called once all blocks are written and returns what else is kept; may be nil.
@@ -151,9 +153,12 @@ func (run *RowRun) check(before *record.Batch) error {
 
 // ranks says which ranks were written.
 type ranks struct {
-	seen []uint64
-	rows uint64
+	seen    []uint64
+	rows    uint64
+	carried uint64 // rows of blocks of other segments, whose ranks are not looked at
 }
+
+func (r *ranks) total() uint64 { return r.rows + r.carried }
 
 // add notes the ranks of a run.
 func (r *ranks) add(run *RowRun) error {
@@ -179,9 +184,12 @@ func (r *ranks) add(run *RowRun) error {
 
 // check reports a rank that is missing: as many ranks as rows, all different, and none beyond.
 func (r *ranks) check() error {
-	last := r.rows & 63
-	if uint64(len(r.seen)) != (r.rows+63)/64 || last != 0 && r.seen[len(r.seen)-1]>>last != 0 {
-		return fmt.Errorf("the ranks of %d rows leave some out", r.rows)
+	rows := r.total()
+	words, last := (rows+63)/64, rows&63
+	n := uint64(len(r.seen))
+	if n > words || n < words && r.carried == 0 ||
+		n == words && last != 0 && r.seen[n-1]>>last != 0 {
+		return fmt.Errorf("the ranks of %d rows leave some out", rows)
 	}
 	return nil
 }
@@ -265,6 +273,11 @@ func sealedHeader() []byte {
 
 func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	w.buf = append(w.buf, sealedHeader()...)
+	if in.Carry != nil {
+		if err := in.Carry(w.carry); err != nil {
+			return SealedInfo{}, err
+		}
+	}
 	if err := in.Runs(w.writeRun); err != nil {
 		return SealedInfo{}, err
 	}
@@ -283,7 +296,7 @@ func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 		}
 		sections = append(sections, more...)
 	}
-	if err := w.writeSections(sections, int(w.ranks.rows), len(w.offsets), end); err != nil {
+	if err := w.writeSections(sections, int(w.ranks.total()), len(w.offsets), end); err != nil {
 		return SealedInfo{}, err
 	}
 	return SealedInfo{

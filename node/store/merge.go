@@ -26,7 +26,7 @@ func (s *Store) mergeLoop() {
 		waiting := s.takeWaiters() // before the look at what is due: what they wait for is seen
 		began := time.Now()
 		sh, run, err := s.nextRun(failed)
-		permits := s.opt.Background.Merges
+		permits, carry := s.opt.Background.Merges, true
 		s.throttle.SetBacklog(largestBacklog(s.allShards))
 		s.setExceedsMemory()
 		if run == nil {
@@ -40,7 +40,7 @@ func (s *Store) mergeLoop() {
 			if len(waiting) > 0 || quiet && !s.hasImmutable() {
 				sh, run = s.nextIdleMerge(failed)
 			}
-			permits = s.opt.Background.IdleMerges
+			permits, carry = s.opt.Background.IdleMerges, false
 			if run == nil {
 				failed.Forget(began, s.isDamaged)
 				s.mergeErr.Set(err)
@@ -58,9 +58,9 @@ func (s *Store) mergeLoop() {
 		if err == nil {
 			err = permits.Run(s.stop, ErrClosed, func() error {
 				if sh2, run2, err := s.nextRun(failed); err == nil && run2 != nil {
-					sh, run = sh2, run2 // it may have been a long wait
+					sh, run, carry = sh2, run2, true // it may have been a long wait
 				}
-				return s.merge(sh, run)
+				return s.merge(sh, run, carry)
 			})
 		}
 		if errors.Is(err, ErrClosed) {
@@ -82,7 +82,7 @@ func (s *Store) wakeMerger() {
 // merge replaces neighbouring segments, or one, by one that holds their rows but for those that
 // were purged. Until the line in the manifest is synced the inputs are live, from then on the
 // output.
-func (s *Store) merge(sh *shards.Shard, run []*shards.Segment) error {
+func (s *Store) merge(sh *shards.Shard, run []*shards.Segment, carry bool) error {
 	began := time.Now()
 	if err := s.manifestFailure(); err != nil { // a whole run would be written for nothing
 		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
@@ -91,7 +91,7 @@ func (s *Store) merge(sh *shards.Shard, run []*shards.Segment) error {
 		seg.Pin()
 		defer seg.Unpin()
 	}
-	merged, e, err := s.writeMerged(sh, run)
+	merged, e, err := s.writeMerged(sh, run, carry)
 	if err != nil {
 		return fmt.Errorf("merge shard %d: %w", sh.ID, err)
 	}
@@ -142,7 +142,7 @@ func (s *Store) manifestFailure() error {
 // writeMerged writes the rows of neighbouring segments to a new one and opens it; there is none
 // when no row is left. The edit is to make it live.
 func (s *Store) writeMerged(
-	sh *shards.Shard, run []*shards.Segment,
+	sh *shards.Shard, run []*shards.Segment, carry bool,
 ) (*shards.Segment, manifest.Edit, error) {
 	t := s.tombstones.Load()
 	m := &merger{store: s, run: run, tombstones: t.Removable}
@@ -160,6 +160,9 @@ func (s *Store) writeMerged(
 	var err error
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
 		return nil, e, err
+	}
+	if carry {
+		m.chooseCarried()
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
@@ -188,6 +191,9 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 	if err != nil {
 		return fmt.Errorf("describe segment: %w", err)
 	}
+	m.buffers = mergeBufferPool.Get().(*mergeBuffers)
+	defer mergeBufferPool.Put(m.buffers)
+	m.clusteredTile = &m.buffers.tiles[0]
 	var watermarks []byte
 	err = segment.CatchPageFaults(func() error {
 		watermarks, err = m.run[len(m.run)-1].File.SectionCopy(layout.SectionWatermarks)
@@ -197,7 +203,7 @@ func (m *merger) write(path string, meta manifest.Segment) error {
 		return err
 	}
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
-		Meta: text, Runs: m.writeTiles,
+		Meta: text, Carry: m.carry, Runs: m.writeTiles,
 		Sections: func(offsets []uint64, sizes []uint32) ([]segment.Section, error) {
 			return sections(m.builder.Finish(m.ranks, offsets, sizes), watermarks,
 				m.series.Table(m.ranks.Rows())), nil

@@ -38,7 +38,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	mustSettle(t, s) // the merger rests: there are too few
 	sh := s.shards[0]
 	run := sh.State.Load().Sealed
-	merged, e, err := s.writeMerged(sh, run)
+	merged, e, err := s.writeMerged(sh, run, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestNothingIsWrittenForAFailedManifest(t *testing.T) {
 	}
 	check("a merge that had begun", s.replaceByMerged(sh, run, merged, e))
 	next := s.nextID.Load()
-	check("a merge", s.merge(sh, run))
+	check("a merge", s.merge(sh, run, true))
 	put := batchOf(record.Key{MID: 9})
 	sh.State.Load().Head.Shards[0].Insert(put)
 	sh.LastLSN++

@@ -3,6 +3,7 @@ package store
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/index"
@@ -35,6 +36,8 @@ type merger struct {
 	series     index.SeriesSet
 	reader     blocks.Reader
 	plan       index.Plan
+	carried    [][]uint32 // by input: the blocks that are taken over as they are, and a bitmap
+	isCarried  [][]uint64
 
 	buffers *mergeBuffers
 	*clusteredTile
@@ -58,10 +61,7 @@ type clusteredTile struct {
 // writeTiles hands over the tiles of the rows that are on time, then of the late ones. One is
 // clustered while the one before is encoded and written.
 func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
-	m.buffers = mergeBufferPool.Get().(*mergeBuffers)
-	defer mergeBufferPool.Put(m.buffers)
 	m.buffers.clusterer.With(m.store.opt.Index)
-	m.clusteredTile = &m.buffers.tiles[0]
 	return overlap(&m.buffers.tiles[1], func(give giveFunc[clusteredTile]) error {
 		return segment.CatchPageFaults(func() error { return m.cluster(give) }, m.files)
 	}, func(p *clusteredTile) error { return m.addTile(p, add) })
@@ -182,6 +182,9 @@ func (m *merger) eachBlock(late bool, visit func(i int) error) error {
 		}
 		from, to := blocksOf(seg.Index, late)
 		for b := from; b < to; b++ {
+			if m.carries(i, uint32(b)) {
+				continue
+			}
 			c := index.Candidate{Block: uint32(b)}
 			if _, err := m.reader.Open(&blocks.PlannedSegment{Segment: seg}, c); err != nil {
 				return err
@@ -260,12 +263,12 @@ func (m *merger) gather(i int, seg *shards.Segment, late bool) error {
 	planned := blocks.PlannedSegment{Plan: &m.plan}
 	planned.Begin(seg, r.Box, m.tombstones)
 	from, to := blocksOf(seg.Index, late)
+	candidates := slices.DeleteFunc(m.plan.Candidates, func(c index.Candidate) bool {
+		return int(c.Block) < from || int(c.Block) >= to || m.carries(i, c.Block)
+	})
 	m.store.readahead.Clock.Refresh()
-	m.store.readahead.Prefetch(seg, m.plan.Candidates)
-	for _, c := range m.plan.Candidates {
-		if int(c.Block) < from || int(c.Block) >= to {
-			continue
-		}
+	m.store.readahead.Prefetch(seg, candidates)
+	for _, c := range candidates {
 		runtime.Gosched() // queries come first
 		info, err := r.Open(&planned, c)
 		if err != nil {

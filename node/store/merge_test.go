@@ -28,7 +28,8 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := randomSource(t)
 			opt := Options{Dir: t.TempDir(), Shards: 1 + rng.IntN(2), Now: leapingClock(),
-				Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10}
+				Index: index.Options{BlockRows: 64}, TileBytes: 4 << 10,
+				SealRows: []int{0, 200, 400}[rng.IntN(3)]} // few: merges take blocks over
 			s := openTest(t, opt)
 			m := &model{}
 			for step := range rounds.Of(60, 30, 25) {
@@ -79,7 +80,13 @@ func checkQueries(
 
 // TestMergeOfDamage: a merge that meets damage says so, and nothing is lost or replaced.
 func TestMergeOfDamage(t *testing.T) {
-	s := openTest(t, Options{Shards: 1,
+	for _, sealRows := range []int{0, 1000} { // the latter take blocks over
+		testMergeOfDamage(t, sealRows)
+	}
+}
+
+func testMergeOfDamage(t *testing.T, sealRows int) {
+	s := openTest(t, Options{Shards: 1, SealRows: sealRows, Index: index.Options{BlockRows: 64},
 		Scrub:     background.NewScrub(0, 1),         // so that a merge meets the damage first
 		idleAfter: time.Hour, mergeRetry: time.Hour}) // however slow the machine is
 	rng := randomSource(t)

@@ -9,6 +9,8 @@ const (
 	// FanIn is how many neighbours of about one size are merged at once. More would write each row
 	// less often and leave more segments to ask.
 	FanIn = 4
+	// mostInputs are merged at once where sizes differ, or merges fall behind.
+	mostInputs = 4 * FanIn
 	// MaxRows keeps merged segments below 65,536 blocks, which are not all full.
 	MaxRows = 100 << 20
 	// maxBytes bounds the time that a merge takes, and the space on disk that it needs.
@@ -71,41 +73,48 @@ func Idle(all []Segment) Run {
 // most of them.
 func Backlog(all []Segment) (most int) {
 	for from, to := range eachMergeable(all, 0, len(all)) {
-		count := 0
-		for _, seg := range all[from:to] {
-			if seg.Rows < seg.MaxRows/4 && seg.Bytes < maxBytes/4 {
-				count++ // larger ones will not be merged any more
-			}
-		}
-		most = max(most, count)
+		most = max(most, countSmall(all[from:to]))
 	}
 	return most
 }
 
-// dueIn returns FanIn or more neighbours of the smallest size tier that has them, of which none is
-// much larger than the others and which may be tried; a tier's segments have up to four times as
-// many rows as those of the one before. Rows are then rewritten a logarithmic number of times.
-func dueIn(all []Segment, begin, end int) Run {
+// countSmall counts the segments that will be merged again.
+func countSmall(all []Segment) (count int) {
+	for _, seg := range all {
+		if seg.Rows < seg.MaxRows/4 && seg.Bytes < maxBytes/4 {
+			count++
+		}
+	}
+	return count
+}
+
+// dueIn returns the most neighbours, FanIn or more, of the smallest size tier that has them, none
+// of which has more than a third of their rows, or half where segments are many, and which may be
+// tried; a tier's segments have up to four times as many rows as those of the one before. Rows are
+// then rewritten a logarithmic number of times.
+func dueIn(all []Segment, begin, end int) (best Run) {
+	share := int64(3)
+	if countSmall(all[begin:end]) > 2*FanIn {
+		share = 2
+	}
 	for tier := range 16 {
 		most := int64(1) << (2 * tier) // rows of a segment of this size tier at most
-		for from := begin; from < end; from++ {
-			to, rows, bytes, largest := from, int64(0), int64(0), int64(0)
-			for to < end && to-from < 2*FanIn {
+		for from := begin; from < end && best.IsNone(); from++ {
+			rows, bytes, largest := int64(0), int64(0), int64(0)
+			for to := from; to < min(end, from+mostInputs) && !all[from].FailedLately; to++ {
 				more := all[to].Rows
-				bytes += all[to].Bytes
-				if more > most || rows+more > all[from].MaxRows || bytes > maxBytes {
+				rows, bytes = rows+more, bytes+all[to].Bytes
+				if more > most || rows > all[from].MaxRows || bytes > maxBytes {
 					break
 				}
-				rows += more
 				largest = max(largest, more)
-				to++
-			}
-			if to-from >= FanIn && largest <= rows/2 && !all[from].FailedLately {
-				return Run{from, to, rows}
+				if to+1-from >= FanIn && share*largest <= rows {
+					best = Run{from, to + 1, rows}
+				}
 			}
 		}
 	}
-	return Run{}
+	return best
 }
 
 // idleIn returns the most neighbours that may be merged into one segment and of which none is

@@ -1,6 +1,45 @@
 package mergepolicy
 
-import "testing"
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestSegmentsStayFew: however much segments differ in size, merges leave fewer than those from
+// which on puts are slowed down, and write each row a few times.
+func TestSegmentsStayFew(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	const full = 1 << 21
+	for name, size := range map[string]func() int64{
+		"of one size": func() int64 { return full },
+		"up to full":  func() int64 { return 1000 + rng.Int64N(full) },
+		"of all sizes": func() int64 {
+			return int64(1000 * math.Pow(2000, rng.Float64()))
+		},
+		"tiny and full": func() int64 { return []int64{2000, full}[rng.IntN(2)] },
+	} {
+		var all []Segment
+		put, merged, most := int64(0), int64(0), 0
+		for range 600 {
+			next := Segment{Rows: size(), MaxRows: MaxRows}
+			all = append(all, next)
+			put += next.Rows
+			for run := Due(all); !run.IsNone(); run = Due(all) {
+				all[run.From].Rows = run.Rows
+				all = slices.Delete(all, run.From+1, run.To)
+				merged += run.Rows
+			}
+			most = max(most, Backlog(all))
+		}
+		if times := float64(merged) / float64(put); most >= 24 || times > 4.5 {
+			t.Errorf("segments %s: up to %d of them, rows merged %.1f times", name, most, times)
+		}
+	}
+}
 
 func TestIdle(t *testing.T) {
 	most := int64(MaxRows)
@@ -74,6 +113,9 @@ func TestDue(t *testing.T) {
 	f([]Segment{one(5), one(5), one(5)}, Run{})
 	f([]Segment{one(5), one(5), one(5), one(5)}, Run{0, 4, 20})
 	f([]Segment{one(5000), one(5), one(5), one(5), one(5)}, Run{1, 5, 20})
+	f([]Segment{one(84), one(84), one(21), one(11)}, Run{}) // would write 84 again for 21
+	f([]Segment{one(84), one(84), one(84), one(11)}, Run{0, 4, 263})
+	f([]Segment{one(21), one(21), one(21), one(11)}, Run{0, 4, 74})
 	f([]Segment{one(5), one(5), {Damaged: true}, one(5), one(5)}, Run{})
 	f([]Segment{{Rows: 5, FailedLately: true}, one(5), one(5), one(5)}, Run{})
 	at := func(ns int64) Segment { return Segment{Rows: 5, Newest: Window{10, ns, ns}} }

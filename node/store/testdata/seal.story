@@ -64,23 +64,27 @@ show latest
 # Four segments of about one size are merged to one, in the background; settle waits for that.
 put
 1/3/1 09:00:00 = d
+1/3/1 09:15:00 = d
+1/3/1 09:30:00 = d
 ----
-1 stored, acq 10:10:00+1
+3 stored, acq 10:10:00+1 to 10:10:00+3
 
 seal
 ----
 
 put
 1/4/1 09:00:00 = e
+1/4/1 09:15:00 = e
+1/4/1 09:30:00 = e
 ----
-1 stored, acq 10:10:00+2
+3 stored, acq 10:10:00+4 to 10:10:00+6
 
 seal
 ----
 
 settle
 ----
-0 records in the head, 6 in 1 segments
+0 records in the head, 10 in 1 segments
 
 show all
 ----
@@ -89,4 +93,8 @@ show all
 1/1/1 09:15:00 = b        acq 10:00:00+1
 1/2/1 09:00:00 = c        acq 10:00:00+2
 1/3/1 09:00:00 = d        acq 10:10:00+1
-1/4/1 09:00:00 = e        acq 10:10:00+2
+1/3/1 09:15:00 = d        acq 10:10:00+2
+1/3/1 09:30:00 = d        acq 10:10:00+3
+1/4/1 09:00:00 = e        acq 10:10:00+4
+1/4/1 09:15:00 = e        acq 10:10:00+5
+1/4/1 09:30:00 = e        acq 10:10:00+6
