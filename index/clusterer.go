@@ -325,8 +325,8 @@ func (c *Clusterer) keysOf(items []item, d record.Dim) []uint64 {
 	return c.keys
 }
 
-// divide moves the items with keys below a number to the front, and so many of those that equal it,
-// and keeps the order otherwise.
+// divide moves the items with keys below a number to the front, and some of those that equal it,
+// ties of them, and keeps the order otherwise.
 func (c *Clusterer) divide(items []item, keys []uint64, number uint64, ties int) {
 	c.spare = emptied(c.spare, len(items))
 	spare := c.spare[:len(items)]

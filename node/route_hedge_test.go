@@ -99,9 +99,15 @@ func TestSilentNodesAreNotWaitedFor(t *testing.T) {
 		if w, _ := want[what](t.Context()); got != w || err != nil {
 			t.Errorf("%s: %.200s, want %.200s, %v", what, got, w, err)
 		}
-		<-asked
-		<-gone
-		hedges++
+		select {
+		case <-asked:
+			<-gone
+			hedges++
+		default: // a slow machine: the hedge won before the request came there
+		}
+	}
+	if hedges == 0 {
+		t.Error("the silent node was never asked")
 	}
 	if h := s.near().hedges; h.Sent.Load() < hedges || h.Won.Load() != h.Sent.Load() {
 		t.Errorf("%d hedges asked, %d won, want %d", h.Sent.Load(), h.Won.Load(), hedges)

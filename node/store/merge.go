@@ -161,8 +161,9 @@ func (s *Store) writeMerged(
 	if m.ranks, err = rankMapOf(run, indexes, dropped); err != nil {
 		return nil, e, err
 	}
+	carried := uint32(0)
 	if carry {
-		m.chooseCarried()
+		carried = m.chooseCarried()
 	}
 	first, last := run[0].Meta, run[len(run)-1].Meta
 	if m.ranks.Rows() == 0 {
@@ -174,7 +175,7 @@ func (s *Store) writeMerged(
 		ID: s.nextID.Add(1) - 1, Shard: sh.ID, Rows: uint32(m.ranks.Rows()),
 		FirstLSN: first.FirstLSN, LastLSN: last.LastLSN,
 		LastAcqNs:          m.ranks.AcqOf(uint32(m.ranks.Rows() - 1)),
-		PurgesAppliedAcqNs: t.NewestRemovable, PutAcqNs: newestPutOf(run),
+		PurgesAppliedAcqNs: t.NewestRemovable, PutAcqNs: newestPutOf(run), CarriedRows: carried,
 	}
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)

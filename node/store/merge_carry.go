@@ -13,15 +13,16 @@ import (
 const carryGrowth = 5
 
 // chooseCarried chooses the blocks that are taken over as they are encoded: those of segments that
-// were sealed from full heads, or are as large. So a row is encoded again in each second merge.
-func (m *merger) chooseCarried() {
+// were sealed from full heads, or are as large. So a row is encoded again in each second merge. It
+// returns how many rows they have.
+func (m *merger) chooseCarried() (carriedRows uint32) {
 	m.carried = make([][]uint32, len(m.run))
 	m.isCarried = make([][]uint64, len(m.run))
 	full := m.store.opt.SealRows
 	for i, seg := range m.run {
 		rows := seg.Index.Rows()
-		if _, ok := m.ranks.Shift(i); !ok || rows < full/2 ||
-			rows > 2*full || m.ranks.Rows() > carryGrowth*rows {
+		if _, ok := m.ranks.Shift(i); !ok || rows < full/2 || rows > 2*full ||
+			m.ranks.Rows() > carryGrowth*rows || seg.Meta.CarriedRows > 0 {
 			continue
 		}
 		m.isCarried[i] = make([]uint64, (seg.Index.Blocks()+63)/64)
@@ -29,9 +30,11 @@ func (m *merger) chooseCarried() {
 			if seg.Index.IsCarriable(b, m.store.opt.Index) {
 				m.carried[i] = append(m.carried[i], b)
 				m.isCarried[i][b>>6] |= 1 << (b & 63)
+				carriedRows += seg.Index.Block(b).Rows
 			}
 		}
 	}
+	return carriedRows
 }
 
 // carries reports whether a block of an input is taken over as it is.

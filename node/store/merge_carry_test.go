@@ -9,7 +9,8 @@ import (
 )
 
 // TestMergeCarries: a merge of segments of full heads takes their full blocks over, one of other
-// segments, or that leaves rows out, does not; the rows are the same, and so are the series.
+// segments, or that leaves rows out, does not; the rows are the same, and so are the series. When
+// the store rests, what was carried is clustered again.
 func TestMergeCarries(t *testing.T) {
 	const rows = 1000
 	f := func(sealRows int, purge, want bool) {
@@ -56,6 +57,16 @@ func TestMergeCarries(t *testing.T) {
 		}
 		checkQueries(t, rng, s, sh, m, "merged", 20)
 		checkSeriesOf(t, all[0].Series, m)
+		if carried := all[0].Meta.CarriedRows; carried > 0 != (want || purge) {
+			t.Errorf("heads of %d rows: %d rows are carried", sealRows, carried)
+		}
+		if err := s.MergeIdle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all = sh2.State.Load().Sealed; len(all) != 1 || all[0].Meta.CarriedRows > 0 {
+			t.Errorf("%d segments at rest, %d rows are carried", len(all), all[0].Meta.CarriedRows)
+		}
+		checkQueries(t, rng, s, sh, m, "at rest", 20)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func policyOf(sealed []*shards.Segment, failed mergepolicy.Failures) []mergepoli
 		damaged := seg.Damaged.Load()
 		all[i] = mergepolicy.Segment{Rows: int64(seg.Meta.Rows), Bytes: seg.File.Size(),
 			MaxRows: mergeLimit(seg), Newest: mergepolicy.Window{FromNs: seg.Meta.LastAcqNs,
-				ToNs: seg.Meta.LastAcqNs}, Damaged: damaged,
+				ToNs: seg.Meta.LastAcqNs}, Damaged: damaged, Carried: seg.Meta.CarriedRows > 0,
 			FailedLately: !failed.MayRetry(seg.Meta.ID, damaged)}
 		if w := seg.Window.Load(); w != nil {
 			all[i].Newest = *w

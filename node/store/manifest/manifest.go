@@ -58,6 +58,9 @@ type Segment struct {
 	// PutAcqNs is the acq at which the newest of its rows were put, when these came below the
 	// horizon, and the shard is a backdated one.
 	PutAcqNs int64 `json:"put_acq_ns,omitempty"`
+	// CarriedRows is how many rows are in blocks that a merge took over from several segments as
+	// they were encoded, and not clustered together.
+	CarriedRows uint32 `json:"carried_rows,omitempty"`
 }
 
 // Edit is one line of the manifest: a change of the set of live segments that takes effect whole.

@@ -26,6 +26,7 @@ type Segment struct {
 	MaxRows      int64 // of the segments that are made of such as this one
 	Newest       Window
 	Damaged      bool // known to be: no merge can read it
+	Carried      bool // has blocks that were taken over as they are; an idle merge clusters them
 	FailedLately bool // a merge that begins with it is left alone, as it failed lately
 }
 
@@ -118,20 +119,24 @@ func dueIn(all []Segment, begin, end int) (best Run) {
 }
 
 // idleIn returns the most neighbours that may be merged into one segment and of which none is
-// idleShare times as large as the others together, the fewest rows first.
+// idleShare times as large as the others together, unless it has carried blocks; the fewest rows
+// first.
 func idleIn(all []Segment, begin, end int) (best Run) {
 	for from := begin; from < end; from++ {
-		rows, bytes, largest := int64(0), int64(0), int64(0)
+		rows, bytes, largest := int64(0), int64(0), all[from]
 		for to := from; to < end; to++ {
-			more := all[to].Rows
-			rows, bytes = rows+more, bytes+all[to].Bytes
+			more := all[to]
+			rows, bytes = rows+more.Rows, bytes+more.Bytes
 			if rows > all[from].MaxRows || bytes > maxBytes {
 				break
 			}
-			largest = max(largest, more)
+			if more.Rows > largest.Rows {
+				largest = more
+			}
 			run := Run{from, to + 1, rows}
 			count := run.To - run.From
-			pays := count > 1 && largest <= idleShare*(rows-largest) && !all[from].FailedLately
+			pays := largest.Carried || count > 1 && largest.Rows <= idleShare*(rows-largest.Rows)
+			pays = pays && !all[from].FailedLately
 			better := count > best.To-best.From || count == best.To-best.From && rows < best.Rows
 			if pays && better {
 				best = run

@@ -70,6 +70,27 @@ func TestIdle(t *testing.T) {
 	f([]int64{9e6, 8e6, 9e6}, -1, 0, 0)
 }
 
+// TestIdleOfCarried: an idle store clusters carried blocks of a segment with smaller ones next to
+// it, even if they are few, and leaves a larger one as it is that has none.
+func TestIdleOfCarried(t *testing.T) {
+	f := func(rows []int64, carried, wantFrom, wantTo int) {
+		t.Helper()
+		all := make([]Segment, len(rows))
+		for i := range rows {
+			all[i] = Segment{Rows: rows[i], MaxRows: MaxRows, Carried: i == carried}
+		}
+		if got := Idle(all); got.From != wantFrom || got.To != wantTo {
+			t.Errorf("%v: %+v", rows, got)
+		}
+	}
+	f([]int64{1000}, 0, 0, 1)
+	f([]int64{1000, 10}, 0, 0, 2)
+	f([]int64{1000, 10}, 1, 1, 2)
+	f([]int64{9000, 1000, 10}, 1, 1, 3)
+	f([]int64{100e6, 8e6, 1e6}, 1, 1, 3)
+	f([]int64{9000, 10, 10}, 0, 0, 3)
+}
+
 // Only segments that merges still make fewer are counted: not those of at least a quarter of the
 // largest, which four of are never merged.
 func TestBacklog(t *testing.T) {
