@@ -60,7 +60,7 @@ func (b *Block) Describe() BlockDescription {
 }
 
 var columnKinds = [...]string{columnFOR: "for", columnDict: "dict", columnDec: "dec",
-	columnClock: "clock", columnDevices: "devices"}
+	columnClock: "clock"}
 
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
 	return ColumnDescription{Name: name, Kind: columnKinds[c.kind],
@@ -82,8 +82,8 @@ func (b *Block) describeKey(d record.Dim) ColumnDescription {
 		}
 	}
 	if t := &b.subRuns; t.count > 0 && d == record.MID {
-		of.Entries = t.devices
-		of.Bytes += t.mids.bytes(t.devices) + t.absents.bytes(t.absences)
+		of.Kind, of.Entries, of.Bits = "devices", t.devices, 0
+		of.Bytes = t.mids.bytes(t.devices) + len(t.groupStarts) + (t.bitsOf(b.rows)+7)/8
 	}
 	of.Low = b.key(d, 0)
 	of.High = of.Low

@@ -49,7 +49,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 			p.clock()
 		}
 		if body[17]&blockHasSubRuns != 0 {
-			p.subRuns()
+			p.leasts()
 		}
 	}
 	b.flags = nil

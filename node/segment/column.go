@@ -11,8 +11,6 @@ const (
 	columnDict  = 1 // packed numbers an entry of the dictionary that precedes the packed values
 	columnDec   = 2 // bits of float64(base + gcd * packed) / 10^exponent
 	columnClock = 3 // of caps of an open block, see clock_column.go
-	// columnDevices is of mids of an open block with sub-runs: a bit for each row, see sub_runs.go.
-	columnDevices = 4
 )
 
 const (

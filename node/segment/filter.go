@@ -173,6 +173,7 @@ func matchesAny(matches []match, v uint64) bool {
 type MIDs struct {
 	low, last uint64 // packed values
 	none, all bool
+	isPlaced  bool // low and last are what searches compare
 	// Shares of the rows of a sub-run below low and up to last, when ids are spread evenly.
 	share, end float64
 }
@@ -181,23 +182,23 @@ type MIDs struct {
 // that of its devices: searches start where the range must lie when ids are spread evenly.
 func (b *Block) FindMIDs(from, to, greatest int64) MIDs {
 	set := [1]record.Range{{From: from, To: to}}
-	if b.subRuns.count > 0 {
-		return b.findInSubRuns(set[:])
+	c, hasTable := &b.keys[record.MID], b.subRuns.count > 0
+	if hasTable {
+		c = &b.subRuns.mids
 	}
 	var all bool
-	b.matches, all = b.keys[record.MID].translate(set[:], b.matches[:0])
+	b.matches, all = c.translate(set[:], b.matches[:0])
 	if all || len(b.matches) == 0 {
 		return MIDs{all: all, none: !all}
 	}
 	m := b.matches[0]
-	c := &b.keys[record.MID]
 	width := float64(len(c.dict) / 8)
 	if c.kind != columnDict {
 		width = float64(uint64(greatest)-c.base)/float64(c.gcd) + 1
 	}
 	last := m.low + m.span
-	return MIDs{low: m.low, last: last, share: min(1, float64(m.low)/width),
-		end: min(1, float64(last+1)/width)}
+	return MIDs{low: m.low, last: last, isPlaced: !hasTable,
+		share: min(1, float64(m.low)/width), end: min(1, float64(last+1)/width)}
 }
 
 // nearRows is within how many rows of its start the end of a range is looked for from there.
@@ -218,6 +219,11 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 		return b.searchRuns(lo, hi, m)
 	}
 	if b.subRuns.count > 0 {
+		if !m.isPlaced {
+			if m = b.placed(m); m.none {
+				return lo, lo
+			}
+		}
 		first, end = b.rowsOf(b.subRuns.of(lo), int(m.low), int(m.last)+1)
 		return max(lo, first), min(hi, end)
 	}

@@ -63,7 +63,7 @@ type tables struct {
 	wide     [maxPackedWidth + 1][8]wideUnpacking  // by the first row's number, modulo 8
 	dense    [maxPackedWidth + 1][8]denseUnpacking // likewise
 	kept     [256][8]uint8
-	places   [1 << (filledRows - 1)][filledRows]uint8
+	places   [256][filledRows]uint8
 }
 
 var filterTables = sync.OnceValue(func() *tables {
@@ -161,11 +161,17 @@ func makeKept() (all [256][8]uint8) {
 	return all
 }
 
-// makePlaces lists, for bits of eight rows without the first, how many of them are set up to each.
-func makePlaces() (all [1 << (filledRows - 1)][filledRows]uint8) {
+// makePlaces lists, for the zeros of every eight bits, how many ones are before each.
+func makePlaces() (all [256][filledRows]uint8) {
 	for set := range all {
-		for row := 1; row < filledRows; row++ {
-			all[set][row] = all[set][row-1] + uint8(set>>(row-1)&1)
+		zeros, ones := 0, uint8(0)
+		for bit := range 8 {
+			if set>>bit&1 != 0 {
+				ones++
+				continue
+			}
+			all[set][zeros] = ones
+			zeros++
 		}
 	}
 	return all

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"unsafe"
 
 	"github.com/pentad-db/pentad/sdk/record"
@@ -11,7 +10,7 @@ import (
 const (
 	cacheLineBytes = 64
 	// frontBytes is what most headers of blocks take.
-	frontBytes = 4 * cacheLineBytes
+	frontBytes = 3 * cacheLineBytes
 	// maxPrefetchBytes is about what the caches hold besides.
 	maxPrefetchBytes = 4 << 10
 	// deviceSlackRows is how far a device is found, mostly, from where it would be if ids were
@@ -45,21 +44,22 @@ func (s *File) prefetchRows(from, width uint64, rows []Span) {
 	}
 }
 
-// columnAt finds where a column should start, and its width.
+// columnAt finds where a column should start, and its width; of devices of a block with sub-runs,
+// about how many bits a row takes, and it prefetches what else they need.
 func (s *File) columnAt(offset uint64, d record.Dim) (from, width uint64, ok bool) {
 	p, ok := s.prefetchParserAt(offset)
 	if !ok {
 		return 0, 0, false
 	}
 	for of := range d + 1 {
-		if of == record.MID && p.front[17]&blockHasSubRuns != 0 {
-			from, width = p.devices()
-			if d == of {
-				s.prefetch(p.mids, from-p.mids)
-			}
+		if of != record.MID || p.front[17]&blockHasSubRuns == 0 {
+			from, width = p.key()
 			continue
 		}
-		from, width = p.key()
+		table := p.at
+		if from, width = p.devices(); d == of {
+			s.prefetch(table, from-table)
+		}
 	}
 	return from, width, true
 }
@@ -71,7 +71,6 @@ type prefetchParser struct {
 	head  int    // in front
 	at    uint64 // in the file
 	rows  uint64
-	mids  uint64 // where the devices of a block with sub-runs start
 }
 
 func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
@@ -99,17 +98,18 @@ func (p *prefetchParser) key() (from, width uint64) {
 	return from, width
 }
 
-// devices returns where the bits of the rows of a block with sub-runs start, and their width.
+// devices returns where the bits of a block with sub-runs start, and about how many a row takes.
 func (p *prefetchParser) devices() (from, width uint64) {
 	h, rows := p.front[p.head:], p.rows
-	p.rows, p.mids = uint64(binary.LittleEndian.Uint16(h)), p.at
-	absents := uint64(binary.LittleEndian.Uint16(h[3:]))
+	devices, subRuns := uint64(binary.LittleEndian.Uint16(h)), uint64(h[2])
 	p.head += deviceHeaderBytes
+	p.rows = devices
 	p.key()
-	absents *= uint64(bits.Len64(p.rows - 1))
-	from, p.rows = p.at, rows
-	p.at += (rows+7)/8 + (absents+7)/8
-	return from, 1
+	p.rows = rows
+	from = p.at + 2*((devices+groupDevices-1)/groupDevices)*subRuns
+	bits := rows + devices*subRuns
+	p.at = from + (bits+7)/8
+	return from, (bits + rows - 1) / max(1, rows)
 }
 
 func (s *File) prefetch(offset, bytes uint64) {
@@ -121,6 +121,10 @@ func (s *File) prefetch(offset, bytes uint64) {
 
 // PrefetchColumn does what [File.PrefetchColumn] does with a dimension of the open block.
 func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
+	if d == record.MID && b.subRuns.count > 0 {
+		b.subRuns.prefetch(rows)
+		return
+	}
 	c := &b.keys[d]
 	if b.runs.count > 0 && d < record.Cap {
 		return
@@ -138,16 +142,17 @@ func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
 //
 // Cost: some ns for each column.
 func (b *Block) PrefetchRows(rows []Span, columns Columns) {
-	if columns>>record.MID&1 != 0 {
-		b.prefetchDevices()
+	if columns>>record.MID&1 != 0 && b.subRuns.count > 0 {
+		b.subRuns.prefetch(rows)
 	}
 	b.eachColumn(columns, func(c *column) { c.prefetch(rows) })
 }
 
-// eachColumn yields the columns of a set, except those that vary little.
+// eachColumn yields the columns of a set, except those that vary little, and devices of blocks with
+// sub-runs.
 func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	for _, d := range [...]record.Dim{record.MID, record.Cap, record.Acq} {
-		if columns>>d&1 != 0 && (d >= record.Cap || b.runs.count == 0) {
+		if columns>>d&1 != 0 && (d >= record.Cap || b.runs.count+b.subRuns.count == 0) {
 			yield(&b.keys[d])
 		}
 	}
@@ -162,18 +167,46 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	}
 }
 
-// prefetchDevices has it load the devices of a block with sub-runs.
-func (b *Block) prefetchDevices() {
-	if t := &b.subRuns; t.count > 0 && t.mids.width > 0 {
-		bytes := min(t.mids.bytes(t.devices), maxPrefetchBytes)
-		prefetch(t.mids.byteAt(0), (bytes+cacheLineBytes-1)/cacheLineBytes)
+// PrefetchMIDs has it load the devices of rows.
+func (b *Block) PrefetchMIDs(rows []Span) {
+	switch {
+	case b.subRuns.count > 0:
+		b.subRuns.prefetch(rows)
+	case b.runs.count == 0:
+		b.keys[record.MID].prefetch(rows)
 	}
 }
 
-// PrefetchMIDs has it load the devices of rows.
-func (b *Block) PrefetchMIDs(rows []Span) {
-	if b.runs.count == 0 {
-		b.keys[record.MID].prefetch(rows)
+// prefetch has it load what tells the devices of rows: their bits, and the devices of those that
+// are in the first of these sub-runs.
+func (t *subRunTable) prefetch(rows []Span) {
+	t.eachRange(rows, func(at *byte, bytes int) {
+		prefetch(at, (min(bytes, maxPrefetchBytes)+cacheLineBytes-1)/cacheLineBytes)
+	})
+}
+
+// eachRange yields where the bits of rows must be, where devices are spread evenly, and what else
+// is looked at with the first of them.
+func (t *subRunTable) eachRange(rows []Span, yield func(at *byte, bytes int)) {
+	if len(rows) == 0 {
+		return
+	}
+	first, start := t.of(int(rows[0].Lo)), 0
+	for _, r := range rows {
+		lo, hi := int(r.Lo), int(r.Hi)
+		s := t.of(lo)
+		start = t.start(s)
+		of := t.end(s) - start
+		from := (lo - start) * t.devices / of
+		to := min(t.devices, (hi-start)*t.devices/of+1)
+		at, end := (lo+s*t.devices+from)>>3, (hi+s*t.devices+to)>>3
+		yield(&t.bits[at], end-at+1)
+		if s == first {
+			at, end = from*int(t.mids.width)>>3, to*int(t.mids.width)>>3
+			yield(t.mids.byteAt(at), end-at+1)
+			yield(&t.groupStarts[2*t.count*(from/groupDevices)],
+				2*t.count*((to-from)/groupDevices+1))
+		}
 	}
 }
 
@@ -190,9 +223,6 @@ func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	}
 	rows := float64(hi - 1 - lo)
 	first, end := lo+int(m.share*rows), lo+int(m.end*rows)
-	if b.subRuns.count > 0 { // bits are counted from the start on
-		return append(dst, Span{uint32(lo), uint32(min(hi, end+deviceSlackRows))})
-	}
 	around := func(at int) Span {
 		return Span{uint32(max(lo, at-deviceSlackRows)), uint32(min(hi, at+deviceSlackRows))}
 	}

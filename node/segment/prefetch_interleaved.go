@@ -27,8 +27,10 @@ type byteRange struct {
 // Set replaces the ranges by those of some columns of rows of an open block.
 func (l *PrefetchQueue) Set(b *Block, rows []Span, columns Columns) {
 	l.ranges, l.at = l.ranges[:0], 0
-	if columns>>record.MID&1 != 0 && len(rows) > 0 {
-		b.prefetchDevices()
+	if columns>>record.MID&1 != 0 && b.subRuns.count > 0 {
+		b.subRuns.eachRange(rows, func(at *byte, bytes int) {
+			l.ranges = append(l.ranges, byteRange{unsafe.Pointer(at), bytes})
+		})
 	}
 	b.eachColumn(columns, func(c *column) {
 		for _, r := range rows {

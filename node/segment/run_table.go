@@ -251,8 +251,7 @@ func (b *Block) key(d record.Dim, row int) int64 {
 	c := &b.keys[d]
 	switch {
 	case b.subRuns.count > 0 && d == record.MID:
-		of := deviceCursor{block: b}
-		return b.subRuns.mid(of.device(row))
+		return b.subRuns.mid(b.deviceOf(row))
 	case b.subRuns.count > 0 && d >= record.Cap:
 		c, _ = b.enterOf(d, row)
 		return int64(c.value(row))

@@ -1,44 +1,47 @@
 package segment
 
-import (
-	"unsafe"
+import "unsafe"
 
-	"github.com/pentad-db/pentad/sdk/record"
-)
-
-// knownDevices is what a row is filled with devices by: the number of the device of the row before,
-// of the last one, and of the next that is absent.
-type knownDevices struct{ number, last, absent int }
-
-// fillEights writes the devices of eight rows at a time, until the next absent device is reached.
+// selectOnes is findOnes by single instructions.
 //
 //go:noescape
-func fillEights(firsts *byte, eights int, places *[1 << (filledRows - 1)][filledRows]uint8,
-	mids *int64, known *knownDevices, out *int64) (done int)
+func selectOnes(bits *byte, bit, end, n, more int) (first, last int)
 
-// selectFirsts is findFirsts by single instructions.
+// expandBits writes the devices of rows up to eight at a time.
 //
 //go:noescape
-func selectFirsts(firsts *byte, row, end, n, more int) (first, last int)
+func expandBits(bits *byte, e *expansion, places *[256][filledRows]uint8, mids, out *int64, rows int)
 
-// findFirsts returns the first of the rows [row, end) before which n of them are the first of a
-// device, and which is one, too, and the first before which this many more are; or end.
-func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
-	if t := filterTables(); t != nil && t.sixteens {
-		return selectFirsts(b.keys[record.MID].byteAt(0), row, end, n, more)
+// numberRows is numberByRow by single instructions.
+//
+//go:noescape
+func numberRows(z *zeroCounts, bits *byte, sel *uint32, rows int, out *[numberedRows]uint16)
+
+// findOnes returns the first bit of [bit, end) before which n are ones and which is one, too, and
+// the first before which this many more are; or end.
+func (t *subRunTable) findOnes(bit, end, n, more int) (first, last int) {
+	if f := filterTables(); f != nil && f.sixteens {
+		return selectOnes(unsafe.SliceData(t.bits), bit, end, n, more)
 	}
-	return b.skipTwice(row, end, n, more)
+	return t.skipOnes(bit, end, n, more)
 }
 
-// fillVector is fillByEights by vectors, and returns how many rows it has written.
-func (c *deviceCursor) fillVector(firsts []byte, number int, out []int64) (done, last int) {
-	t, eights := filterTables(), len(out)/filledRows
-	if t == nil || !t.sixteens || eights == 0 {
-		return 0, number
+// expandBits writes the devices of rows, which are unpacked. Of damaged bytes, it may write fewer.
+func (t *subRunTable) expandBits(e *expansion, out []int64) {
+	f := filterTables()
+	if f == nil || !f.sixteens {
+		t.expandByRow(e, out)
+		return
 	}
-	mids := c.block.subRuns.unpacked
-	known := knownDevices{number, c.block.subRuns.devices - 1, c.nextAbsent}
-	done = fillEights(unsafe.SliceData(firsts), eights, &t.places, unsafe.SliceData(mids), &known,
-		unsafe.SliceData(out))
-	return done * filledRows, known.number
+	expandBits(unsafe.SliceData(t.bits), e, &f.places, unsafe.SliceData(t.unpacked),
+		unsafe.SliceData(out), len(out))
+}
+
+// number finds the devices of rows of its sub-run that ascend, at most numberedRows.
+func (z *zeroCounts) number(t *subRunTable, sel []uint32, out *[numberedRows]uint16) {
+	if f := filterTables(); f == nil || !f.sixteens {
+		z.numberByRow(t, sel, out)
+		return
+	}
+	numberRows(z, unsafe.SliceData(t.bits), unsafe.SliceData(sel), len(sel), out)
 }

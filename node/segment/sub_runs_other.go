@@ -2,10 +2,12 @@
 
 package segment
 
-func (c *deviceCursor) fillVector(_ []byte, number int, _ []int64) (done, last int) {
-	return 0, number
+func (t *subRunTable) findOnes(bit, end, n, more int) (first, last int) {
+	return t.skipOnes(bit, end, n, more)
 }
 
-func (b *Block) findFirsts(row, end, n, more int) (first, last int) {
-	return b.skipTwice(row, end, n, more)
+func (t *subRunTable) expandBits(e *expansion, out []int64) { t.expandByRow(e, out) }
+
+func (z *zeroCounts) number(t *subRunTable, sel []uint32, out *[numberedRows]uint16) {
+	z.numberByRow(t, sel, out)
 }

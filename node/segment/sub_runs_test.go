@@ -53,7 +53,7 @@ func fleet(rng *rand.Rand, rows int) *SealedInput {
 func TestSubRunsModel(t *testing.T) {
 	rounds.NotUnderRace(t, "one goroutine writes and reads")
 	rng := randomSource(t)
-	tables, clocks, absences, several := 0, 0, 0, 0
+	tables, clocks, several := 0, 0, 0
 	for range 250 {
 		in := fleet(rng, 1+rng.IntN(1<<rng.IntN(15)))
 		checkModel(t, rng, in, func(b *Block, order []uint32) {
@@ -63,7 +63,6 @@ func TestSubRunsModel(t *testing.T) {
 			}
 			tables++
 			several += min(table.count-1, 1)
-			absences += min(table.absences, 1)
 			if b.keys[record.Cap].kind == columnClock {
 				clocks++
 				checkCaps(t, rng, in, b, order)
@@ -77,9 +76,9 @@ func TestSubRunsModel(t *testing.T) {
 			}
 		})
 	}
-	if tables < 30 || clocks < 5 || absences < 5 || several < 15 {
-		t.Errorf("%d blocks with sub-runs, %d with several, %d with clocks, %d with absent devices",
-			tables, several, clocks, absences)
+	if tables < 30 || clocks < 5 || several < 15 {
+		t.Errorf("%d blocks with sub-runs, %d with several, %d with clocks", tables, several,
+			clocks)
 	}
 }
 
@@ -97,6 +96,11 @@ func checkDevices(t *testing.T, rng *rand.Rand, in *SealedInput, b *Block, order
 	}
 	to = max(to, min(from, math.MaxInt64-1)+1)
 	m := b.FindMIDs(from, to, mid(rng.IntN(len(order))))
+	if rng.IntN(2) == 0 {
+		devices := []MIDs{m}
+		b.PlaceMIDs(devices)
+		m = devices[0]
+	}
 	var spans []Span
 	var want []uint32
 	for s := range b.subRuns.count {
@@ -130,49 +134,77 @@ func checkDevices(t *testing.T, rng *rand.Rand, in *SealedInput, b *Block, order
 	}
 }
 
-// Without vectors, devices and caps are what they are with them.
+// Without vectors, devices are what they are with them, and both are those of the rows.
 func TestSubRunsByRow(t *testing.T) {
 	rng := randomSource(t)
-	for range 30 {
-		s := mustSeal(t, fleet(rng, 3000+rng.IntN(5000)))
+	for found := 0; found < 20; {
+		s := mustSeal(t, fleet(rng, 1+rng.IntN(1<<rng.IntN(14))))
 		b := firstBlock(t, s)
 		table := &b.subRuns
 		if table.count == 0 {
 			continue
 		}
-		table.loadDevices()
+		found++
+		table.loadDevices(0, table.devices)
 		for range 100 {
 			sub := rng.IntN(table.count)
-			lo, hi := table.start(sub), table.end(sub)
-			lo += rng.IntN(hi - lo)
-			n, more := rng.IntN(table.devices+1), rng.IntN(table.devices+1)
-			first, last := b.findFirsts(lo, hi, n, more)
-			if f, l := b.skipTwice(lo, hi, n, more); first != f || last != l {
-				t.Fatalf("%d and %d from row %d to %d: %d, %d, by the word %d, %d", n, more, lo, hi,
-					first, last, f, l)
-			}
+			checkOnes(t, rng, table, table.bitsOf(b.rows))
+			checkExpansion(t, rng, b, sub)
+			checkNumbers(t, rng, b, sub)
 		}
-		for sub := range table.count {
-			lo := table.start(sub) + rng.IntN(table.end(sub)-table.start(sub))
-			lo = min((lo+filledRows-1)&^(filledRows-1), table.end(sub)-1)
-			eights := (table.end(sub) - lo) &^ (filledRows - 1)
-			if lo%filledRows != 0 || eights == 0 || lo == table.start(sub) {
-				continue
-			}
-			c := deviceCursor{block: b}
-			number := c.device(lo - 1)
-			firsts := b.keys[record.MID].body[lo>>3:]
-			want, got := make([]int64, eights), make([]int64, eights)
-			done, last := c.fillByEights(firsts, number, want)
-			n, same := c.fillVector(firsts, number, got)
-			if n > 0 && (n != done || last != same || !slices.Equal(got[:n], want[:n])) {
-				t.Fatalf("rows [%d, %d): %d by vectors, %d by rows", lo, lo+eights, n, done)
-			}
-			for k, v := range want[:done] {
-				if of := b.key(record.MID, lo+k); of != v {
-					t.Fatalf("row %d is of %d, want %d", lo+k, v, of)
-				}
-			}
+	}
+}
+
+func checkOnes(t *testing.T, rng *rand.Rand, table *subRunTable, bits int) {
+	t.Helper()
+	bit, n, more := rng.IntN(bits), rng.IntN(table.devices+1), rng.IntN(table.devices+1)
+	first, last := table.findOnes(bit, bits, n, more)
+	if f, l := table.skipOnes(bit, bits, n, more); first != f || last != l {
+		t.Fatalf("%d and %d ones from bit %d to %d: %d, %d, by the word %d, %d", n, more, bit, bits,
+			first, last, f, l)
+	}
+}
+
+func checkExpansion(t *testing.T, rng *rand.Rand, b *Block, sub int) {
+	t.Helper()
+	table := &b.subRuns
+	lo := table.start(sub) + rng.IntN(table.end(sub)-table.start(sub))
+	rows := 1 + rng.IntN(table.end(sub)-lo)
+	bit := b.bitOf(sub, lo)
+	e := expansion{bit: bit, end: table.bitsOf(b.rows), ones: bit - lo - sub*table.devices,
+		devices: table.devices}
+	want, got := make([]int64, rows+1), make([]int64, rows+1)
+	table.expandByRow(&e, want[:rows])
+	table.expandBits(&e, got[:rows])
+	if !slices.Equal(got, want) { // what follows, too
+		t.Fatalf("rows [%d, %d): %d by vectors, %d by rows", lo, lo+rows, got, want)
+	}
+	for k, v := range want[:rows] {
+		if of := b.key(record.MID, lo+k); of != v {
+			t.Fatalf("row %d is of %d, want %d", lo+k, v, of)
+		}
+	}
+}
+
+func checkNumbers(t *testing.T, rng *rand.Rand, b *Block, sub int) {
+	t.Helper()
+	table := &b.subRuns
+	var sel []uint32
+	step := 1 + rng.IntN(1+(table.end(sub)-table.start(sub))/2)
+	for row := table.start(sub); row < table.end(sub) && len(sel) < numberedRows; {
+		sel = append(sel, uint32(row))
+		row += 1 + rng.IntN(step)
+	}
+	var want, got [numberedRows]uint16
+	table.zeros.count(table, sub)
+	table.zeros.numberByRow(table, sel, &want)
+	table.zeros.number(table, sel, &got)
+	if got != want {
+		t.Fatalf("rows %d: %d by vectors, %d by rows", sel, got, want)
+	}
+	for k, row := range sel {
+		if of := b.deviceOf(int(row)); of != int(got[k]) {
+			t.Fatalf("row %d is of device %d, want %d", row, got[k], of)
 		}
 	}
 }
@@ -186,7 +218,7 @@ func TestSubRunsSize(t *testing.T) {
 		t.Errorf("%d sub-runs, ranks of %d bits, caps of %d", b.subRuns.count,
 			b.keys[record.Acq].width, b.keys[record.Cap].width)
 	}
-	if mids := b.Describe().Columns[record.MID]; mids.Bytes*8 > 2*maxBlockRows {
+	if mids := b.Describe().Columns[record.MID]; mids.Bytes*8 > 5*maxBlockRows/2 {
 		t.Errorf("%+v", mids)
 	}
 }

@@ -9,11 +9,10 @@ import (
 
 // subRunEncoder is the sub-runs of the block that is encoded.
 type subRunEncoder struct {
-	ends                               []uint16 // of sub-runs; none: the block is written without
-	absentEnds                         []uint16
-	leastCaps, leastTicks, leastRanks  [maxSubRuns]uint32
-	devices, merged, ofSubRun, absents []uint64
-	firsts                             []byte
+	ends                              []uint16 // of sub-runs; none: the block is written without
+	leastCaps, leastTicks, leastRanks [maxSubRuns]uint32
+	devices, merged, ofSubRun         []uint64
+	groupStarts, bits                 []byte
 }
 
 // appendDevices appends the devices of the rows of a block as a table, and reports whether it has:
@@ -25,29 +24,25 @@ func (e *encoder) appendDevices(r rowsOf) bool {
 		!t.divide(e.values) {
 		return false
 	}
-	t.listAbsents(e.values)
+	t.list(e.values)
 	devices := len(t.devices)
 	lo, hi := int64(t.devices[0]), int64(t.devices[devices-1])
 	e.spare = append(e.spare[:0], t.devices...)
 	f := rebase(e.spare, lo, hi)
-	numberWidth := uint8(bits.Len(uint(devices - 1)))
-	size := deviceHeaderBytes + subRunBytes*len(t.ends) + f.bytes(devices) + len(t.firsts) +
-		(len(t.absents)*int(numberWidth)+7)/8
+	size := deviceHeaderBytes + leastBytes*len(t.ends) + f.bytes(devices) + len(t.groupStarts) +
+		len(t.bits)
 	plain := f.bytes(rows)
 	if f.width > minDictionaryWidth {
-		plain = min(plain, 8*devices+rows*int(numberWidth)/8)
+		plain = min(plain, 8*devices+rows*bits.Len(uint(devices-1))/8)
 	}
-	if len(t.absents) > math.MaxUint16 || size+rows/8 > plain {
+	if size+rows/8 > plain {
 		t.ends = t.ends[:0]
 		return false
 	}
 	h := binary.LittleEndian.AppendUint16(e.columnHeaders, uint16(devices))
-	h = append(h, byte(len(t.ends)))
-	h = binary.LittleEndian.AppendUint16(h, uint16(len(t.absents)))
-	e.columnHeaders = appendFOR(h, &f)
+	e.columnHeaders = appendFOR(append(h, byte(len(t.ends))), &f)
 	e.columnData = appendPacked(e.columnData, e.spare, f.width)
-	e.columnData = append(e.columnData, t.firsts...)
-	e.columnData = appendPacked(e.columnData, t.absents, numberWidth)
+	e.columnData = append(append(e.columnData, t.groupStarts...), t.bits...)
 	return true
 }
 
@@ -105,26 +100,31 @@ func (t *subRunEncoder) merge() {
 	t.devices, t.merged = t.merged, t.devices
 }
 
-// listAbsents finds which rows are the first of a device in their sub-run, and which devices a
-// sub-run has no row of.
-func (t *subRunEncoder) listAbsents(mids []uint64) {
-	t.firsts = slices.Grow(t.firsts[:0], (len(mids)+7)/8)[:(len(mids)+7)/8]
-	clear(t.firsts)
-	t.absents, t.absentEnds = t.absents[:0], t.absentEnds[:0]
-	row := 0
-	for _, end := range t.ends {
+// list sets the bits of rows and devices, and where the rows of groups of devices start.
+func (t *subRunEncoder) list(mids []uint64) {
+	groups := (len(t.devices) + groupDevices - 1) / groupDevices
+	t.groupStarts = resized(t.groupStarts, 2*groups*len(t.ends))
+	t.bits = resized(t.bits, (len(mids)+len(t.ends)*len(t.devices)+7)/8)
+	row, bit := 0, 0
+	for s, end := range t.ends {
 		for number, mid := range t.devices {
-			if row == int(end) || mids[row] != mid {
-				t.absents = append(t.absents, uint64(number))
-				continue
+			if number%groupDevices == 0 {
+				at := 2 * (number/groupDevices*len(t.ends) + s)
+				binary.LittleEndian.PutUint16(t.groupStarts[at:], uint16(row))
 			}
-			t.firsts[row>>3] |= 1 << (row & 7)
-			for row < int(end) && mids[row] == mid {
+			t.bits[bit>>3] |= 1 << (bit & 7)
+			for bit++; row < int(end) && mids[row] == mid; bit++ {
 				row++
 			}
 		}
-		t.absentEnds = append(t.absentEnds, uint16(len(t.absents)))
 	}
+}
+
+// resized returns n zeros in the memory of b.
+func resized(b []byte, n int) []byte {
+	b = slices.Grow(b[:0], n)[:n]
+	clear(b)
+	return b
 }
 
 // rebase gives packed values a base for each sub-run, where that makes them narrower: the least
@@ -166,12 +166,6 @@ func (t *subRunEncoder) appendTable(dst []byte) []byte {
 	n := len(t.ends)
 	if n == 0 {
 		return dst
-	}
-	for _, end := range t.ends {
-		dst = binary.LittleEndian.AppendUint16(dst, end)
-	}
-	for _, end := range t.absentEnds {
-		dst = binary.LittleEndian.AppendUint16(dst, end)
 	}
 	for _, leasts := range [...][]uint32{t.leastCaps[:n], t.leastRanks[:n]} {
 		for _, least := range leasts {
