@@ -167,45 +167,41 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	}
 }
 
-// PrefetchMIDs has it load the devices of rows.
-func (b *Block) PrefetchMIDs(rows []Span) {
-	switch {
-	case b.subRuns.count > 0:
-		b.subRuns.prefetch(rows)
-	case b.runs.count == 0:
-		b.keys[record.MID].prefetch(rows)
+// PrefetchMIDs has it load what [Block.LikelyMIDs] gave.
+func (b *Block) PrefetchMIDs(likely []Span) {
+	switch t := &b.subRuns; {
+	case t.count > 0 && len(likely) > 0:
+		prefetchRows(t.mids.byteAt(0), 1, unsafe.SliceData(likely), len(likely))
+	case t.count == 0 && b.runs.count == 0:
+		b.keys[record.MID].prefetch(likely)
 	}
 }
 
-// prefetch has it load what tells the devices of rows: their bits, and the devices of those that
-// are in the first of these sub-runs.
+// prefetch has it load what tells the devices of rows.
 func (t *subRunTable) prefetch(rows []Span) {
 	t.eachRange(rows, func(at *byte, bytes int) {
 		prefetch(at, (min(bytes, maxPrefetchBytes)+cacheLineBytes-1)/cacheLineBytes)
 	})
 }
 
-// eachRange yields where the bits of rows must be, where devices are spread evenly, and what else
-// is looked at with the first of them.
+// eachRange yields where the bits of rows must be, where devices are spread evenly, and the devices
+// of those that are in the first of these sub-runs.
 func (t *subRunTable) eachRange(rows []Span, yield func(at *byte, bytes int)) {
 	if len(rows) == 0 {
 		return
 	}
-	first, start := t.of(int(rows[0].Lo)), 0
+	first := t.of(int(rows[0].Lo))
+	perRow := t.devices * int(t.share)
 	for _, r := range rows {
-		lo, hi := int(r.Lo), int(r.Hi)
-		s := t.of(lo)
-		start = t.start(s)
-		of := t.end(s) - start
-		from := (lo - start) * t.devices / of
-		to := min(t.devices, (hi-start)*t.devices/of+1)
-		at, end := (lo+s*t.devices+from)>>3, (hi+s*t.devices+to)>>3
+		s := t.of(int(r.Lo))
+		start := t.start(s)
+		from := min(t.devices, (int(r.Lo)-start)*perRow>>shareBits)
+		to := min(t.devices, (int(r.Hi)-start)*perRow>>shareBits+1)
+		at, end := (int(r.Lo)+s*t.devices+from)>>3, (int(r.Hi)+s*t.devices+to)>>3
 		yield(&t.bits[at], end-at+1)
 		if s == first {
 			at, end = from*int(t.mids.width)>>3, to*int(t.mids.width)>>3
 			yield(t.mids.byteAt(at), end-at+1)
-			yield(&t.groupStarts[2*t.count*(from/groupDevices)],
-				2*t.count*((to-from)/groupDevices+1))
 		}
 	}
 }
@@ -216,10 +212,14 @@ func (c *column) prefetch(rows []Span) {
 	}
 }
 
-// LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first.
+// LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first, for [Block.PrefetchMIDs]; of
+// a block with sub-runs, bits.
 func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	if m.all || m.none || lo == hi || b.runs.count > 0 {
 		return dst
+	}
+	if b.subRuns.count > 0 {
+		return b.subRuns.likely(lo, hi, m, dst)
 	}
 	rows := float64(hi - 1 - lo)
 	first, end := lo+int(m.share*rows), lo+int(m.end*rows)
@@ -228,6 +228,32 @@ func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	}
 	if dst = append(dst, around(first)); end > first+nearRows {
 		dst = append(dst, around(end))
+	}
+	return dst
+}
+
+// likely appends the bits from the start of the table on at which searches look first: once those
+// of devices and of where groups start, and then those of a sub-run.
+func (t *subRunTable) likely(lo, hi int, m MIDs, dst []Span) []Span {
+	const slack = deviceSlackRows
+	at := func(from int, share float64, bits int) Span {
+		bit := max(slack, int(share*float64(bits)))
+		return Span{uint32(from + bit - slack), uint32(from + bit + slack)}
+	}
+	isFar := m.end-m.share > float64(nearRows)/float64(hi-lo)
+	starts := t.mids.bytes(t.devices) * 8
+	if len(dst) == 0 {
+		dst = append(dst, at(0, m.share, t.devices*int(t.mids.width)),
+			at(starts, m.share, len(t.groupStarts)*8))
+		if isFar {
+			dst = append(dst, at(0, m.end, t.devices*int(t.mids.width)),
+				at(starts, m.end, len(t.groupStarts)*8))
+		}
+	}
+	bits := starts + len(t.groupStarts)*8 + lo + t.of(lo)*t.devices
+	dst = append(dst, at(bits, m.share, hi-lo+t.devices))
+	if isFar {
+		dst = append(dst, at(bits, m.end, hi-lo+t.devices))
 	}
 	return dst
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/pentad-db/pentad/sdk/record"
 )
@@ -65,6 +66,7 @@ func (t *subRunTable) close() {
 // devices reads what a block with sub-runs has in the place of the column of mids.
 func (p *frontParser) devices() {
 	t, h := &p.block.subRuns, p.headers
+	p.block.keys[record.MID] = column{}
 	if p.bad || len(h) < deviceHeaderBytes {
 		p.bad = true
 		return
@@ -130,22 +132,25 @@ func (b *Block) checkSubRuns() (reason string) {
 			return "its devices do not ascend"
 		}
 	}
-	at, row := 0, 0
+	word, ones := 0, 0 // before the word
 	for s := range t.count {
-		for device := range t.devices {
-			if device%groupDevices == 0 && t.groupStart(s, device/groupDevices) != row {
+		for g := range t.groups {
+			at, before := t.groupBit(s, g), s*t.devices+g*groupDevices
+			for ; word < at>>6; word++ {
+				ones += bits.OnesCount64(t.word(word))
+			}
+			of := t.word(word)
+			if word != at>>6 || of>>(at&63)&1 == 0 ||
+				ones+bits.OnesCount64(of&(1<<(at&63)-1)) != before {
 				return "a group of its devices does not start where it should"
-			}
-			if t.bits[at>>3]>>(at&7)&1 == 0 {
-				return "its bits have no device for a row"
-			}
-			for at++; row < b.rows && t.bits[at>>3]>>(at&7)&1 == 0; at++ {
-				row++
 			}
 		}
 	}
-	if t.count > 0 && row != b.rows {
-		return "its bits have more rows than it has"
+	if t.count > 0 {
+		all, devices := t.bitsOf(b.rows), t.count*t.devices
+		if last := t.skip(0, all, devices-1, 0); last == all || t.skip(last, all, 1, 0) != all {
+			return "its bits are not of as many devices as it has"
+		}
 	}
 	return ""
 }
