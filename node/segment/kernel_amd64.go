@@ -64,6 +64,9 @@ type tables struct {
 	dense    [maxPackedWidth + 1][8]denseUnpacking // likewise
 	kept     [256][8]uint8
 	places   [256][filledRows]uint8
+
+	countsBits bool       // those of each value of a vector, too
+	below      [32]uint32 // the bits below each
 }
 
 var filterTables = sync.OnceValue(func() *tables {
@@ -72,7 +75,8 @@ var filterTables = sync.OnceValue(func() *tables {
 	}
 	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI,
 		sixteen: makeSixteenUnpackings(), narrow: makeUnpackings(), wide: makeWideUnpackings(),
-		dense: makeDenseUnpackings(), kept: makeKept(), places: makePlaces()}
+		dense: makeDenseUnpackings(), kept: makeKept(), places: makePlaces(),
+		countsBits: cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPOPCNTDQ, below: makeBelow()}
 })
 
 func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
@@ -173,6 +177,13 @@ func makePlaces() (all [256][filledRows]uint8) {
 			all[set][zeros] = ones
 			zeros++
 		}
+	}
+	return all
+}
+
+func makeBelow() (all [32]uint32) {
+	for bit := range all {
+		all[bit] = 1<<bit - 1
 	}
 	return all
 }

@@ -44,8 +44,7 @@ type subRunTable struct {
 	// Devices [from, to) are unpacked: device d is unpacked[d+1].
 	from, to int
 	unpacked []int64
-	decoded  []int64 // devices of rows, for the sake of some of them
-	zeros    zeroCounts
+	numbers  []uint32 // of the devices of rows
 }
 
 // foundDevices is where devices were last found in a sub-run: the rows [first, end) are those of

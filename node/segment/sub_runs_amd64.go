@@ -12,10 +12,10 @@ func selectOnes(bits *byte, bit, end, n, more int) (first, last int)
 //go:noescape
 func expandBits(bits *byte, e *expansion, places *[256][filledRows]uint8, mids, out *int64, rows int)
 
-// numberRows is numberByRow by single instructions.
+// numberBits writes the numbers of the devices of rows of 32 bits at a time.
 //
 //go:noescape
-func numberRows(z *zeroCounts, bits *byte, sel *uint32, rows int, out *[numberedRows]uint16)
+func numberBits(bits *byte, e *expansion, below *[32]uint32, out *uint32, rows int)
 
 // findOnes returns the first bit of [bit, end) before which n are ones and which is one, too, and
 // the first before which this many more are; or end.
@@ -37,11 +37,13 @@ func (t *subRunTable) expandBits(e *expansion, out []int64) {
 		unsafe.SliceData(out), len(out))
 }
 
-// number finds the devices of rows of its sub-run that ascend, at most numberedRows.
-func (z *zeroCounts) number(t *subRunTable, sel []uint32, out *[numberedRows]uint16) {
-	if f := filterTables(); f == nil || !f.sixteens {
-		z.numberByRow(t, sel, out)
+// numberBits writes the numbers of the devices of rows. Of damaged bytes, they may be anything.
+func (t *subRunTable) numberBits(e *expansion, out []uint32, rows int) {
+	f := filterTables()
+	if f == nil || !f.countsBits {
+		t.numberByRow(e, out, rows)
 		return
 	}
-	numberRows(z, unsafe.SliceData(t.bits), unsafe.SliceData(sel), len(sel), out)
+	_ = out[rows+numberedRows-1]
+	numberBits(unsafe.SliceData(t.bits), e, &f.below, unsafe.SliceData(out), rows)
 }

@@ -76,76 +76,64 @@ expanded:
 	VZEROUPPER
 	RET
 
-// func numberRows(z *zeroCounts, bits *byte, sel *uint32, rows int, out *[64]uint16)
-TEXT ·numberRows(SB), NOSPLIT, $0-40
-	MOVQ  z+0(FP), R15
-	MOVQ  bits+8(FP), SI
-	MOVQ  sel+16(FP), BX
-	MOVQ  rows+24(FP), CX
-	MOVQ  out+32(FP), DI
-	MOVQ  0(R15), R8         // the first word
-	MOVQ  8(R15), R9
-	DECQ  R9                 // the last one
-	MOVQ  16(R15), R10       // words a row
-	MOVQ  24(R15), R11
-	MOVQ  32(R15), R12       // the first row
-	IMULQ R10, R12
-	SUBQ  R12, R11           // where row 0 would be
-	MOVQ  R8, R13
-	SHLQ  $6, R13
-	SUBQ  40(R15), R13
-	DECQ  R13                // device = R13 + bit - row
-	LEAQ  (SI)(R8*8), SI
-	ADDQ  $48, R15           // zeros before words
-	MOVL  $1, R12
+// func numberBits(bits *byte, e *expansion, below *[32]uint32, out *uint32, rows int)
+TEXT ·numberBits(SB), NOSPLIT, $0-40
+	MOVQ         bits+0(FP), SI
+	MOVQ         e+8(FP), AX
+	MOVQ         below+16(FP), BX
+	MOVQ         out+24(FP), DI
+	MOVQ         rows+32(FP), R11
+	MOVQ         0(AX), CX        // the next bit
+	MOVQ         8(AX), R10       // the end of all
+	MOVQ         16(AX), R8       // ones before
+	DECQ         R8
+	VPBROADCASTD R8, Z5           // the device
+	VMOVDQU32    (BX), Z6
+	VMOVDQU32    64(BX), Z7
+	LEAQ         (DI)(R11*4), R11 // where the last row ends
+	SUBQ         CX, R10
+	ADDQ         $31, R10
+	SARQ         $5, R10          // how many times 32 bits there are
+	JLE          numbered
+	MOVQ         CX, R12
+	SHRQ         $3, R12
+	ADDQ         R12, SI
+	ANDQ         $7, CX           // bits before the next in its byte
 
 numberNext:
-	MOVL    (BX), AX
-	MOVQ    AX, DX
-	IMULQ   R10, DX
-	ADDQ    R11, DX
-	SHRQ    $16, DX
-	CMPQ    DX, R9
-	CMOVQHI R9, DX
-	CMPL    AX, (R15)(DX*4)  // most are in this word, or next to it
-	SBBQ    $0, DX
-	CMPL    AX, 4(R15)(DX*4)
-	SBBQ    $-1, DX
-	CMPL    AX, (R15)(DX*4)
-	JCS     numberBefore
-	CMPL    AX, 4(R15)(DX*4)
-	JCC     numberAfter
+	MOVQ         (SI), AX
+	SHRXQ        CX, AX, AX
+	VPBROADCASTD AX, Z0
+	VPANDD       Z0, Z6, Z1       // bits before each of them
+	VPANDD       Z0, Z7, Z2
+	VPOPCNTD     Z0, Z3
+	VPOPCNTD     Z1, Z1
+	VPOPCNTD     Z2, Z2
+	VPADDD       Z5, Z1, Z1
+	VPADDD       Z5, Z2, Z2
+	VPADDD       Z3, Z5, Z5
+	NOTL         AX
+	KMOVW        AX, K1
+	MOVWLZX      AX, R8
+	SHRL         $16, AX
+	KMOVW        AX, K2
+	POPCNTL      R8, R8
+	POPCNTL      AX, AX
+	VPCOMPRESSD  Z1, K1, Z1
+	VPCOMPRESSD  Z2, K2, Z2
+	VMOVDQU32    Z1, (DI)
+	LEAQ         (DI)(R8*4), DI
+	VMOVDQU32    Z2, (DI)
+	LEAQ         (DI)(AX*4), DI
+	ADDQ         $4, SI
+	DECQ         R10
+	JZ           numbered
+	CMPQ         DI, R11
+	JLT          numberNext
 
-numberFound:
-	MOVL   AX, R14
-	SUBL   (R15)(DX*4), R14
-	SHLXQ  R14, R12, R14
-	MOVQ   (SI)(DX*8), R8
-	NOTQ   R8
-	PDEPQ  R8, R14, R14      // the zero of the row
-	TZCNTQ R14, R14
-	SHLQ   $6, DX
-	ADDQ   DX, R14
-	ADDQ   R13, R14
-	SUBQ   AX, R14
-	MOVW   R14, (DI)
-	ADDQ   $2, DI
-	ADDQ   $4, BX
-	DECQ   CX
-	JNZ    numberNext
+numbered:
+	VZEROUPPER
 	RET
-
-numberBefore:
-	DECQ DX
-	CMPL AX, (R15)(DX*4)
-	JCS  numberBefore
-	JMP  numberFound
-
-numberAfter:
-	INCQ DX
-	CMPL AX, 4(R15)(DX*4)
-	JCC  numberAfter
-	JMP  numberFound
 
 // func selectOnes(bits *byte, bit, end, n, more int) (first, last int)
 TEXT ·selectOnes(SB), NOSPLIT, $0-56

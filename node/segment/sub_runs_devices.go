@@ -85,21 +85,30 @@ func (b *Block) expand(lo, hi int, out []int64) {
 	for lo < hi {
 		s := t.of(lo)
 		end := min(hi, t.end(s))
-		bit, ones := 0, 0 // of the row, and how many of its sub-run are before that
+		var e expansion
 		if f := &t.found[s]; int(f.first) == lo && end <= int(f.end) && f.low < f.last {
-			ones = int(f.low)
-			bit = s*t.devices + ones + lo // of its one
-			t.loadDevices(ones, int(f.last))
+			low := int(f.low)
+			e = t.expansionOf(s*t.devices+low+lo, low, b.rows) // with its one
+			t.loadDevices(low, int(f.last))
 		} else {
-			bit = b.bitOf(s, lo)
-			ones = bit - lo - s*t.devices
+			e = b.expansionAt(s, lo)
 			t.loadDevices(0, t.devices)
 		}
-		e := expansion{bit: bit, end: t.bitsOf(b.rows), ones: min(max(ones, 0), t.devices),
-			devices: t.devices}
 		t.expandBits(&e, out[:end-lo])
 		out, lo = out[end-lo:], end
 	}
+}
+
+// expansionAt is that from a row of a sub-run on.
+func (b *Block) expansionAt(s, row int) expansion {
+	t := &b.subRuns
+	bit := b.bitOf(s, row)
+	return t.expansionOf(bit, bit-row-s*t.devices, b.rows)
+}
+
+func (t *subRunTable) expansionOf(bit, ones, rows int) expansion {
+	return expansion{bit: bit, end: t.bitsOf(rows), ones: min(max(ones, 0), t.devices),
+		devices: t.devices}
 }
 
 // expansion is where rows are expanded from bits: the next bit, the end of all, and how many
@@ -141,112 +150,59 @@ func (b *Block) writeDevicesOfFew(spans []Span, w *wordWriter) {
 	b.writeDevicesSelected(b.sel, w)
 }
 
-// writeDevicesSelected writes the devices of the rows of sel. Where they lie close together, those
-// of all between them are written first, which is faster.
+// fewNumbered: rows of which one in this many is wanted are not numbered for it.
+const fewNumbered = 64
+
+// writeDevicesSelected writes the devices of the rows of sel. Unless they are far apart, the rows
+// between them are numbered, too, which is faster.
 func (b *Block) writeDevicesSelected(sel []uint32, w *wordWriter) {
 	t := &b.subRuns
 	for len(sel) > 0 {
 		s := t.of(int(sel[0]))
 		n := rowsBefore(sel, t.end(s))
-		lo, rows := int(sel[0]), int(sel[n-1]-sel[0])+1
-		if rows >= denseDevices*n || n < fewRows {
-			b.writeDevicesByRow(s, sel[:n], w)
-			sel = sel[n:]
+		part, rows := sel[:n], int(sel[n-1]-sel[0])+1
+		sel = sel[n:]
+		if rows < fewNumbered*n && n > 1 {
+			b.writeNumbered(s, part, rows, w)
 			continue
 		}
-		if cap(t.decoded) < rows {
-			t.decoded = make([]int64, max(rows, maxBlockRows/maxSubRuns))
-		}
-		values := t.decoded[:rows]
-		b.expand(lo, lo+rows, values)
-		to := *w
-		for _, i := range sel[:n] {
-			to.put(uint64(values[int(i)-lo]))
-		}
-		w.at = to.at
-		sel = sel[n:]
-	}
-}
-
-// denseDevices is how many rows are expanded together in the time in which one is searched for.
-const denseDevices = 6
-
-// numberedRows is how many rows are numbered before their devices are looked up: loops that do one
-// of both keep what they need in registers.
-const numberedRows = 64
-
-// writeDevicesByRow writes the devices of rows of a sub-run, each of which is searched for.
-func (b *Block) writeDevicesByRow(s int, sel []uint32, w *wordWriter) {
-	t := &b.subRuns
-	if len(sel) < fewNumbered {
-		for _, i := range sel {
+		for _, i := range part {
 			w.put(uint64(t.mid(b.deviceOf(int(i)))))
 		}
-		return
-	}
-	var numbers [numberedRows]uint16
-	t.zeros.count(t, s)
-	for len(sel) > 0 {
-		part := sel[:min(len(sel), numberedRows)]
-		t.zeros.number(t, part, &numbers)
-		t.mids.writeNumbers(numbers[:len(part)], uint(t.devices-1), w)
-		sel = sel[len(part):]
 	}
 }
 
-// fewNumbered rows are searched for one by one.
-const fewNumbered = 6
-
-// zeroCounts is how many zeros there are before each word of the bits of a sub-run.
-type zeroCounts struct {
-	word, words int // the first, and how many
-	scale, off  int // the word of row r is (r-start) * scale + off, in 1 << shareBits, or about that
-	start       int
-	ones        int // before the bits of the sub-run
-	before      [2*maxBlockRows/64 + 2]int32
-}
-
-// count counts the zeros of a sub-run.
-func (z *zeroCounts) count(t *subRunTable, s int) {
-	z.start, z.ones = t.start(s), s*t.devices
-	rows := t.end(s) - z.start
-	bit := z.ones + z.start
-	end := bit + rows + t.devices
-	z.word = bit >> 6
-	z.words = (end+63)>>6 - z.word
-	z.scale = ((rows+t.devices)<<shareBits/rows + 63) >> 6
-	z.off = (bit & 63) << (shareBits - 6)
-	zeros := z.start - bits.OnesCount64(^t.word(z.word)&(1<<(bit&63)-1))
-	for k := range z.words {
-		z.before[k] = int32(zeros)
-		zeros += bits.OnesCount64(^t.word(z.word + k))
+// writeNumbered writes the devices of rows of a sub-run, and numbers all between them.
+func (b *Block) writeNumbered(s int, sel []uint32, rows int, to *wordWriter) {
+	t, lo := &b.subRuns, int(sel[0])
+	if size := rows + numberedRows; len(t.numbers) < size {
+		t.numbers = make([]uint32, max(size, 2*maxBlockRows/maxSubRuns))
 	}
-	z.before[0] = max(0, min(z.before[0], int32(z.start)))
-	z.before[z.words] = int32(t.end(s)) // above all rows, even of damaged bytes
-}
-
-// numberByRow finds the devices of rows that ascend.
-func (z *zeroCounts) numberByRow(t *subRunTable, sel []uint32, out *[numberedRows]uint16) {
-	k := 0
-	for n, i := range sel {
-		row := int32(i)
-		for k+1 < z.words && z.before[k+1] <= row {
-			k++
-		}
-		word := z.word + k
-		bit := t.skip(word<<6, word<<6+64, int(row-z.before[k]), ^uint64(0))
-		out[n] = uint16(bit - int(row) - z.ones - 1)
-	}
-}
-
-// writeNumbers writes the values at positions up to last. Of damaged bytes, others are beyond.
-func (c *column) writeNumbers(numbers []uint16, last uint, to *wordWriter) {
-	w := *to
+	e := b.expansionAt(s, lo)
+	t.numberBits(&e, t.numbers, rows)
+	w, c, last, numbers := *to, &t.mids, uint32(t.devices-1), t.numbers[:rows]
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
-	for _, i := range numbers {
-		w.put(base + gcd*(loadBits(body, min(uint(i), last)*width)&mask))
+	for _, i := range sel {
+		// Of damaged bytes, it may be beyond.
+		number := min(numbers[i-uint32(lo)], last)
+		w.put(base + gcd*(loadBits(body, uint(number)*width)&mask))
 	}
 	to.at = w.at
+}
+
+// numberedRows is how many rows are numbered at once, at most.
+const numberedRows = 32
+
+// numberByRow writes the numbers of the devices of rows.
+func (t *subRunTable) numberByRow(e *expansion, out []uint32, rows int) {
+	for bit, number := e.bit, uint32(e.ones-1); rows > 0 && bit < e.end; bit++ {
+		if t.bits[bit>>3]>>(bit&7)&1 != 0 {
+			number++
+			continue
+		}
+		out[0] = number
+		out, rows = out[1:], rows-1
+	}
 }
 
 // loadWord returns 64 bits of the body of a column.

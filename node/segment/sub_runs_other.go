@@ -8,6 +8,6 @@ func (t *subRunTable) findOnes(bit, end, n, more int) (first, last int) {
 
 func (t *subRunTable) expandBits(e *expansion, out []int64) { t.expandByRow(e, out) }
 
-func (z *zeroCounts) number(t *subRunTable, sel []uint32, out *[numberedRows]uint16) {
-	z.numberByRow(t, sel, out)
+func (t *subRunTable) numberBits(e *expansion, out []uint32, rows int) {
+	t.numberByRow(e, out, rows)
 }

@@ -170,9 +170,7 @@ func checkExpansion(t *testing.T, rng *rand.Rand, b *Block, sub int) {
 	table := &b.subRuns
 	lo := table.start(sub) + rng.IntN(table.end(sub)-table.start(sub))
 	rows := 1 + rng.IntN(table.end(sub)-lo)
-	bit := b.bitOf(sub, lo)
-	e := expansion{bit: bit, end: table.bitsOf(b.rows), ones: bit - lo - sub*table.devices,
-		devices: table.devices}
+	e := b.expansionAt(sub, lo)
 	want, got := make([]int64, rows+1), make([]int64, rows+1)
 	table.expandByRow(&e, want[:rows])
 	table.expandBits(&e, got[:rows])
@@ -189,22 +187,18 @@ func checkExpansion(t *testing.T, rng *rand.Rand, b *Block, sub int) {
 func checkNumbers(t *testing.T, rng *rand.Rand, b *Block, sub int) {
 	t.Helper()
 	table := &b.subRuns
-	var sel []uint32
-	step := 1 + rng.IntN(1+(table.end(sub)-table.start(sub))/2)
-	for row := table.start(sub); row < table.end(sub) && len(sel) < numberedRows; {
-		sel = append(sel, uint32(row))
-		row += 1 + rng.IntN(step)
+	lo := table.start(sub) + rng.IntN(table.end(sub)-table.start(sub))
+	rows := 1 + rng.IntN(table.end(sub)-lo)
+	e := b.expansionAt(sub, lo)
+	want, got := make([]uint32, rows+numberedRows), make([]uint32, rows+numberedRows)
+	table.numberByRow(&e, want, rows)
+	table.numberBits(&e, got, rows)
+	if !slices.Equal(got[:rows], want[:rows]) {
+		t.Fatalf("rows [%d, %d): %d by vectors, %d by rows", lo, lo+rows, got, want)
 	}
-	var want, got [numberedRows]uint16
-	table.zeros.count(table, sub)
-	table.zeros.numberByRow(table, sel, &want)
-	table.zeros.number(table, sel, &got)
-	if got != want {
-		t.Fatalf("rows %d: %d by vectors, %d by rows", sel, got, want)
-	}
-	for k, row := range sel {
-		if of := b.deviceOf(int(row)); of != int(got[k]) {
-			t.Fatalf("row %d is of device %d, want %d", row, got[k], of)
+	for k, number := range want[:rows] {
+		if of := b.deviceOf(lo + k); of != int(number) {
+			t.Fatalf("row %d is of device %d, want %d", lo+k, number, of)
 		}
 	}
 }
