@@ -125,6 +125,15 @@ const spanRows = 16
 func (b *Block) spansOf(sel []uint32) ([]uint32, []Span) {
 	b.spans = b.spans[:0]
 	most := len(sel) / spanRows
+	breaks := 0
+	for k := 1; k < min(len(sel), spanRows); k++ {
+		if sel[k] != sel[k-1]+1 {
+			breaks++
+		}
+	}
+	if breaks > spanRows/4 {
+		return sel, nil
+	}
 	for from := 0; from < len(sel); {
 		to := from + 1
 		for step := 1; step > 0; {

@@ -40,20 +40,22 @@ type subRunTable struct {
 	bits        []byte // and what follows them
 	// Of cap and rank: the base of a sub-run is that of the column + unit * its least value.
 	bases, units [2]uint64
-	found        [maxSubRuns]foundDevices
+	found        []foundDevices // where searches have found them
 	// Devices [from, to) are unpacked: device d is unpacked[d+1].
 	from, to int
 	unpacked []int64
 	numbers  []uint32 // of the devices of rows
 }
 
-// foundDevices is where devices were last found in a sub-run: the rows [first, end) are those of
-// devices [low, last).
+// foundDevices is the rows [first, end) of a sub-run, those of its devices [low, last).
 type foundDevices struct{ first, end, low, last uint16 }
+
+// maxFound bounds what is noted of searches.
+const maxFound = 2048
 
 // reset forgets the block.
 func (t *subRunTable) reset() {
-	t.count, t.from, t.to, t.found = 0, 0, 0, [maxSubRuns]foundDevices{}
+	t.count, t.from, t.to, t.found = 0, 0, 0, t.found[:0]
 }
 
 // close keeps memory only.
@@ -95,13 +97,14 @@ func (t *subRunTable) bitsOf(rows int) int { return rows + t.count*t.devices }
 // starts reads where sub-runs start.
 func (p *frontParser) starts() {
 	t := &p.block.subRuns
-	p.bad = t.groupStart(0, 0) != 0
+	before, bad := -1, false
 	for s := range t.count {
-		t.starts[s] = uint16(t.groupStart(s, 0))
-		t.starts[s+1] = uint16(p.rows)
-		p.bad = p.bad || s > 0 && t.starts[s] <= t.starts[s-1]
+		start := int(binary.LittleEndian.Uint16(t.groupStarts[2*s:]))
+		bad = bad || start <= before
+		t.starts[s], before = uint16(start), start
 	}
-	p.bad = p.bad || t.start(t.count-1) >= p.rows
+	t.starts[t.count] = uint16(p.rows)
+	p.bad = bad || t.starts[0] != 0 || before >= p.rows
 	t.share = uint32(t.count<<shareBits) / uint32(p.rows)
 }
 

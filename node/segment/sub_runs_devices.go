@@ -65,31 +65,42 @@ func (t *subRunTable) mid(number int) int64 {
 
 // writeDevices is writeSubRuns for devices.
 func (b *Block) writeDevices(p *positions, w *wordWriter) {
+	t := &b.subRuns
 	switch {
 	case p.sel != nil:
 		b.writeDevicesSelected(p.sel, w)
 	case p.n < fewRows*len(p.spans):
 		b.writeDevicesOfFew(p.spans, w)
 	default:
+		found := t.found
 		for _, s := range p.spans {
 			out := unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), s.Hi-s.Lo)
-			b.expand(int(s.Lo), int(s.Hi), out)
+			found = b.expand(int(s.Lo), int(s.Hi), found, out)
 			w.at += uintptr(len(out)) * wordBytes
 		}
 	}
 }
 
-// expand writes the devices of the rows [lo, hi).
-func (b *Block) expand(lo, hi int, out []int64) {
+// foundAt returns what was found from the rows [lo, hi) on; of these in the first if isHere.
+func foundAt(found []foundDevices, lo, hi int) (rest []foundDevices, isHere bool) {
+	for len(found) > 0 && int(found[0].end) <= lo {
+		found = found[1:]
+	}
+	return found, len(found) > 0 && int(found[0].first) <= lo && hi <= int(found[0].end)
+}
+
+// expand writes the devices of the rows [lo, hi), and returns what was found behind them.
+func (b *Block) expand(lo, hi int, found []foundDevices, out []int64) []foundDevices {
 	t := &b.subRuns
 	for lo < hi {
 		s := t.of(lo)
 		end := min(hi, t.end(s))
 		var e expansion
-		if f := &t.found[s]; int(f.first) == lo && end <= int(f.end) && f.low < f.last {
-			low := int(f.low)
+		var isFound bool
+		if found, isFound = foundAt(found, lo, end); isFound && int(found[0].first) == lo {
+			low := int(found[0].low)
 			e = t.expansionOf(s*t.devices+low+lo, low, b.rows) // with its one
-			t.loadDevices(low, int(f.last))
+			t.loadDevices(low, int(found[0].last))
 		} else {
 			e = b.expansionAt(s, lo)
 			t.loadDevices(0, t.devices)
@@ -97,6 +108,7 @@ func (b *Block) expand(lo, hi int, out []int64) {
 		t.expandBits(&e, out[:end-lo])
 		out, lo = out[end-lo:], end
 	}
+	return found
 }
 
 // expansionAt is that from a row of a sub-run on.
@@ -131,20 +143,26 @@ func (t *subRunTable) expandByRow(e *expansion, out []int64) {
 	}
 }
 
-// writeDevicesOfFew writes the devices of spans of a few rows each.
+// writeDevicesOfFew writes the devices of spans of a few rows each, most of which were found by
+// device.
 func (b *Block) writeDevicesOfFew(spans []Span, w *wordWriter) {
 	t := &b.subRuns
+	found, isFound := t.found, false
 	b.sel = b.sel[:0]
 	for _, s := range spans {
-		f := &t.found[t.of(int(s.Lo))]
-		if f.low+1 == f.last && uint32(f.first) <= s.Lo && s.Hi <= uint32(f.end) {
-			b.writeDevicesSelected(b.sel, w)
-			b.sel = b.sel[:0]
-			w.fill(uint64(t.mid(int(f.low))), int(s.Hi-s.Lo))
+		found, isFound = foundAt(found, int(s.Lo), int(s.Hi))
+		if !isFound || found[0].low+1 != found[0].last {
+			for i := s.Lo; i < s.Hi; i++ {
+				b.sel = append(b.sel, i)
+			}
 			continue
 		}
-		for i := s.Lo; i < s.Hi; i++ {
-			b.sel = append(b.sel, i)
+		if len(b.sel) > 0 {
+			b.writeDevicesSelected(b.sel, w)
+			b.sel = b.sel[:0]
+		}
+		for mid := t.mid(int(found[0].low)); s.Lo < s.Hi; s.Lo++ {
+			w.put(uint64(mid))
 		}
 	}
 	b.writeDevicesSelected(b.sel, w)

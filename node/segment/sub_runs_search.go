@@ -75,7 +75,10 @@ func (b *Block) rowsOf(s, low, last int) (first, end int) {
 	// Of damaged bytes, they may be anywhere.
 	first = min(max(first-one, t.start(s)), t.end(s))
 	end = min(max(end-one-(last-low), first), t.end(s))
-	t.found[s] = foundDevices{uint16(first), uint16(end), uint16(low), uint16(last)}
+	if len(t.found) < maxFound && first < end {
+		t.found = append(t.found,
+			foundDevices{uint16(first), uint16(end), uint16(low), uint16(last)})
+	}
 	return first, end
 }
 
