@@ -236,24 +236,18 @@ func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 // of devices and of where groups start, and then those of a sub-run.
 func (t *subRunTable) likely(lo, hi int, m MIDs, dst []Span) []Span {
 	const slack = deviceSlackRows
-	at := func(from int, share float64, bits int) Span {
-		bit := max(slack, int(share*float64(bits)))
-		return Span{uint32(from + bit - slack), uint32(from + bit + slack)}
-	}
-	isFar := m.end-m.share > float64(nearRows)/float64(hi-lo)
+	around := func(bit int) Span { return Span{uint32(max(bit, slack) - slack), uint32(bit + slack)} }
 	starts := t.mids.bytes(t.devices) * 8
-	if len(dst) == 0 {
-		dst = append(dst, at(0, m.share, t.devices*int(t.mids.width)),
-			at(starts, m.share, len(t.groupStarts)*8))
-		if isFar {
-			dst = append(dst, at(0, m.end, t.devices*int(t.mids.width)),
-				at(starts, m.end, len(t.groupStarts)*8))
-		}
-	}
 	bits := starts + len(t.groupStarts)*8 + lo + t.of(lo)*t.devices
-	dst = append(dst, at(bits, m.share, hi-lo+t.devices))
-	if isFar {
-		dst = append(dst, at(bits, m.end, hi-lo+t.devices))
+	for _, share := range [...]float64{m.share, m.end} {
+		if len(dst) < 4 {
+			dst = append(dst, around(int(share*float64(t.devices*int(t.mids.width)))),
+				around(starts+int(share*float64(len(t.groupStarts)*8))))
+		}
+		dst = append(dst, around(bits+int(share*float64(hi-lo+t.devices))))
+		if m.end-m.share < 1./nearRows {
+			break
+		}
 	}
 	return dst
 }

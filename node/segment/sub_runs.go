@@ -67,7 +67,8 @@ func (t *subRunTable) close() {
 // devices reads what a block with sub-runs has in the place of the column of mids.
 func (p *frontParser) devices() {
 	t, h := &p.block.subRuns, p.headers
-	p.block.keys[record.MID] = column{}
+	c := &p.block.keys[record.MID]
+	c.kind, c.table, c.width = columnFOR, nil, 0
 	if p.bad || len(h) < deviceHeaderBytes {
 		p.bad = true
 		return

@@ -1,6 +1,10 @@
 package segment
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // selectOnes is findOnes by single instructions.
 //
@@ -20,7 +24,7 @@ func numberBits(bits *byte, e *expansion, below *[32]uint32, out *uint32, rows i
 // findOnes returns the first bit of [bit, end) before which n are ones and which is one, too, and
 // the first before which this many more are; or end.
 func (t *subRunTable) findOnes(bit, end, n, more int) (first, last int) {
-	if f := filterTables(); f != nil && f.sixteens {
+	if cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT {
 		return selectOnes(unsafe.SliceData(t.bits), bit, end, n, more)
 	}
 	return t.skipOnes(bit, end, n, more)

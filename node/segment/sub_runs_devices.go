@@ -24,11 +24,7 @@ func (t *subRunTable) known(number int) int {
 // bitOf returns where the zero of a row of a sub-run is.
 func (b *Block) bitOf(s, row int) int {
 	t := &b.subRuns
-	start, rows := t.start(s), t.end(s)-t.start(s)
-	group := (row - start) * t.groups / rows
-	for group > 0 && t.groupStart(s, group) > row {
-		group--
-	}
+	group := t.groupBefore(s, row)
 	for group+1 < t.groups && t.groupStart(s, group+1) <= row {
 		group++
 	}
@@ -65,20 +61,35 @@ func (t *subRunTable) mid(number int) int64 {
 
 // writeDevices is writeSubRuns for devices.
 func (b *Block) writeDevices(p *positions, w *wordWriter) {
-	t := &b.subRuns
-	switch {
-	case p.sel != nil:
+	if p.sel != nil {
 		b.writeDevicesSelected(p.sel, w)
-	case p.n < fewRows*len(p.spans):
-		b.writeDevicesOfFew(p.spans, w)
-	default:
-		found := t.found
-		for _, s := range p.spans {
-			out := unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), s.Hi-s.Lo)
-			found = b.expand(int(s.Lo), int(s.Hi), found, out)
-			w.at += uintptr(len(out)) * wordBytes
-		}
+		return
 	}
+	t := &b.subRuns
+	found, isFound := t.found, false
+	b.sel = b.sel[:0] // rows of spans of a few
+	for _, s := range p.spans {
+		found, isFound = foundAt(found, int(s.Lo), int(s.Hi))
+		isDevice, rows := isFound && found[0].low+1 == found[0].last, int(s.Hi-s.Lo)
+		if !isDevice && rows < filledRows {
+			for i := s.Lo; i < s.Hi; i++ {
+				b.sel = append(b.sel, i)
+			}
+			continue
+		}
+		if len(b.sel) > 0 {
+			b.writeDevicesSelected(b.sel, w)
+			b.sel = b.sel[:0]
+		}
+		if isDevice {
+			w.fill(uint64(t.mid(int(found[0].low))), rows)
+			continue
+		}
+		out := unsafe.Slice((*int64)(unsafe.Add(w.out, w.at)), rows)
+		found = b.expand(int(s.Lo), int(s.Hi), found, out)
+		w.at += uintptr(rows) * wordBytes
+	}
+	b.writeDevicesSelected(b.sel, w)
 }
 
 // foundAt returns what was found from the rows [lo, hi) on; of these in the first if isHere.
@@ -143,31 +154,6 @@ func (t *subRunTable) expandByRow(e *expansion, out []int64) {
 	}
 }
 
-// writeDevicesOfFew writes the devices of spans of a few rows each, most of which were found by
-// device.
-func (b *Block) writeDevicesOfFew(spans []Span, w *wordWriter) {
-	t := &b.subRuns
-	found, isFound := t.found, false
-	b.sel = b.sel[:0]
-	for _, s := range spans {
-		found, isFound = foundAt(found, int(s.Lo), int(s.Hi))
-		if !isFound || found[0].low+1 != found[0].last {
-			for i := s.Lo; i < s.Hi; i++ {
-				b.sel = append(b.sel, i)
-			}
-			continue
-		}
-		if len(b.sel) > 0 {
-			b.writeDevicesSelected(b.sel, w)
-			b.sel = b.sel[:0]
-		}
-		for mid := t.mid(int(found[0].low)); s.Lo < s.Hi; s.Lo++ {
-			w.put(uint64(mid))
-		}
-	}
-	b.writeDevicesSelected(b.sel, w)
-}
-
 // fewNumbered: rows of which one in this many is wanted are not numbered for it.
 const fewNumbered = 64
 
@@ -175,28 +161,47 @@ const fewNumbered = 64
 // between them are numbered, too, which is faster.
 func (b *Block) writeDevicesSelected(sel []uint32, w *wordWriter) {
 	t := &b.subRuns
+	found := t.found
 	for len(sel) > 0 {
-		s := t.of(int(sel[0]))
+		lo := int(sel[0])
+		s := t.of(lo)
 		n := rowsBefore(sel, t.end(s))
-		part, rows := sel[:n], int(sel[n-1]-sel[0])+1
+		part, isFound := sel[:n], false
 		sel = sel[n:]
-		if rows < fewNumbered*n && n > 1 {
-			b.writeNumbered(s, part, rows, w)
-			continue
-		}
-		for _, i := range part {
-			w.put(uint64(t.mid(b.deviceOf(int(i)))))
+		last := int(part[n-1])
+		if found, isFound = foundAt(found, lo, last+1); isFound {
+			f := found[0]
+			e := t.expansionOf(s*t.devices+int(f.low+f.first), int(f.low), b.rows)
+			t.writeNumbered(e, int(f.first), part, w)
+		} else if last-lo < fewNumbered*n {
+			group := t.groupBefore(s, lo)
+			e := t.expansionOf(t.groupBit(s, group), group*groupDevices, b.rows)
+			t.writeNumbered(e, min(t.groupStart(s, group), lo), part, w)
+		} else {
+			for _, i := range part {
+				w.put(uint64(t.mid(b.deviceOf(int(i)))))
+			}
 		}
 	}
 }
 
-// writeNumbered writes the devices of rows of a sub-run, and numbers all between them.
-func (b *Block) writeNumbered(s int, sel []uint32, rows int, to *wordWriter) {
-	t, lo := &b.subRuns, int(sel[0])
+// groupBefore returns a group of devices of a sub-run that starts before a row, or with it, and not
+// long before that, where devices are spread evenly.
+func (t *subRunTable) groupBefore(s, row int) int {
+	start := t.start(s)
+	group := max(0, (row-start)*t.groups/(t.end(s)-start)-1)
+	for group > 0 && t.groupStart(s, group) > row {
+		group--
+	}
+	return group
+}
+
+// writeNumbered writes the devices of rows of a sub-run, and numbers all from row lo on.
+func (t *subRunTable) writeNumbered(e expansion, lo int, sel []uint32, to *wordWriter) {
+	rows := int(sel[len(sel)-1]) + 1 - lo
 	if size := rows + numberedRows; len(t.numbers) < size {
 		t.numbers = make([]uint32, max(size, 2*maxBlockRows/maxSubRuns))
 	}
-	e := b.expansionAt(s, lo)
 	t.numberBits(&e, t.numbers, rows)
 	w, c, last, numbers := *to, &t.mids, uint32(t.devices-1), t.numbers[:rows]
 	base, gcd, width, mask, body := c.base, c.gcd, uint(c.width), c.maxPacked, c.bodyStart()
