@@ -65,7 +65,6 @@ func (b *Block) Close() {
 	}
 	clear(b.wordColumns[:cap(b.wordColumns)])
 	b.runs.close()
-	b.subRuns.close()
 	b.sizes = column{}
 }
 

@@ -22,11 +22,11 @@ type BlockDescription struct {
 // are not known without reading them.
 type ColumnDescription struct {
 	Name      string
-	Kind      string // for, dict, dec, clock, devices
+	Kind      string // for, dict, dec, clock
 	Bits      int    // of a packed value
 	Bytes     int    // of all packed values, and of the dictionary
 	Exponent  int    // of dec: decimals
-	Entries   int    // of dict; devices
+	Entries   int    // of dict
 	Runs      int    // whose entries the column has; 0 for those of rows
 	Low, High int64  // zone, of key columns
 }
@@ -59,11 +59,8 @@ func (b *Block) Describe() BlockDescription {
 	return d
 }
 
-var columnKinds = [...]string{columnFOR: "for", columnDict: "dict", columnDec: "dec",
-	columnClock: "clock"}
-
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
-	return ColumnDescription{Name: name, Kind: columnKinds[c.kind],
+	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec", "clock"}[c.kind],
 		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict), Exponent: int(c.exponent),
 		Entries: len(c.dict) / 8}
 }
@@ -80,10 +77,6 @@ func (b *Block) describeKey(d record.Dim) ColumnDescription {
 			l := &b.runs.lines[d-record.Cap]
 			of.Bytes += l.base.bytes(of.Runs) + l.slope.bytes(of.Runs)
 		}
-	}
-	if t := &b.subRuns; t.count > 0 && d == record.MID {
-		of.Kind, of.Entries, of.Bits = "devices", t.devices, 0
-		of.Bytes = t.mids.bytes(t.devices) + len(t.groupStarts) + (t.bitsOf(b.rows)+7)/8
 	}
 	of.Low = b.key(d, 0)
 	of.High = of.Low

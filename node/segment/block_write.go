@@ -18,7 +18,7 @@ const (
 	blockHasDictionary = 4  // mid is dictionary-encoded, the dictionary ascending
 	blockHasRuns       = 8  // keys are a table of runs, and what is left of cap and rank
 	blockHasClock      = 16 // and not runs: cap has a clock
-	blockHasSubRuns    = 32 // and neither runs nor a dictionary: devices are kept once
+	blockHasSubRuns    = 32 // and not runs: caps and ranks have bases for each sub-run
 	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns |
 		blockHasClock | blockHasSubRuns
 
@@ -51,7 +51,6 @@ type rowsOf struct {
 func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, error) {
 	e := &w.encoder
 	e.columnHeaders, e.columnData = e.columnHeaders[:0], e.columnData[:0]
-	e.subRuns.ends = e.subRuns.ends[:0]
 	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
 	if !e.appendRuns(r, &h) {
 		e.appendKeys(r, &h)
@@ -91,9 +90,8 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 	for d := range record.Dim(record.NumDims) {
 		lo, hi := e.loadKey(r, d)
-		if d == record.MID && e.appendDevices(r) {
-			h.flags |= blockHasSubRuns
-			continue
+		if d == record.MID {
+			e.subRuns.divide(r, e.values)
 		}
 		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minDictionaryWidth &&
 			e.appendDictionary() {
@@ -116,7 +114,10 @@ func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 	if h.flags&blockHasClock != 0 {
 		e.columnHeaders = append(e.columnHeaders, e.clockHeader...)
 	}
-	e.columnHeaders = e.subRuns.appendTable(e.columnHeaders)
+	if e.subRuns.isWanted() {
+		h.flags |= blockHasSubRuns
+		e.columnHeaders = e.subRuns.appendTable(e.columnHeaders)
+	}
 }
 
 // blockHeader is the fixed part of a block's header.

@@ -91,23 +91,23 @@ func exampleClock() *SealedInput {
 }
 
 // exampleSubRuns is twelve readings of three devices, and six of a fourth one, some seconds after
-// each quarter of an hour. They are in two sub-runs of six quarters each.
+// each quarter of an hour, of which six follow 20 days after the others. They are in two sub-runs of
+// six quarters each.
 func exampleSubRuns() *SealedInput {
 	in := &SealedInput{Rows: &record.Batch{}, BlockEnds: []uint32{42}}
 	const quarter = int64(15 * time.Minute)
-	mids := []int64{1000, 1500, 20_000, 60_000}
-	ranks := map[[2]int64]uint32{}
-	for tick := range int64(12) {
-		for d, mid := range mids[:len(mids)-int(tick/6)] {
-			ranks[[2]int64{tick, mid}] = uint32(in.Rows.Len())
-			in.Rows.Append(record.Key{CID: 7, MID: mid, MOID: 3,
-				CapNs: tick*quarter + int64(d)*int64(time.Second)}, nil)
+	for i, from := range []int64{0, 20 * 24 * 4} {
+		devices := int64(4 - i)
+		first := uint32(in.Rows.Len())
+		for tick := range int64(6) {
+			for d := range devices {
+				in.Rows.Append(record.Key{CID: 7, MID: 1000 + d, MOID: 3,
+					CapNs: (from+tick)*quarter + d*int64(time.Second)}, nil)
+			}
 		}
-	}
-	for from := int64(0); from < 12; from += 6 {
-		for _, mid := range mids[:len(mids)-int(from/6)] {
-			for tick := from; tick < from+6; tick++ {
-				in.Order = append(in.Order, ranks[[2]int64{tick, mid}])
+		for d := range uint32(devices) {
+			for tick := range uint32(6) {
+				in.Order = append(in.Order, first+tick*uint32(devices)+d)
 			}
 		}
 	}

@@ -74,16 +74,13 @@ func (b *Block) FilterSpan(
 	if b.runs.count > 0 {
 		return b.filterRuns(d, set, lo, hi, sel)
 	}
-	if b.subRuns.count > 0 && d == record.MID {
-		return b.filterDevices(set, lo, hi, sel)
-	}
-	if b.subRuns.count > 0 && d >= record.Cap {
+	if b.hasSubRuns(d) {
 		return b.filterSubRuns(d, set, lo, hi, sel)
 	}
 	return b.filterColumn(&b.keys[d], set, lo, hi, sel)
 }
 
-// filterColumn is FilterSpan for a column with a value for each row.
+// filterColumn is FilterSpan for a column.
 func (b *Block) filterColumn(
 	c *column, set record.RangeSet, lo, hi int, sel []uint32,
 ) []uint32 {
@@ -121,16 +118,13 @@ func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32
 	if b.runs.count > 0 {
 		return b.filterRunsSelected(d, set, sel)
 	}
-	if b.subRuns.count > 0 && d == record.MID {
-		return b.filterDevicesSelected(set, sel)
-	}
-	if b.subRuns.count > 0 && d >= record.Cap {
+	if b.hasSubRuns(d) {
 		return b.filterSubRunsSelected(d, set, sel)
 	}
 	return b.filterSelected(&b.keys[d], set, sel)
 }
 
-// filterSelected is Filter for a column with a value for each row.
+// filterSelected is Filter for a column.
 func (b *Block) filterSelected(c *column, set record.RangeSet, sel []uint32) []uint32 {
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
@@ -173,7 +167,6 @@ func matchesAny(matches []match, v uint64) bool {
 type MIDs struct {
 	low, last uint64 // packed values
 	none, all bool
-	isPlaced  bool // low and last are what searches compare
 	// Shares of the rows of a sub-run below low and up to last, when ids are spread evenly.
 	share, end float64
 }
@@ -182,23 +175,20 @@ type MIDs struct {
 // that of its devices: searches start where the range must lie when ids are spread evenly.
 func (b *Block) FindMIDs(from, to, greatest int64) MIDs {
 	set := [1]record.Range{{From: from, To: to}}
-	c, hasTable := &b.keys[record.MID], b.subRuns.count > 0
-	if hasTable {
-		c = &b.subRuns.mids
-	}
 	var all bool
-	b.matches, all = c.translate(set[:], b.matches[:0])
+	b.matches, all = b.keys[record.MID].translate(set[:], b.matches[:0])
 	if all || len(b.matches) == 0 {
 		return MIDs{all: all, none: !all}
 	}
 	m := b.matches[0]
+	c := &b.keys[record.MID]
 	width := float64(len(c.dict) / 8)
 	if c.kind != columnDict {
 		width = float64(uint64(greatest)-c.base)/float64(c.gcd) + 1
 	}
 	last := m.low + m.span
-	return MIDs{low: m.low, last: last, isPlaced: !hasTable,
-		share: min(1, float64(m.low)/width), end: min(1, float64(last+1)/width)}
+	return MIDs{low: m.low, last: last, share: min(1, float64(m.low)/width),
+		end: min(1, float64(last+1)/width)}
 }
 
 // nearRows is within how many rows of its start the end of a range is looked for from there.
@@ -217,15 +207,6 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	}
 	if b.runs.count > 0 {
 		return b.searchRuns(lo, hi, m)
-	}
-	if b.subRuns.count > 0 {
-		if !m.isPlaced {
-			if m = b.placed(m); m.none {
-				return lo, lo
-			}
-		}
-		first, end = b.rowsOf(b.subRuns.of(lo), int(m.low), int(m.last)+1)
-		return max(lo, first), min(hi, end)
 	}
 	c, rows := &b.keys[record.MID], float64(hi-1-lo)
 	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
@@ -290,27 +271,22 @@ func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
 	if b.runs.count > 0 {
 		return b.searchReadingInRuns(lo, hi, k)
 	}
-	if b.subRuns.count > 0 {
-		return b.searchReadingInSubRuns(lo, hi, k)
-	}
 	for _, d := range sortedBy {
-		lo, hi = b.keys[d].searchSorted(lo, hi, k.Part(d))
-	}
-	return lo, hi
-}
-
-// searchSorted returns the positions in [lo, hi), which are sorted by the column, of a value.
-func (c *column) searchSorted(lo, hi int, of int64) (first, end int) {
-	v, ok := c.pack(of)
-	if lo == hi || !ok {
-		return lo, lo
-	}
-	if c.width == 0 {
-		return lo, hi
-	}
-	lo = c.lowerBound(lo, hi, v)
-	if v < c.maxPacked {
-		hi = c.endOf(lo, hi, v)
+		c := &b.keys[d]
+		if b.hasSubRuns(d) && lo < hi {
+			c, _ = b.enter(d, lo)
+		}
+		v, ok := c.pack(k.Part(d))
+		if lo == hi || !ok {
+			return lo, lo
+		}
+		if c.width == 0 {
+			continue
+		}
+		lo = c.lowerBound(lo, hi, v)
+		if v < c.maxPacked {
+			hi = c.endOf(lo, hi, v)
+		}
 	}
 	return lo, hi
 }

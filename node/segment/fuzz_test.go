@@ -2,7 +2,6 @@ package segment
 
 import (
 	"encoding/binary"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -116,31 +115,7 @@ func readHostile(t *testing.T, data []byte) (blocks int) {
 	return blocks
 }
 
-// searchHostile looks for rows in all ways, and gathers what it finds.
-func searchHostile(b *Block) {
-	var dst record.Batch
-	for _, from := range []int64{math.MinInt64, 0, 1000, 1400, 20_000, 1 << 40} {
-		m := b.FindMIDs(from, min(from, math.MaxInt64-1000)+1000, 60_000)
-		for lo := 0; lo < b.Rows(); lo += 7 {
-			first, end := b.SearchMIDs(lo, min(lo+24, b.Rows()), m)
-			if first < end {
-				_ = b.GatherSpan(first, end, true, &dst)
-			}
-		}
-		first, end := b.SearchReading(0, b.Rows(), record.Key{CID: 7, MID: from, MOID: 3})
-		_ = b.GatherSpan(first, end, true, &dst)
-	}
-	var sel []uint32
-	for i := range uint32(b.Rows()) {
-		if i%3 != 1 {
-			sel = append(sel, i)
-		}
-	}
-	_ = b.Gather(sel, true, &dst)
-}
-
 func readBlock(t *testing.T, b *Block, dst *record.Batch) {
-	searchHostile(b)
 	var sel []uint32
 	for d := range record.Dim(record.NumDims) {
 		set := record.RangeSet{{From: -5, To: 1 << 40}, {From: 1 << 50, To: d.Max()}}

@@ -97,7 +97,7 @@ func columnsOf(keysOnly bool) Columns {
 func (b *Block) GatherColumns(
 	sel []uint32, spans []Span, columns Columns, dst *record.Batch,
 ) error {
-	if b.runs.count+b.subRuns.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
+	if b.runs.count > 0 && len(sel) > 0 && !b.oneByOne(columns) {
 		sel, spans = b.spansOf(sel)
 	}
 	p := positions{sel: sel, spans: spans, n: len(sel), prefetchQueue: b.prefetchQueue}
@@ -125,23 +125,10 @@ const spanRows = 16
 func (b *Block) spansOf(sel []uint32) ([]uint32, []Span) {
 	b.spans = b.spans[:0]
 	most := len(sel) / spanRows
-	breaks := 0
-	for k := 1; k < min(len(sel), spanRows); k++ {
-		if sel[k] != sel[k-1]+1 {
-			breaks++
-		}
-	}
-	if breaks > spanRows/4 {
-		return sel, nil
-	}
 	for from := 0; from < len(sel); {
 		to := from + 1
-		for step := 1; step > 0; {
-			if last := to + step - 1; last < len(sel) && int(sel[last]-sel[from]) == last-from {
-				to, step = last+1, 2*step
-			} else {
-				step /= 2
-			}
+		for to < len(sel) && sel[to] == sel[to-1]+1 {
+			to++
 		}
 		if len(b.spans) == most {
 			return sel, nil
@@ -223,12 +210,13 @@ func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int
 	case columns>>d&1 == 0:
 	case b.runs.count > 0:
 		b.writeRuns(d, p, dst[at:])
-	case b.subRuns.count > 0:
-		w := wordWriterOf(dst[at:])
-		b.writeSubRuns(d, p, &w)
 	default:
 		w := wordWriterOf(dst[at:])
-		b.keys[d].write(p, &w)
+		if b.hasSubRuns(d) {
+			b.writeSubRuns(d, p, &w)
+		} else {
+			b.keys[d].write(p, &w)
+		}
 	}
 	return dst
 }

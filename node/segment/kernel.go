@@ -17,8 +17,6 @@ func loadBits(body unsafe.Pointer, bit uint) uint64 {
 // bodyStart returns where the packed values start.
 func (c *column) bodyStart() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(c.body)) }
 
-func (c *column) byteAt(at int) *byte { return (*byte)(unsafe.Add(c.bodyStart(), at)) }
-
 // at returns a pointer to element i of a slice that starts at p.
 func at[T any](p *T, i int) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), uintptr(i)*unsafe.Sizeof(*p)))

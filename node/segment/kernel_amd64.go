@@ -63,10 +63,6 @@ type tables struct {
 	wide     [maxPackedWidth + 1][8]wideUnpacking  // by the first row's number, modulo 8
 	dense    [maxPackedWidth + 1][8]denseUnpacking // likewise
 	kept     [256][8]uint8
-	places   [256][filledRows]uint8
-
-	countsBits bool       // those of each value of a vector, too
-	below      [32]uint32 // the bits below each
 }
 
 var filterTables = sync.OnceValue(func() *tables {
@@ -75,8 +71,7 @@ var filterTables = sync.OnceValue(func() *tables {
 	}
 	return &tables{sixteens: cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI,
 		sixteen: makeSixteenUnpackings(), narrow: makeUnpackings(), wide: makeWideUnpackings(),
-		dense: makeDenseUnpackings(), kept: makeKept(), places: makePlaces(),
-		countsBits: cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPOPCNTDQ, below: makeBelow()}
+		dense: makeDenseUnpackings(), kept: makeKept()}
 })
 
 func makeSixteenUnpackings() (all [eightsWidth + 1]sixteenUnpacking) {
@@ -165,29 +160,6 @@ func makeKept() (all [256][8]uint8) {
 	return all
 }
 
-// makePlaces lists, for the zeros of every eight bits, how many ones are before each.
-func makePlaces() (all [256][filledRows]uint8) {
-	for set := range all {
-		zeros, ones := 0, uint8(0)
-		for bit := range 8 {
-			if set>>bit&1 != 0 {
-				ones++
-				continue
-			}
-			all[set][zeros] = ones
-			zeros++
-		}
-	}
-	return all
-}
-
-func makeBelow() (all [32]uint32) {
-	for bit := range all {
-		all[bit] = 1<<bit - 1
-	}
-	return all
-}
-
 //go:noescape
 func filterSixteens(from *byte, sixteens int, u *sixteenUnpacking, m *packedMatch,
 	out *uint32) (k int)
@@ -245,3 +217,5 @@ func (c *column) filterVector(m match, lo int, out []uint32) (k, done int) {
 	}
 	return k + n, done + 8*eights
 }
+
+func (c *column) byteAt(at int) *byte { return (*byte)(unsafe.Add(c.bodyStart(), at)) }

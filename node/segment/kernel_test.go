@@ -47,14 +47,10 @@ func TestPrefetchFindsColumns(t *testing.T) {
 		for d := range b.keys {
 			c := &b.keys[d]
 			from, width, ok := s.columnAt(sealedHeaderBytes, record.Dim(d))
-			want, bits := len(s.data)-len(c.body), int(c.width)
-			if t := &b.subRuns; t.count > 0 && d == int(record.MID) {
-				want = len(s.data) - len(t.bits)
-				bits = (t.bitsOf(b.rows) + b.rows - 1) / b.rows
-			}
-			if ok == isOther || ok && (int(from) != want || int(width) != bits) {
+			want := len(s.data) - len(c.body)
+			if ok == isOther || ok && (int(from) != want || width != uint64(c.width)) {
 				t.Errorf("dimension %d: %d bits at %d, %v, want %d at %d", d, width, from, ok,
-					bits, want)
+					c.width, want)
 			}
 		}
 	}

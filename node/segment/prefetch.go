@@ -19,7 +19,7 @@ const (
 	maxFrameBytes   = 17
 	// runTableBytes is what most tables of runs take.
 	runTableBytes       = 1 << 10
-	prefetchHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes + deviceHeaderBytes
+	prefetchHeaderBytes = blockHeaderBytes + record.NumDims*maxFrameBytes
 )
 
 // PrefetchFront has the processor load the front of a block that is opened soon, while it does
@@ -44,23 +44,16 @@ func (s *File) prefetchRows(from, width uint64, rows []Span) {
 	}
 }
 
-// columnAt finds where a column should start, and its width; of devices of a block with sub-runs,
-// about how many bits a row takes, and it prefetches what else they need.
+// columnAt finds where a column should start, and its width.
 func (s *File) columnAt(offset uint64, d record.Dim) (from, width uint64, ok bool) {
 	p, ok := s.prefetchParserAt(offset)
 	if !ok {
 		return 0, 0, false
 	}
-	for of := range d + 1 {
-		if of != record.MID || p.front[17]&blockHasSubRuns == 0 {
-			from, width = p.key()
-			continue
-		}
-		table := p.at
-		if from, width = p.devices(); d == of {
-			s.prefetch(table, from-table)
-		}
+	for range d {
+		p.key()
 	}
+	from, width = p.key()
 	return from, width, true
 }
 
@@ -98,20 +91,6 @@ func (p *prefetchParser) key() (from, width uint64) {
 	return from, width
 }
 
-// devices returns where the bits of a block with sub-runs start, and about how many a row takes.
-func (p *prefetchParser) devices() (from, width uint64) {
-	h, rows := p.front[p.head:], p.rows
-	devices, subRuns := uint64(binary.LittleEndian.Uint16(h)), uint64(h[2])
-	p.head += deviceHeaderBytes
-	p.rows = devices
-	p.key()
-	p.rows = rows
-	from = p.at + 2*((devices+groupDevices-1)/groupDevices)*subRuns
-	bits := rows + devices*subRuns
-	p.at = from + (bits+7)/8
-	return from, (bits + rows - 1) / max(1, rows)
-}
-
 func (s *File) prefetch(offset, bytes uint64) {
 	if offset < s.end && bytes > 0 {
 		lines := (min(bytes, maxPrefetchBytes) + cacheLineBytes - 1) / cacheLineBytes
@@ -121,10 +100,6 @@ func (s *File) prefetch(offset, bytes uint64) {
 
 // PrefetchColumn does what [File.PrefetchColumn] does with a dimension of the open block.
 func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
-	if d == record.MID && b.subRuns.count > 0 {
-		b.subRuns.prefetch(rows)
-		return
-	}
 	c := &b.keys[d]
 	if b.runs.count > 0 && d < record.Cap {
 		return
@@ -142,17 +117,13 @@ func (b *Block) PrefetchColumn(d record.Dim, rows []Span) {
 //
 // Cost: some ns for each column.
 func (b *Block) PrefetchRows(rows []Span, columns Columns) {
-	if columns>>record.MID&1 != 0 && b.subRuns.count > 0 {
-		b.subRuns.prefetch(rows)
-	}
 	b.eachColumn(columns, func(c *column) { c.prefetch(rows) })
 }
 
-// eachColumn yields the columns of a set, except those that vary little, and devices of blocks with
-// sub-runs.
+// eachColumn yields the columns of a set, except those that vary little.
 func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	for _, d := range [...]record.Dim{record.MID, record.Cap, record.Acq} {
-		if columns>>d&1 != 0 && (d >= record.Cap || b.runs.count+b.subRuns.count == 0) {
+		if columns>>d&1 != 0 && (d >= record.Cap || b.runs.count == 0) {
 			yield(&b.keys[d])
 		}
 	}
@@ -167,42 +138,10 @@ func (b *Block) eachColumn(columns Columns, yield func(c *column)) {
 	}
 }
 
-// PrefetchMIDs has it load what [Block.LikelyMIDs] gave.
-func (b *Block) PrefetchMIDs(likely []Span) {
-	switch t := &b.subRuns; {
-	case t.count > 0 && len(likely) > 0:
-		prefetchRows(t.mids.byteAt(0), 1, unsafe.SliceData(likely), len(likely))
-	case t.count == 0 && b.runs.count == 0:
-		b.keys[record.MID].prefetch(likely)
-	}
-}
-
-// prefetch has it load what tells the devices of rows.
-func (t *subRunTable) prefetch(rows []Span) {
-	t.eachRange(rows, func(at *byte, bytes int) {
-		prefetch(at, (min(bytes, maxPrefetchBytes)+cacheLineBytes-1)/cacheLineBytes)
-	})
-}
-
-// eachRange yields where the bits of rows must be, where devices are spread evenly, and the devices
-// of those that are in the first of these sub-runs.
-func (t *subRunTable) eachRange(rows []Span, yield func(at *byte, bytes int)) {
-	if len(rows) == 0 {
-		return
-	}
-	first := t.of(int(rows[0].Lo))
-	perRow := t.devices * int(t.share)
-	for _, r := range rows {
-		s := t.of(int(r.Lo))
-		start := t.start(s)
-		from := min(t.devices, (int(r.Lo)-start)*perRow>>shareBits)
-		to := min(t.devices, (int(r.Hi)-start)*perRow>>shareBits+1)
-		at, end := (int(r.Lo)+s*t.devices+from)>>3, (int(r.Hi)+s*t.devices+to)>>3
-		yield(&t.bits[at], end-at+1)
-		if s == first {
-			at, end = from*int(t.mids.width)>>3, to*int(t.mids.width)>>3
-			yield(t.mids.byteAt(at), end-at+1)
-		}
+// PrefetchMIDs has it load the devices of rows.
+func (b *Block) PrefetchMIDs(rows []Span) {
+	if b.runs.count == 0 {
+		b.keys[record.MID].prefetch(rows)
 	}
 }
 
@@ -212,14 +151,10 @@ func (c *column) prefetch(rows []Span) {
 	}
 }
 
-// LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first, for [Block.PrefetchMIDs]; of
-// a block with sub-runs, bits.
+// LikelyMIDs appends the rows at which [Block.SearchMIDs] looks first.
 func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	if m.all || m.none || lo == hi || b.runs.count > 0 {
 		return dst
-	}
-	if b.subRuns.count > 0 {
-		return b.subRuns.likely(lo, hi, m, dst)
 	}
 	rows := float64(hi - 1 - lo)
 	first, end := lo+int(m.share*rows), lo+int(m.end*rows)
@@ -228,26 +163,6 @@ func (b *Block) LikelyMIDs(lo, hi int, m MIDs, dst []Span) []Span {
 	}
 	if dst = append(dst, around(first)); end > first+nearRows {
 		dst = append(dst, around(end))
-	}
-	return dst
-}
-
-// likely appends the bits from the start of the table on at which searches look first: once those
-// of devices and of where groups start, and then those of a sub-run.
-func (t *subRunTable) likely(lo, hi int, m MIDs, dst []Span) []Span {
-	const slack = deviceSlackRows
-	around := func(bit int) Span { return Span{uint32(max(bit, slack) - slack), uint32(bit + slack)} }
-	starts := t.mids.bytes(t.devices) * 8
-	bits := starts + len(t.groupStarts)*8 + lo + t.of(lo)*t.devices
-	for _, share := range [...]float64{m.share, m.end} {
-		if len(dst) < 4 {
-			dst = append(dst, around(int(share*float64(t.devices*int(t.mids.width)))),
-				around(starts+int(share*float64(len(t.groupStarts)*8))))
-		}
-		dst = append(dst, around(bits+int(share*float64(hi-lo+t.devices))))
-		if m.end-m.share < 1./nearRows {
-			break
-		}
 	}
 	return dst
 }

@@ -1,10 +1,6 @@
 package segment
 
-import (
-	"unsafe"
-
-	"github.com/pentad-db/pentad/sdk/record"
-)
+import "unsafe"
 
 // minInterleavedRows is the least number of rows that are decoded together with the prefetch of one
 // range.
@@ -27,11 +23,6 @@ type byteRange struct {
 // Set replaces the ranges by those of some columns of rows of an open block.
 func (l *PrefetchQueue) Set(b *Block, rows []Span, columns Columns) {
 	l.ranges, l.at = l.ranges[:0], 0
-	if columns>>record.MID&1 != 0 && b.subRuns.count > 0 {
-		b.subRuns.eachRange(rows, func(at *byte, bytes int) {
-			l.ranges = append(l.ranges, byteRange{unsafe.Pointer(at), bytes})
-		})
-	}
 	b.eachColumn(columns, func(c *column) {
 		for _, r := range rows {
 			width := c.meanWidth()

@@ -91,7 +91,6 @@ func (r *rotting) readAllWays(t *testing.T, rng *rand.Rand, b *Block) {
 			spans := []Span{{0, 1}, {uint32(b.Rows() / 2), uint32(b.Rows())}}
 			b.LikelyMIDs(0, b.Rows(), b.FindMIDs(1, rng.Int64(), 9), nil)
 			b.PrefetchMIDs(spans)
-			searchHostile(b)
 			b.PrefetchRows(spans, AllColumns)
 			b.FlaggedSpans(spans, nil)
 			var loads PrefetchQueue

@@ -249,13 +249,10 @@ func (b *Block) runOf(row uint32, from int) int {
 // key returns a part of the key of a row; of [record.Acq], the rank.
 func (b *Block) key(d record.Dim, row int) int64 {
 	c := &b.keys[d]
-	switch {
-	case b.subRuns.count > 0 && d == record.MID:
-		return b.subRuns.mid(b.deviceOf(row))
-	case b.subRuns.count > 0 && d >= record.Cap:
-		c, _ = b.enterOf(d, row)
-		return int64(c.value(row))
-	case b.runs.count == 0:
+	if b.runs.count == 0 {
+		if b.hasSubRuns(d) {
+			c, _ = b.enter(d, row)
+		}
 		return int64(c.value(row))
 	}
 	run := b.runOf(uint32(row), 0)

@@ -104,7 +104,6 @@ func (r *Reader) findDevices(info *index.BlockInfo, residual uint8) {
 	r.devices = r.devices[:0]
 	if r.searched = residual>>record.MID&1 == 1 && SortedByDevice(info); r.searched {
 		r.devices = r.devicesOf(r.Block, info, r.devices)
-		r.Block.PlaceMIDs(r.devices)
 	}
 }
 

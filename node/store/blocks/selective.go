@@ -163,7 +163,6 @@ func (r *Reader) searchBlock(seg *PlannedSegment, p *Prefetched) {
 		p.addRows(r.Chosen)
 		return
 	}
-	p.Block.PlaceMIDs(p.devices)
 	for _, s := range p.subRuns {
 		residual := s.residual &^ (1 << record.MID)
 		for _, m := range p.devices {
