@@ -65,6 +65,7 @@ func (b *Block) Close() {
 	}
 	clear(b.wordColumns[:cap(b.wordColumns)])
 	b.runs.close()
+	b.subRuns = subRunTable{}
 	b.sizes = column{}
 }
 

@@ -22,8 +22,9 @@ type subRunTable struct {
 	count  int                    // 0: the block has no such table
 	starts [maxSubRuns + 1]uint16 // and where the last one ends
 	share  uint32                 // sub-runs a row, in 1 << shareBits
+	leasts []byte                 // caps of sub-runs, then ranks
 	// Of cap and rank: the base of a sub-run is that of the column + unit * its least value.
-	bases [2][maxSubRuns]uint64
+	bases, units [2]uint64
 }
 
 // subRuns reads where sub-runs end, and the bases of their caps and ranks.
@@ -48,19 +49,14 @@ func (p *frontParser) subRuns() {
 	}
 	p.bad = p.bad || int(last) != p.rows
 	t.share = uint32(n<<shareBits) / uint32(p.rows)
-	h = h[2*n:]
+	t.leasts, p.headers = h[2*n:subRunBytes*n], h[subRunBytes*n:]
 	for k := range t.bases {
 		c := &p.block.keys[int(record.Cap)+k]
-		unit := c.gcd
+		t.bases[k], t.units[k] = c.base, c.gcd
 		if c.kind == columnClock {
-			unit = c.period
+			t.units[k] = c.period
 		}
-		for s := range n {
-			t.bases[k][s] = c.base + unit*uint64(binary.LittleEndian.Uint32(h[4*s:]))
-		}
-		h = h[4*n:]
 	}
-	p.headers = h
 }
 
 func (t *subRunTable) start(s int) int { return int(t.starts[s]) }
@@ -92,7 +88,7 @@ func (t *subRunTable) search(row int) int {
 func (b *Block) enter(d record.Dim, row int) (c *column, end int) {
 	t, c := &b.subRuns, &b.keys[d]
 	s := t.of(row)
-	c.base = t.bases[d-record.Cap][s]
+	c.base = t.bases[d-record.Cap] + t.above(d, s)
 	return c, t.end(s)
 }
 

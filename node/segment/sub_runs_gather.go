@@ -1,56 +1,62 @@
 package segment
 
-import "github.com/pentad-db/pentad/sdk/record"
+import (
+	"encoding/binary"
 
-// writeSubRuns is write for caps or ranks of sub-runs.
-func (b *Block) writeSubRuns(d record.Dim, p *positions, w *wordWriter) {
-	part := positions{prefetchQueue: p.prefetchQueue}
-	for sel := p.sel; len(sel) > 0; sel = sel[part.n:] {
-		c, end := b.enter(d, int(sel[0]))
-		part.n = rowsBefore(sel, end)
-		part.sel = sel[:part.n]
-		c.write(&part, w)
-	}
-	switch {
-	case p.sel != nil:
-	case p.n < fewRows*len(p.spans):
-		b.writeSpansByRow(d, p.spans, w)
-	default:
-		var one [1]Span
-		part.spans = one[:]
-		for _, s := range p.spans {
-			for s.Lo < s.Hi {
-				c, end := b.enter(d, int(s.Lo))
-				one[0] = Span{s.Lo, min(s.Hi, uint32(end))}
-				part.n = int(one[0].Hi - s.Lo)
-				c.write(&part, w)
-				s.Lo = one[0].Hi
-			}
-		}
-	}
-}
+	"github.com/pentad-db/pentad/sdk/record"
+)
 
-// writeSpansByRow is writeSubRuns for spans of a few rows each.
-func (b *Block) writeSpansByRow(d record.Dim, spans []Span, to *wordWriter) {
-	w, c, end := *to, &b.keys[d], 0
-	width, mask, body, gcd := uint(c.width), c.maxPacked, c.bodyStart(), c.gcd
-	base, low, period, lows := uint64(0), c.low&63, c.period, c.lowMask()
-	for _, s := range spans {
-		for lo, hi := int(s.Lo), int(s.Hi); lo < hi; {
+// writeSubRuns is write for caps or ranks of sub-runs: all as in the first, and then what the least
+// of a sub-run is more is added to its rows.
+func (b *Block) writeSubRuns(d record.Dim, p *positions, out []int64) {
+	t, c := &b.subRuns, &b.keys[d]
+	c.base = t.bases[d-record.Cap]
+	w := wordWriterOf(out)
+	c.write(p, &w)
+	for sel := p.sel; len(sel) > 0; {
+		s := t.of(int(sel[0]))
+		n := rowsBefore(sel, t.end(s))
+		addTo(out[:n], t.above(d, s))
+		sel, out = sel[n:], out[n:]
+	}
+	if p.sel != nil {
+		return
+	}
+	s, rows := 0, 0 // rows of the sub-run
+	for _, span := range p.spans {
+		for lo, hi := int(span.Lo), int(span.Hi); lo < hi; {
+			end := t.end(s)
 			if lo >= end {
-				c, end = b.enter(d, lo)
-				base = c.base
+				addTo(out[:rows], t.above(d, s))
+				out, rows = out[rows:], 0
+				s = t.of(lo)
+				end = t.end(s)
 			}
-			stop := min(hi, end)
-			for bit := uint(lo) * width; lo < stop; lo++ {
-				packed := loadBits(body, bit) & mask
-				if bit += width; c.kind == columnClock {
-					w.put(base + period*(packed>>low) + gcd*(packed&lows))
-				} else {
-					w.put(base + gcd*packed)
-				}
-			}
+			end = min(hi, end)
+			lo, rows = end, rows+end-lo
 		}
 	}
-	to.at = w.at
+	addTo(out, t.above(d, s))
 }
+
+// above returns what the base of a sub-run is more than that of the column.
+func (t *subRunTable) above(d record.Dim, s int) uint64 {
+	k := int(d - record.Cap)
+	return t.units[k] * uint64(binary.LittleEndian.Uint32(t.leasts[4*(t.count*k+s):]))
+}
+
+// addTo adds a number to others.
+func addTo(out []int64, v uint64) {
+	switch {
+	case v == 0:
+	case len(out) >= filledRows:
+		writeLine(out, int64(v), 0, true)
+	default:
+		for i := range out {
+			out[i] += int64(v)
+		}
+	}
+}
+
+// filledRows is from how many rows on vectors are faster.
+const filledRows = 8
