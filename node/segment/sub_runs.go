@@ -41,13 +41,13 @@ func (p *frontParser) subRuns() {
 		return
 	}
 	t.count = n
-	last := uint16(0)
+	last, bad := uint16(0), false
 	for s := range n {
 		end := binary.LittleEndian.Uint16(h[2*s:])
-		p.bad = p.bad || end <= last
+		bad = bad || end <= last
 		t.starts[s+1], last = end, end
 	}
-	p.bad = p.bad || int(last) != p.rows
+	p.bad = bad || int(last) != p.rows
 	t.share = uint32(n<<shareBits) / uint32(p.rows)
 	t.leasts, p.headers = h[2*n:subRunBytes*n], h[subRunBytes*n:]
 	for k := range t.bases {
@@ -88,8 +88,15 @@ func (t *subRunTable) search(row int) int {
 func (b *Block) enter(d record.Dim, row int) (c *column, end int) {
 	t, c := &b.subRuns, &b.keys[d]
 	s := t.of(row)
-	c.base = t.bases[d-record.Cap] + t.above(d, s)
+	c.base = t.base(d, s)
 	return c, t.end(s)
+}
+
+// base returns that of the caps or ranks of a sub-run.
+func (t *subRunTable) base(d record.Dim, s int) uint64 {
+	k := int(d - record.Cap)
+	least := binary.LittleEndian.Uint32(t.leasts[4*(t.count*k+s):])
+	return t.bases[k] + t.units[k]*uint64(least)
 }
 
 // hasSubRuns reports whether the values of a dimension have bases for each sub-run.

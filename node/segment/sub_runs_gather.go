@@ -1,62 +1,71 @@
 package segment
 
-import (
-	"encoding/binary"
+import "github.com/pentad-db/pentad/sdk/record"
 
-	"github.com/pentad-db/pentad/sdk/record"
-)
-
-// writeSubRuns is write for caps or ranks of sub-runs: all as in the first, and then what the least
-// of a sub-run is more is added to its rows.
+// writeSubRuns is write for caps or ranks of sub-runs: all with one base, and then what those of
+// sub-runs are more is added to their rows.
 func (b *Block) writeSubRuns(d record.Dim, p *positions, out []int64) {
-	t, c := &b.subRuns, &b.keys[d]
-	c.base = t.bases[d-record.Cap]
-	w := wordWriterOf(out)
+	if p.pieces == nil {
+		b.divideBySubRun(p)
+	}
+	t, c, w := &b.subRuns, &b.keys[d], wordWriterOf(out)
+	if len(p.pieces) == 1 {
+		c.base = t.base(d, int(p.pieces[0].run))
+		c.write(p, &w)
+		return
+	}
+	c.base = 0
 	c.write(p, &w)
+	if p.n < filledRows*len(p.pieces) {
+		for _, s := range p.pieces {
+			base := int64(t.base(d, int(s.run)))
+			for k := range out[:s.rows] {
+				out[k] += base
+			}
+			out = out[s.rows:]
+		}
+		return
+	}
+	var bases [maxSubRuns]int64
+	for _, s := range p.pieces {
+		bases[s.run] = int64(t.base(d, int(s.run)))
+	}
+	writePieces(out, p.pieces, bases[:], nil, true)
+}
+
+// filledRows is from how many rows of a piece on vectors are faster.
+const filledRows = 8
+
+// divideBySubRun fills the pieces of positions: the rows of each sub-run.
+func (b *Block) divideBySubRun(p *positions) {
+	t, pieces := &b.subRuns, b.pieces[:0]
 	for sel := p.sel; len(sel) > 0; {
 		s := t.of(int(sel[0]))
 		n := rowsBefore(sel, t.end(s))
-		addTo(out[:n], t.above(d, s))
-		sel, out = sel[n:], out[n:]
+		pieces = append(pieces, piece{run: uint32(s), rows: uint32(n)})
+		sel = sel[n:]
 	}
+	spans := p.spans
 	if p.sel != nil {
-		return
+		spans = nil
 	}
-	s, rows := 0, 0 // rows of the sub-run
-	for _, span := range p.spans {
-		for lo, hi := int(span.Lo), int(span.Hi); lo < hi; {
-			end := t.end(s)
+	s, rows := 0, uint32(0)
+	for _, span := range spans {
+		for lo := span.Lo; lo < span.Hi; {
+			end := uint32(t.end(s))
 			if lo >= end {
-				addTo(out[:rows], t.above(d, s))
-				out, rows = out[rows:], 0
-				s = t.of(lo)
-				end = t.end(s)
+				if rows > 0 {
+					pieces = append(pieces, piece{run: uint32(s), rows: rows})
+				}
+				s, rows = s+1, 0
+				continue
 			}
-			end = min(hi, end)
+			end = min(span.Hi, end)
 			lo, rows = end, rows+end-lo
 		}
 	}
-	addTo(out, t.above(d, s))
-}
-
-// above returns what the base of a sub-run is more than that of the column.
-func (t *subRunTable) above(d record.Dim, s int) uint64 {
-	k := int(d - record.Cap)
-	return t.units[k] * uint64(binary.LittleEndian.Uint32(t.leasts[4*(t.count*k+s):]))
-}
-
-// addTo adds a number to others.
-func addTo(out []int64, v uint64) {
-	switch {
-	case v == 0:
-	case len(out) >= filledRows:
-		writeLine(out, int64(v), 0, true)
-	default:
-		for i := range out {
-			out[i] += int64(v)
-		}
+	if rows > 0 {
+		pieces = append(pieces, piece{run: uint32(s), rows: rows})
 	}
+	b.pieces, p.pieces = pieces, pieces
 }
-
-// filledRows is from how many rows on vectors are faster.
-const filledRows = 8
