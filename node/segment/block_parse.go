@@ -210,6 +210,9 @@ func (b *Block) checkStructure() (reason string) {
 	if reason := b.checkRuns(); reason != "" {
 		return reason
 	}
+	if reason := b.checkSubRuns(); reason != "" {
+		return reason
+	}
 	for w := range b.wordColumns {
 		c := &b.wordColumns[w]
 		if !c.checkFrames() {

@@ -17,12 +17,11 @@ const (
 	subRunBytes = 2 + 4 + 4
 )
 
-// subRunTable is the sub-runs of an open block.
+// subRunTable is the sub-runs of an open block. That their ends ascend is known of verified blocks
+// only.
 type subRunTable struct {
-	count  int                    // 0: the block has no such table
-	starts [maxSubRuns + 1]uint16 // and where the last one ends
-	share  uint32                 // sub-runs a row, in 1 << shareBits
-	leasts []byte                 // caps of sub-runs, then ranks
+	count, rows  int    // count is 0 where the block has no such table
+	ends, leasts []byte // least caps of all, then least ranks
 	// Of cap and rank: the base of a sub-run is that of the column + unit * its least value.
 	bases, units [2]uint64
 }
@@ -40,16 +39,8 @@ func (p *frontParser) subRuns() {
 		p.bad = true
 		return
 	}
-	t.count = n
-	last, bad := uint16(0), false
-	for s := range n {
-		end := binary.LittleEndian.Uint16(h[2*s:])
-		bad = bad || end <= last
-		t.starts[s+1], last = end, end
-	}
-	p.bad = bad || int(last) != p.rows
-	t.share = uint32(n<<shareBits) / uint32(p.rows)
-	t.leasts, p.headers = h[2*n:subRunBytes*n], h[subRunBytes*n:]
+	t.count, t.rows = n, p.rows
+	t.ends, t.leasts, p.headers = h[:2*n], h[2*n:subRunBytes*n], h[subRunBytes*n:]
 	for k := range t.bases {
 		c := &p.block.keys[int(record.Cap)+k]
 		t.bases[k], t.units[k] = c.base, c.gcd
@@ -59,24 +50,29 @@ func (p *frontParser) subRuns() {
 	}
 }
 
-func (t *subRunTable) start(s int) int { return int(t.starts[s]) }
+// checkSubRuns looks at what parse does not.
+func (b *Block) checkSubRuns() (reason string) {
+	t, last := &b.subRuns, 0
+	for s := range t.count {
+		end := int(binary.LittleEndian.Uint16(t.ends[2*s:]))
+		if end <= last || s == t.count-1 && end != b.rows {
+			return "its sub-runs do not follow each other"
+		}
+		last = end
+	}
+	return ""
+}
 
-func (t *subRunTable) end(s int) int { return int(t.starts[s+1]) }
-
-// shareBits is enough for all rows of a block to be given the sub-run that they are in, if all
-// have as many rows.
-const shareBits = 16
+// end returns the position after the last row of a sub-run.
+func (t *subRunTable) end(s int) int {
+	if s >= t.count-1 {
+		return t.rows
+	}
+	return int(binary.LittleEndian.Uint16(t.ends[2*s:]))
+}
 
 // of returns the sub-run that a row is in.
 func (t *subRunTable) of(row int) int {
-	s := row * int(t.share) >> shareBits
-	if r := uint16(row); t.starts[s] <= r && r < t.starts[s+1] {
-		return s
-	}
-	return t.search(row)
-}
-
-func (t *subRunTable) search(row int) int {
 	s := 0
 	for s < t.count-1 && t.end(s) <= row {
 		s++
@@ -89,7 +85,7 @@ func (b *Block) enter(d record.Dim, row int) (c *column, end int) {
 	t, c := &b.subRuns, &b.keys[d]
 	s := t.of(row)
 	c.base = t.base(d, s)
-	return c, t.end(s)
+	return c, max(row+1, t.end(s))
 }
 
 // base returns that of the caps or ranks of a sub-run.
@@ -119,7 +115,7 @@ func (b *Block) filterSubRunsSelected(d record.Dim, set record.RangeSet, sel []u
 	kept := sel[:0]
 	for len(sel) > 0 {
 		c, end := b.enter(d, int(sel[0]))
-		n := rowsBefore(sel, end)
+		n := max(1, rowsBefore(sel, end))
 		kept = append(kept, b.filterSelected(c, set, sel[:n])...)
 		sel = sel[n:]
 	}
