@@ -142,7 +142,7 @@ bench-full: ## run the standard workload with a billion records; 10 GB of disk
 bench-thesis: ## run a tenth of the DynamoDB sensor thesis: 95 million records
 	$(IN_BENCH) $(GO) run . run --workloads thesis --rows 94608000 --systems pentad --name thesis $(BENCH_FLAGS)
 
-bench-thesis-full: ## run all 946 million records of it; an hour, 20 GB of disk
+bench-thesis-full: ## run all 946 million records of it; ten minutes, 10 GB of disk
 	$(IN_BENCH) $(GO) run . run --workloads thesis --rows 946080000 --systems pentad --name thesis-full $(BENCH_FLAGS)
 
 bench-daily: ## run a day of a million meters in pentad, Pebble and DuckDB

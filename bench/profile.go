@@ -113,6 +113,11 @@ func (p *profile) run(ctx context.Context) (err error) {
 	if err := load(); err != nil {
 		return err
 	}
+	if rester, ok := db.(system.Rester); ok { // as a run does before it asks
+		if err := rester.Rest(ctx); err != nil {
+			return fmt.Errorf("rest: %w", err)
+		}
+	}
 	return p.record(func() error { return p.ask(ctx, db, asked) })
 }
 

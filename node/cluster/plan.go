@@ -85,7 +85,7 @@ type Outlook struct {
 // again with a new view: no move relies on the one before it.
 func NextMoves(v *View, h Health, o PlanOptions) Outlook {
 	p := &planner{view: v, health: h, options: o.orDefaults(), busy: map[GroupID]bool{},
-		incoming: map[NodeID]int{}}
+		lacks: map[GroupID]bool{}, incoming: map[NodeID]int{}}
 	p.out.Running = v.Plans
 	for _, plan := range v.Plans {
 		p.busy[plan.Group] = true
@@ -109,6 +109,7 @@ type planner struct {
 	health   Health
 	options  PlanOptions
 	busy     map[GroupID]bool
+	lacks    map[GroupID]bool // groups that get more copies before they give up one that answers
 	incoming map[NodeID]int
 	place    [][]NodeID // where groups should be
 	out      Outlook
@@ -184,7 +185,8 @@ func (p *planner) goOn(plan Plan) {
 				"meanwhile, and is made again first", lost))
 			return
 		}
-		if !slices.Contains(h.CaughtUp, plan.Learn) || !p.safe(plan.Group, plan.Remove, 1) {
+		if !slices.Contains(h.CaughtUp, plan.Learn) || p.silent(plan.Add) ||
+			!p.safe(plan.Group, plan.Remove, 1) {
 			return
 		}
 		if !p.handOver(plan.Group, plan.Remove) {
@@ -200,20 +202,25 @@ func (p *planner) goOn(plan Plan) {
 }
 
 // lostBeside returns the node of a copy that is lost, or that its node does not trust, while
-// another one, which answers, is to be replaced: the lost one comes first, as without it the group
-// cannot bear that the other one goes. 0: there is none.
+// another one, which answers, is to be replaced, or one is to be added, with replaced 0: the lost
+// one comes first, as without it the group cannot bear that the other one goes, nor that the added
+// one is lost. 0: there is none.
 func (p *planner) lostBeside(group GroupID, replaced ReplicaID) NodeID {
-	h := p.group(group)
-	if !slices.Contains(h.Live, replaced) {
+	if replaced != 0 && !p.isLive(group, replaced) {
 		return 0
 	}
 	for _, r := range p.view.Voters(group) {
-		lost := p.gone(r.Node) && !slices.Contains(h.Live, r.ID)
-		if lost || slices.Contains(h.Broken, r.ID) {
+		if p.isLost(group, r) {
 			return r.Node
 		}
 	}
 	return 0
+}
+
+// isLost reports whether a copy is lost. One that answers is not, even if its node is removed.
+func (p *planner) isLost(group GroupID, r Replica) bool {
+	return p.gone(r.Node) && !p.isLive(group, r.ID) ||
+		slices.Contains(p.group(group).Broken, r.ID)
 }
 
 // endSplits lets groups that were split off go their own ways once their replicas have begun. It
@@ -279,35 +286,36 @@ func (p *planner) mayLead(id NodeID) bool {
 	return p.node(id).State == NodeUp && !p.health.Nodes[id].MayNotLead
 }
 
-// safe reports whether a group has a quorum of live voters, and would have one with added new live
-// voters and without one that is removed. Who gives up a live voter must be able to lose the new
-// one on the way, as a change that has begun needs a quorum of the voters to come; groups of two
-// cannot.
+// safe reports whether a group has a quorum of live voters, and keeps one with added new voters and
+// without one that is removed. The view may be old, and a change that has begun needs a quorum of
+// the voters to come. So these must have one also without the new voter or, where only a live voter
+// is removed, without one more. A group that is left with one or two cannot have that; lacks says
+// when it may become one.
 func (p *planner) safe(group GroupID, remove ReplicaID, added int) bool {
 	voters := p.view.Voters(group)
 	live := p.live(group)
 	if live*2 <= len(voters) {
 		return false
 	}
-	after := len(voters) + added
-	live += added
-	if remove != 0 {
-		after--
-		if slices.Contains(p.group(group).Live, remove) {
-			live--
-			if after > 2 && (live-1)*2 <= after {
-				return false
-			}
-		}
+	gives := p.isLive(group, remove)
+	after := len(voters) + added - count(remove != 0)
+	live += added - count(gives)
+	if after > 2 && (added > 0 || gives) {
+		live--
 	}
 	return live*2 > after
+}
+
+// isLive reports whether a voter of a group answers.
+func (p *planner) isLive(group GroupID, id ReplicaID) bool {
+	return slices.Contains(p.group(group).Live, id)
 }
 
 // live counts the voters that answer.
 func (p *planner) live(group GroupID) int {
 	n := 0
 	for _, r := range p.view.Voters(group) {
-		n += count(slices.Contains(p.group(group).Live, r.ID))
+		n += count(p.isLive(group, r.ID))
 	}
 	return n
 }

@@ -82,10 +82,8 @@ func (s *sim) health() Health {
 				x.Live = append(x.Live, id)
 			}
 		}
-		for id := range g.caughtUp {
-			if !s.down(g.learners[id]) {
-				x.CaughtUp = append(x.CaughtUp, id)
-			}
+		for id := range g.caughtUp { // also of nodes that are down, which a leader does not know
+			x.CaughtUp = append(x.CaughtUp, id)
 		}
 		h.Groups = append(h.Groups, x)
 	}
@@ -113,7 +111,10 @@ func (s *sim) work() {
 		switch {
 		case plan.Stage == StageAdd && g.learners[plan.Learn] == 0:
 			g.learners[plan.Learn] = plan.Add
-		case plan.Stage == StageSwap && s.quorum(after, 0): // the old ones have one, too
+		case plan.Stage == StageSwap && !s.quorum(after, 0): // it needs one of old and new
+			s.t.Fatalf("group %d goes from %v to %v without a quorum, down %v", i, g.voters,
+				after, s.silent)
+		case plan.Stage == StageSwap:
 			g.voters = after
 			delete(g.learners, plan.Learn)
 			delete(g.caughtUp, plan.Learn)
@@ -163,7 +164,8 @@ func (s *sim) lead(m Move) {
 }
 
 // happen lets a node join, drain, die or come back. None dies whose group would lose its quorum, or
-// while fewer than four would be left to take its replicas.
+// while fewer than four would be left to take its replicas; nor the second node of a group of one
+// once its copy may be swapped in: a group of two needs both, whatever the planner does.
 func (s *sim) happen() {
 	up := []NodeID{}
 	for id, n := range s.state.nodes {
@@ -196,7 +198,8 @@ func (s *sim) happen() {
 		for i, g := range s.groups {
 			plan := s.state.plans[s.state.busy[GroupID(i)]]
 			safe = safe && s.quorum(g.voters, pick) &&
-				(plan.Stage != StageSwap || s.quorum(g.after(plan), pick))
+				(plan.Stage != StageSwap || s.quorum(g.after(plan), pick)) &&
+				(len(g.voters) > 1 || plan.Add != pick || !g.caughtUp[plan.Learn])
 		}
 		if safe {
 			s.silent[pick] = time.Second
@@ -225,31 +228,49 @@ func TestPlannerUntilStable(t *testing.T) {
 		if run == 1000 {
 			t.Fatalf("of %q some never happened: %v", all, total)
 		}
-		r := rand.New(rand.NewPCG(seed, uint64(run)))
-		s := newSim(t, r, 1<<r.IntN(6))
-		view, health := s.state.View(), s.health()
-		for range 300 {
-			if r.IntN(8) == 0 {
-				s.happen()
-			}
-			if r.IntN(3) > 0 { // else what was seen before
-				view, health = s.state.View(), s.health()
-			}
-			s.checkMoves(NextMoves(s.state.View(), s.health(), PlanOptions{}))
-			s.act(NextMoves(view, health, PlanOptions{}), false)
-			s.work()
-			s.age()
-		}
-		for len(s.state.nodes) < 6 {
-			must(t, s.state, &PutNode{testNode(s.next, string(rune('a'+s.next%4)))})
-			s.next++
-		}
-		s.settle()
-		for what, n := range s.count {
+		for what, n := range untilStable(t, seed, uint64(run)) {
 			total[what] += n
 		}
 	}
 	t.Logf("%v", total)
+}
+
+// TestPlannerSeedsThatFailed runs what failed once: a group of two that swapped a copy which
+// answered for one whose node had died, and a group of three that waited for ever with a fourth
+// copy, as one of the three was lost meanwhile.
+func TestPlannerSeedsThatFailed(t *testing.T) {
+	untilStable(t, 5131442773346125768, 6)
+	untilStable(t, 9725777969136228750, 7)
+}
+
+// untilStable is one run. It returns what happened.
+func untilStable(t *testing.T, seed, run uint64) map[string]int {
+	defer func() {
+		if t.Failed() {
+			t.Logf("in run %d of seed %d", run, seed)
+		}
+	}()
+	r := rand.New(rand.NewPCG(seed, run))
+	s := newSim(t, r, 1<<r.IntN(6))
+	view, health := s.state.View(), s.health()
+	for range 300 {
+		if r.IntN(8) == 0 {
+			s.happen()
+		}
+		if r.IntN(3) > 0 { // else what was seen before
+			view, health = s.state.View(), s.health()
+		}
+		s.checkMoves(NextMoves(s.state.View(), s.health(), PlanOptions{}))
+		s.act(NextMoves(view, health, PlanOptions{}), false)
+		s.work()
+		s.age()
+	}
+	for len(s.state.nodes) < 6 {
+		must(t, s.state, &PutNode{testNode(s.next, string(rune('a'+s.next%4)))})
+		s.next++
+	}
+	s.settle()
+	return s.count
 }
 
 func (s *sim) age() {
@@ -311,7 +332,8 @@ func (s *sim) settle() {
 	}
 }
 
-// checkMoves wants no move on a group of which, by what is so now, too few would be left.
+// checkMoves wants no move on a group of which, by what is so now, too few would be left, also when
+// the new copy is lost on the way; a group of one needs it.
 func (s *sim) checkMoves(o Outlook) {
 	for _, m := range o.Moves {
 		var add NodeID
@@ -328,7 +350,8 @@ func (s *sim) checkMoves(o Outlook) {
 		if delete(after, remove); add != 0 {
 			after[0] = add
 		}
-		if !s.quorum(after, 0) {
+		if !s.quorum(after, 0) || add != 0 && len(s.groups[m.Group].voters) > 1 &&
+			!s.quorum(after, add) {
 			s.t.Fatalf("%+v leaves group %d with %v, down %v", m.Command, m.Group, after, s.silent)
 		}
 	}
@@ -429,65 +452,4 @@ func TestRemovedNow(t *testing.T) {
 	f(4, true, 3)
 	f(3, false, 2)
 	f(3, true, 2)
-}
-
-// TestChangesSayWhatTheyWaitFor has more to do than may be done at a time.
-func TestChangesSayWhatTheyWaitFor(t *testing.T) {
-	s := newSim(t, rand.New(rand.NewPCG(1, 19)), 8)
-	must(t, s.state, &PutNode{testNode(2, "b")})
-	must(t, s.state, &SetNodeState{Node: 2, State: NodeUp})
-	f := func(copies uint32, want int) {
-		t.Helper()
-		must(t, s.state, &SetLimits{Limits{Copies: copies}})
-		o := NextMoves(s.state.View(), s.health(), PlanOptions{})
-		begin := 0
-		for _, c := range o.Changes {
-			if begin += count(c.Waits == ""); c.Waits != "" && !strings.Contains(c.Waits,
-				fmt.Sprintf("takes in %d copies at a time", copies)) {
-				t.Errorf("waits: %q", c.Waits)
-			}
-		}
-		if starts := len(o.Moves); starts != want || begin != want || len(o.Changes) != 9 {
-			t.Errorf("%d copies at a time: %d begin, %d of %d wait for nothing", copies, starts,
-				begin, len(o.Changes))
-		}
-	}
-	f(1, 1)
-	f(4, 4)
-	f(64, 9)
-	s.silent[2] = time.Second
-	for _, c := range NextMoves(s.state.View(), s.health(), PlanOptions{}).Changes {
-		if !strings.Contains(c.Waits, "does not answer") {
-			t.Errorf("waits: %q", c.Waits)
-		}
-	}
-}
-
-// TestLostGroups are named, and nothing is done to them.
-func TestLostGroups(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 15))
-	s := newSim(t, r, 1)
-	for i := 2; i <= 3; i++ {
-		must(t, s.state, &PutNode{testNode(i, string(rune('a'+i%3)))})
-	}
-	s.settle()
-	f := func(want string, dead ...NodeID) {
-		t.Helper()
-		for _, id := range dead {
-			s.silent[id] = time.Hour
-		}
-		o := NextMoves(s.state.View(), s.health(), PlanOptions{})
-		for _, m := range o.Moves {
-			if m.Command != nil {
-				t.Errorf("%v dead: %+v", dead, m)
-			}
-		}
-		if !strings.Contains(o.String(), want) {
-			t.Errorf("%v dead: no %q in\n%v", dead, want, o)
-		}
-	}
-	f("no node can take its place", 3)
-	must(t, s.state, &PutNode{testNode(4, "d")})
-	must(t, s.state, &SetNodeState{Node: 4, State: NodeUp})
-	f("1 of its 3 voters answer its leader, which is no quorum", 2, 3)
 }

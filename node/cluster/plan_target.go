@@ -85,7 +85,7 @@ func (p *planner) differ(g GroupID, wanted, nodes int) {
 		}
 	}
 	slices.SortStableFunc(goes, func(a, b Replica) int {
-		return cmp.Compare(p.urgency(a.Node), p.urgency(b.Node))
+		return cmp.Compare(p.urgency(g, a), p.urgency(g, b))
 	})
 	p.replaceBroken(g, stays)
 	have := len(goes) + len(stays)
@@ -95,12 +95,13 @@ func (p *planner) differ(g GroupID, wanted, nodes int) {
 		}
 		c := Change{Group: g, Add: id, rank: rankMissing,
 			Why: fmt.Sprintf("it has %d copies of %d", have, wanted)}
-		if len(goes) > 0 && (have >= wanted || p.urgency(goes[0].Node) == rankLost) {
-			c.Remove, c.From, c.rank = goes[0].ID, goes[0].Node, p.urgency(goes[0].Node)
+		if len(goes) > 0 && (have >= wanted || p.isLost(g, goes[0])) {
+			c.Remove, c.From, c.rank = goes[0].ID, goes[0].Node, p.urgency(g, goes[0])
 			c.Why = fmt.Sprintf("node %v is %s", c.From, p.why(c.From))
 			goes = goes[1:]
 		} else {
 			have++
+			p.lacks[g] = true
 		}
 		p.out.Changes = append(p.out.Changes, c)
 	}
@@ -139,11 +140,11 @@ func (p *planner) replaceBroken(g GroupID, stays []Replica) {
 }
 
 // urgency ranks why a replica should not be where it is.
-func (p *planner) urgency(id NodeID) int {
+func (p *planner) urgency(g GroupID, r Replica) int {
 	switch {
-	case p.gone(id):
+	case p.isLost(g, r):
 		return rankLost
-	case p.node(id).State != NodeUp:
+	case p.node(r.Node).State != NodeUp:
 		return rankDrain
 	}
 	return rankBalance
@@ -187,6 +188,10 @@ func (p *planner) waits(c *Change) string {
 		return fmt.Sprintf("the copy on node %v is lost, and made again first", lost)
 	}
 	voters, live := len(p.view.Voters(c.Group)), p.live(c.Group)
+	if after := voters + count(c.Add != 0) - count(c.Remove != 0); after <= 2 &&
+		p.lacks[c.Group] && p.isLive(c.Group, c.Remove) {
+		return "the group gets its missing copies first"
+	}
 	safe := p.safe(c.Group, c.Remove, count(c.Add != 0))
 	p.busy[c.Group] = !safe
 	switch {
