@@ -91,8 +91,8 @@ func exampleClock() *SealedInput {
 }
 
 // exampleSubRuns is twelve readings of three devices, and six of a fourth one, some seconds after
-// each quarter of an hour, of which six follow 20 days after the others. They are in two sub-runs of
-// six quarters each.
+// each quarter of an hour, of which six follow 20 days after the others. They are in two sub-runs
+// of six quarters each.
 func exampleSubRuns() *SealedInput {
 	in := &SealedInput{Rows: &record.Batch{}, BlockEnds: []uint32{42}}
 	const quarter = int64(15 * time.Minute)
