@@ -22,6 +22,7 @@ type Block struct {
 
 	keys          [record.NumDims]column
 	runs          runTable // of a block that has one: what it holds is not in keys then
+	subRuns       subRunTable
 	frameTables   []*frameTable
 	flags         []byte
 	tombs         []byte
@@ -64,6 +65,7 @@ func (b *Block) Close() {
 	}
 	clear(b.wordColumns[:cap(b.wordColumns)])
 	b.runs.close()
+	b.subRuns = subRunTable{}
 	b.sizes = column{}
 }
 

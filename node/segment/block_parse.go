@@ -25,7 +25,8 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
-		body[17]&^blockFlags != 0 || body[17]&blockHasRuns != 0 && body[17]&blockHasClock != 0 {
+		body[17]&^blockFlags != 0 ||
+		body[17]&blockHasRuns != 0 && body[17]&(blockHasClock|blockHasSubRuns) != 0 {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -34,6 +35,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	p := frontParser{headers: body[blockHeaderBytes:head], data: data, at: head, end: front - 4,
 		rows: b.rows, block: b}
 	b.runs.reset()
+	b.subRuns.count = 0
 	if body[17]&blockHasRuns != 0 {
 		p.runs(body[17]&blockHasDictionary != 0)
 	} else {
@@ -42,6 +44,9 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 		}
 		if body[17]&blockHasClock != 0 {
 			p.clock()
+		}
+		if body[17]&blockHasSubRuns != 0 {
+			p.subRuns()
 		}
 	}
 	b.flags = nil
@@ -203,6 +208,9 @@ func (b *Block) checkStructure() (reason string) {
 		return reason
 	}
 	if reason := b.checkRuns(); reason != "" {
+		return reason
+	}
+	if reason := b.checkSubRuns(); reason != "" {
 		return reason
 	}
 	for w := range b.wordColumns {

@@ -18,8 +18,9 @@ const (
 	blockHasDictionary = 4  // mid is dictionary-encoded, the dictionary ascending
 	blockHasRuns       = 8  // keys are a table of runs, and what is left of cap and rank
 	blockHasClock      = 16 // and not runs: cap has a clock
+	blockHasSubRuns    = 32 // and not runs: caps and ranks have bases for each sub-run
 	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns |
-		blockHasClock
+		blockHasClock | blockHasSubRuns
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -89,6 +90,9 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 	for d := range record.Dim(record.NumDims) {
 		lo, hi := e.loadKey(r, d)
+		if d == record.MID {
+			e.subRuns.divide(r, e.values)
+		}
 		if d == record.MID && widthOf(uint64(hi)-uint64(lo)) > minDictionaryWidth &&
 			e.appendDictionary() {
 			h.flags |= blockHasDictionary
@@ -101,11 +105,18 @@ func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 			continue
 		}
 		f := rebase(e.values, lo, hi)
+		if d == record.Acq {
+			e.subRuns.rebase(e.values, &f, 0, &e.subRuns.leastRanks)
+		}
 		e.columnHeaders = appendFOR(e.columnHeaders, &f)
 		e.columnData = appendPacked(e.columnData, e.values, f.width)
 	}
 	if h.flags&blockHasClock != 0 {
 		e.columnHeaders = append(e.columnHeaders, e.clockHeader...)
+	}
+	if e.subRuns.isWanted() {
+		h.flags |= blockHasSubRuns
+		e.columnHeaders = e.subRuns.appendTable(e.columnHeaders)
 	}
 }
 

@@ -32,12 +32,17 @@ var clockPeriods = [...]time.Duration{time.Second, 5 * time.Second, 10 * time.Se
 // that is smaller.
 func (e *encoder) appendCaps(lo, hi int64) (hasClock bool) {
 	f, low, period, ok := e.packClock(lo, hi)
-	plain := rebase(e.values, lo, hi)
+	plain, caps := rebase(e.values, lo, hi), &e.subRuns
+	caps.rebase(e.values, &plain, 0, &caps.leastCaps)
+	if ok {
+		caps.rebase(e.best, &f, low, &caps.leastTicks)
+	}
 	if !ok || f.width+clockSaving > plain.width {
 		e.columnHeaders = appendFOR(e.columnHeaders, &plain)
 		e.columnData = appendPacked(e.columnData, e.values, plain.width)
 		return false
 	}
+	caps.leastCaps = caps.leastTicks
 	e.columnHeaders = appendFOR(e.columnHeaders, &f)
 	e.clockHeader = binary.LittleEndian.AppendUint64(append(e.clockHeader[:0], low), period)
 	e.columnData = appendPacked(e.columnData, e.best, f.width)

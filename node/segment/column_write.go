@@ -20,6 +20,7 @@ type encoder struct {
 	slots         [dictSlots]uint16 // hash table: 1 + entry of dict, 0 for free
 	chunks        chunkEncoder
 	runs          runEncoder
+	subRuns       subRunEncoder
 	hasRuns       bool // the block that is encoded
 	clockHeader   []byte
 	frameEnds     []uint16

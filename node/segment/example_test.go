@@ -89,3 +89,27 @@ func exampleClock() *SealedInput {
 	in.Order = []uint32{0, 4, 1, 5, 2, 6, 3, 7}
 	return in
 }
+
+// exampleSubRuns is twelve readings of three devices, and six of a fourth one, some seconds after
+// each quarter of an hour, of which six follow 20 days after the others. They are in two sub-runs
+// of six quarters each.
+func exampleSubRuns() *SealedInput {
+	in := &SealedInput{Rows: &record.Batch{}, BlockEnds: []uint32{42}}
+	const quarter = int64(15 * time.Minute)
+	for i, from := range []int64{0, 20 * 24 * 4} {
+		devices := int64(4 - i)
+		first := uint32(in.Rows.Len())
+		for tick := range int64(6) {
+			for d := range devices {
+				in.Rows.Append(record.Key{CID: 7, MID: 1000 + d, MOID: 3,
+					CapNs: (from+tick)*quarter + d*int64(time.Second)}, nil)
+			}
+		}
+		for d := range uint32(devices) {
+			for tick := range uint32(6) {
+				in.Order = append(in.Order, first+tick*uint32(devices)+d)
+			}
+		}
+	}
+	return in
+}

@@ -74,7 +74,16 @@ func (b *Block) FilterSpan(
 	if b.runs.count > 0 {
 		return b.filterRuns(d, set, lo, hi, sel)
 	}
-	c := &b.keys[d]
+	if b.hasSubRuns(d) {
+		return b.filterSubRuns(d, set, lo, hi, sel)
+	}
+	return b.filterColumn(&b.keys[d], set, lo, hi, sel)
+}
+
+// filterColumn is FilterSpan for a column.
+func (b *Block) filterColumn(
+	c *column, set record.RangeSet, lo, hi int, sel []uint32,
+) []uint32 {
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
 	if lo >= hi || len(b.matches) == 0 && !all {
@@ -109,7 +118,14 @@ func (b *Block) Filter(d record.Dim, set record.RangeSet, sel []uint32) []uint32
 	if b.runs.count > 0 {
 		return b.filterRunsSelected(d, set, sel)
 	}
-	c := &b.keys[d]
+	if b.hasSubRuns(d) {
+		return b.filterSubRunsSelected(d, set, sel)
+	}
+	return b.filterSelected(&b.keys[d], set, sel)
+}
+
+// filterSelected is Filter for a column.
+func (b *Block) filterSelected(c *column, set record.RangeSet, sel []uint32) []uint32 {
 	var all bool
 	b.matches, all = c.translate(set, b.matches[:0])
 	if all {
@@ -257,6 +273,9 @@ func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
 	}
 	for _, d := range sortedBy {
 		c := &b.keys[d]
+		if b.hasSubRuns(d) && lo < hi {
+			c, _ = b.enter(d, lo)
+		}
 		v, ok := c.pack(k.Part(d))
 		if lo == hi || !ok {
 			return lo, lo

@@ -59,6 +59,9 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("tombs", func(t *testing.T) { checkExampleSealed(t, found["tombs"], exampleTombs()) })
 	t.Run("runs", func(t *testing.T) { checkExampleSealed(t, found["runs"], exampleRuns()) })
 	t.Run("clock", func(t *testing.T) { checkExampleSealed(t, found["clock"], exampleClock()) })
+	t.Run("sub-runs", func(t *testing.T) {
+		checkExampleSealed(t, found["sub-runs"], exampleSubRuns())
+	})
 }
 
 func sameBytes(t *testing.T, what string, got, want []byte) {
@@ -135,7 +138,7 @@ func ofVersion1(t *testing.T, file string, err error) {
 func TestOldFiles(t *testing.T) {
 	for name, in := range map[string]*SealedInput{"segment": exampleInput(),
 		"texts": exampleTexts(), "tombs": exampleTombs(), "runs": exampleRuns(),
-		"clock": exampleClock()} {
+		"clock": exampleClock(), "sub-runs": exampleSubRuns()} {
 		s, err := OpenSealed("testdata/v2-"+name+".seg", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -210,6 +210,8 @@ func gatherWide(b *Block, d record.Dim, columns Columns, p *positions, dst []int
 	case columns>>d&1 == 0:
 	case b.runs.count > 0:
 		b.writeRuns(d, p, dst[at:])
+	case b.hasSubRuns(d):
+		b.writeSubRuns(d, p, dst[at:])
 	default:
 		w := wordWriterOf(dst[at:])
 		b.keys[d].write(p, &w)

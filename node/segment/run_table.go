@@ -250,6 +250,9 @@ func (b *Block) runOf(row uint32, from int) int {
 func (b *Block) key(d record.Dim, row int) int64 {
 	c := &b.keys[d]
 	if b.runs.count == 0 {
+		if b.hasSubRuns(d) {
+			c, _ = b.enter(d, row)
+		}
 		return int64(c.value(row))
 	}
 	run := b.runOf(uint32(row), 0)
