@@ -84,6 +84,16 @@ func (r random) selector(depth int) string {
 		}
 		return r.selector(depth-1) + ", " + r.selector(depth-1)
 	}
+	for {
+		text := r.test()
+		if _, err := registry.ParseSelector(text); err == nil {
+			return text
+		}
+	}
+}
+
+// test returns one test of a selector, which may be of a kind that its key does not have.
+func (r random) test() string {
 	key := r.of("floor", "owner", "serial", "rare", "ok", "connection", "alt", "name", "type",
 		"group", "retired", "missing")
 	switch r.IntN(9) {

@@ -41,8 +41,8 @@ the catalogue and its modules, cursors, files of an edge node or a cluster node,
 node may have the directory open; use pentad verify files for a running node. In a backup, every
 file is compared with its checksum. Unknown files are listed as not checked.
 
-Each damaged part of a file, such as a block, is a line on stdout with the file and the offset of its
-first damage; the exit code is then 7.`,
+Each damaged part of a file, such as a block, is a line on stdout with the file and the offset of
+its first damage; the exit code is then 7.`,
 		Args: cli.Arguments(1, 1<<20, "a file or directory of a store"),
 		Example: `  pentad check /var/lib/pentad
   pentad check /var/lib/pentad/store/log/*.log -o json`,
