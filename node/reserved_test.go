@@ -73,7 +73,7 @@ func TestMeaninglessMOIDs(t *testing.T) {
 			moid < record.FirstMOID) {
 			t.Errorf("moid %d: %v", moid, err)
 		}
-		if moid > record.DescriptionMOID && moid < record.FirstMOID {
+		if moid > record.DeviceNameMOID && moid < record.FirstMOID {
 			if invalid == nil || invalid.Part != "moid" {
 				t.Errorf("moid %d: %v", moid, err)
 			}

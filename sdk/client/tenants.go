@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
@@ -44,57 +45,92 @@ func (c *Client) NameTenant(ctx context.Context, cid int32, name string) error {
 		return fmt.Errorf("the tenant %d cannot have a name; tenants with names are 0 to %d", cid,
 			record.TenantsCID-1)
 	}
+	return untilNamed(func() error { return c.tryNameTenant(ctx, cid, name) })
+}
+
+// tryNameTenant is NameTenant unless others name a tenant at the same time. It goes as names of
+// devices do (devicenames.go), without descriptions.
+func (c *Client) tryNameTenant(ctx context.Context, cid int32, name string) error {
+	mid := record.FirstGivenID + int64(cid)
+	held, err := c.heldNames(ctx, record.TenantsCID, []string{name}, 0)
+	if err != nil {
+		return err
+	}
+	if err := c.takeBack(ctx, record.TenantsCID, held.former); err != nil {
+		return err
+	}
+	if has := held.ids[name]; has != 0 && has != mid {
+		return inTheWay(record.TenantsCID, name,
+			fmt.Sprintf("tenant %d has the name", has-record.FirstGivenID))
+	}
 	all, err := c.Tenants(ctx)
 	if err != nil {
 		return err
 	}
+	newestNs, err := c.tenantSaid(ctx, mid)
+	if err != nil {
+		return err
+	}
+	claimed := map[string]int64{name: mid}
+	if err := c.claimNames(ctx, record.TenantsCID, []string{name}, claimed); err != nil {
+		return fmt.Errorf("store the name of a tenant: %w", err)
+	}
+	if err := c.sayName(ctx, record.TenantsCID, mid, name, newestNs); err != nil {
+		return err
+	}
+	var earlier []string
 	for _, t := range all {
-		if t.Name == name && t.CID != cid {
-			return &DeviceError{CID: record.TenantsCID, Name: name,
-				Reason: fmt.Sprintf("tenant %d has the name", t.CID)}
+		if t.CID == cid && t.Name != name {
+			earlier = append(earlier, t.Name)
 		}
 	}
-	err = c.claimName(ctx, record.TenantsCID, name, record.FirstGivenID+int64(cid))
-	for _, t := range all {
-		if err == nil && t.CID == cid && t.Name != name {
-			err = c.releaseName(ctx, record.TenantsCID, t.Name)
-		}
+	if held, err = c.heldNames(ctx, record.TenantsCID, earlier, 0); err != nil {
+		return err
 	}
-	return err
+	return c.takeBack(ctx, record.TenantsCID, held.former)
+}
+
+// tenantSaid returns an acq above which a tenant may say something else of its name.
+func (c *Client) tenantSaid(ctx context.Context, mid int64) (newestNs int64, err error) {
+	_, newestNs, err = c.descriptionsOf(ctx, record.TenantsCID,
+		map[string]int64{strconv.FormatInt(mid, 10): mid})
+	return newestNs, err
 }
 
 // ForgetTenant removes the name of a tenant. Its records stay.
 //
 // Errors: *[DeviceError] if no tenant has the name.
 func (c *Client) ForgetTenant(ctx context.Context, name string) error {
-	found, err := c.FindDevices(ctx, record.TenantsCID, []string{name})
+	return untilNamed(func() error { return c.tryForgetTenant(ctx, name) })
+}
+
+// tryForgetTenant is ForgetTenant unless others name the tenant at the same time.
+func (c *Client) tryForgetTenant(ctx context.Context, name string) error {
+	held, err := c.heldNames(ctx, record.TenantsCID, []string{name}, 0)
 	if err != nil {
 		return err
 	}
-	if found[0] == 0 {
+	mid := held.ids[name]
+	if mid == 0 {
+		if err := c.takeBack(ctx, record.TenantsCID, held.former); err != nil {
+			return err
+		}
 		return notThere(record.TenantsCID, name, "no tenant has the name")
 	}
-	return c.releaseName(ctx, record.TenantsCID, name)
-}
-
-// claimName claims a name for an id.
-func (c *Client) claimName(ctx context.Context, cid int32, name string, mid int64) error {
-	err := c.claimNames(ctx, cid, []string{name}, map[string]int64{name: mid})
-	if isConflict(err) {
-		return inTheWay(cid, name, "another tenant got the name at the same time")
-	}
+	newestNs, err := c.tenantSaid(ctx, mid)
 	if err != nil {
-		return fmt.Errorf("store the name of a tenant: %w", err)
+		return err
 	}
-	return nil
-}
-
-// releaseName takes back the claims of a name.
-func (c *Client) releaseName(ctx context.Context, cid int32, name string) error {
-	var b record.Batch
-	b.AppendTomb(record.NameClaimKey(cid, name))
-	if err := c.putDevices(ctx, &b, unconditional); err != nil {
-		return fmt.Errorf("remove the name of a tenant: %w", err)
+	// What the tenant says now may be newer than the claim: it is looked at again.
+	if held, err = c.heldNames(ctx, record.TenantsCID, []string{name}, 0); err != nil {
+		return err
 	}
-	return nil
+	if held.ids[name] != mid {
+		return notThere(record.TenantsCID, name, "no tenant has the name")
+	}
+	if err := c.sayName(ctx, record.TenantsCID, mid, "", newestNs); err != nil {
+		return err
+	}
+	was := held.claims[name]
+	return c.releaseClaim(ctx, record.TenantsCID, &was)
 }
