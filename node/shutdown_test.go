@@ -100,8 +100,8 @@ func TestCloseGivesUp(t *testing.T) {
 	n := openTest(t, Options{})
 	db := dial(t, n)
 	w := db.NewWriter(client.WriterOptions{})
-	payload, noise := make([]byte, 1000), rand.NewChaCha8([32]byte{})
-	for i := range int64(20_000) {
+	payload, noise := make([]byte, 10_000), rand.NewChaCha8([32]byte{})
+	for i := range int64(6_000) { // 60 MB: systems buffer up to 36 for a connection
 		_, _ = noise.Read(payload) // never fails; does not compress
 		if err := w.Add(t.Context(), record.Key{MID: i}, payload); err != nil {
 			t.Fatal(err)
