@@ -64,7 +64,10 @@ func (x *ShapedBlocks) Finish() {
 		span := float64(p.capHi) - float64(p.capLo)
 		blocks := max(1, float64(p.rows)/float64(x.blockRows))
 		readings := float64(x.rows) / float64(max(1, x.series))
-		p.leastNs = span / math.Sqrt(blocks*timeCuts(readings, blocks, span)) / shapedWidth
+		p.leastNs = math.Inf(1) // clustering all of them makes other blocks than of some
+		if more := timeCuts(readings, blocks, span); more > 1 {
+			p.leastNs = span / math.Sqrt(blocks*more) / shapedWidth
+		}
 	}
 }
 
