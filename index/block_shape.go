@@ -74,8 +74,8 @@ func (c *Clusterer) fitSeries(g *rowsByPair, each float64) {
 	}
 }
 
-// timeCuts returns how many times as many cuts there are through time as through devices, where
-// each series has so many readings in so many blocks, over a time.
+// timeCuts returns how many times as many cuts there are through time as through devices, for the
+// readings of each series and the blocks that all are in, over a time.
 func timeCuts(readings, blocks, spanNs float64) float64 {
 	has := readings / math.Sqrt(blocks) // with as many cuts through devices as through time
 	switch {

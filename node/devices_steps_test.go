@@ -59,7 +59,7 @@ func deviceSteps(t *testing.T, nodes []*Node, rounds int) {
 		letThem(all, rng)
 		wg.Wait()
 		x.check(checker)
-		if rng.IntN(3) == 0 { // whoever comes next finds all names usable
+		if rng.IntN(3) == 0 { // the next one finds all names usable
 			for _, name := range deviceStepNames {
 				x.change(checker, name, rng)
 			}
