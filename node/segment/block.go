@@ -24,7 +24,7 @@ type Block struct {
 	runs          runTable // of a block that has one: what it holds is not in keys then
 	subRuns       subRunTable
 	frameTables   []*frameTable
-	flags         []byte
+	flags         flagSet
 	tombs         []byte
 	wordColumns   []column
 	sizes         column
@@ -59,7 +59,8 @@ const maxKeptCopy = 1 << 20
 // opened again before its next use.
 func (b *Block) Close() {
 	b.Detach()
-	b.flags, b.tombs, b.chunks, b.data, b.body = nil, nil, nil, nil, nil
+	b.flags = flagSet{}
+	b.tombs, b.chunks, b.data, b.body = nil, nil, nil, nil
 	for d := range b.keys {
 		b.keys[d] = column{}
 	}
@@ -150,39 +151,8 @@ func (b *Block) FitSpan(lo, hi, limit int) (end int) {
 // PayloadBytes returns the size of all payloads.
 func (b *Block) PayloadBytes() uint64 { return b.payloadBytes(0, b.rows) }
 
-// Flag reports whether the row at a position may supersede an older one.
-func (b *Block) Flag(i int) bool { return b.flags != nil && b.flags[i>>3]>>(i&7)&1 != 0 }
-
 // Tomb reports whether the row at a position is a tombstone.
 func (b *Block) Tomb(i int) bool { return b.tombs != nil && b.tombs[i>>3]>>(i&7)&1 != 0 }
 
 // HasTombs reports whether a row may be a tombstone.
 func (b *Block) HasTombs() bool { return b.tombs != nil }
-
-// FlaggedSpans appends the positions of spans whose row may supersede an older one.
-func (b *Block) FlaggedSpans(spans []Span, dst []uint32) []uint32 {
-	if b.flags == nil {
-		return dst
-	}
-	for _, s := range spans {
-		for i := s.Lo; i < s.Hi; i++ {
-			if b.flags[i>>3]>>(i&7)&1 != 0 {
-				dst = append(dst, i)
-			}
-		}
-	}
-	return dst
-}
-
-// Flagged keeps those positions of sel whose row may supersede an older one, in place.
-func (b *Block) Flagged(sel []uint32) []uint32 {
-	if b.flags == nil {
-		return sel[:0]
-	}
-	k := 0
-	for _, i := range sel {
-		sel[k] = i
-		k += int(b.flags[i>>3] >> (i & 7) & 1)
-	}
-	return sel[:k]
-}

@@ -1,8 +1,6 @@
 package segment
 
 import (
-	"math/bits"
-
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
@@ -22,7 +20,7 @@ type BlockDescription struct {
 // are not known without reading them.
 type ColumnDescription struct {
 	Name      string
-	Kind      string // for, dict, dec, clock
+	Kind      string // for, dict, dec, clock, lines
 	Bits      int    // of a packed value
 	Bytes     int    // of all packed values, and of the dictionary
 	Exponent  int    // of dec: decimals
@@ -36,9 +34,7 @@ func (b *Block) Describe() BlockDescription {
 	d := BlockDescription{Rows: b.rows, ChunkBytes: len(b.data), Stride: b.stride,
 		FrontBytes: int(b.front)}
 	d.Payload = [...]string{"empty", "words", "fixed", "varied"}[b.kind]
-	for _, part := range b.flags {
-		d.Flagged += bits.OnesCount8(part)
-	}
+	d.Flagged = b.flags.count()
 	for dim := range record.Dim(record.NumDims) {
 		d.Columns = append(d.Columns, b.describeKey(dim))
 	}
@@ -60,9 +56,9 @@ func (b *Block) Describe() BlockDescription {
 }
 
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
-	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec", "clock"}[c.kind],
-		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict), Exponent: int(c.exponent),
-		Entries: len(c.dict) / 8}
+	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec", "clock", "lines"}[c.kind],
+		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict) + len(c.lines),
+		Exponent: int(c.exponent), Entries: len(c.dict) / 8}
 }
 
 // describeKey describes a key column, or what runs have of it.

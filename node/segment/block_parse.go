@@ -25,8 +25,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	head := uint64(binary.LittleEndian.Uint16(body[14:]))
 	if binary.LittleEndian.Uint32(body[8:]) != uint32(i) || rows == 0 || rows > maxBlockRows ||
 		head < blockHeaderBytes || head > uint64(len(body)) || body[16] > payloadVariableChunks ||
-		body[17]&^blockFlags != 0 ||
-		body[17]&blockHasRuns != 0 && body[17]&(blockHasClock|blockHasSubRuns) != 0 {
+		!areBlockFlags(body[17]) {
 		return fmt.Sprintf("its header is that of block %d with %d rows, kind %d, flags %x",
 			binary.LittleEndian.Uint32(body[8:]), rows, body[16], body[17])
 	}
@@ -37,10 +36,10 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	b.runs.reset()
 	b.subRuns.count = 0
 	if body[17]&blockHasRuns != 0 {
-		p.runs(body[17]&blockHasDictionary != 0)
+		p.runs(body[17])
 	} else {
 		for d := range record.Dim(record.NumDims) {
-			p.key(d, body[17]&blockHasDictionary != 0)
+			p.key(d, body[17])
 		}
 		if body[17]&blockHasClock != 0 {
 			p.clock()
@@ -49,10 +48,7 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 			p.subRuns()
 		}
 	}
-	b.flags = nil
-	if body[17]&blockHasFlags != 0 {
-		b.flags = p.take(uint64(b.rows+7) / 8)
-	}
+	b.flags = p.flagSet(body[17])
 	b.tombs = nil
 	if body[17]&blockHasTombs != 0 {
 		b.tombs = p.take(uint64(b.rows+7) / 8)
@@ -63,6 +59,17 @@ func (b *Block) parse(data []byte, i int, size uint32, verifiedLately bool) (rea
 	}
 	b.body = data
 	return ""
+}
+
+// areBlockFlags reports whether the flags of a block may be together.
+func areBlockFlags(flags uint8) bool {
+	const (
+		notOfRuns    = blockHasClock | blockHasSubRuns | blockHasLines
+		formsOfMIDs  = blockHasDictionary | blockHasLines
+		formsOfFlags = blockHasFlags | blockHasFlagList
+	)
+	return (flags&blockHasRuns == 0 || flags&notOfRuns == 0) &&
+		flags&formsOfMIDs != formsOfMIDs && flags&formsOfFlags != formsOfFlags
 }
 
 // parsePayload parses what the front has of payloads: the columns of words, or the directory of
@@ -133,17 +140,20 @@ func (p *frontParser) column(c *column) {
 }
 
 // key reads a key column.
-func (p *frontParser) key(d record.Dim, dictionary bool) {
+func (p *frontParser) key(d record.Dim, flags uint8) {
 	c := &p.block.keys[d]
-	c.kind, c.table = columnFOR, nil
+	c.kind, c.table, c.lines = columnFOR, nil, nil
 	if d == record.Acq {
 		p.noteRankBase()
 	}
-	if d == record.MID && dictionary {
+	switch {
+	case d == record.MID && flags&blockHasDictionary != 0:
 		p.dictionary(c)
-		return
+	case d == record.MID && flags&blockHasLines != 0:
+		p.lined(c)
+	default:
+		p.column(c)
 	}
-	p.column(c)
 }
 
 // framable reads a column that may have frames.
@@ -211,6 +221,9 @@ func (b *Block) checkStructure() (reason string) {
 		return reason
 	}
 	if reason := b.checkSubRuns(); reason != "" {
+		return reason
+	}
+	if reason := b.flags.check(b.rows); reason != "" {
 		return reason
 	}
 	for w := range b.wordColumns {

@@ -15,12 +15,12 @@ const (
 	//                       payload kind u8, flags u8, words or chunks u16, stride u32
 	blockHasFlags      = 1
 	blockHasTombs      = 2
-	blockHasDictionary = 4  // mid is dictionary-encoded, the dictionary ascending
-	blockHasRuns       = 8  // keys are a table of runs, and what is left of cap and rank
-	blockHasClock      = 16 // and not runs: cap has a clock
-	blockHasSubRuns    = 32 // and not runs: caps and ranks have bases for each sub-run
-	blockFlags         = blockHasFlags | blockHasTombs | blockHasDictionary | blockHasRuns |
-		blockHasClock | blockHasSubRuns
+	blockHasDictionary = 4   // mid is dictionary-encoded, the dictionary ascending
+	blockHasRuns       = 8   // keys are a table of runs, and what is left of cap and rank
+	blockHasClock      = 16  // and not runs: cap has a clock
+	blockHasSubRuns    = 32  // and not runs: caps and ranks have bases for each sub-run
+	blockHasLines      = 64  // and neither runs nor a dictionary: mid has lines
+	blockHasFlagList   = 128 // in the place of blockHasFlags: a list of rows
 
 	// maxBlockRows bounds the rows of a block: larger ones are no longer found by skipping.
 	maxBlockRows = 8192
@@ -55,9 +55,7 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 	if !e.appendRuns(r, &h) {
 		e.appendKeys(r, &h)
 	}
-	if e.appendFlags(r.order, flags) {
-		h.flags |= blockHasFlags
-	}
+	h.flags |= e.appendFlagSet(r.order, flags)
 	if e.appendFlags(r.order, r.Tombs) {
 		h.flags |= blockHasTombs
 	}
@@ -105,6 +103,10 @@ func (e *encoder) appendKeys(r rowsOf, h *blockHeader) {
 			continue
 		}
 		f := rebase(e.values, lo, hi)
+		if d == record.MID && e.appendLines(&f) {
+			h.flags |= blockHasLines
+			continue
+		}
 		if d == record.Acq {
 			e.subRuns.rebase(e.values, &f, 0, &e.subRuns.leastRanks)
 		}

@@ -11,6 +11,7 @@ const (
 	columnDict  = 1 // packed numbers an entry of the dictionary that precedes the packed values
 	columnDec   = 2 // bits of float64(base + gcd * packed) / 10^exponent
 	columnClock = 3 // of caps of an open block, see clock_column.go
+	columnLines = 4 // of devices of an open block, see device_lines.go
 )
 
 const (
@@ -51,13 +52,18 @@ type column struct {
 	maxPacked      uint64 // width one bits: the greatest packed value, and the mask of one
 	body           []byte
 	dict           []byte
+	lines          []byte      // of columnLines
 	table          *frameTable // nil for no frames
 }
 
 // packed returns packed value i of a column without frames.
 func (c *column) packed(i int) uint64 {
 	at := uint(i) * uint(c.width)
-	return binary.LittleEndian.Uint64(c.body[at>>3:]) >> (at & 7) & c.maxPacked
+	p := binary.LittleEndian.Uint64(c.body[at>>3:]) >> (at & 7) & c.maxPacked
+	if c.kind == columnLines {
+		return (p + c.onLine(i)) & greatestOnLine
+	}
+	return p
 }
 
 // value returns value i as the 64 bits that were encoded.

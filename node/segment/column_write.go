@@ -23,6 +23,8 @@ type encoder struct {
 	subRuns       subRunEncoder
 	hasRuns       bool // the block that is encoded
 	clockHeader   []byte
+	lines         []byte
+	flagList      []byte
 	frameEnds     []uint16
 	frameLeast    []uint64
 }

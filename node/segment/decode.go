@@ -58,6 +58,8 @@ func (c *column) write(p *positions, w *wordWriter) {
 		w.fill(c.value(0), p.n)
 	case c.kind == columnClock:
 		c.writeClock(p, w)
+	case c.kind == columnLines:
+		c.writeLines(p, w)
 	case c.table != nil:
 		c.writeFrames(p, w)
 	case p.sel != nil:

@@ -20,7 +20,7 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 	case columnClock:
 		return c.translateClock(set, dst)
 	}
-	base := int64(c.base)
+	base, greatest := int64(c.base), c.greatest()
 	first := 0
 	if len(set) > manyMatches {
 		first = sort.Search(len(set), func(i int) bool { return set[i].To > base })
@@ -34,13 +34,13 @@ func (c *column) translate(set record.RangeSet, dst []match) (matches []match, a
 			low = uint64(r.From) - c.base
 			low = low/c.gcd + min(low%c.gcd, 1)
 		}
-		if low > c.maxPacked {
+		if low > greatest {
 			break // and so does what follows
 		}
-		high := min((uint64(r.To-1)-c.base)/c.gcd, c.maxPacked)
+		high := min((uint64(r.To-1)-c.base)/c.gcd, greatest)
 		if low <= high {
 			dst = append(dst, match{low, high - low})
-			all = all || low == 0 && high == c.maxPacked
+			all = all || low == 0 && high == greatest
 		}
 	}
 	return dst, all || len(set) == 0
@@ -210,7 +210,7 @@ func (b *Block) SearchMIDs(lo, hi int, m MIDs) (first, end int) {
 	}
 	c, rows := &b.keys[record.MID], float64(hi-1-lo)
 	first = c.search(lo, hi, m.low, lo+int(m.share*rows))
-	if m.last == c.maxPacked || first == hi {
+	if m.last == c.greatest() || first == hi {
 		return first, hi
 	}
 	if at := lo + int(m.end*rows); at > first+nearRows {
@@ -284,7 +284,7 @@ func (b *Block) SearchReading(lo, hi int, k record.Key) (first, end int) {
 			continue
 		}
 		lo = c.lowerBound(lo, hi, v)
-		if v < c.maxPacked {
+		if v < c.greatest() {
 			hi = c.endOf(lo, hi, v)
 		}
 	}
@@ -304,5 +304,5 @@ func (c *column) pack(v int64) (packed uint64, ok bool) {
 	}
 	above := uint64(v) - c.base
 	packed = above / c.gcd
-	return packed, v >= int64(c.base) && packed*c.gcd == above && packed <= c.maxPacked
+	return packed, v >= int64(c.base) && packed*c.gcd == above && packed <= c.greatest()
 }

@@ -33,6 +33,9 @@ func (c *column) filterSpan(m match, lo int, out []uint32) (k int) {
 	if c.table != nil {
 		return c.filterFrames(m, lo, out)
 	}
+	if c.kind == columnLines {
+		return c.filterLines(m, lo, out)
+	}
 	if rest := min(-lo&7, len(out)); rest > 0 {
 		k = c.filterRows(m, lo, rest, out)
 		lo, out = lo+rest, out[k:][:len(out)-rest]
@@ -115,6 +118,9 @@ func (c *column) filterConstant(m match, lo int, out []uint32) int {
 func (c *column) filter(m match, sel []uint32) (k int) {
 	if c.table != nil {
 		return c.filterFramesSelected(m, sel)
+	}
+	if c.kind == columnLines {
+		return c.filterLinesSelected(m, sel)
 	}
 	width, mask, body := uint(c.width), c.maxPacked, c.bodyStart()
 	low, span := m.low, m.span

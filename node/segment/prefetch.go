@@ -64,6 +64,9 @@ type prefetchParser struct {
 	head  int    // in front
 	at    uint64 // in the file
 	rows  uint64
+	next  record.Dim // of key
+	// Whether mid has lines.
+	hasLines bool
 }
 
 func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
@@ -77,11 +80,16 @@ func (s *File) prefetchParserAt(offset uint64) (p prefetchParser, ok bool) {
 	}
 	p.head, p.rows = blockHeaderBytes, uint64(binary.LittleEndian.Uint16(p.front[12:]))
 	p.at = offset + uint64(binary.LittleEndian.Uint16(p.front[14:]))
+	p.hasLines = p.front[17]&blockHasLines != 0
 	return p, p.front[17]&blockHasDictionary == 0
 }
 
 // key returns where the next column starts, and its width.
 func (p *prefetchParser) key() (from, width uint64) {
+	if p.next == record.MID && p.hasLines {
+		p.at += uint64(lineBytes * linesOf(int(p.rows)))
+	}
+	p.next++
 	from, width = p.at, uint64(p.front[p.head]&^gcdBit)
 	if p.front[p.head]&gcdBit != 0 {
 		p.head += 8

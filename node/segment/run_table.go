@@ -47,7 +47,7 @@ func (t *runTable) close() {
 }
 
 // runs reads the columns of a table of runs, and those of what is left.
-func (p *frontParser) runs(dictionary bool) {
+func (p *frontParser) runs(flags uint8) {
 	t, rows := &p.block.runs, p.rows
 	if len(p.headers) < 2 {
 		p.bad = true
@@ -61,7 +61,7 @@ func (p *frontParser) runs(dictionary bool) {
 	p.rows = t.count
 	p.column(&t.start)
 	for d := record.CID; d <= record.MOID; d++ {
-		p.key(d, dictionary)
+		p.key(d, flags)
 	}
 	for i := range t.lines {
 		p.noteRankBase() // at last that of ranks

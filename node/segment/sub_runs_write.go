@@ -9,13 +9,14 @@ import (
 // subRunEncoder is the sub-runs of the block that is encoded.
 type subRunEncoder struct {
 	ends                              []uint16 // none: the block is written without
+	ascending                         bool     // devices do, in at most maxSubRuns stretches
 	leastCaps, leastTicks, leastRanks [maxSubRuns]uint32
 }
 
 // divide finds the stretches of rows in which devices ascend, if the rows are of one tenant and
 // quantity and these are few.
 func (t *subRunEncoder) divide(r rowsOf, mids []uint64) {
-	t.ends = t.ends[:0]
+	t.ends, t.ascending = t.ends[:0], false
 	t.leastCaps, t.leastRanks = [maxSubRuns]uint32{}, [maxSubRuns]uint32{}
 	from, to := r.start, r.start+uint32(len(mids))
 	if !isConstant(r.keys.CID[from:to]) || !isConstant(r.keys.MOID[from:to]) {
@@ -31,7 +32,7 @@ func (t *subRunEncoder) divide(r rowsOf, mids []uint64) {
 		}
 		t.ends = append(t.ends, uint16(i))
 	}
-	if len(t.ends) == 1 {
+	if t.ascending = true; len(t.ends) == 1 {
 		t.ends = t.ends[:0]
 	}
 }
