@@ -23,7 +23,7 @@ type encoder struct {
 	subRuns       subRunEncoder
 	hasRuns       bool // the block that is encoded
 	clockHeader   []byte
-	lines         []byte
+	lines         lineEncoder
 	flagList      []byte
 	frameEnds     []uint16
 	frameLeast    []uint64

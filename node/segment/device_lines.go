@@ -2,7 +2,6 @@ package segment
 
 import (
 	"encoding/binary"
-	"slices"
 	"unsafe"
 )
 
@@ -91,69 +90,4 @@ func (c *column) filterLinesSelected(m match, sel []uint32) (k int) {
 		}
 	}
 	return k
-}
-
-// lineSaving is how many bits a row lines save at least.
-const lineSaving = 1
-
-// appendLines writes packed devices with lines, where that is smaller.
-func (e *encoder) appendLines(f *forCoding) bool {
-	n := len(e.values)
-	if !e.subRuns.ascending || f.width <= 1+lineSaving || f.width > lineBits {
-		return false
-	}
-	e.best, e.lines = slices.Grow(e.best[:0], n)[:n], e.lines[:0]
-	most := uint64(1)
-	for from := 0; from < n; from += lineRows {
-		end := min(from+lineRows, n)
-		ascent := ascentOf(e.values[from:end])
-		first, rest := aboveLine(e.values[from:end], ascent, e.best[from:end])
-		most = max(most, rest)
-		e.lines = binary.LittleEndian.AppendUint16(e.lines, uint16(first))
-		e.lines = binary.LittleEndian.AppendUint16(e.lines, uint16(ascent))
-	}
-	rests := *f
-	rests.width = widthOf(most)
-	if len(e.lines)+rests.bytes(n)+lineSaving*n/8 > f.bytes(n) {
-		return false
-	}
-	e.columnHeaders = appendFOR(e.columnHeaders, &rests)
-	e.columnData = appendPacked(append(e.columnData, e.lines...), e.best, rests.width)
-	return true
-}
-
-// ascentOf returns how much a line through values ascends over lineRows: by the difference of the
-// means of both halves.
-func ascentOf(values []uint64) uint64 {
-	half := len(values) / 2
-	if half == 0 {
-		return 0
-	}
-	low, high := uint64(0), uint64(0)
-	for _, v := range values[:half] {
-		low += v
-	}
-	for _, v := range values[len(values)-half:] {
-		high += v
-	}
-	if high <= low {
-		return 0
-	}
-	apart := uint64(half * (len(values) - half))
-	return min(greatestOnLine, ((high-low)<<lineShift+apart/2)/apart)
-}
-
-// aboveLine writes into rests how much values are above a line with that ascent, and returns where
-// it starts, modulo 2^64, and the greatest rest.
-func aboveLine(values []uint64, ascent uint64, rests []uint64) (first, most uint64) {
-	least, greatest := int64(0), int64(0)
-	for k, v := range values {
-		above := int64(v - ascent*uint64(k)>>lineShift - values[0])
-		rests[k] = uint64(above)
-		least, greatest = min(least, above), max(greatest, above)
-	}
-	for k := range rests {
-		rests[k] -= uint64(least)
-	}
-	return values[0] + uint64(least), uint64(greatest - least)
 }
