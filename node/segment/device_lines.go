@@ -47,15 +47,30 @@ func (c *column) greatest() uint64 {
 // writeLines is write for a column with lines.
 func (c *column) writeLines(p *positions, to *wordWriter) {
 	out := unsafe.Slice((*int64)(unsafe.Add(to.out, to.at)), p.n)
+	if p.sel != nil {
+		done := c.decodeLinesAt(out, p.sel)
+		for k, row := range p.sel[done:] {
+			out[done+k] = int64(c.base + c.gcd*c.packed(int(row)))
+		}
+	} else if p.n < fewRows*len(p.spans) {
+		for _, s := range p.spans {
+			for row := s.Lo; row < s.Hi; row++ {
+				out[0] = int64(c.base + c.gcd*c.packed(int(row)))
+				out = out[1:]
+			}
+		}
+	} else {
+		c.writeLineSpans(p, out)
+	}
+	to.at += uintptr(p.n) * wordBytes
+}
+
+// writeLineSpans writes the rests of long spans, and then adds the lines.
+func (c *column) writeLineSpans(p *positions, out []int64) {
 	rests := *c
 	rests.kind, rests.base, rests.gcd = columnFOR, 0, 1
-	rests.write(p, to)
-	if p.sel != nil {
-		for k, row := range p.sel {
-			out[k] = int64(c.onLines(uint64(out[k]), int(row)))
-		}
-		return
-	}
+	w := wordWriterOf(out)
+	rests.write(p, &w)
 	for _, s := range p.spans {
 		n := int(s.Hi - s.Lo)
 		for done := c.addLines(out[:n], int(s.Lo)); done < n; done++ {

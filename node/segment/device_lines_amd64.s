@@ -19,7 +19,8 @@ TEXT ·decodeLines(SB), NOSPLIT, $0-40
 	MOVQ         d+32(FP), AX
 	VPBROADCASTQ 0(AX), Z5      // base
 	VPBROADCASTQ 8(AX), Z6      // gcd
-	VPBROADCASTQ 16(AX), Z7     // mask
+	MOVL         $0xffff, AX
+	VPBROADCASTQ AX, Z7         // of a packed value
 	VMOVDQU64    rowsOfEight<>(SB), Z8
 
 lineNext:
@@ -78,5 +79,56 @@ lineRest:
 lineEnd:
 	TESTQ DX, DX
 	JNZ   lineNext
+	VZEROUPPER
+	RET
+
+// func decodeLineRows(values unsafe.Pointer, rows *uint32, eights int, lines, rests *byte, d *lineDecoding)
+TEXT ·decodeLineRows(SB), NOSPLIT, $0-48
+	MOVQ         values+0(FP), DI
+	MOVQ         rows+8(FP), SI
+	MOVQ         eights+16(FP), CX
+	MOVQ         lines+24(FP), R8
+	MOVQ         rests+32(FP), R9
+	MOVQ         d+40(FP), AX
+	VPBROADCASTQ 0(AX), Z10  // base
+	VPBROADCASTQ 8(AX), Z11  // gcd
+	VPBROADCASTQ 16(AX), Z12 // width
+	VPBROADCASTQ 24(AX), Z13 // of a rest
+	MOVL         $0xffff, AX
+	VPBROADCASTQ AX, Z14     // of a packed value
+	MOVL         $127, AX
+	VPBROADCASTQ AX, Z15     // of a row of a line
+	MOVL         $7, AX
+	VPBROADCASTQ AX, Z16     // of a bit of a byte
+
+lineRowsNext:
+	VPMOVZXDQ  (SI), Z0
+	VPMULUDQ   Z12, Z0, Z1         // bit
+	VPSRLQ     $3, Z1, Z2
+	VPANDQ     Z16, Z1, Z1
+	KXNORB     K1, K1, K1
+	VPXORQ     Z3, Z3, Z3
+	VPGATHERQQ (R9)(Z2*1), K1, Z3
+	VPSRLQ     $7, Z0, Z4
+	KXNORB     K2, K2, K2
+	VPXORQ     Z5, Z5, Z5
+	VPGATHERQQ (R8)(Z4*4), K2, Z5
+	VPSRLVQ    Z1, Z3, Z3
+	VPANDQ     Z13, Z3, Z3         // rest
+	VPSRLQ     $16, Z5, Z6
+	VPANDQ     Z14, Z6, Z6         // ascent
+	VPANDQ     Z15, Z0, Z0
+	VPMULUDQ   Z6, Z0, Z6
+	VPSRLQ     $7, Z6, Z6
+	VPADDQ     Z3, Z5, Z5          // the mask drops the ascent above
+	VPADDQ     Z6, Z5, Z5
+	VPANDQ     Z14, Z5, Z5
+	VPMULLQ    Z11, Z5, Z5
+	VPADDQ     Z10, Z5, Z5
+	VMOVDQU64  Z5, (DI)
+	ADDQ       $32, SI
+	ADDQ       $64, DI
+	DECQ       CX
+	JNZ        lineRowsNext
 	VZEROUPPER
 	RET

@@ -10,7 +10,7 @@ import (
 const (
 	cacheLineBytes = 64
 	// frontBytes is what most headers of blocks take.
-	frontBytes = 4 * cacheLineBytes
+	frontBytes = 8 * cacheLineBytes
 	// maxPrefetchBytes is about what the caches hold besides.
 	maxPrefetchBytes = 4 << 10
 	// deviceSlackRows is how far a device is found, mostly, from where it would be if ids were
