@@ -100,7 +100,7 @@ func smallInputs(rng *rand.Rand) map[string]*SealedInput {
 		inputs[name] = in
 	}
 	inputs["runs"], inputs["clock"] = smallRuns(rng), exampleClock()
-	inputs["sub-runs"] = exampleSubRuns()
+	inputs["sub-runs"], inputs["lines"] = exampleSubRuns(), exampleLines()
 	return inputs
 }
 

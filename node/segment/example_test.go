@@ -113,3 +113,14 @@ func exampleSubRuns() *SealedInput {
 	}
 	return in
 }
+
+// exampleLines is a reading of each of 64 devices, every second of which has a number that is by
+// one greater than three times its place. The fifth one replaces an older one.
+func exampleLines() *SealedInput {
+	in := &SealedInput{Rows: &record.Batch{}, BlockEnds: []uint32{64}, Flags: []uint64{1 << 4}}
+	for i := range 64 {
+		in.Order = append(in.Order, uint32(i))
+		in.Rows.Append(record.Key{CID: 7, MID: 1000 + int64(3*i+i%2), MOID: 3}, nil)
+	}
+	return in
+}

@@ -62,6 +62,7 @@ func TestFormatExamples(t *testing.T) {
 	t.Run("sub-runs", func(t *testing.T) {
 		checkExampleSealed(t, found["sub-runs"], exampleSubRuns())
 	})
+	t.Run("lines", func(t *testing.T) { checkExampleSealed(t, found["lines"], exampleLines()) })
 }
 
 func sameBytes(t *testing.T, what string, got, want []byte) {
@@ -138,7 +139,7 @@ func ofVersion1(t *testing.T, file string, err error) {
 func TestOldFiles(t *testing.T) {
 	for name, in := range map[string]*SealedInput{"segment": exampleInput(),
 		"texts": exampleTexts(), "tombs": exampleTombs(), "runs": exampleRuns(),
-		"clock": exampleClock(), "sub-runs": exampleSubRuns()} {
+		"clock": exampleClock(), "sub-runs": exampleSubRuns(), "lines": exampleLines()} {
 		s, err := OpenSealed("testdata/v2-"+name+".seg", nil)
 		if err != nil {
 			t.Fatal(err)
