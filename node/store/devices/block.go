@@ -137,7 +137,7 @@ func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
 			word = ^b.isDead[first>>6]
 		}
 		for _, set := range f.sets {
-			word &= set[first>>6]
+			word &= set.word(first >> 6)
 		}
 		if first < list.from {
 			word &= ^uint64(0) << (list.from & 63)
@@ -159,15 +159,13 @@ func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
 var bitmaps = sync.Pool{New: func() any { return new([]uint64) }}
 
 // intersect appends the bitmap of the living devices that are in all of some sets.
-func (b *block) intersect(sets [][]uint64, dst []uint64) []uint64 {
-	dst = append(dst, sets[0]...)
-	for i, word := range b.isDead {
-		dst[i] &^= word
-	}
-	for _, set := range sets[1:] {
-		for i, word := range set {
-			dst[i] &= word
+func (b *block) intersect(sets []union, dst []uint64) []uint64 {
+	for i, dead := range b.isDead {
+		word := ^dead
+		for _, set := range sets {
+			word &= set.word(uint32(i))
 		}
+		dst = append(dst, word)
 	}
 	return dst
 }

@@ -18,13 +18,24 @@ type filter struct {
 	check func(ord uint32) bool
 	count int // of devices in lists
 	all   bool
-	slow  bool     // the test computes, and is made after others
-	set   []uint64 // a bit for each device that passes; nil: there is no such bitmap
-	// sets and rest are the same as check, where some of its tests have a bitmap; sets and others
+	slow  bool  // the test computes, and is made after others
+	set   union // of the devices that pass; nil: there are no such bitmaps
+	// sets and rest are the same as check, where some of its tests have bitmaps; sets and others
 	// are what is left of it for lists that pass.
-	sets   [][]uint64
+	sets   []union
 	rest   func(ord uint32) bool
 	others func(ord uint32) bool // nil: no test
+}
+
+// union is what is in one of some bitmaps, which have a bit for each device.
+type union [][]uint64
+
+// word returns one word of the bitmap of all.
+func (u union) word(at uint32) (word uint64) {
+	for _, set := range u {
+		word |= set[at]
+	}
+	return word
 }
 
 // list adds devices to the lists of a filter, a range to the one before if that ends there.
