@@ -30,12 +30,38 @@ type filter struct {
 // union is what is in one of some bitmaps, which have a bit for each device.
 type union [][]uint64
 
-// word returns one word of the bitmap of all.
-func (u union) word(at uint32) (word uint64) {
-	for _, set := range u {
-		word |= set[at]
+// restrict clears the bits of a bitmap, from a word on, of what is in none.
+func (u union) restrict(words []uint64, from int) {
+	if len(u) == 1 {
+		set := u[0][from:][:len(words)]
+		for i, word := range set {
+			words[i] &= word
+		}
+		return
 	}
-	return word
+	const atOnce = 64
+	var memory [atOnce]uint64
+	for len(words) > 0 {
+		some := words[:min(len(words), atOnce)]
+		all := memory[:len(some)]
+		copy(all, u[0][from:])
+		for _, set := range u[1:] {
+			for i, word := range set[from:][:len(all)] {
+				all[i] |= word
+			}
+		}
+		for i, word := range all {
+			some[i] &= word
+		}
+		words, from = words[len(some):], from+len(some)
+	}
+}
+
+// without clears the bits of a bitmap that another has.
+func without(words, other []uint64) {
+	for i, word := range other[:len(words)] {
+		words[i] &^= word
+	}
 }
 
 // list adds devices to the lists of a filter, a range to the one before if that ends there.
