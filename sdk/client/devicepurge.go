@@ -173,8 +173,8 @@ func (c *Client) planPurge(
 	return p, claims, err
 }
 
-// everHad reports whether a device that was removed had a name which it claims. Else a rename claimed
-// it, and the removal came first.
+// everHad reports whether a device that was removed had a name which it claims. Else a rename
+// claimed it, and the removal came first.
 func (c *Client) everHad(ctx context.Context, cid int32, mid int64, name string) (bool, error) {
 	q := record.Query{View: record.ViewAll, Box: seriesBox(record.DeviceNameKey(cid, mid))}
 	renamed, had := false, false // without a rename it said no name before it was removed
