@@ -15,22 +15,11 @@ type piece struct {
 
 // divide fills the pieces of positions, in the memory of the block.
 func (b *Block) divide(p *positions) {
-	pieces, run := b.pieces[:0], 0
 	if p.sel != nil {
-		b.loadFor(min(len(p.sel), b.runsIn(int(p.sel[len(p.sel)-1]-p.sel[0]))))
-		for k := 0; k < len(p.sel); {
-			first := p.sel[k]
-			run = b.runOf(first, run)
-			n, most := 1, min(len(p.sel)-k, int(b.runStart(run+1)-first))
-			for n < most && p.sel[k+n] == first+uint32(n) {
-				n++
-			}
-			pieces = append(pieces, piece{uint32(run), first - b.runStart(run), uint32(n)})
-			k += n
-		}
-		b.pieces, p.pieces = pieces, pieces
+		b.divideSelected(p)
 		return
 	}
+	pieces, run := b.pieces[:0], 0
 	b.loadFor(len(p.spans) + p.n*b.runs.count/b.rows)
 	for _, s := range p.spans {
 		run = b.runOf(s.Lo, run)
@@ -44,6 +33,30 @@ func (b *Block) divide(p *positions) {
 				break
 			}
 		}
+	}
+	b.pieces, p.pieces = pieces, pieces
+}
+
+// divideSelected is divide for selected positions.
+func (b *Block) divideSelected(p *positions) {
+	pieces, rest := b.pieces[:0], p.sel
+	b.loadFor(min(len(rest), b.runsIn(int(rest[len(rest)-1]-rest[0]))))
+	run, start, end := 0, uint32(0), b.runStart(1)
+	for len(rest) > 0 {
+		first := rest[0]
+		if first >= end { // then this is not the last run
+			run, start, end = run+1, end, b.runStart(run+2)
+		}
+		if first >= end {
+			run = b.runOf(first, run)
+			start, end = b.runStart(run), b.runStart(run+1)
+		}
+		n, most := 1, min(len(rest), int(end-first))
+		for n < most && rest[n] == first+uint32(n) {
+			n++
+		}
+		pieces = append(pieces, piece{uint32(run), first - start, uint32(n)})
+		rest = rest[n:]
 	}
 	b.pieces, p.pieces = pieces, pieces
 }
