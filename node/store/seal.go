@@ -166,7 +166,6 @@ func (s *Store) finishSealing(x *sealing) error {
 		s.counters.sealedRows.Add(int64(x.segment.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(x.began)))
-	s.logDeleteErr.Set(logDeleteFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -224,11 +223,15 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 // takes it: memory that was never touched costs more than what is done in it.
 type sealBuffers struct {
 	rows      record.Batch
-	layouts   [2]index.Layout // one part is clustered while the one before is written
+	layouts   [6]index.Layout // parts are clustered while those before are written
 	clusterer index.Clusterer
 }
 
 var sealBufferPool = sync.Pool{New: func() any { return new(sealBuffers) }}
+
+// sealEncoders is how many blocks of a seal are encoded at the same time: they take longer than to
+// cluster the next ones.
+const sealEncoders = 2
 
 // keptPayloads is how many bytes of payloads a seal may leave space for to the next one.
 const keptPayloads = 64 << 20
@@ -252,10 +255,10 @@ func (w *sealBuffers) write(
 	var builder index.Builder
 	w.clusterer.With(opt)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
-		Meta: text,
+		Meta: text, Encoders: sealEncoders,
 		Runs: func(add func(*segment.RowRun) error) error {
 			run := segment.RowRun{Rows: rows, Flags: flags}
-			return overlap(&w.layouts[1], func(give giveFunc[index.Layout]) error {
+			return overlap(w.layouts[1:], func(give giveFunc[index.Layout]) error {
 				return w.clusterer.ClusterInParts(rows, &w.layouts[0], give)
 			}, func(part *index.Layout) error {
 				builder.Add(part, flags)

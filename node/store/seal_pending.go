@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -42,11 +43,16 @@ func (s *Store) takeRequests(r sealRequest, p *pendingSeals) (reports []chan err
 	}
 }
 
-// sealPending seals what is pending, until it fails.
+// sealPending seals what is pending, until it fails. Files of the log that are not needed any more
+// are deleted while the next segments are written.
 func (s *Store) sealPending(p *pendingSeals) error {
+	var deleting sync.WaitGroup
+	defer deleting.Wait()
 	for len(p.shards) > 0 {
 		atOnce := min(len(p.shards), cap(s.opt.Background.Seals))
 		sealed, err := s.sealOldest(p.shards[:atOnce])
+		deleting.Wait()
+		deleting.Go(func() { _ = s.deleteSealedLogNow() }) // the next seal tries again
 		p.shards = p.shards[sealed:]
 		if errors.Is(err, ErrClosed) {
 			return err

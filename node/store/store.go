@@ -87,12 +87,15 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and logRemovals.
+	// manifestMu guards manifest, firstLogFileAfterPurge and logRemovals, and that a file of the log
+	// is removed.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
-	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
-	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
-	logRemovals            logRemovals         // rows that retentions remove from the log
+	firstLogFileAfterPurge map[int64]uint64 // purge -> first log file without its rows
+	logRemovals            logRemovals      // rows that retentions remove from the log
+
+	logFilesMu sync.Mutex          // guards logFiles: commits do not wait while files are removed
+	logFiles   map[uint64][]uint64 // log file -> by shard the last LSN in it
 
 	readahead blocks.Readahead // of segments, for all that reads them
 	described descriptions     // of devices, for queries that select by them
