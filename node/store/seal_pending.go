@@ -24,6 +24,9 @@ type pendingSeals struct {
 	shards []*shards.Shard
 	wait   time.Duration
 	retry  <-chan time.Time // nil while sealing works
+
+	// deleting removes files of the log that are not needed any more, beside the next seal.
+	deleting sync.WaitGroup
 }
 
 // takeRequests takes a request and those that wait behind it, and returns who wants a report.
@@ -43,16 +46,13 @@ func (s *Store) takeRequests(r sealRequest, p *pendingSeals) (reports []chan err
 	}
 }
 
-// sealPending seals what is pending, until it fails. Files of the log that are not needed any more
-// are deleted while the next segments are written.
+// sealPending seals what is pending, until it fails.
 func (s *Store) sealPending(p *pendingSeals) error {
-	var deleting sync.WaitGroup
-	defer deleting.Wait()
 	for len(p.shards) > 0 {
 		atOnce := min(len(p.shards), cap(s.opt.Background.Seals))
 		sealed, err := s.sealOldest(p.shards[:atOnce])
-		deleting.Wait()
-		deleting.Go(func() { _ = s.deleteSealedLogNow() }) // the next seal tries again
+		p.deleting.Wait()
+		p.deleting.Go(func() { _ = s.deleteSealedLogNow() }) // the next seal tries again
 		p.shards = p.shards[sealed:]
 		if errors.Is(err, ErrClosed) {
 			return err

@@ -58,10 +58,11 @@ type Store struct {
 	committerLock chan struct{}    // full while a goroutine is the committer
 	describing    chan struct{}    // full while names or descriptions are put
 	sealRequests  chan sealRequest // bounded; the sealer is the only reader
-	stop          chan struct{}    // closed by Close, once
-	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
-	wg            sync.WaitGroup   // of all these goroutines
-	failed        health.Latch     // after its error nothing may be put; set by the committer
+	sealBuffers   sealBufferStock
+	stop          chan struct{}  // closed by Close, once
+	drained       chan struct{}  // closed by the committer when it ends: no queued put is read
+	wg            sync.WaitGroup // of all these goroutines
+	failed        health.Latch   // after its error nothing may be put; set by the committer
 	counters      counters
 
 	feeds *notify.Notifier // feeds that wait for commits
@@ -184,6 +185,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, errors.Join(layout.WayOut(err), s.closeFiles())
 	}
 	s.sealRequests = make(chan sealRequest, 2*len(s.shards)*cap(opt.Background.Seals))
+	s.sealBuffers = make(sealBufferStock, cap(opt.Background.Seals))
 	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)
