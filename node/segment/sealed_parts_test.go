@@ -61,8 +61,7 @@ func TestRunsOfOneBatch(t *testing.T) {
 		for encoders := 1; encoders <= 4; encoders++ {
 			got, err := write(fmt.Sprint(each), each, encoders, same)
 			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("in runs of %d rows, by %d encoders, the file differs: %v", each, encoders,
-					err)
+				t.Errorf("in runs of %d rows, by %d encoders, it differs: %v", each, encoders, err)
 			}
 		}
 	}

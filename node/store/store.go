@@ -88,8 +88,8 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, firstLogFileAfterPurge and logRemovals, and that a file of the log
-	// is removed.
+	// manifestMu guards manifest, firstLogFileAfterPurge and logRemovals. Files of the log are
+	// removed under it.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
 	firstLogFileAfterPurge map[int64]uint64 // purge -> first log file without its rows
