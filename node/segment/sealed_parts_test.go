@@ -61,11 +61,12 @@ func TestRunsOfOneBatch(t *testing.T) {
 		for encoders := 1; encoders <= 4; encoders++ {
 			got, err := write(fmt.Sprint(each), each, encoders, same)
 			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("in runs of %d rows, by %d encoders, it differs: %v", each, encoders, err)
+				t.Errorf("runs of %d rows, %d encoders: it differs: %v", each, encoders, err)
 			}
 		}
 	}
-	if _, err := write("beyond", blockRows, 2, func(order []uint32) { order[7] = rows }); err == nil {
+	beyond := func(order []uint32) { order[7] = rows }
+	if _, err := write("beyond", blockRows, 2, beyond); err == nil {
 		t.Error("a row that the batch has not is named")
 	}
 }
