@@ -11,18 +11,21 @@ import (
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/valyala/fasthttp"
 )
 
 // recordNames finds the numbers of names in one request. It implements rowjson.Names.
 type recordNames struct {
-	s *Server
+	s      *Server
+	create bool // devices that are not there
 	// device returns the id of a device, 0 if there is none; listTenants all that have names.
 	device      func(cid int32, name string) (int64, error)
 	listTenants func() ([]client.Tenant, error)
 
 	tenants map[string]int32 // nil: not asked for
 	devices map[deviceName]int64
+	failed  error // of a question, not of a name: no other one is asked
 }
 
 type deviceName struct {
@@ -35,7 +38,7 @@ func (s *Server) namesOf(
 	rc context.Context, req *httpserver.Request, create bool,
 ) *recordNames {
 	db := s.devices(req)
-	return &recordNames{s: s, devices: map[deviceName]int64{},
+	return &recordNames{s: s, create: create, devices: map[deviceName]int64{},
 		listTenants: func() ([]client.Tenant, error) { return db.Tenants(rc) },
 		device: func(cid int32, name string) (int64, error) {
 			if !create {
@@ -51,15 +54,16 @@ func (s *Server) namesOf(
 
 // Tenant implements rowjson.Names.
 func (n *recordNames) Tenant(name string) (int32, error) {
-	if n.tenants == nil {
-		all, err := n.listTenants()
-		if err != nil {
-			return 0, err
-		}
+	if n.failed == nil && n.tenants == nil {
+		var all []client.Tenant
+		all, n.failed = n.listTenants()
 		n.tenants = make(map[string]int32, len(all))
 		for _, t := range all {
 			n.tenants[t.Name] = t.CID
 		}
+	}
+	if n.failed != nil {
+		return 0, n.failed
 	}
 	cid, ok := n.tenants[name]
 	if !ok {
@@ -84,9 +88,17 @@ func (n *recordNames) Device(cid int32, name string) (int64, error) {
 	if mid := n.devices[key]; mid != 0 {
 		return mid, nil
 	}
-	mid, err := n.device(cid, name)
-	if err != nil {
-		return 0, err
+	if n.create {
+		if err := registry.CheckName(name); err != nil {
+			return 0, err
+		}
+	}
+	var mid int64
+	if n.failed == nil {
+		mid, n.failed = n.device(cid, name)
+	}
+	if n.failed != nil {
+		return 0, n.failed
 	}
 	if mid == 0 {
 		return 0, fmt.Errorf("tenant %d has no device with the name %q; create=1 creates it", cid,
@@ -117,6 +129,9 @@ func (s *Server) replaceNames(req *httpserver.Request, args *fasthttp.Args) erro
 			names = s.namesOf(rc, req, false)
 		}
 		numbers, err := names.numbers(d, text, tenants)
+		if names.failed != nil {
+			return names.failed
+		}
 		if err != nil {
 			return params.Bad(d.String(), err)
 		}
