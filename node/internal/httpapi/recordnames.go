@@ -10,6 +10,7 @@ import (
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
 	"github.com/pentad-db/pentad/sdk/registry"
 	"github.com/valyala/fasthttp"
@@ -17,15 +18,17 @@ import (
 
 // recordNames finds the numbers of names in one request. It implements rowjson.Names.
 type recordNames struct {
-	s      *Server
 	create bool // devices that are not there
 	// device returns the id of a device, 0 if there is none; listTenants all that have names.
 	device      func(cid int32, name string) (int64, error)
 	listTenants func() ([]client.Tenant, error)
+	quantities  func() []plugin.Quantity // as this node knows them
+	refresh     func() error             // has it ask its cluster
 
 	tenants map[string]int32 // nil: not asked for
 	devices map[deviceName]int64
 	failed  error // of a question, not of a name: no other one is asked
+	newest  bool  // refresh was called
 }
 
 type deviceName struct {
@@ -38,8 +41,10 @@ func (s *Server) namesOf(
 	rc context.Context, req *httpserver.Request, create bool,
 ) *recordNames {
 	db := s.devices(req)
-	return &recordNames{s: s, create: create, devices: map[deviceName]int64{},
+	return &recordNames{create: create, devices: map[deviceName]int64{},
 		listTenants: func() ([]client.Tenant, error) { return db.Tenants(rc) },
+		quantities:  s.Plugins.Quantities,
+		refresh:     func() error { return s.Plugins.Refresh(rc) },
 		device: func(cid int32, name string) (int64, error) {
 			if !create {
 				return db.FindDevice(rc, cid, name, client.When{})
@@ -74,12 +79,27 @@ func (n *recordNames) Tenant(name string) (int32, error) {
 
 // Quantity implements rowjson.Names.
 func (n *recordNames) Quantity(name string) (int32, error) {
-	for _, q := range n.s.Plugins.Quantities() {
-		if q.Name == name {
-			return q.MOID, nil
-		}
+	moid, ok := n.declared(name)
+	if !ok && n.failed == nil && !n.newest { // another node may have heard of it
+		n.newest, n.failed = true, n.refresh()
+		moid, ok = n.declared(name)
+	}
+	switch {
+	case ok:
+		return moid, nil
+	case n.failed != nil:
+		return 0, n.failed
 	}
 	return 0, fmt.Errorf("no declared quantity has the name %q", params.Clip(name))
+}
+
+func (n *recordNames) declared(name string) (moid int32, ok bool) {
+	for _, q := range n.quantities() {
+		if q.Name == name {
+			return q.MOID, true
+		}
+	}
+	return 0, false
 }
 
 // Device implements rowjson.Names.
