@@ -20,8 +20,8 @@ func (r *Registry) Quantities() []plugin.Quantity {
 }
 
 // SetQuantity declares the quantity of a moid, in place of an earlier declaration. Records stay as
-// they are. A name is that of one quantity: of two that get it at the same time on different nodes of a
-// cluster one is refused, or both.
+// they are. A name is that of one quantity: of two that get it at the same time on different nodes
+// of a cluster one is refused, or both.
 //
 // Errors: a *wire.Error of kind conflict if another quantity has the name.
 func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
