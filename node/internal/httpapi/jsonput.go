@@ -50,6 +50,7 @@ func (s *Server) postRecords(req *httpserver.Request) {
 	}
 	rc, cancel := s.requestContext(req)
 	names := s.namesOf(rc, req, create)
+	names.missing = "create=1 creates it"
 	p, err := s.parseRecords(req.PostBody(), payloads, names)
 	if names.newest && names.failed == nil && err == nil && p.rejected > 0 {
 		// Types were those that this node knew before.
