@@ -50,7 +50,14 @@ func (s *Server) postRecords(req *httpserver.Request) {
 	}
 	rc, cancel := s.requestContext(req)
 	names := s.namesOf(rc, req, create)
+	names.missing = "create=1 creates it"
 	p, err := s.parseRecords(req.PostBody(), payloads, names)
+	if names.newest && names.failed == nil && err == nil && p.rejected > 0 {
+		// Types were those that this node knew before.
+		if payloads, err = s.payloads(req); err == nil {
+			p, err = s.parseRecords(req.PostBody(), payloads, names)
+		}
+	}
 	cancel()
 	if names.failed != nil {
 		fail(req, names.failed)

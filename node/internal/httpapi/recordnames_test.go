@@ -21,7 +21,7 @@ func TestNamesThatCannotBeAsked(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		asked := 0
 		down := &wire.Error{Kind: wire.KindUnavailable, Message: "cut off"}
-		names := &recordNames{s: s, create: create, devices: map[deviceName]int64{},
+		names := &recordNames{create: create, devices: map[deviceName]int64{},
 			device: func(_ int32, name string) (int64, error) {
 				if name != "m1" && name != "m2" {
 					return 0, nil
