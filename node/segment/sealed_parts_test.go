@@ -31,7 +31,7 @@ func TestRunsOfOneBatch(t *testing.T) {
 	}
 	write := func(name string, each, encoders int, change func([]uint32)) ([]byte, error) {
 		path := filepath.Join(t.TempDir(), name)
-		in := &RunsInput{Encoders: encoders}
+		in := &RunsInput{Encoders: func() int { return rng.IntN(encoders + 1) }}
 		in.Runs = func(add func(*RowRun) error) error {
 			for at := 0; at < rows; at += each {
 				to := min(at+each, rows)

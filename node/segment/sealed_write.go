@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -62,9 +61,10 @@ type RunsInput struct {
 	// Runs passes the runs to add, one after another.
 	Runs func(add func(*RowRun) error) error
 	Meta []byte // the caller's description
-	// Encoders is how many blocks are encoded at the same time; 0: one, on the caller's goroutine.
-	// With more, no rows may be in mapped files, as no caller can catch their page faults.
-	Encoders int
+	// Encoders returns how many of the next blocks are encoded at the same time; nil: one, on the
+	// caller's goroutine. With more, no rows may be in mapped files, as no caller can catch their
+	// page faults.
+	Encoders func() int
 	// Sections is called once all blocks are written and returns what else is kept; may be nil.
 	Sections func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
@@ -205,7 +205,8 @@ type sealedWriter struct {
 	buf     []byte
 	written int64 // bytes of the file before buf, a multiple of writeBytes
 	// encoders encode neighbouring blocks side by side.
-	encoders []encoder
+	encoders []*encoder
+	atOnce   func() int
 	rows     *record.Batch // of the last run
 	ranks    ranks
 	offsets  []uint64 // of the blocks
@@ -279,7 +280,9 @@ func sealedHeader() []byte {
 
 func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	w.buf = append(w.buf, sealedHeader()...)
-	w.encoders = make([]encoder, max(1, in.Encoders))
+	if w.atOnce = in.Encoders; w.atOnce == nil {
+		w.atOnce = func() int { return 1 }
+	}
 	if in.Carry != nil {
 		if err := in.Carry(w.carry); err != nil {
 			return SealedInfo{}, err
@@ -323,12 +326,14 @@ func (w *sealedWriter) writeRun(run *RowRun) error {
 		return fmt.Errorf("more than %d blocks", maxSegmentBlocks)
 	}
 	start := uint32(0)
-	for ends := range slices.Chunk(run.BlockEnds, len(w.encoders)) {
+	for rest := run.BlockEnds; len(rest) > 0; {
+		ends := rest[:min(max(1, w.atOnce()), len(rest))]
+		rest = rest[len(ends):]
 		w.encodeBlocks(run, start, ends)
 		start = ends[len(ends)-1]
 		for i := range ends {
 			at := uint64(w.offset())
-			size, err := w.writeBlock(&w.encoders[i])
+			size, err := w.writeBlock(w.encoders[i])
 			if err != nil {
 				return err
 			}
@@ -340,6 +345,9 @@ func (w *sealedWriter) writeRun(run *RowRun) error {
 
 // encodeBlocks encodes the next blocks of a run, one with each encoder.
 func (w *sealedWriter) encodeBlocks(run *RowRun, start uint32, ends []uint32) {
+	for len(w.encoders) < len(ends) {
+		w.encoders = append(w.encoders, new(encoder))
+	}
 	var wg sync.WaitGroup
 	for i, end := range ends {
 		encode := func(from uint32) {

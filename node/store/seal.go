@@ -208,7 +208,8 @@ func (s *Store) writeSegment(
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	watermarks := index.AppendWatermarks(nil, immutable.Head.Watermarks())
-	if err := work.write(path, meta, rows, flags, watermarks, s.opt.Index); err != nil {
+	err := work.write(path, meta, rows, flags, watermarks, s.opt.Index, s.sealEncoders())
+	if err != nil {
 		return nil, e, err
 	}
 	seg, err := s.openNew(path, meta)
@@ -225,14 +226,30 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 	return seg, nil
 }
 
-// sealEncoders is how many blocks of a seal are encoded at the same time: they take longer than to
-// cluster the next ones.
-const sealEncoders = 2
+const (
+	// mostEncoders is how many blocks of a seal are encoded at the same time: they take longer than
+	// to cluster the next ones.
+	mostEncoders = 2
+	// quietPuts is how long no row must have come until a seal encodes so many.
+	quietPuts = 5 * time.Millisecond
+)
 
-// write writes a segment of rows that are in acq order.
+// sealEncoders returns what says how many blocks a seal encodes at the same time: one while rows
+// come, as puts need the processors more.
+func (s *Store) sealEncoders() func() int {
+	puts := idleness{rows: s.counters.rows.Load(), since: time.Now()}
+	return func() int {
+		if puts.isIdleFor(s, quietPuts) {
+			return mostEncoders
+		}
+		return 1
+	}
+}
+
+// write writes a segment of rows that are in acq order; of encoders see [segment.RunsInput].
 func (w *sealBuffers) write(
 	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, watermarks []byte,
-	opt index.Options,
+	opt index.Options, encoders func() int,
 ) error {
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -241,7 +258,7 @@ func (w *sealBuffers) write(
 	var builder index.Builder
 	w.clusterer.With(opt)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
-		Meta: text, Encoders: sealEncoders,
+		Meta: text, Encoders: encoders,
 		Runs: func(add func(*segment.RowRun) error) error {
 			run := segment.RowRun{Rows: rows, Flags: flags}
 			return overlap(w.layouts[1:], func(give giveFunc[index.Layout]) error {
