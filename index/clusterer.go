@@ -28,7 +28,7 @@ const (
 	longRun = 64
 	// alignedRun is longRun for series that take readings at the same instants: these are found in
 	// all runs at once.
-	alignedRun = 8
+	alignedRun = 4
 	// instantSamples is how many rows of a block are looked at for these, and instantShare how many
 	// of them have the same cap at least.
 	instantSamples = 256

@@ -7,14 +7,17 @@ import (
 	"github.com/pentad-db/pentad/sdk/record"
 )
 
-// TestSubRunsOfInstants clusters devices that read at the same instants: each sub-run has one.
+// TestSubRunsOfInstants clusters devices that have some readings at the same instants: each sub-run
+// has one.
 func TestSubRunsOfInstants(t *testing.T) {
-	f := func(instants, devices, wantSubs int) {
+	f := func(instants, devices, readings, wantSubs int) {
 		t.Helper()
 		b := new(record.Batch)
 		for i := range instants * devices {
-			b.AppendStamped(record.Key{MID: int64(i % devices), CapNs: int64(i / devices * 100),
-				AcqNs: int64(i)}, nil)
+			if device, at := i%devices, i/devices; (device+at)%instants < readings {
+				b.AppendStamped(record.Key{MID: int64(device), CapNs: int64(at * 100),
+					AcqNs: int64(i)}, nil)
+			}
 		}
 		s := Build(b, clusterRows(b, Options{}), make([]uint64, b.Len()/64+1), []uint64{0},
 			[]uint32{0})
@@ -35,12 +38,14 @@ func TestSubRunsOfInstants(t *testing.T) {
 				devices, ends, wantSubs)
 		}
 	}
-	f(1, 1000, 1)
-	f(3, 1001, 3)
-	f(5, 700, 5)
-	f(7, 999, 7)
-	f(7, 1, 7)
-	f(16, 10, 1) // as runs
+	f(1, 1000, 1, 1)
+	f(3, 1001, 3, 3)
+	f(5, 700, 3, 5)
+	f(7, 999, 2, 7)
+	f(3, 1, 3, 3)
+	f(4, 1, 4, 1) // as runs
+	f(5, 700, 4, 1)
+	f(16, 10, 16, 1)
 }
 
 // TestSubRunsOfManyCaps finds sub-runs of as many rows where each row has a cap of its own.

@@ -372,3 +372,49 @@ func (c *nodesTogether) cursorsComeBack(i int, acqNs int64) {
 		c.Error(err)
 	}
 }
+
+// TestQuantityNamesOfACluster gives quantities the same name at the same time on all nodes: at most
+// one has it then. A node that has not heard of a quantity takes records by its name.
+func TestQuantityNamesOfACluster(t *testing.T) {
+	c := openTogether(t, 3, 2)
+	for round := range 10 {
+		name := fmt.Sprint("q", round)
+		errs := make([]error, len(c.nodes))
+		var wg sync.WaitGroup
+		for i, n := range c.nodes {
+			wg.Go(func() {
+				errs[i] = n.SetQuantity(plugin.Quantity{MOID: int32(10*round + i), Name: name,
+					Type: plugin.F64})
+			})
+		}
+		wg.Wait()
+		last := plugin.Quantity{MOID: int32(10*round + 5), Name: name + " last", Type: plugin.F64}
+		c.eventually("a declaration", func() error { return c.nodes[round%3].SetQuantity(last) })
+		a := &asker{t, c.nodes[(round+1)%3]}
+		c.until("records by its name", func() bool {
+			status, answer := post(t, a.node, "POST", "/v1/records", "application/json", []byte(
+				`{"cid":1,"mid":1,"quantity":"`+last.Name+`","cap":1,"value":1}`))
+			if status != 200 && status < 429 {
+				t.Errorf("status %d: %s", status, answer)
+			}
+			return status == 200
+		})
+		var all []plugin.Quantity
+		c.eventually("quantities", func() (err error) {
+			all, err = dial(t, a.node).Linearizable().Quantities(c.Context())
+			return err
+		})
+		have := 0
+		for _, q := range all {
+			if q.Name == name {
+				have++
+				if toWireKind(errs[q.MOID%10]) == wire.KindConflict {
+					t.Errorf("%q is of quantity %d: %v", name, q.MOID, errs[q.MOID%10])
+				}
+			}
+		}
+		if have > 1 {
+			t.Errorf("%d quantities are %q: %v", have, name, errs)
+		}
+	}
+}

@@ -190,3 +190,30 @@ func TestPurgeSmallDevice(t *testing.T) {
 		`"names":["m7"]`)
 	a.expect("GET", "/v1/devices/m7?cid=1", "", 404)
 }
+
+// TestPurgeOfUnfinishedRename purges the name that a rename claimed before its device was removed:
+// the device never had it, and keeps its readings.
+func TestPurgeOfUnfinishedRename(t *testing.T) {
+	db := dial(t, openTest(t, Options{}))
+	ids, _, err := db.NameDevices(t.Context(), 1, []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", ""} { // the claims of a rename, and a removal
+		var b record.Batch
+		b.Append(record.DeviceNameKey(1, ids[0]), []byte(name))
+		if name != "" {
+			b.Append(record.NameClaimKey(1, "b"), record.AppendNameClaim(nil, ids[0], "b"))
+			b.Append(record.Key{CID: 1, MID: ids[0], MOID: 7}, []byte("x"))
+		}
+		if _, err := db.Put(t.Context(), &b, [16]byte{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := db.PurgeDevice(t.Context(), 1, "b")
+	if device := (*client.DeviceError)(nil); !errors.As(err, &device) || !device.Missing {
+		t.Errorf("purged %+v, %v", p, err)
+	}
+	checkPurge(t, db, 1, "a", client.DevicePurge{MID: ids[0], Records: 1,
+		Names: []string{"a", "b"}})
+}

@@ -224,3 +224,30 @@ func TestNotesOfSelectors(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAsOf asks for devices whose names were swapped, by names of then and of now.
+func TestNamesAsOf(t *testing.T) {
+	n := openTest(t, Options{})
+	a, db := &asker{t, n}, dial(t, n)
+	for name, cap := range map[string]int{"a": 1, "b": 2} {
+		a.expect("POST", "/v1/records?create=1&type=f64", fmt.Sprintf(
+			`{"cid":1,"device":%q,"moid":7,"cap":%d,"value":5}`, name, cap), 200)
+	}
+	then, err := n.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range [][2]string{{"a", "c"}, {"b", "a"}, {"c", "b"}} {
+		if _, err := db.RenameDevice(t.Context(), 1, names[0], names[1], then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asOf := fmt.Sprint("asof=", then)
+	a.expect("GET", "/v1/records?cid=1&mid=a", "", 200, `"cap_ns":2,`)
+	a.expect("GET", "/v1/records?cid=1&mid=a&"+asOf, "", 200, `"cap_ns":1,`)
+	a.expect("GET", "/v1/asof?cid=1&mid=a&at="+fmt.Sprint(then), "", 200, `"cap_ns":1,`)
+	a.expect("GET", "/v1/count?cid=1&mid=b&cap=2&"+asOf, "", 200, `"records":1`)
+	a.expect("GET", "/v1/count?cid=1&mid=c&"+asOf, "", 400, "no device with the name",
+		"with the same asof")
+	a.expect("GET", "/v1/count?cid=1&mid=a&asof=x", "", 400, `"part":"asof"`)
+}

@@ -91,19 +91,27 @@ func (c *columns) groupRuns(x *batch, n int) error {
 		x.runs = c.runs
 	case wants != 0:
 		c.gids = slices.Grow(c.gids[:0], n)[:n]
-		from := uint32(0)
-		for _, r := range c.runs {
-			rows := c.gids[from:r.End]
-			for i := range rows {
-				rows[i] = r.Group
-			}
-			from = r.End
-		}
+		fillGroups(c.gids, c.runs)
 		x.gid = c.gids
 	case x.groups > 1:
 		return x.manyGroups()
 	}
 	return nil
+}
+
+// fillGroups writes the group of each row of runs, which all have one row where what differs from
+// row to row is grouped by.
+func fillGroups(gids []uint32, runs []GroupRun) {
+	from := uint32(0)
+	for _, r := range runs {
+		if gids[from] = r.Group; r.End > from+1 {
+			rest := gids[from+1 : r.End]
+			for i := range rest {
+				rest[i] = r.Group
+			}
+		}
+		from = r.End
+	}
 }
 
 // groupRows is group by the group of each row.

@@ -46,20 +46,27 @@ type rowsOf struct {
 	start uint32        // position of the first row of the block
 }
 
-// writeBlock encodes and writes a block and returns its size. The front, which says where
-// chunks lie, is written after them, into the space that was left for it.
-func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, error) {
-	e := &w.encoder
+// encode encodes a block but for chunks of payloads.
+func (e *encoder) encode(index int, r rowsOf, flags []uint64) {
 	e.columnHeaders, e.columnData = e.columnHeaders[:0], e.columnData[:0]
-	h := blockHeader{index: uint32(index), rows: uint16(len(r.order))}
-	if !e.appendRuns(r, &h) {
-		e.appendKeys(r, &h)
+	e.rows = r
+	e.header = blockHeader{index: uint32(index), rows: uint16(len(r.order))}
+	h := &e.header
+	if !e.appendRuns(r, h) {
+		e.appendKeys(r, h)
 	}
 	h.flags |= e.appendFlagSet(r.order, flags)
 	if e.appendFlags(r.order, r.Tombs) {
 		h.flags |= blockHasTombs
 	}
-	e.appendPayloadColumns(r, &h)
+	e.appendPayloadColumns(r, h)
+}
+
+// writeBlock writes a block that was encoded and returns its size. The front, which says where
+// chunks lie, is written after them, into the space that was left for it.
+func (w *sealedWriter) writeBlock(e *encoder) (uint32, error) {
+	h, r := &e.header, e.rows
+	e.rows = rowsOf{}
 	front := uint64(blockHeaderBytes + len(e.columnHeaders) + len(e.columnData) + 4)
 	if h.kind == payloadFixedChunks || h.kind == payloadVariableChunks {
 		ends := e.chunks.split(r)
@@ -71,17 +78,17 @@ func (w *sealedWriter) writeBlock(index int, r rowsOf, flags []uint64) (uint32, 
 		return 0, err
 	}
 	if h.kind == payloadFixedChunks || h.kind == payloadVariableChunks {
-		if err := w.writeChunks(r); err != nil {
+		if err := w.writeChunks(&e.chunks, r); err != nil {
 			return 0, err
 		}
 		e.columnData = append(e.columnData, e.chunks.chunkDirectory...)
 	}
 	size := uint64(w.offset() - at)
 	if size > math.MaxUint32 {
-		return 0, fmt.Errorf("block %d takes %d bytes, at most 4 GiB", index, size)
+		return 0, fmt.Errorf("block %d takes %d bytes, at most 4 GiB", h.index, size)
 	}
 	h.size, h.front = uint32(size), uint32(front)
-	return h.size, w.patch(at, e.appendFront(&h))
+	return h.size, w.patch(at, e.appendFront(h))
 }
 
 // appendKeys appends the keys of a block, a column for each dimension.

@@ -63,8 +63,7 @@ func (c *chunkEncoder) estimate(r rowsOf, stride int) int {
 }
 
 // writeChunks writes the chunks that split found and fills the directory.
-func (w *sealedWriter) writeChunks(r rowsOf) error {
-	c := &w.encoder.chunks
+func (w *sealedWriter) writeChunks(c *chunkEncoder, r rowsOf) error {
 	c.chunkDirectory = c.chunkDirectory[:0]
 	start, from := w.offset(), 0
 	for _, end := range c.ends {

@@ -10,6 +10,8 @@ import (
 
 // encoder holds the memory that encoding one block hands to the next.
 type encoder struct {
+	header        blockHeader
+	rows          rowsOf // of the block, until it is written
 	columnHeaders []byte
 	columnData    []byte   // packed columns and what else follows the headers
 	front         []byte   // the two put together

@@ -114,6 +114,9 @@ func (b *Block) filterCapRange(r record.Range, lo, hi int, spans []Span) []Span 
 			near, sure := lineAround(base, slope, start, from, to, c, r.From)
 			from = searchLine(base, slope, start, near, sure, c, r.From)
 		}
+		if base+slope*int64(from-start)+least >= r.To { // nor are those behind
+			continue
+		}
 		if last+most >= r.To {
 			near, sure := lineAround(base, slope, start, from, to, c, r.To)
 			to = searchLine(base, slope, start, near, sure, c, r.To)

@@ -65,7 +65,13 @@ func appendSpan(sel []uint32, lo, hi int) []uint32 {
 	}
 	at := len(sel)
 	sel = slices.Grow(sel, hi-lo)[:at+hi-lo]
-	writePositions(sel[at:], lo)
+	if out := sel[at:]; len(out) < fewRows {
+		for k := range out {
+			out[k] = uint32(lo + k)
+		}
+	} else {
+		writePositions(out, lo)
+	}
 	return sel
 }
 

@@ -15,37 +15,62 @@ type piece struct {
 
 // divide fills the pieces of positions, in the memory of the block.
 func (b *Block) divide(p *positions) {
-	pieces, run := b.pieces[:0], 0
-	if p.sel != nil {
-		b.loadFor(min(len(p.sel), b.runsIn(int(p.sel[len(p.sel)-1]-p.sel[0]))))
-		for k := 0; k < len(p.sel); {
-			first := p.sel[k]
-			run = b.runOf(first, run)
-			n, most := 1, min(len(p.sel)-k, int(b.runStart(run+1)-first))
-			for n < most && p.sel[k+n] == first+uint32(n) {
-				n++
+	pieces := b.pieces[:0]
+	if p.sel == nil {
+		b.loadFor(len(p.spans) + p.n*b.runs.count/b.rows)
+		in := b.firstRun()
+		for _, s := range p.spans {
+			for at := s.Lo; at < s.Hi; {
+				in.find(at)
+				end := min(in.end, s.Hi)
+				pieces = append(pieces, piece{uint32(in.run), at - in.start, end - at})
+				at = end
 			}
-			pieces = append(pieces, piece{uint32(run), first - b.runStart(run), uint32(n)})
-			k += n
 		}
 		b.pieces, p.pieces = pieces, pieces
 		return
 	}
-	b.loadFor(len(p.spans) + p.n*b.runs.count/b.rows)
-	for _, s := range p.spans {
-		run = b.runOf(s.Lo, run)
-		for at := s.Lo; ; run++ {
-			end := min(b.runStart(run+1), s.Hi)
-			if end > at {
-				pieces = append(pieces, piece{uint32(run), at - b.runStart(run), end - at})
-				at = end
-			}
-			if at == s.Hi {
-				break
-			}
+	b.loadFor(min(len(p.sel), b.runsIn(int(p.sel[len(p.sel)-1]-p.sel[0]))))
+	in := b.firstRun()
+	for rest := p.sel; len(rest) > 0; {
+		first := rest[0]
+		in.find(first)
+		n, most := 1, min(len(rest), int(in.end-first))
+		for n < most && rest[n] == first+uint32(n) {
+			n++
 		}
+		pieces = append(pieces, piece{uint32(in.run), first - in.start, uint32(n)})
+		rest = rest[n:]
 	}
 	b.pieces, p.pieces = pieces, pieces
+}
+
+// runFinder finds the runs of rows that ascend: mostly the same, or the next.
+type runFinder struct {
+	*Block
+	run        int
+	start, end uint32 // of its rows
+}
+
+func (b *Block) firstRun() runFinder { return runFinder{b, 0, 0, b.runStart(1)} }
+
+func (f *runFinder) find(row uint32) {
+	if row >= f.end { // so it is not the last one
+		f.findFrom(row)
+	}
+}
+
+func (f *runFinder) findFrom(row uint32) {
+	f.run, f.start = f.run+1, f.end
+	if t := &f.runs; t.loaded[startsLoaded] {
+		f.end = t.starts[f.run+1]
+	} else {
+		f.end = f.packedStart(f.run + 1)
+	}
+	if row >= f.end {
+		f.run = f.runOf(row, f.run)
+		f.start, f.end = f.runStart(f.run), f.runStart(f.run+1)
+	}
 }
 
 // writeRuns is gatherWide for a block with runs.

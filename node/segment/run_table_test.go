@@ -220,3 +220,35 @@ func checkSearches(t *testing.T, rng *rand.Rand, in *SealedInput, b *Block, orde
 		}
 	}
 }
+
+// TestShortRuns writes devices with some readings each: as runs, where these are long enough for
+// the number of sub-runs.
+func TestShortRuns(t *testing.T) {
+	rng := randomSource(t)
+	f := func(readings, subRuns int, want bool) {
+		t.Helper()
+		b := &record.Batch{}
+		const devices = 1000
+		for i := range readings * devices {
+			b.Append(record.Key{MID: int64(i / readings), CapNs: int64(i % readings)}, nil)
+		}
+		in := inputOf(rng, b)
+		in.BlockEnds = []uint32{uint32(b.Len())}
+		slices.Sort(in.Order)
+		each := readings / subRuns
+		slices.SortStableFunc(in.Order, func(x, y uint32) int {
+			return cmp.Compare(int(x)%readings/each, int(y)%readings/each)
+		})
+		checkModel(t, rng, in, func(b *Block, order []uint32) {
+			if has := b.runs.count > 0; has != want {
+				t.Errorf("%d readings in %d sub-runs: has runs: %v", readings, subRuns, has)
+			}
+			checkKeys(t, in, b, order)
+		})
+	}
+	f(3, 1, false)
+	f(4, 1, true)
+	f(7, 1, true)
+	f(8, 2, false)
+	f(8, 1, true)
+}

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -9,9 +10,10 @@ import (
 )
 
 const (
-	// minRunRows is how many rows runs have at least on average: with fewer, runs are slower to
-	// read than rows.
-	minRunRows = 8
+	// minRunRows is how many rows runs have at least on average, in a block that is one sub-run:
+	// with fewer, runs are slower to read than rows. In others it is minSubRunRows.
+	minRunRows    = 4
+	minSubRunRows = 8
 	// runSaving: runs are worth it where they save more than one byte of these of the keys.
 	runSaving = 16
 	// stepSamples is how many steps between rows are looked at for the usual one.
@@ -36,6 +38,7 @@ type runLines struct{ bases, slopes, rest []uint64 }
 type runEncoder struct {
 	whole, cut runsOf // without and with cuts where steps are unusual
 	steps      []int64
+	leastRows  int   // that runs have on average
 	unit       int64 // that all caps of the block are apart, or a multiple of it
 	usual      [2]int64
 	spare      []uint64
@@ -58,6 +61,13 @@ func (r *rowsOf) keysOf() keysOf {
 func (k *keysOf) follows(i int) bool {
 	return k.mid[i] == k.mid[i-1] && k.cap[i] >= k.cap[i-1] && k.moid[i] == k.moid[i-1] &&
 		k.cid[i] == k.cid[i-1]
+}
+
+// descends reports whether a sub-run starts at a row: its series is not above that of the one
+// before, or its cap is below.
+func (k *keysOf) descends(i int) bool {
+	return cmp.Or(cmp.Compare(k.cid[i], k.cid[i-1]), cmp.Compare(k.moid[i], k.moid[i-1]),
+		cmp.Compare(k.mid[i], k.mid[i-1]), cmp.Compare(k.cap[i], k.cap[i-1])) < 0
 }
 
 func (k *keysOf) of(d record.Dim) []int64 {
@@ -162,12 +172,17 @@ func rebaseUnsigned(values []uint64) forCoding {
 func (x *runEncoder) divide(k *keysOf) bool {
 	n := len(k.mid)
 	x.whole.starts, x.cut.starts = append(x.whole.starts[:0], 0), x.cut.starts[:0]
+	x.leastRows = minRunRows
 	for i := 1; i < n; i++ {
-		if !k.follows(i) {
-			x.whole.starts = append(x.whole.starts, uint64(i))
+		if k.follows(i) {
+			continue
+		}
+		x.whole.starts = append(x.whole.starts, uint64(i))
+		if k.descends(i) {
+			x.leastRows = minSubRunRows
 		}
 	}
-	if len(x.whole.starts)*minRunRows > n {
+	if len(x.whole.starts)*x.leastRows > n {
 		return false
 	}
 	x.findUnit(k)
@@ -232,7 +247,7 @@ func (x *runEncoder) cutUnusual(k *keysOf) {
 			x.cut.starts = append(x.cut.starts, uint64(i))
 		}
 	}
-	if m := len(x.cut.starts); m == len(x.whole.starts) || m*minRunRows > n {
+	if m := len(x.cut.starts); m == len(x.whole.starts) || m*x.leastRows > n {
 		x.cut.starts = x.cut.starts[:0]
 	}
 }

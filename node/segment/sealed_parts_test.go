@@ -11,7 +11,7 @@ import (
 )
 
 // TestRunsOfOneBatch: blocks of one batch, written in several runs, make the file that they make in
-// one. A row that is not there is refused.
+// one, with any number of encoders. A row that is not there is refused.
 func TestRunsOfOneBatch(t *testing.T) {
 	rng := randomSource(t)
 	const rows, blockRows = 1000, 50
@@ -29,9 +29,10 @@ func TestRunsOfOneBatch(t *testing.T) {
 	for end := blockRows; end <= rows; end += blockRows {
 		ends = append(ends, uint32(end))
 	}
-	write := func(name string, each int, change func([]uint32)) ([]byte, error) {
+	write := func(name string, each, encoders int, change func([]uint32)) ([]byte, error) {
 		path := filepath.Join(t.TempDir(), name)
-		_, err := WriteRuns(path, &RunsInput{Runs: func(add func(*RowRun) error) error {
+		in := &RunsInput{Encoders: func() int { return rng.IntN(encoders + 1) }}
+		in.Runs = func(add func(*RowRun) error) error {
 			for at := 0; at < rows; at += each {
 				to := min(at+each, rows)
 				run := &RowRun{Rows: batch, Order: append([]uint32{}, order[at:to]...),
@@ -45,24 +46,27 @@ func TestRunsOfOneBatch(t *testing.T) {
 				}
 			}
 			return nil
-		}})
-		if err != nil {
+		}
+		if _, err := WriteRuns(path, in); err != nil {
 			return nil, err
 		}
 		return os.ReadFile(path)
 	}
 	same := func([]uint32) {}
-	want, err := write("one", rows, same)
+	want, err := write("one", rows, 0, same)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range []int{blockRows, 6 * blockRows} {
-		got, err := write(fmt.Sprint(each), each, same)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("in runs of %d rows the file differs: %v", each, err)
+	for _, each := range []int{blockRows, 6 * blockRows, rows} {
+		for encoders := 1; encoders <= 4; encoders++ {
+			got, err := write(fmt.Sprint(each), each, encoders, same)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("runs of %d rows, %d encoders: it differs: %v", each, encoders, err)
+			}
 		}
 	}
-	if _, err := write("beyond", blockRows, func(order []uint32) { order[7] = rows }); err == nil {
+	beyond := func(order []uint32) { order[7] = rows }
+	if _, err := write("beyond", blockRows, 2, beyond); err == nil {
 		t.Error("a row that the batch has not is named")
 	}
 }

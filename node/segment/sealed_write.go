@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
 	"github.com/pentad-db/pentad/sdk/record"
@@ -60,6 +61,10 @@ type RunsInput struct {
 	// Runs passes the runs to add, one after another.
 	Runs func(add func(*RowRun) error) error
 	Meta []byte // the caller's description
+	// Encoders returns how many of the next blocks are encoded at the same time; nil: one, on the
+	// caller's goroutine. With more, no rows may be in mapped files, as no caller can catch their
+	// page faults.
+	Encoders func() int
 	// Sections is called once all blocks are written and returns what else is kept; may be nil.
 	Sections func(blockOffsets []uint64, blockSizes []uint32) ([]Section, error)
 }
@@ -199,11 +204,13 @@ type sealedWriter struct {
 	file    durable.File
 	buf     []byte
 	written int64 // bytes of the file before buf, a multiple of writeBytes
-	encoder encoder
-	rows    *record.Batch // of the last run
-	ranks   ranks
-	offsets []uint64 // of the blocks
-	sizes   []uint32
+	// encoders encode neighbouring blocks side by side.
+	encoders []*encoder
+	atOnce   func() int
+	rows     *record.Batch // of the last run
+	ranks    ranks
+	offsets  []uint64 // of the blocks
+	sizes    []uint32
 }
 
 func (w *sealedWriter) offset() int64 { return w.written + int64(len(w.buf)) }
@@ -273,6 +280,9 @@ func sealedHeader() []byte {
 
 func (w *sealedWriter) write(in *RunsInput) (SealedInfo, error) {
 	w.buf = append(w.buf, sealedHeader()...)
+	if w.atOnce = in.Encoders; w.atOnce == nil {
+		w.atOnce = func() int { return 1 }
+	}
 	if in.Carry != nil {
 		if err := in.Carry(w.carry); err != nil {
 			return SealedInfo{}, err
@@ -316,18 +326,43 @@ func (w *sealedWriter) writeRun(run *RowRun) error {
 		return fmt.Errorf("more than %d blocks", maxSegmentBlocks)
 	}
 	start := uint32(0)
-	for _, end := range run.BlockEnds {
-		runtime.Gosched() // writing is done in the background, and queries come first
-		at := uint64(w.offset())
-		of := rowsOf{run.Rows, run.Order[start:end], run.Keys, start}
-		size, err := w.writeBlock(len(w.offsets), of, run.Flags)
-		if err != nil {
-			return err
+	for rest := run.BlockEnds; len(rest) > 0; {
+		ends := rest[:min(max(1, w.atOnce()), len(rest))]
+		rest = rest[len(ends):]
+		w.encodeBlocks(run, start, ends)
+		start = ends[len(ends)-1]
+		for i := range ends {
+			at := uint64(w.offset())
+			size, err := w.writeBlock(w.encoders[i])
+			if err != nil {
+				return err
+			}
+			w.offsets, w.sizes = append(w.offsets, at), append(w.sizes, size)
 		}
-		w.offsets, w.sizes = append(w.offsets, at), append(w.sizes, size)
-		start = end
 	}
 	return nil
+}
+
+// encodeBlocks encodes the next blocks of a run, one with each encoder.
+func (w *sealedWriter) encodeBlocks(run *RowRun, start uint32, ends []uint32) {
+	for len(w.encoders) < len(ends) {
+		w.encoders = append(w.encoders, new(encoder))
+	}
+	var wg sync.WaitGroup
+	for i, end := range ends {
+		encode := func(from uint32) {
+			runtime.Gosched() // writing is done in the background, and queries come first
+			of := rowsOf{run.Rows, run.Order[from:end], run.Keys, from}
+			w.encoders[i].encode(len(w.offsets)+i, of, run.Flags)
+		}
+		if from := start; i < len(ends)-1 {
+			wg.Go(func() { encode(from) })
+		} else {
+			encode(from)
+		}
+		start = end
+	}
+	wg.Wait()
 }
 
 // writeSections writes the sections, the table that lists them, and the tail.

@@ -128,7 +128,7 @@ func (s *Store) becomeCopyInLog(r *mirror.Range, box event.Box) error {
 	}
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	s.recordLogEntries(file, nil)
+	s.recordLogFile(file, nil)
 	err = s.manifest.Append(manifest.Edit{Applied: &at,
 		Copy: &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file,
 			PriorHorizonNs: was.NextNs}})

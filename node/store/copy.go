@@ -239,7 +239,7 @@ func (s *Store) becomeCopy(r *mirror.Range, box event.Box) error {
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
-	s.recordLogEntries(file, nil)
+	s.recordLogFile(file, nil)
 	err = s.manifest.Append(manifest.Edit{Store: manifest.NewStoreID(),
 		Lineage: record.Lineage{manifest.NewTimeline(0)},
 		Copy:    &manifest.Copy{Store: r.Of, Timeline: r.Timeline, Box: box, FirstLog: file}})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -196,7 +195,7 @@ func (s *Store) dropPurgedFromLog() error {
 		return fmt.Errorf("begin a log file: %w", err)
 	}
 	s.manifestMu.Lock()
-	s.recordLogEntries(file, nil)
+	s.recordLogFile(file, nil)
 	for _, e := range s.manifest.Events {
 		if _, known := s.firstLogFileAfterPurge[e.AcqNs]; !known && e.Kind.Purges() && !e.Done {
 			s.firstLogFileAfterPurge[e.AcqNs] = file
@@ -232,10 +231,7 @@ func (s *Store) resumePurges() {
 func (s *Store) finishPurges() error {
 	s.manifestMu.Lock()
 	defer s.manifestMu.Unlock()
-	oldest := uint64(math.MaxUint64)
-	for file := range s.logFiles {
-		oldest = min(oldest, file)
-	}
+	oldest, _ := s.endsOfLogFiles()
 	e := manifest.Edit{}
 	for _, p := range s.manifest.Events {
 		purgedFrom, known := s.firstLogFileAfterPurge[p.AcqNs]

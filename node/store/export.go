@@ -262,7 +262,7 @@ func (e *exporter) head(shard uint32, head shards.Head) error {
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	first := rows.AcqNs[0]
 	watermarks := index.AppendWatermarks(nil, head.Watermarks())
-	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index)
+	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index, nil)
 	if err != nil {
 		return err
 	}

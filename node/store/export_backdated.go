@@ -92,7 +92,7 @@ func (e *exporter) backdatedHead(shard uint32, head shards.Head, putNs int64) er
 		PutAcqNs:  putNs,
 		LastAcqNs: rows.AcqNs[rows.Len()-1]})
 	watermarks := index.AppendWatermarks(nil, head.Watermarks())
-	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index)
+	err := work.write(e.path(meta), meta, rows, flags, watermarks, e.store.opt.Index, nil)
 	if err != nil {
 		return err
 	}

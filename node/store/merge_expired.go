@@ -112,10 +112,8 @@ func (s *Store) trackLogRemovals() {
 		}
 	}
 	r.newestNs = max(r.newestNs, s.tombstones.Load().NewestRemovable)
-	for file := range s.logFiles {
-		if r.dropLogAt != 0 {
-			r.file = max(r.file, file)
-		}
+	if _, newest := s.endsOfLogFiles(); r.dropLogAt != 0 {
+		r.file = max(r.file, newest)
 	}
 }
 
@@ -128,12 +126,7 @@ func (s *Store) dropRemovableFromLog() {
 	s.manifestMu.Lock()
 	r := &s.logRemovals
 	due := r.dropLogAt != 0 && s.retentionClock.MonotonicNs() >= r.dropLogAt
-	held := false // a file of then has rows
-	for file, last := range s.logFiles {
-		for _, lsn := range last {
-			held = held || file <= r.file && lsn > 0
-		}
-	}
+	held := s.hasLoggedRows(r.file) // a file of then has rows
 	if due {
 		r.dropLogAt = 0
 	}

@@ -62,7 +62,7 @@ type clusteredTile struct {
 // clustered while the one before is encoded and written.
 func (m *merger) writeTiles(add func(*segment.RowRun) error) error {
 	m.buffers.clusterer.With(m.store.opt.Index)
-	return overlap(&m.buffers.tiles[1], func(give giveFunc[clusteredTile]) error {
+	return overlap(m.buffers.tiles[1:], func(give giveFunc[clusteredTile]) error {
 		return segment.CatchPageFaults(func() error { return m.cluster(give) }, m.files)
 	}, func(p *clusteredTile) error { return m.addTile(p, add) })
 }

@@ -12,13 +12,16 @@ var errNoUse = errors.New("BUG: the error of use is returned in place of this on
 type giveFunc[T any] func(made *T) (next *T, err error)
 
 // overlap runs a function that makes things, one after another, on a goroutine of its own, and uses
-// each while the next one is made. There are two in memory: spare, and what make begins with. The
-// first error of use, or that of make, ends it.
+// each while the next ones are made. In memory there are the spare ones, and what make begins with.
+// The first error of use, or that of make, ends it.
 func overlap[T any](
-	spare *T, make_ func(give giveFunc[T]) error, use func(*T) error,
+	spare []T, make_ func(give giveFunc[T]) error, use func(*T) error,
 ) error {
-	full, empty, stop := make(chan *T), make(chan *T, 2), make(chan struct{})
-	empty <- spare
+	full, empty := make(chan *T, len(spare)), make(chan *T, len(spare)+1)
+	stop := make(chan struct{})
+	for i := range spare {
+		empty <- &spare[i]
+	}
 	var makeErr, useErr error
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -12,7 +12,7 @@ func TestOverlap(t *testing.T) {
 	f := func(count, failMake, failUse int, want error) {
 		t.Helper()
 		var got []int
-		own, spare := new(int), new(int)
+		own, spare := new(int), make([]int, 1+count%3)
 		err := overlap(spare, func(give giveFunc[int]) (err error) {
 			for i := range count {
 				if i == failMake {

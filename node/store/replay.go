@@ -61,9 +61,7 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 			r.nextAcqNs = max(r.nextAcqNs, ns)
 		}
 		r.closedCleanly = closedCleanly
-		if s.logFiles[file] == nil {
-			s.recordLogEntries(file, nil)
-		}
+		s.recordLogFile(file, nil)
 		return nil
 	case layout.EntryRows:
 		r.closedCleanly = false
@@ -76,12 +74,12 @@ func (r *replay) entry(file uint64, e wal.Entry) error {
 			at.NextNs = 0
 		}
 		r.advance(at)
-		s.recordLogEntries(file, nil)
+		s.recordLogFile(file, nil)
 		return err
 	case layout.EntryManifestLines:
 		n, err := layout.ParseManifestLinesEntry(e.Data)
 		r.manifestLines = max(r.manifestLines, n)
-		s.recordLogEntries(file, nil)
+		s.recordLogFile(file, nil)
 		return err
 	default:
 		return fmt.Errorf("log entry of kind %d; this version knows 1 to 4; run the version that "+
@@ -98,7 +96,7 @@ func (r *replay) rows(file uint64, e wal.Entry) error {
 	if err := layout.CheckRowsEntry(&e, &h, len(s.shards)); err != nil {
 		return err
 	}
-	s.recordLogEntries(file, []wal.Entry{e})
+	s.recordLogFile(file, []wal.Entry{e})
 	n := int64(r.batch.Len())
 	r.nextAcqNs = max(r.nextAcqNs, layout.AllocatedUntil(&h, &r.batch))
 	if h.Writer != ([16]byte{}) {

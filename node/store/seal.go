@@ -68,6 +68,9 @@ func (s *Store) Seal(ctx context.Context) error {
 // and in memory meanwhile, and puts are refused once the heads are full.
 func (s *Store) sealLoop() {
 	var p pendingSeals
+	defer p.deleting.Wait()
+	defer s.sealBuffers.release()
+	var idle <-chan time.Time
 	for {
 		select {
 		case r := <-s.sealRequests:
@@ -76,11 +79,14 @@ func (s *Store) sealLoop() {
 			if p.retry == nil || len(reports) > 0 {
 				err = s.sealPending(&p)
 			}
+			idle = time.After(keptSealBuffers)
 			for _, done := range reports {
 				done <- cmp.Or(err, s.deleteSealedLogNow())
 			}
 		case <-p.retry:
 			_ = s.sealPending(&p) // a put that waits for space sees it
+		case <-idle:
+			s.sealBuffers.release()
 		case <-s.stop:
 			return
 		}
@@ -166,7 +172,6 @@ func (s *Store) finishSealing(x *sealing) error {
 		s.counters.sealedRows.Add(int64(x.segment.Meta.Rows))
 	}
 	s.counters.sealNs.Add(int64(time.Since(x.began)))
-	s.logDeleteErr.Set(logDeleteFailure(s.deleteSealedLog())) // the next seal tries again
 	s.wakeMerger()
 	return nil
 }
@@ -176,8 +181,8 @@ func (s *Store) finishSealing(x *sealing) error {
 func (s *Store) writeSegment(
 	sh *shards.Shard, immutable *shards.ImmutableHead,
 ) (*shards.Segment, manifest.Edit, error) {
-	work := sealBufferPool.Get().(*sealBuffers)
-	defer work.giveBack()
+	work := s.sealBuffers.take()
+	defer s.sealBuffers.keep(work)
 	rows := &work.rows
 	immutable.Head.FreezeFlags()
 	flags, unconfirmed := immutable.Head.ReadAllUnconfirmed(rows)
@@ -203,7 +208,8 @@ func (s *Store) writeSegment(
 	e.Add = []manifest.Segment{meta}
 	path := s.segmentPath(meta.ID)
 	watermarks := index.AppendWatermarks(nil, immutable.Head.Watermarks())
-	if err := work.write(path, meta, rows, flags, watermarks, s.opt.Index); err != nil {
+	err := work.write(path, meta, rows, flags, watermarks, s.opt.Index, s.sealEncoders())
+	if err != nil {
 		return nil, e, err
 	}
 	seg, err := s.openNew(path, meta)
@@ -220,30 +226,30 @@ func (s *Store) openNew(path string, meta manifest.Segment) (*shards.Segment, er
 	return seg, nil
 }
 
-// sealBuffers is the memory of a seal, several times that of the rows. The next one of any store
-// takes it: memory that was never touched costs more than what is done in it.
-type sealBuffers struct {
-	rows      record.Batch
-	layouts   [2]index.Layout // one part is clustered while the one before is written
-	clusterer index.Clusterer
-}
+const (
+	// mostEncoders is how many blocks of a seal are encoded at the same time: they take longer than
+	// to cluster the next ones.
+	mostEncoders = 2
+	// quietPuts is how long no row must have come until a seal encodes so many.
+	quietPuts = 5 * time.Millisecond
+)
 
-var sealBufferPool = sync.Pool{New: func() any { return new(sealBuffers) }}
-
-// keptPayloads is how many bytes of payloads a seal may leave space for to the next one.
-const keptPayloads = 64 << 20
-
-func (w *sealBuffers) giveBack() {
-	if cap(w.rows.Data) > keptPayloads {
-		w.rows.Data = nil
+// sealEncoders returns what says how many blocks a seal encodes at the same time: one while rows
+// come, as puts need the processors more.
+func (s *Store) sealEncoders() func() int {
+	puts := idleness{rows: s.counters.rows.Load(), since: time.Now()}
+	return func() int {
+		if puts.isIdleFor(s, quietPuts) {
+			return mostEncoders
+		}
+		return 1
 	}
-	sealBufferPool.Put(w)
 }
 
-// write writes a segment of rows that are in acq order.
+// write writes a segment of rows that are in acq order; of encoders see [segment.RunsInput].
 func (w *sealBuffers) write(
 	path string, meta manifest.Segment, rows *record.Batch, flags []uint64, watermarks []byte,
-	opt index.Options,
+	opt index.Options, encoders func() int,
 ) error {
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -252,10 +258,10 @@ func (w *sealBuffers) write(
 	var builder index.Builder
 	w.clusterer.With(opt)
 	_, err = segment.WriteRuns(path, &segment.RunsInput{
-		Meta: text,
+		Meta: text, Encoders: encoders,
 		Runs: func(add func(*segment.RowRun) error) error {
 			run := segment.RowRun{Rows: rows, Flags: flags}
-			return overlap(&w.layouts[1], func(give giveFunc[index.Layout]) error {
+			return overlap(w.layouts[1:], func(give giveFunc[index.Layout]) error {
 				return w.clusterer.ClusterInParts(rows, &w.layouts[0], give)
 			}, func(part *index.Layout) error {
 				builder.Add(part, flags)

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/pentad-db/pentad/node/internal/durable"
@@ -23,6 +24,9 @@ type pendingSeals struct {
 	shards []*shards.Shard
 	wait   time.Duration
 	retry  <-chan time.Time // nil while sealing works
+
+	// deleting removes files of the log that are not needed any more, beside the next seal.
+	deleting sync.WaitGroup
 }
 
 // takeRequests takes a request and those that wait behind it, and returns who wants a report.
@@ -47,6 +51,8 @@ func (s *Store) sealPending(p *pendingSeals) error {
 	for len(p.shards) > 0 {
 		atOnce := min(len(p.shards), cap(s.opt.Background.Seals))
 		sealed, err := s.sealOldest(p.shards[:atOnce])
+		p.deleting.Wait()
+		p.deleting.Go(func() { _ = s.deleteSealedLogNow() }) // the next seal tries again
 		p.shards = p.shards[sealed:]
 		if errors.Is(err, ErrClosed) {
 			return err

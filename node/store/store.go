@@ -58,10 +58,11 @@ type Store struct {
 	committerLock chan struct{}    // full while a goroutine is the committer
 	describing    chan struct{}    // full while names or descriptions are put
 	sealRequests  chan sealRequest // bounded; the sealer is the only reader
-	stop          chan struct{}    // closed by Close, once
-	drained       chan struct{}    // closed by the committer when it ends: no queued put is read
-	wg            sync.WaitGroup   // of all these goroutines
-	failed        health.Latch     // after its error nothing may be put; set by the committer
+	sealBuffers   sealBufferStock
+	stop          chan struct{}  // closed by Close, once
+	drained       chan struct{}  // closed by the committer when it ends: no queued put is read
+	wg            sync.WaitGroup // of all these goroutines
+	failed        health.Latch   // after its error nothing may be put; set by the committer
 	counters      counters
 
 	feeds *notify.Notifier // feeds that wait for commits
@@ -87,12 +88,15 @@ type Store struct {
 
 	tombstones atomic.Pointer[tombstone.Set] // of the manifest; changed under manifestMu
 
-	// manifestMu guards manifest, logFiles, firstLogFileAfterPurge and logRemovals.
+	// manifestMu guards manifest, firstLogFileAfterPurge and logRemovals. Files of the log are
+	// removed under it.
 	manifestMu             sync.Mutex
 	manifest               *manifest.Manifest
-	logFiles               map[uint64][]uint64 // log file -> by shard the last LSN in it
-	firstLogFileAfterPurge map[int64]uint64    // purge -> first log file without its rows
-	logRemovals            logRemovals         // rows that retentions remove from the log
+	firstLogFileAfterPurge map[int64]uint64 // purge -> first log file without its rows
+	logRemovals            logRemovals      // rows that retentions remove from the log
+
+	logFilesMu sync.Mutex          // guards logFiles: commits do not wait while files are removed
+	logFiles   map[uint64][]uint64 // log file -> by shard the last LSN in it
 
 	readahead blocks.Readahead // of segments, for all that reads them
 	described descriptions     // of devices, for queries that select by them
@@ -181,6 +185,7 @@ func Open(ctx context.Context, opt Options) (*Store, Report, error) {
 		return nil, report, errors.Join(layout.WayOut(err), s.closeFiles())
 	}
 	s.sealRequests = make(chan sealRequest, 2*len(s.shards)*cap(opt.Background.Seals))
+	s.sealBuffers = make(sealBufferStock, cap(opt.Background.Seals))
 	s.committerLock <- struct{}{} // commitLoop has it
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.sealLoop)

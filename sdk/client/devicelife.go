@@ -329,7 +329,7 @@ func (v deviceVersions) replace(
 	}
 	for _, d := range v.from(oldMID, atNs) {
 		if d.ReplacedBy != 0 && d.ReplacedBy != mid {
-			return nil, inTheWay(cid, old, fmt.Sprintf("device %d replaced it", d.ReplacedBy))
+			return nil, inTheWay(cid, old, v.replacedBy(oldMID, d.ReplacedBy))
 		}
 		d.Name, d.Retired, d.ReplacedBy = old, true, mid
 		connect(&d.Description, connection)
@@ -349,6 +349,17 @@ func (v deviceVersions) replace(
 		changed = append(changed, d)
 	}
 	return changed, nil
+}
+
+// replacedBy tells that a device was replaced by another one before.
+func (v deviceVersions) replacedBy(mid, by int64) string {
+	for _, d := range v.all[mid] {
+		if d.ReplacedBy == by {
+			return fmt.Sprintf("device %d replaced it; if that is wrong, delete its descriptions "+
+				"from %s on first", by, formatNs(d.FromNs))
+		}
+	}
+	return fmt.Sprintf("device %d replaced it", by)
 }
 
 // connection returns what is to be the connection of a device and of the one that replaces it: that

@@ -134,7 +134,15 @@ func (c *Client) planPurge(
 		}
 		p.MID = held.ids[name]
 		for i := range held.former {
-			if f := &held.former[i]; f.says.name == "" { // of a purge that goes on
+			f := &held.former[i]
+			if f.says.name != "" {
+				continue
+			}
+			had, err := c.everHad(ctx, cid, f.MID, name)
+			if err != nil {
+				return p, nil, err
+			}
+			if had { // of a purge that goes on
 				p.MID = f.MID
 			}
 		}
@@ -163,6 +171,19 @@ func (c *Client) planPurge(
 		err = notThere(cid, name, "it has no name, no description and no readings")
 	}
 	return p, claims, err
+}
+
+// everHad reports whether a device that was removed had a name which it claims. Else a rename
+// claimed it, and the removal came first.
+func (c *Client) everHad(ctx context.Context, cid int32, mid int64, name string) (bool, error) {
+	q := record.Query{View: record.ViewAll, Box: seriesBox(record.DeviceNameKey(cid, mid))}
+	renamed, had := false, false // without a rename it said no name before it was removed
+	err := c.eachOf(ctx, &q, func(r record.Record) {
+		said, err := record.ParseDeviceName(r.Key, r.Payload)
+		renamed = renamed || err == nil && said != ""
+		had = had || err == nil && said == name
+	})
+	return had || !renamed, err
 }
 
 // namesEver returns the claims of all names that a device has or had: the versions that give them

@@ -9,7 +9,8 @@ import (
 	"github.com/pentad-db/pentad/sdk/wire"
 )
 
-// Quantities returns what is declared of moids, by moid.
+// Quantities returns what is declared of moids, by moid. A node of a cluster may hear of a
+// declaration a moment later than others; a [Client.Linearizable] has it ask them.
 func (c *Client) Quantities(ctx context.Context) ([]Quantity, error) {
 	var out map[string][]Quantity
 	err := c.getJSON(ctx, "/v1/quantities", &out)

@@ -42,7 +42,8 @@ records arrived there. FILE stores the position, by which each record is stored 
 interrupted run is resumed within 7 days. A target that was reset to an older copy, and lacks what a
 run stored there, is refused, also after an interrupted run; so is a source that lacks what was
 stored. Erases and purges of the source are repeated on the target, and need --cid: tenants that
-only the source writes. Retention policies are not copied.`
+only the source writes. Retention policies are not copied. Names of devices keep their ids: a tenant
+whose devices the target names, too, is refused.`
 
 func (a *app) syncCommand() *cobra.Command {
 	return cli.Group("sync", "Copy a node to another and verify the copy",

@@ -49,8 +49,20 @@ func (s *Server) postRecords(req *httpserver.Request) {
 		return
 	}
 	rc, cancel := s.requestContext(req)
-	p, err := s.parseRecords(req.PostBody(), payloads, s.namesOf(rc, req, create))
+	names := s.namesOf(rc, req, create)
+	names.missing = "create=1 creates it"
+	p, err := s.parseRecords(req.PostBody(), payloads, names)
+	if names.newest && names.failed == nil && err == nil && p.rejected > 0 {
+		// Types were those that this node knew before.
+		if payloads, err = s.payloads(req); err == nil {
+			p, err = s.parseRecords(req.PostBody(), payloads, names)
+		}
+	}
 	cancel()
+	if names.failed != nil {
+		fail(req, names.failed)
+		return
+	}
 	if err != nil {
 		req.Fail(&wire.Error{Kind: wire.KindInvalid, Part: "body",
 			Message: fmt.Sprintf(
@@ -78,9 +90,9 @@ type posted struct {
 
 // parseRecords reads the records of a body.
 //
-// Errors: that it holds none, or is not JSON.
+// Errors: that it holds none, or is not JSON; that of the first question about names that failed.
 func (s *Server) parseRecords(
-	body []byte, payloads quantity.Types, names rowjson.Names,
+	body []byte, payloads quantity.Types, names *recordNames,
 ) (*posted, error) {
 	p := &posted{rejects: []rejected{}}
 	parser := rowjson.NewParser(payloads, s.Clock.Now())
@@ -101,6 +113,9 @@ func (s *Server) parseRecords(
 			p.rows.AppendRecord(r)
 			p.lines = append(p.lines, line)
 			continue
+		}
+		if names.failed != nil {
+			return nil, names.failed
 		}
 		if p.rejected++; p.rejected <= maxRejectedShown {
 			p.rejects = append(p.rejects, rejected{line, err.Error()})

@@ -43,5 +43,14 @@ func (s *Server) deleteQuantity(req *httpserver.Request) {
 }
 
 func (s *Server) listQuantities(req *httpserver.Request) {
+	if req.Options.Linearizable {
+		rc, cancel := s.requestContext(req)
+		err := s.Plugins.Refresh(rc)
+		cancel()
+		if err != nil {
+			fail(req, err)
+			return
+		}
+	}
 	req.JSON(quantities{s.Plugins.Quantities()})
 }

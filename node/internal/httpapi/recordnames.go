@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,20 +10,30 @@ import (
 	"github.com/pentad-db/pentad/node/internal/httpserver"
 	"github.com/pentad-db/pentad/node/internal/params"
 	"github.com/pentad-db/pentad/node/internal/selector"
+	"github.com/pentad-db/pentad/node/internal/timeparse"
 	"github.com/pentad-db/pentad/sdk/client"
+	"github.com/pentad-db/pentad/sdk/plugin"
 	"github.com/pentad-db/pentad/sdk/record"
+	"github.com/pentad-db/pentad/sdk/registry"
+
 	"github.com/valyala/fasthttp"
 )
 
 // recordNames finds the numbers of names in one request. It implements rowjson.Names.
 type recordNames struct {
-	s *Server
+	create  bool   // devices that are not there
+	missing string // what to do about one
+	asOfNs  int64  // acq before which names are known; 0: now
 	// device returns the id of a device, 0 if there is none; listTenants all that have names.
 	device      func(cid int32, name string) (int64, error)
 	listTenants func() ([]client.Tenant, error)
+	quantities  func() []plugin.Quantity // as this node knows them
+	refresh     func() error             // has it ask its cluster
 
 	tenants map[string]int32 // nil: not asked for
 	devices map[deviceName]int64
+	failed  error // of a question, not of a name: no other one is asked
+	newest  bool  // refresh was called
 }
 
 type deviceName struct {
@@ -35,31 +46,50 @@ func (s *Server) namesOf(
 	rc context.Context, req *httpserver.Request, create bool,
 ) *recordNames {
 	db := s.devices(req)
-	return &recordNames{s: s, devices: map[deviceName]int64{},
+	n := &recordNames{create: create, missing: "GET /v1/devices lists names",
+		devices:     map[deviceName]int64{},
 		listTenants: func() ([]client.Tenant, error) { return db.Tenants(rc) },
-		device: func(cid int32, name string) (int64, error) {
-			if !create {
-				return db.FindDevice(rc, cid, name, client.When{})
-			}
-			ids, _, err := db.NameDevices(rc, cid, []string{name})
-			if err != nil {
-				return 0, err
-			}
-			return ids[0], nil
-		}}
+		quantities:  s.Plugins.Quantities,
+		refresh:     func() error { return s.Plugins.Refresh(rc) }}
+	n.device = func(cid int32, name string) (int64, error) {
+		if !create {
+			return db.FindDevice(rc, cid, name, client.When{AsOfNs: n.asOfNs})
+		}
+		ids, _, err := db.NameDevices(rc, cid, []string{name})
+		if err != nil {
+			return 0, err
+		}
+		return ids[0], nil
+	}
+	return n
+}
+
+// asOf returns the acq before which a query asks for what was known, 0 for now. Who parses the
+// parameters says what is wrong with them.
+func (s *Server) asOf(args *fasthttp.Args) int64 {
+	text := cmp.Or(string(args.Peek("asof")), string(args.Peek("at"))) // at is that of /v1/asof
+	if text == "" {
+		return 0
+	}
+	span, err := timeparse.Parse(text, s.Clock.Now())
+	if err != nil {
+		return 0
+	}
+	return span.FromNs
 }
 
 // Tenant implements rowjson.Names.
 func (n *recordNames) Tenant(name string) (int32, error) {
-	if n.tenants == nil {
-		all, err := n.listTenants()
-		if err != nil {
-			return 0, err
-		}
+	if n.failed == nil && n.tenants == nil {
+		var all []client.Tenant
+		all, n.failed = n.listTenants()
 		n.tenants = make(map[string]int32, len(all))
 		for _, t := range all {
 			n.tenants[t.Name] = t.CID
 		}
+	}
+	if n.failed != nil {
+		return 0, n.failed
 	}
 	cid, ok := n.tenants[name]
 	if !ok {
@@ -70,12 +100,27 @@ func (n *recordNames) Tenant(name string) (int32, error) {
 
 // Quantity implements rowjson.Names.
 func (n *recordNames) Quantity(name string) (int32, error) {
-	for _, q := range n.s.Plugins.Quantities() {
-		if q.Name == name {
-			return q.MOID, nil
-		}
+	moid, ok := n.declared(name)
+	if !ok && n.failed == nil && !n.newest { // another node may have heard of it
+		n.newest, n.failed = true, n.refresh()
+		moid, ok = n.declared(name)
+	}
+	switch {
+	case ok:
+		return moid, nil
+	case n.failed != nil:
+		return 0, n.failed
 	}
 	return 0, fmt.Errorf("no declared quantity has the name %q", params.Clip(name))
+}
+
+func (n *recordNames) declared(name string) (moid int32, ok bool) {
+	for _, q := range n.quantities() {
+		if q.Name == name {
+			return q.MOID, true
+		}
+	}
+	return 0, false
 }
 
 // Device implements rowjson.Names.
@@ -84,13 +129,21 @@ func (n *recordNames) Device(cid int32, name string) (int64, error) {
 	if mid := n.devices[key]; mid != 0 {
 		return mid, nil
 	}
-	mid, err := n.device(cid, name)
-	if err != nil {
-		return 0, err
+	if n.create {
+		if err := registry.CheckName(name); err != nil {
+			return 0, err
+		}
+	}
+	var mid int64
+	if n.failed == nil {
+		mid, n.failed = n.device(cid, name)
+	}
+	if n.failed != nil {
+		return 0, n.failed
 	}
 	if mid == 0 {
-		return 0, fmt.Errorf("tenant %d has no device with the name %q; create=1 creates it", cid,
-			params.Clip(name))
+		return 0, fmt.Errorf("tenant %d has no device with the name %q; %s", cid,
+			params.Clip(name), n.missing)
 	}
 	n.devices[key] = mid
 	return mid, nil
@@ -115,8 +168,14 @@ func (s *Server) replaceNames(req *httpserver.Request, args *fasthttp.Args) erro
 			rc, cancel := s.requestContext(req)
 			defer cancel()
 			names = s.namesOf(rc, req, false)
+			if names.asOfNs = s.asOf(args); names.asOfNs != 0 {
+				names.missing = "GET /v1/devices with the same asof lists names"
+			}
 		}
 		numbers, err := names.numbers(d, text, tenants)
+		if names.failed != nil {
+			return names.failed
+		}
 		if err != nil {
 			return params.Bad(d.String(), err)
 		}

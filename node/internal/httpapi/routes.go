@@ -135,7 +135,7 @@ func (s *Server) pluginRoutes() []route {
 			says{"Make a version of a plugin the current one", nil, api.PluginInfo{}, nil}},
 		{get, "/v1/failures", false, failureParams, s.listFailures,
 			says{"List queries that plugins failed", nil, api.PluginFailures{}, nil}},
-		{get, "/v1/quantities", false, none, s.listQuantities,
+		{get, "/v1/quantities", false, []string{request.ParamRead}, s.listQuantities,
 			says{"List declared quantities", nil, quantities{}, nil}},
 		{put, "/v1/quantities/NAME", true, none, s.putQuantity,
 			says{"Declare a quantity", declaration{}, plugin.Quantity{}, nil}},

@@ -27,7 +27,16 @@ func (r *Registry) propose(ctx context.Context, c *catalog.Change, wasm []byte) 
 	return errors.Join(err, r.Apply())
 }
 
-// refresh reads the newest catalog of the cluster.
+// Refresh reads the newest catalog of the cluster, if the node has one: another node may have heard
+// of a change first.
+func (r *Registry) Refresh(ctx context.Context) error {
+	if r.cluster == nil {
+		return nil
+	}
+	return r.refresh(ctx)
+}
+
+// refresh is Refresh of a node of a cluster.
 func (r *Registry) refresh(ctx context.Context) error {
 	if err := r.cluster.Refresh(ctx); err != nil {
 		return err

@@ -20,8 +20,8 @@ func (r *Registry) Quantities() []plugin.Quantity {
 }
 
 // SetQuantity declares the quantity of a moid, in place of an earlier declaration. Records stay as
-// they are. A name is that of one quantity; two that are declared at the same time on different
-// nodes of a cluster may get the same one.
+// they are. A name is that of one quantity: of two that get it at the same time on different nodes
+// of a cluster one is refused, or both.
 //
 // Errors: a *wire.Error of kind conflict if another quantity has the name.
 func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
@@ -36,13 +36,34 @@ func (r *Registry) SetQuantity(ctx context.Context, q plugin.Quantity) error {
 			return err
 		}
 	}
+	if err := r.nameTaken(&q); err != nil {
+		return err
+	}
+	before, had := r.clusterState().Quantities[q.MOID]
+	if err := r.change(ctx, &catalog.Change{Quantity: &q}, nil); err != nil {
+		return err
+	}
+	// Of two nodes that change the catalogue at the same time at least the second sees both.
+	taken := r.nameTaken(&q)
+	if taken == nil || r.clusterState().Quantities[q.MOID].Name != q.Name {
+		return taken
+	}
+	undo := &catalog.Change{Forget: &q.MOID}
+	if had {
+		undo = &catalog.Change{Quantity: &before}
+	}
+	return cmp.Or(r.change(ctx, undo, nil), taken)
+}
+
+// nameTaken is the error of a quantity whose name another one has.
+func (r *Registry) nameTaken(q *plugin.Quantity) error {
 	for _, other := range r.Quantities() {
 		if other.Name == q.Name && other.MOID != q.MOID {
 			return &wire.Error{Kind: wire.KindConflict, Message: fmt.Sprintf("quantity %d has "+
 				"the name %q; give %d another one", other.MOID, q.Name, q.MOID)}
 		}
 	}
-	return r.change(ctx, &catalog.Change{Quantity: &q}, nil)
+	return nil
 }
 
 // ForgetQuantity removes the declaration of a moid.

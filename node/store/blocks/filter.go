@@ -26,7 +26,10 @@ func (r *Reader) Choose(seg *PlannedSegment, info *index.BlockInfo, residual uin
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
-		if ofSubRun, some := r.residualOf(seg, sub, residual); some && lo < hi {
+		if lo == hi { // a block has up to eight
+			continue
+		}
+		if ofSubRun, some := r.residualOf(seg, sub, residual); some {
 			sel = r.filterSubRun(seg, ofSubRun, lo, hi, sel)
 		}
 		lo = hi
@@ -44,8 +47,11 @@ func (r *Reader) count(seg *PlannedSegment, info *index.BlockInfo, residual uint
 	for i := range info.Subs {
 		sub := &info.Subs[i]
 		hi := int(sub.End)
+		if lo == hi {
+			continue
+		}
 		switch ofSubRun, some := r.residualOf(seg, sub, residual); {
-		case !some || lo == hi:
+		case !some:
 		case r.searched:
 			for _, m := range r.devices {
 				from, to := r.Block.SearchMIDs(lo, hi, m)

@@ -122,7 +122,7 @@ func (b *block) find(x registry.Expr, dst []uint32) []uint32 {
 	return dst
 }
 
-// findInRange is find of a range of ordinals, of which 64 are looked at in each set at once.
+// findInRange is find of a range of ordinals, of which many are looked at in each set at once.
 func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
 	rest := f.others
 	if !list.passes {
@@ -131,26 +131,33 @@ func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
 			rest = f.check
 		}
 	}
-	for first := list.from &^ 63; first < list.to; first += 64 {
-		word := ^uint64(0)
+	var memory [64]uint64
+	for word, end := list.from>>6, (list.to+63)>>6; word < end; {
+		words := memory[:min(end-word, uint32(len(memory)))]
+		for i := range words {
+			words[i] = ^uint64(0)
+		}
+		if word == list.from>>6 {
+			words[0] <<= list.from & 63
+		}
+		if last := len(words) - 1; word+uint32(len(words)) == end {
+			words[last] &= ^uint64(0) >> (-list.to & 63)
+		}
 		if b.dead > 0 {
-			word = ^b.isDead[first>>6]
+			without(words, b.isDead[word:])
 		}
 		for _, set := range f.sets {
-			word &= set[first>>6]
+			set.restrict(words, int(word))
 		}
-		if first < list.from {
-			word &= ^uint64(0) << (list.from & 63)
-		}
-		if list.to-first < 64 {
-			word &= 1<<(list.to&63) - 1
-		}
-		for ; word != 0; word &= word - 1 {
-			ord := first + uint32(bits.TrailingZeros64(word))
-			if rest == nil || rest(ord) {
-				dst = append(dst, ord)
+		for i, bitmap := range words {
+			for ; bitmap != 0; bitmap &= bitmap - 1 {
+				ord := (word+uint32(i))<<6 + uint32(bits.TrailingZeros64(bitmap))
+				if rest == nil || rest(ord) {
+					dst = append(dst, ord)
+				}
 			}
 		}
+		word += uint32(len(words))
 	}
 	return dst
 }
@@ -159,15 +166,12 @@ func (b *block) findInRange(f *filter, list ordinals, dst []uint32) []uint32 {
 var bitmaps = sync.Pool{New: func() any { return new([]uint64) }}
 
 // intersect appends the bitmap of the living devices that are in all of some sets.
-func (b *block) intersect(sets [][]uint64, dst []uint64) []uint64 {
-	dst = append(dst, sets[0]...)
-	for i, word := range b.isDead {
-		dst[i] &^= word
+func (b *block) intersect(sets []union, dst []uint64) []uint64 {
+	for _, dead := range b.isDead {
+		dst = append(dst, ^dead)
 	}
-	for _, set := range sets[1:] {
-		for i, word := range set {
-			dst[i] &= word
-		}
+	for _, set := range sets {
+		set.restrict(dst, 0)
 	}
 	return dst
 }

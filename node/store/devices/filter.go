@@ -18,13 +18,50 @@ type filter struct {
 	check func(ord uint32) bool
 	count int // of devices in lists
 	all   bool
-	slow  bool     // the test computes, and is made after others
-	set   []uint64 // a bit for each device that passes; nil: there is no such bitmap
-	// sets and rest are the same as check, where some of its tests have a bitmap; sets and others
+	slow  bool  // the test computes, and is made after others
+	set   union // of the devices that pass; nil: there are no such bitmaps
+	// sets and rest are the same as check, where some of its tests have bitmaps; sets and others
 	// are what is left of it for lists that pass.
-	sets   [][]uint64
+	sets   []union
 	rest   func(ord uint32) bool
 	others func(ord uint32) bool // nil: no test
+}
+
+// union is what is in one of some bitmaps, which have a bit for each device.
+type union [][]uint64
+
+// restrict clears the bits of a bitmap, from a word on, of what is in none.
+func (u union) restrict(words []uint64, from int) {
+	if len(u) == 1 {
+		set := u[0][from:][:len(words)]
+		for i, word := range set {
+			words[i] &= word
+		}
+		return
+	}
+	const atOnce = 64
+	var memory [atOnce]uint64
+	for len(words) > 0 {
+		some := words[:min(len(words), atOnce)]
+		all := memory[:len(some)]
+		copy(all, u[0][from:])
+		for _, set := range u[1:] {
+			for i, word := range set[from:][:len(all)] {
+				all[i] |= word
+			}
+		}
+		for i, word := range all {
+			some[i] &= word
+		}
+		words, from = words[len(some):], from+len(some)
+	}
+}
+
+// without clears the bits of a bitmap that another has.
+func without(words, other []uint64) {
+	for i, word := range other[:len(words)] {
+		words[i] &^= word
+	}
 }
 
 // list adds devices to the lists of a filter, a range to the one before if that ends there.

@@ -160,6 +160,31 @@ func TestAgainstMap(t *testing.T) {
 	}
 }
 
+// TestRangesOfManyDevices selects from more devices than are looked at at once.
+func TestRangesOfManyDevices(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := random{rand.New(rand.NewPCG(seed, 0))}
+	model := map[int64]*registry.Description{}
+	var b Builder
+	for mid := range int64(15_000) {
+		model[mid] = r.description()
+		b.Add(mid, model[mid])
+	}
+	var x Index
+	x.Load(&b)
+	for round := range 60 {
+		if round == 30 { // from here on some are dead
+			for mid := range int64(300) {
+				x.Set(mid*40, nil)
+				delete(model, mid*40)
+			}
+		}
+		compare(t, &x, model, "within(-80,-170,80,170), "+r.selector(2))
+		compare(t, &x, model, "type in (meter, valve), "+r.selector(2))
+	}
+}
+
 func compare(t *testing.T, x *Index, model map[int64]*registry.Description, text string) {
 	t.Helper()
 	s, err := registry.ParseSelector(text)

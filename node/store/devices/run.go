@@ -65,14 +65,11 @@ func (r *run[T]) filter(spans []span) filter {
 	for _, s := range spans {
 		f.list(ordinals{some: r.devices(s)})
 	}
-	if len(spans) == 1 && spans[0].to == spans[0].from+1 {
-		if set := r.sets[spans[0].from]; set != nil {
-			f.test = func(ord uint32) bool { return set[ord>>6]>>(ord&63)&1 == 1 }
-			f.set = set
-			return f
-		}
-	}
+	f.set = r.setOf(spans)
 	switch {
+	case len(f.set) == 1:
+		set := f.set[0]
+		f.test = func(ord uint32) bool { return set[ord>>6]>>(ord&63)&1 == 1 }
 	case r.byOrd == nil:
 		f.test = testOf(f.lists)
 	case len(spans) == 1:
@@ -86,6 +83,20 @@ func (r *run[T]) filter(spans []span) filter {
 		}
 	}
 	return f
+}
+
+// setOf returns the bitmaps of the values of some spans, nil unless all have one.
+func (r *run[T]) setOf(spans []span) (sets union) {
+	for _, s := range spans {
+		for value := s.from; value < s.to; value++ {
+			set := r.sets[value]
+			if set == nil {
+				return nil
+			}
+			sets = append(sets, set)
+		}
+	}
+	return sets
 }
 
 // testOf returns a test of whether a device is in one of some lists. It makes a set at its first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -332,6 +333,18 @@ func (r *restamping) send(ctx context.Context, rows *record.Batch) error {
 	return r.slowDown(ctx)
 }
 
+// adviceOn says what to do about names of devices that the target has given itself.
+func adviceOn(err error) string {
+	var remote *wire.Error
+	if !errors.As(err, &remote) ||
+		remote.Kind != wire.KindConflict && remote.Reason != string(record.Inconsistent) {
+		return ""
+	}
+	return "; the target has names of devices of this tenant, with ids of its own: copy tenants " +
+		"whose devices only the source names (--cid); what pentad get --names mid shows, put " +
+		"takes by name"
+}
+
 // sendOnce is one try of send. It returns the greatest acq of the target that it was answered with,
 // 0 for none, and how many events were done.
 func (r *restamping) sendOnce(
@@ -347,7 +360,8 @@ func (r *restamping) sendOnce(
 			return err
 		})
 		if err != nil {
-			return 0, 0, fmt.Errorf("put records from acq %d to %d: %w", p.FromNs, p.ToNs, err)
+			return 0, 0, fmt.Errorf("put records from acq %d to %d: %w%s", p.FromNs, p.ToNs, err,
+				adviceOn(err))
 		}
 	}
 	for i := range r.source.History.Hiding {

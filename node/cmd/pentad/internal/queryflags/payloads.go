@@ -64,7 +64,7 @@ func (f *TypeFlag) Types(ctx context.Context, db *client.Client) (quantity.Types
 	if f.Given() {
 		return f.kind, nil
 	}
-	all, err := db.Quantities(ctx)
+	all, err := NewestQuantities(ctx, db)
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,18 @@ func tenantIDs(ctx context.Context, db *client.Client) (map[string]int64, string
 	return ids, "a tenant (pentad tenant ls)", err
 }
 
+// NewestQuantities returns the declared quantities as the cluster has them, or if no node can tell,
+// as the node that is asked knows them.
+func NewestQuantities(ctx context.Context, db *client.Client) ([]client.Quantity, error) {
+	all, err := db.Linearizable().Quantities(ctx)
+	if err != nil && ctx.Err() == nil {
+		return db.Quantities(ctx)
+	}
+	return all, err
+}
+
 func quantityIDs(ctx context.Context, db *client.Client) (map[string]int64, string, error) {
-	all, err := db.Quantities(ctx)
+	all, err := NewestQuantities(ctx, db)
 	ids := make(map[string]int64, len(all))
 	for _, q := range all {
 		ids[q.Name] = int64(q.MOID)

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/pentad-db/pentad/node/cmd/pentad/internal/cli"
+	"github.com/pentad-db/pentad/node/cmd/pentad/internal/queryflags"
 	"github.com/pentad-db/pentad/node/internal/quantity"
 	"github.com/pentad-db/pentad/sdk/plugin"
 )
 
 // fitTypes fits the mapping to the declared quantities of the node.
 func (r *mappedImport) fitTypes(ctx context.Context) error {
-	all, err := r.db.Quantities(ctx)
+	all, err := queryflags.NewestQuantities(ctx, r.db)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (r *mappedImport) ownName(ctx context.Context, own *plugin.Quantity) error 
 	if r.opt.LookupPath != "" || r.mapping.MOID == nil || r.mapping.MOID.Lookup == "" {
 		return nil
 	}
-	all, err := r.db.Quantities(ctx)
+	all, err := queryflags.NewestQuantities(ctx, r.db)
 	for _, q := range all {
 		if (q.MOID == own.MOID) != (q.Name == own.Name) {
 			return fmt.Errorf("meanwhile quantity %d was declared as %q; run the import again",
