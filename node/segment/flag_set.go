@@ -116,8 +116,8 @@ func (b *Block) Flagged(sel []uint32) []uint32 {
 	return sel[:k]
 }
 
-// appendFlagSet appends the flagged rows of a block in the smaller form, and returns the flag of the
-// block that says so.
+// appendFlagSet appends the flagged rows of a block in the smaller form, and returns the flag of
+// that form, or 0 if there are none.
 func (e *encoder) appendFlagSet(order []uint32, flags []uint64) (flag uint8) {
 	at := len(e.columnData)
 	if !e.appendFlags(order, flags) {
