@@ -56,8 +56,9 @@ func (b *Block) Describe() BlockDescription {
 }
 
 func (b *Block) describeColumn(c *column, name string) ColumnDescription {
-	return ColumnDescription{Name: name, Kind: [...]string{"for", "dict", "dec", "clock", "lines"}[c.kind],
-		Bits: int(c.width), Bytes: c.bytesOf(b.rows) + len(c.dict) + len(c.lines),
+	kinds := [...]string{"for", "dict", "dec", "clock", "lines"}
+	return ColumnDescription{Name: name, Kind: kinds[c.kind], Bits: int(c.width),
+		Bytes:    c.bytesOf(b.rows) + len(c.dict) + len(c.lines),
 		Exponent: int(c.exponent), Entries: len(c.dict) / 8}
 }
 
