@@ -51,13 +51,8 @@ func (s *Server) postRecords(req *httpserver.Request) {
 	rc, cancel := s.requestContext(req)
 	names := s.namesOf(rc, req, create)
 	names.missing = "create=1 creates it"
-	p, err := s.parseRecords(req.PostBody(), payloads, names)
-	if names.newest && names.failed == nil && err == nil && p.rejected > 0 {
-		// Types were those that this node knew before.
-		if payloads, err = s.payloads(req); err == nil {
-			p, err = s.parseRecords(req.PostBody(), payloads, names)
-		}
-	}
+	p, err := s.parseNamed(req.PostBody(), payloads, names,
+		func() (quantity.Types, error) { return s.payloads(req) })
 	cancel()
 	if names.failed != nil {
 		fail(req, names.failed)
@@ -78,6 +73,29 @@ func (s *Server) postRecords(req *httpserver.Request) {
 	}
 	httpserver.ReleaseBody(req.RequestCtx)
 	s.store(req, p, atomic)
+}
+
+// parseNamed is parseRecords that asks for all devices at once. Newest returns the types of
+// payloads once the node has asked for newer quantities.
+func (s *Server) parseNamed(
+	body []byte, payloads quantity.Types, names *recordNames,
+	newest func() (quantity.Types, error),
+) (p *posted, err error) {
+	names.later = true
+	for refreshed := false; ; {
+		p, err = s.parseRecords(body, payloads, names)
+		refresh := err == nil && names.newest && !refreshed && p.rejected > 0
+		if err != nil || len(names.unknown) == 0 && !refresh {
+			return p, err
+		}
+		names.findUnknown()
+		if refresh {
+			if payloads, err = newest(); err != nil {
+				return nil, err
+			}
+			refreshed = true
+		}
+	}
 }
 
 // posted are the records of a body.
@@ -103,6 +121,7 @@ func (s *Server) parseRecords(
 	}
 	var one record.Batch
 	for line, src := range records {
+		asked := len(names.unknown)
 		r, err := parser.Parse(src)
 		if err == nil {
 			one.Reset()
@@ -117,6 +136,7 @@ func (s *Server) parseRecords(
 		if names.failed != nil {
 			return nil, names.failed
 		}
+		names.unknown = names.unknown[:asked] // what is refused names no device
 		if p.rejected++; p.rejected <= maxRejectedShown {
 			p.rejects = append(p.rejects, rejected{line, err.Error()})
 		}

@@ -24,16 +24,18 @@ type recordNames struct {
 	create  bool   // devices that are not there
 	missing string // what to do about one
 	asOfNs  int64  // acq before which names are known; 0: now
-	// device returns the id of a device, 0 if there is none; listTenants all that have names.
-	device      func(cid int32, name string) (int64, error)
+	// find returns the ids of devices, 0 where there is none; listTenants all that have names.
+	find        func(cid int32, names []string) ([]int64, error)
 	listTenants func() ([]client.Tenant, error)
 	quantities  func() []plugin.Quantity // as this node knows them
 	refresh     func() error             // has it ask its cluster
 
-	tenants map[string]int32 // nil: not asked for
-	devices map[deviceName]int64
-	failed  error // of a question, not of a name: no other one is asked
-	newest  bool  // refresh was called
+	tenants map[string]int32     // nil: not asked for
+	devices map[deviceName]int64 // 0: there is none
+	unknown []deviceName         // to be asked for
+	later   bool                 // these are many, and get a stand-in until findUnknown
+	failed  error                // of a question, not of a name: no other one is asked
+	newest  bool                 // refresh was called
 }
 
 type deviceName struct {
@@ -51,15 +53,12 @@ func (s *Server) namesOf(
 		listTenants: func() ([]client.Tenant, error) { return db.Tenants(rc) },
 		quantities:  s.Plugins.Quantities,
 		refresh:     func() error { return s.Plugins.Refresh(rc) }}
-	n.device = func(cid int32, name string) (int64, error) {
+	n.find = func(cid int32, names []string) (ids []int64, err error) {
 		if !create {
-			return db.FindDevice(rc, cid, name, client.When{AsOfNs: n.asOfNs})
+			return db.FindDevicesAsOf(rc, cid, names, n.asOfNs)
 		}
-		ids, _, err := db.NameDevices(rc, cid, []string{name})
-		if err != nil {
-			return 0, err
-		}
-		return ids[0], nil
+		ids, _, err = db.NameDevices(rc, cid, names)
+		return ids, err
 	}
 	return n
 }
@@ -123,30 +122,56 @@ func (n *recordNames) declared(name string) (moid int32, ok bool) {
 	return 0, false
 }
 
+// standIn is the id of devices that are asked for later.
+const standIn = 1
+
 // Device implements rowjson.Names.
 func (n *recordNames) Device(cid int32, name string) (int64, error) {
 	key := deviceName{cid, name}
-	if mid := n.devices[key]; mid != 0 {
-		return mid, nil
-	}
-	if n.create {
-		if err := registry.CheckName(name); err != nil {
-			return 0, err
+	mid, known := n.devices[key]
+	if !known {
+		if n.create {
+			if err := registry.CheckName(name); err != nil {
+				return 0, err
+			}
 		}
+		n.unknown = append(n.unknown, key)
+		if n.later {
+			return standIn, nil
+		}
+		n.findUnknown()
+		mid = n.devices[key]
 	}
-	var mid int64
-	if n.failed == nil {
-		mid, n.failed = n.device(cid, name)
-	}
-	if n.failed != nil {
+	switch {
+	case n.failed != nil:
 		return 0, n.failed
-	}
-	if mid == 0 {
+	case mid == 0:
 		return 0, fmt.Errorf("tenant %d has no device with the name %q; %s", cid,
 			params.Clip(name), n.missing)
 	}
-	n.devices[key] = mid
 	return mid, nil
+}
+
+// findUnknown asks for the unknown names, those of a tenant at once.
+func (n *recordNames) findUnknown() {
+	ofTenants := map[int32][]string{}
+	for _, key := range n.unknown {
+		if _, known := n.devices[key]; !known {
+			n.devices[key] = 0
+			ofTenants[key.cid] = append(ofTenants[key.cid], key.name)
+		}
+	}
+	n.unknown = nil
+	for cid, names := range ofTenants {
+		if n.failed != nil {
+			return
+		}
+		var ids []int64
+		ids, n.failed = n.find(cid, names)
+		for i, mid := range ids {
+			n.devices[deviceName{cid, names[i]}] = mid
+		}
+	}
 }
 
 // replaceNames puts numbers in place of names in the parameters cid, mid and moid: names between
