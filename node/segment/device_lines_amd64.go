@@ -13,7 +13,7 @@ type lineDecoding struct {
 //go:noescape
 func decodeLines(values unsafe.Pointer, row, n int, lines *byte, d *lineDecoding)
 
-// decodeLineRows writes the values of so many times eight rows.
+// decodeLineRows writes the values of rows, eight at once.
 //
 //go:noescape
 func decodeLineRows(values unsafe.Pointer, rows *uint32, eights int, lines, rests *byte,

@@ -230,7 +230,7 @@ const (
 	// mostEncoders is how many blocks of a seal are encoded at the same time: they take longer than
 	// to cluster the next ones.
 	mostEncoders = 2
-	// quietPuts is how long no row must have come until a seal encodes so many.
+	// quietPuts is how long no row must have come until a seal encodes as many.
 	quietPuts = 5 * time.Millisecond
 )
 
