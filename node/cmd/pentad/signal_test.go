@@ -309,13 +309,13 @@ func anywhere(t *testing.T, want, makes string, args ...string) {
 		case took > maxStop || code != -1 && code != 0:
 			t.Errorf("%s after %s: exit code %d after %s: %s", args, pause, code, took, stderr)
 			return
-		case code == -1: // before it takes signals
+		case code == -1: // before it takes signals, or when it was done and takes none any more
 			pause += pause / 8
 		default: // it was done
 			pause -= pause / 16
-			if err := os.RemoveAll(makes); err != nil {
-				t.Fatal(err)
-			}
+		}
+		if err := os.RemoveAll(makes); err != nil {
+			t.Fatal(err)
 		}
 	}
 	t.Errorf("%s: no signal met it", args)
